@@ -1,0 +1,99 @@
+"""Errors that show the user's own line: spans, error classes, and the rendering of both.
+
+Every error says what was found, where, and what to do; see docs/errors.md for the list of codes.
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in the user's source: 1-based line and column, end exclusive."""
+
+    file: str
+    line: int
+    column: int = 1
+    end_column: int | None = None
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+    def text(self) -> str:
+        """Return the source line, without its line end, or '' when it cannot be read."""
+        return linecache.getline(self.file, self.line).rstrip("\n")
+
+
+class TracegradError(Exception):
+    """Base of all errors of tracegrad.
+
+    Args:
+        title: one sentence, lower case, that says what is wrong.
+        code: the entry in docs/errors.md, such as "TG112".
+        span: where in the user's code, or None when there is no such place.
+        found: what was found.
+        help: what to do about it.
+    """
+
+    def __init__(self, title: str, *, code: str, span: Span | None, found: str, help: str) -> None:
+        self.title, self.code, self.span, self.found, self.help = title, code, span, found, help
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        lines = [f"{self.title} [{self.code}]"]
+        if self.span is not None:
+            where = f" in {self.span.function}" if self.span.function else ""
+            lines.append(f"  --> {self.span}{where}")
+            text = self.span.text()
+            if text:
+                number = str(self.span.line)
+                end = self.span.end_column or len(text) + 1
+                carets = "^" * max(1, min(end, len(text) + 1) - self.span.column)
+                lines.append(f"{number} | {text}")
+                lines.append(f"{' ' * len(number)} | {' ' * (self.span.column - 1)}{carets}")
+        lines.append(f"   = found: {self.found}")
+        lines.append(f"   = help: {self.help}")
+        return "\n".join(lines)
+
+
+class CaptureError(TracegradError, NotImplementedError):
+    """The function uses something that cannot be captured."""
+
+
+class ArgumentError(TracegradError, ValueError):
+    """A public function of tracegrad was given an unusable value."""
+
+
+class ArgumentTypeError(TracegradError, TypeError):
+    """A public function of tracegrad, or an operation, was given an unusable type."""
+
+
+class ShapeError(TracegradError, ValueError):
+    """Shapes do not fit together."""
+
+
+class TracedIndexError(TracegradError, IndexError):
+    """An index is out of range."""
+
+
+class TracedNameError(TracegradError, UnboundLocalError):
+    """A name is read that is not bound on every path."""
+
+
+class NotDifferentiableError(TracegradError, NotImplementedError):
+    """An operation on the path from input to output has no derivative."""
+
+
+class CompileError(TracegradError, RuntimeError):
+    """The C compiler failed or is missing."""
+
+
+class InternalError(TracegradError, AssertionError):
+    """A fault of tracegrad itself."""
+
+
+class IRError(InternalError):
+    """A function in IR is malformed; found by the verifier or the parser."""

@@ -1,0 +1,213 @@
+"""The record that defines an op, the table of all records, and the current interpreter that applying an op goes to.
+
+Previous: core.py; next: builder.py.
+
+Rules must build IR or run eagerly, yet `ops` is below both: calling an op hands it to the current interpreter. The IR
+builder stages the application, the eager runtime evaluates it, so that a rule is a plain call: `multiply(ct, cos(x))`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from tracegrad.errors import Span
+from tracegrad.ir.core import Block, Operation, Value
+from tracegrad.ir.types import ArrayType, Dim, Type
+
+
+class _Marker:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+#: derivative of an op whose result never depends smoothly on its operands: comparisons, argmax, rounding
+NONDIFF: Final = _Marker("NONDIFF")
+#: derivative of an op with blocks or effects, differentiated by transform/ itself
+BY_TRANSFORM: Final = _Marker("BY_TRANSFORM")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Sample operands of an op for the rule test.
+
+    Attributes:
+        operands: type texts separated by spaces: `f[2,3] f[3]`; `f` stands for each float dtype, `i` for i64, `b` for bool.
+        attrs: attributes of the application.
+        domain: closed interval from which float operands are drawn.
+        integers: half-open interval from which integer operands are drawn.
+        special_structure: name of a preparation in testing/rules.py such as "spd" (make the first operand symmetric positive
+            definite) or "invertible"; "" for none.
+    """
+
+    operands: str
+    attrs: Mapping[str, Any] | None = None
+    domain: tuple[float, float] = (-2.0, 2.0)
+    integers: tuple[int, int] = (0, 2)
+    special_structure: str = ""
+
+
+class CEmitter(Protocol):
+    """What the C text of an op may ask of the C code generator."""
+
+    def element(self, value: Value, index: Sequence[str]) -> str:
+        """Return a C expression for the element of `value` at `index` (one C expression per dimension)."""
+
+    def pointer(self, value: Value) -> str:
+        """Return a C pointer to the row-major storage of `value`."""
+
+    def dim(self, dim: Dim) -> str:
+        """Return a C expression of type int64_t for a dimension."""
+
+    def ctype(self, dtype: np.dtype[Any]) -> str:
+        """Return the C type of a dtype: `double`."""
+
+    def fresh(self, hint: str) -> str:
+        """Return a C identifier not used before."""
+
+    def line(self, text: str) -> None:
+        """Write one line at the current indentation."""
+
+    def braces(self, header: str) -> AbstractContextManager[None]:
+        """Write `header {`, then what the body of the with statement writes, then `}`."""
+
+    def loops(self, shape: Sequence[Dim]) -> AbstractContextManager[list[str]]:
+        """Write nested for loops over a shape; yields the index names."""
+
+    def fault(self, condition: str, kind: str, message: str, span: Span | None) -> None:
+        """Write a check: when the C condition holds, leave the kernel with error `kind` ("IndexError", ...) and message."""
+
+
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpDef:
+    """Everything about one op.
+
+    Exactly one of `partials`, `transpose`, (`jvp` and `vjp`), `marker` says the derivative.
+
+    Attributes:
+        name: NumPy's ufunc name, else lax's.
+        operands: operand names; the last may start with `*` (any number).
+        doc: one line, or more, on what it computes: result shapes in IR notation.
+        infer: `infer(*operand_types, **attrs) -> tuple of result types`; raises ShapeError or ArgumentTypeError on misuse.
+        attributes: names of the attributes, in the order of IR text.
+        elementwise: all operands and the result have one shape, and results at an index depend on operands at that index.
+        partials: elementwise derivative. Per operand `rule(out, *operands, **attrs) -> partial`, or None where the result does
+            not depend smoothly on that operand.
+        singular: per operand: its partial may be non-finite at finite input (then a zero cotangent is guarded by a select).
+        linear: operands in which the op is jointly linear (used with `transpose`; the JVP applies the op itself to tangents).
+        transpose: `rule(ct, *operands, **attrs) -> tuple, one cotangent or None per operand`.
+        jvp: `rule(tangents, out, *operands, **attrs) -> tangent of out`; a tangent may be None (zero).
+        vjp: `rule(ct, out, *operands, **attrs) -> tuple, one cotangent or None per operand`.
+            For ops with several results `ct`, `out` and tangents of out are tuples.
+        marker: NONDIFF or BY_TRANSFORM.
+        batch: batching rule; None for elementwise ops (derived).
+        numpy: Python expression, a template over operand and attribute names (`np.tanh({x})`), or
+            `rule(operation, *operand_texts) -> text`. Empty for ops that code generators emit themselves (control flow).
+        numpy_helper: name of the function in ops/helpers.py that the text calls, if any ("" when it needs NumPy alone).
+        c: C expression of one element: a template over operand names with `{f}` for the libm suffix of the dtype ("" or "f"),
+            or `rule(emitter, operation, index) -> text` which may read operands at other indices (views, gathers).
+        c_reduce: for reductions: (initial value, combining template over `{acc}` and `{x}`), each a template with `{f}`.
+        c_statement: `rule(emitter, operation) -> None` writes statements that fill the results' storage.
+        python: Python callables (ufuncs, functions of math) that capture maps to this op when applied to traced values.
+        samples: sample operands for the rule test.
+        special: exact cases: operands then result, for rank 0: ((0.0, 1.0),).
+        effect: must not be removed, duplicated or reordered.
+        cheap: recomputing it in the reverse sweep costs less than storing its result.
+        inplace: index of the operand whose buffer the result may take over, or None.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    doc: str
+    infer: Callable[..., tuple[Type, ...]]
+    attributes: tuple[str, ...] = ()
+    elementwise: bool = False
+    partials: tuple[Rule | None, ...] | None = None
+    singular: tuple[bool, ...] = ()
+    linear: tuple[int, ...] = ()
+    transpose: Rule | None = None
+    jvp: Rule | None = None
+    vjp: Rule | None = None
+    marker: _Marker | None = None
+    batch: Rule | None = None
+    numpy: str | Callable[..., str] = ""
+    numpy_helper: str = ""
+    c: str | Callable[[CEmitter, Operation, Sequence[str]], str] = ""
+    c_reduce: tuple[str, str] | None = None
+    c_statement: Callable[[CEmitter, Operation], None] | None = None
+    python: tuple[Any, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    special: tuple[tuple[float, ...], ...] = ()
+    effect: bool = False
+    cheap: bool = False
+    inplace: int | None = None
+
+    def __post_init__(self) -> None:
+        said = [self.partials is not None, self.transpose is not None, self.vjp is not None, self.marker is not None]
+        assert sum(said) == 1, f"op {self.name} must say its derivative exactly once"
+        assert (self.jvp is None) == (self.vjp is None), f"op {self.name} needs both jvp and vjp"
+
+    def __call__(self, *operands: Any, **attrs: Any) -> Any:
+        """Apply the op in the current interpreter; returns its result, or a tuple for several."""
+        return current_interpreter().apply(self, operands, attrs)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+#: ops whose type rule looks at their blocks: `infer(*types, blocks=..., **attrs)`
+REGION_OPS: Final = frozenset({"if", "for", "while"})
+
+#: all ops by name, filled when the package `tracegrad.ops` is imported
+TABLE: dict[str, OpDef] = {}
+
+
+def register(op: OpDef) -> OpDef:
+    """Add an op to the table."""
+    assert op.name not in TABLE, f"op {op.name} is defined twice"
+    TABLE[op.name] = op
+    return op
+
+
+class Interpreter(Protocol):
+    """What applying an op does: stage it, or evaluate it."""
+
+    def apply(self, op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any], blocks: Sequence[Block] = ()) -> Any:
+        """Apply an op; return its result, or a tuple of results when it has several (or none)."""
+
+
+_current: ContextVar[Interpreter] = ContextVar("tracegrad_interpreter")
+
+
+def current_interpreter() -> Interpreter:
+    """Return the interpreter in force; LookupError outside `interpreter(...)`."""
+    return _current.get()
+
+
+@contextmanager
+def interpreter(value: Interpreter) -> Iterator[None]:
+    """Make `value` the current interpreter inside a with statement."""
+    token = _current.set(value)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def type_of(value: Any) -> ArrayType:
+    """Return the type of an operand: of an IR value, or of a NumPy array in eager evaluation."""
+    if isinstance(value, Value):
+        return value.array_type
+    array = np.asarray(value)
+    return ArrayType(array.dtype, array.shape)
