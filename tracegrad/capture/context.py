@@ -1,0 +1,261 @@
+"""State of one capture: the open blocks, the storages of arrays, what was read from outside, and spans of the user's code.
+
+Reads the running Python frames; writes operations through ir/builder.py. Previous: convert.py; next: tracer.py.
+
+Arrays are mutable in NumPy and immutable in IR. A `Storage` is the identity of one array; its `value` is the current
+version. A loop body is captured once, so every array that it reads becomes a tentative block parameter on first use
+(`LoopFrame.enter`); when the body has not written it, the parameter is replaced by the outer value, else it is a carry.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from tracegrad.errors import CaptureError, InternalError, Span
+from tracegrad.ir.core import Block, Value
+from tracegrad.ir.builder import Builder
+from tracegrad.ir.opdef import interpreter
+from tracegrad.ir.types import ArrayType
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+
+
+class NeedsPythonValue(CaptureError):
+    """A traced value was used where Python needs its value; a staged loop is then unrolled instead."""
+
+
+class RestageError(Exception):
+    """A region cannot be staged as tried; `reason` says why. Caught by staging.py."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Storage:
+    """The identity of one array.
+
+    Attributes:
+        value: the current version in IR; None while the content is only known as `concrete`.
+        concrete: the content, when it is known at capture; never written in place.
+        depth: number of frames open when the array was made.
+        type: dtype and shape; they never change.
+    """
+
+    __slots__ = ("concrete", "depth", "type", "value")
+
+    def __init__(self, type: ArrayType, depth: int, value: Value | None = None, concrete: Any = None) -> None:
+        self.type, self.depth, self.value, self.concrete = type, depth, value, concrete
+
+
+@dataclass(eq=False)
+class Frame:
+    """One open block. `kind` is "function", "loop" or "branch".
+
+    Attributes:
+        entered: loop: storages read or written in the body -> (value before, block parameter, concrete content before).
+        saved: branch: storages written in it -> (value, concrete) before.
+        slots: items and attributes of Python containers written in it: (container, kind, key) -> (existed, value before).
+        appended: lists of outer blocks that grew in it -> length before.
+    """
+
+    kind: str
+    block: Block
+    entered: dict[Storage, tuple[Value, Value, Any]] = field(default_factory=dict)
+    saved: dict[Storage, tuple[Value | None, Any]] = field(default_factory=dict)
+    slots: dict[tuple[int, str, Any], tuple[Any, bool, Any]] = field(default_factory=dict)
+    lists: dict[int, tuple[list[Any], list[Any]]] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class HiddenInput:
+    """An array or float read from a global, a closure or an object: read again at every call by `read()`."""
+
+    name: str
+    read: Callable[[], Any]
+    value: Value
+    tracer: Any
+
+
+@dataclass(eq=False)
+class Guard:
+    """Something assumed at capture: `read()` must still give `expected`, else the function is captured again."""
+
+    name: str
+    read: Callable[[], Any]
+    expected: Any
+    identity: bool
+
+    def holds(self) -> bool:
+        try:
+            found = self.read()
+        except Exception:  # a global deleted, an attribute gone: whatever the read raises, the assumption does not hold
+            return False
+        return found is self.expected or (
+            not self.identity and type(found) is type(self.expected) and bool(found == self.expected)
+        )
+
+
+class Capture:
+    """One capture in progress."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.builder = Builder(Block())
+        self.frames: list[Frame] = [Frame("function", self.builder.block)]
+        self.hidden: dict[tuple[int, str, Any], HiddenInput] = {}
+        self.guards: dict[tuple[int, str, Any], Guard] = {}
+        self.created: dict[int, tuple[Any, int]] = {}
+        self.events: list[tuple[Span | None, str]] = []
+
+    @property
+    def depth(self) -> int:
+        return len(self.frames) - 1
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    def is_open(self, block: Block) -> bool:
+        return any(frame.block is block for frame in self.frames)
+
+    @contextmanager
+    def open(self, kind: str, block: Block) -> Iterator[Frame]:
+        """Stage into a new block inside a with statement."""
+        frame = Frame(kind, block)
+        self.frames.append(frame)
+        try:
+            with self.builder.into(block):
+                yield frame
+        finally:
+            popped = self.frames.pop()
+            assert popped is frame, "frames are closed in the order they were opened"
+
+    def created_depth(self, container: object) -> int:
+        """Return the number of frames that were open when a Python container was made by captured code; 0 if elsewhere."""
+        entry = self.created.get(id(container))
+        return entry[1] if entry is not None else 0
+
+    def register_created(self, container: Any) -> None:
+        """Note that captured code made this container here."""
+        self.created[id(container)] = (container, self.depth)
+
+    # ---- storages
+
+    def read(self, storage: Storage) -> Value:
+        """Return the current version of an array, as a value visible in the current block."""
+        self._enter(storage)
+        if storage.value is not None:
+            return storage.value
+        if storage.type.ndim:
+            # one constant for the array, where it was made, so that every later block sees it
+            with self.builder.into(self.frames[min(storage.depth, self.depth)].block):
+                storage.value = self.builder.constant(storage.concrete)
+            return storage.value
+        return self.builder.constant(storage.concrete)
+
+    def write(self, storage: Storage, value: Value) -> None:
+        """Make `value` the current version of an array."""
+        assert value.type == storage.type, f"a write may not change the type {storage.type} to {value.type}"
+        self._enter(storage)
+        for frame in self.frames[storage.depth + 1 :]:
+            if frame.kind == "branch" and storage not in frame.saved:
+                frame.saved[storage] = (storage.value, storage.concrete)
+        storage.value, storage.concrete = value, None
+
+    def _enter(self, storage: Storage) -> None:
+        if not storage.type.ndim:
+            return
+        for position in range(storage.depth + 1, len(self.frames)):
+            frame = self.frames[position]
+            if frame.kind != "loop" or storage in frame.entered:
+                continue
+            if storage.value is None:
+                with self.builder.into(self.frames[storage.depth].block):
+                    storage.value = self.builder.constant(storage.concrete)
+            param = Value(storage.type, storage.value.name)
+            frame.entered[storage] = (storage.value, param, storage.concrete)
+            # a branch opened after this loop has not written the storage: else it would have entered the loop before
+            storage.value = param
+
+    def leave_loop(self, frame: Frame) -> list[tuple[Storage, Value, Value, Value]]:
+        """Return (storage, value before, parameter, value after) for the storages a loop body has entered.
+
+        The storages have their value from before the loop again.
+        """
+        result = []
+        for storage, (before, param, concrete) in frame.entered.items():
+            assert storage.value is not None
+            result.append((storage, before, param, storage.value))
+            storage.value, storage.concrete = before, concrete
+        return result
+
+
+_current: ContextVar[Capture | None] = ContextVar("tracegrad_capture", default=None)
+
+
+def current() -> Capture:
+    """Return the capture in progress."""
+    capture = _current.get()
+    if capture is None:
+        raise InternalError(
+            "no capture is in progress",
+            code="TG903",
+            span=None,
+            found="a traced value used after the capture that made it",
+            help="do not keep traced values in globals or attributes; return them",
+        )
+    return capture
+
+
+def is_capturing() -> bool:
+    return _current.get() is not None
+
+
+@contextmanager
+def capturing(capture: Capture) -> Iterator[Capture]:
+    """Make `capture` the one in progress inside a with statement; ops applied inside are staged into it."""
+    token = _current.set(capture)
+    try:
+        with interpreter(capture.builder):
+            yield capture
+    finally:
+        _current.reset(token)
+
+
+# ---- spans
+
+
+def user_span() -> Span | None:
+    """Return the place in the user's code that is running: the innermost frame outside tracegrad and NumPy."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((_PACKAGE, _NUMPY, "<frozen", "<__array_function__")):
+            return _span_of(frame.f_code, frame.f_lasti, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def _span_of(code: CodeType, instruction: int, line: int) -> Span:
+    positions = list(code.co_positions())
+    index = instruction // 2
+    column, end = 0, None
+    if 0 <= index < len(positions):
+        start_line, end_line, start_column, end_column = positions[index]
+        if start_line is not None and start_column is not None:
+            line, column = start_line, start_column
+            if end_line == start_line and end_column is not None:
+                end = end_column + 1
+    names = [n for n in code.co_qualname.split(".") if not n.startswith(("tg_", "<"))]
+    return Span(code.co_filename, line, column + 1, end, names[-1] if names else "")

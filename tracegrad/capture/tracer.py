@@ -1,0 +1,648 @@
+"""The value that stands for an array while a function is captured: operators, NumPy protocols, ndarray methods.
+
+Writes operations through context.py. Previous: context.py; next: numpy_api/.
+
+A Tracer is an array (with NumPy's semantics, in-place writes and views included) or, when `weak`, a Python float, int or
+bool: weak tracers promote as Python scalars do. What NumPy functions do with tracers is registered by numpy_api/ in
+`HANDLERS`; operators and methods go through the same handlers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.context import NeedsPythonValue, Storage, current, user_span
+from tracegrad.errors import ArgumentTypeError, CaptureError, TracegradError
+from tracegrad.ir.core import Block, Value
+from tracegrad.ir.opdef import OpDef
+from tracegrad.ir.types import BOOL, F64, I64, ArrayType, SymbolicDim
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: callable of NumPy, math, SciPy or builtins -> what it does when it meets a traced value
+HANDLERS: dict[Any, Callable[..., Any]] = {}
+#: callables whose handler is used in captured code even when no argument is traced (`range`, `zip`, ...)
+ALWAYS: set[Any] = set()
+
+
+def implements(*functions: Any, always: bool = False) -> Callable[[F], F]:
+    """Register the decorated function as what `functions` do with traced values."""
+
+    def decorate(handler: F) -> F:
+        for function in functions:
+            HANDLERS[function] = handler
+            if always:
+                ALWAYS.add(function)
+        return handler
+
+    return decorate
+
+
+class View:
+    """How a view reads its base and writes it back: `read(base) -> view`, `write(base, new view) -> new base`."""
+
+    __slots__ = ("base", "cache", "read", "write")
+
+    def __init__(
+        self, base: Tracer, read: Callable[[Value], Value], write: Callable[[Value, Value], Value] | None
+    ) -> None:
+        self.base, self.read, self.write = base, read, write
+        self.cache: tuple[Value, Value, Block] | None = None
+
+
+class Tracer:
+    """A traced array, or (weak) a traced Python scalar."""
+
+    __slots__ = ("_contiguous", "_storage", "_view", "weak")
+    __array_priority__ = 1000.0
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, storage: Storage, *, weak: bool = False, view: View | None = None, contiguous: bool = True) -> None:
+        self._storage, self._view, self.weak, self._contiguous = storage, view, weak, contiguous
+
+    # ---- content
+
+    @property
+    def type(self) -> ArrayType:
+        return self._storage.type
+
+    @property
+    def value(self) -> Value:
+        """The current version in IR."""
+        capture = current()
+        if self._view is None:
+            return capture.read(self._storage)
+        view = self._view
+        base = view.base.value
+        if view.cache is not None and view.cache[0] is base and capture.is_open(view.cache[2]):
+            return view.cache[1]
+        value = view.read(base)
+        view.cache = (base, value, capture.frame.block)
+        return value
+
+    @property
+    def concrete(self) -> np.ndarray[Any, Any] | None:
+        """The content when it is known at capture, else None."""
+        if self._view is not None:
+            return None
+        content: np.ndarray[Any, Any] | None = self._storage.concrete
+        return content
+
+    @property
+    def root(self) -> Tracer:
+        """The array that owns the memory."""
+        return self if self._view is None else self._view.base.root
+
+    def assign(self, value: Value) -> None:
+        """Make `value` the content, as an in-place write does; the bases of a view see it."""
+        if self._view is None:
+            current().write(self._storage, value)
+            return
+        view = self._view
+        if view.write is None:
+            raise ArgumentTypeError(
+                "the array is read-only",
+                code="TG121",
+                span=user_span(),
+                found="a write into a read-only view (of broadcast_to or diagonal)",
+                help="copy it first: `a = a.copy()`",
+            )
+        view.base.assign(view.write(view.base.value, value))
+        view.cache = None
+
+    def set_name(self, name: str) -> None:
+        """Give the value the user's name, unless it has one."""
+        if self.concrete is None and self._view is None and self._storage.value is not None:
+            value = self._storage.value
+            if not value.name:
+                value.name = name
+
+    # ---- what ndarray has
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return tuple(python_dim(d) for d in self.type.shape)
+
+    @property
+    def ndim(self) -> int:
+        return self.type.ndim
+
+    @property
+    def size(self) -> Any:
+        return python_dim(self.type.size)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> Any:
+        return self.size * self.itemsize
+
+    @property
+    def T(self) -> Tracer:
+        return call_handler(np.transpose, self)
+
+    @property
+    def mT(self) -> Tracer:
+        return call_handler(np.swapaxes, self, -1, -2)
+
+    @property
+    def real(self) -> Tracer:
+        return call_handler(np.real, self)
+
+    @property
+    def imag(self) -> Tracer:
+        return call_handler(np.imag, self)
+
+    @property
+    def flat(self) -> Tracer:
+        return call_handler(np.ravel, self)
+
+    @property
+    def base(self) -> Tracer | None:
+        return None if self._view is None else self._view.base
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether a reshape of this array is a view in NumPy."""
+        return self._contiguous
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(operator.index(self.shape[0])))
+
+    def __getitem__(self, key: Any) -> Any:
+        return call_handler(operator.getitem, self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        call_handler(operator.setitem, self, key, value)
+
+    def __contains__(self, item: Any) -> Any:
+        return bool(call_handler(np.any, self == item))
+
+    # ---- what Python asks of a value
+
+    def _python(self, kind: str, convert: Callable[[Any], Any]) -> Any:
+        content = self.concrete
+        if content is not None:
+            return convert(content)
+        current()  # a tracer that outlived its capture is reported as that
+        raise NeedsPythonValue(
+            f"a traced value is used where Python needs {kind}",
+            code="TG101",
+            span=user_span(),
+            found=f"{describe(self)}, known only when the compiled function runs",
+            help=_NEEDS_HELP[kind],
+        )
+
+    def __bool__(self) -> bool:
+        if self.type.size != 1 and self.concrete is None:
+            raise ambiguous_truth(self)
+        return self._python("a truth value", bool)  # type: ignore[no-any-return]
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"only integer scalar arrays can be used as an index, not {describe(self)}")
+        return self._python("an int", operator.index)  # type: ignore[no-any-return]
+
+    def __int__(self) -> int:
+        return self._python("an int", int)  # type: ignore[no-any-return]
+
+    def __float__(self) -> float:
+        return self._python("a float", float)  # type: ignore[no-any-return]
+
+    def __complex__(self) -> complex:
+        return self._python("a complex number", complex)  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        return self._python("an array", lambda a: np.array(a, dtype=dtype))  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"<traced {describe(self)}>"
+
+    def __format__(self, spec: str) -> str:
+        if self.concrete is not None:
+            return format(self.concrete[()], spec)
+        return repr(self)
+
+    # ---- NumPy protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "__call__":
+            return call_handler(ufunc, *inputs, **kwargs)
+        return call_handler(getattr(ufunc, method), *inputs, **kwargs, _bound=(ufunc, method))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return call_handler(function, *args, **kwargs)
+
+    # ---- comparisons and operators: see _operators below
+
+    def __abs__(self) -> Any:
+        return python_operator(np.absolute, self)
+
+    def __neg__(self) -> Any:
+        return python_operator(np.negative, self)
+
+    def __pos__(self) -> Any:
+        return python_operator(np.positive, self)
+
+    def __invert__(self) -> Any:
+        return python_operator(np.invert, self)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        rounded = call_handler(np.round, self, digits or 0)
+        return rounded if digits is not None else call_handler(int, rounded)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __matmul__(self, other: Any) -> Any:
+        return call_handler(np.matmul, self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return call_handler(np.matmul, other, self)
+
+    # ---- methods
+
+    def item(self, *index: Any) -> Any:
+        scalar = self[index[0] if len(index) == 1 else index] if index else call_handler(np.reshape, self, ())
+        return make_weak(scalar)
+
+    def copy(self, order: str = "C") -> Tracer:
+        return from_value(self.value, contiguous=True)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self.copy()
+
+    def tolist(self) -> Any:
+        if not self.ndim:
+            return self.item()
+        return [row.tolist() if isinstance(row, Tracer) else row for row in self]
+
+    def fill(self, value: Any) -> None:
+        self[...] = value
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Tracer:
+        cast = cast_to(self, np.dtype(dtype))
+        return cast if cast is not self or not copy else self.copy()
+
+    def reshape(self, *shape: Any, order: str = "C") -> Tracer:
+        return call_handler(np.reshape, self, shape[0] if len(shape) == 1 else shape, order=order)
+
+    def transpose(self, *axes: Any) -> Tracer:
+        if len(axes) == 1 and not isinstance(axes[0], int):
+            return call_handler(np.transpose, self, axes[0])
+        return call_handler(np.transpose, self, axes or None)
+
+    def flatten(self, order: str = "C") -> Tracer:
+        return call_handler(np.ravel, self, order=order).copy()  # type: ignore[no-any-return]
+
+    def sort(self, axis: int = -1) -> None:
+        self[...] = call_handler(np.sort, self, axis=axis)
+
+    def view(self, *args: Any) -> Tracer:
+        if args:
+            raise unsupported("ndarray.view with a dtype", "use astype, which converts values")
+        return call_handler(np.reshape, self, self.shape)
+
+    def tobytes(self) -> bytes:
+        return self.__array__().tobytes()
+
+    def dot(self, other: Any, out: Any = None) -> Tracer:
+        return call_handler(np.dot, self, other)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"traced arrays have no attribute {name!r}")
+
+
+_NEEDS_HELP = {
+    "a truth value": "`if`, `while`, `and`, `or` in the source of a captured function may depend on traced values; in code "
+    "without source (exec, C callables) use np.where",
+    "an int": "an index or a loop bound may be traced (`x[i]`, `range(n)`); a shape, a list index or a dict key must not: "
+    "pass it as a Python int argument",
+    "a float": "write `float(x)` in the captured function itself, where it keeps the derivative",
+    "a complex number": "write `complex(x)` in the captured function itself",
+    "an array": "the function called has no tracegrad rule; use NumPy functions, or compute it outside and pass it in",
+}
+
+
+def ambiguous_truth(tracer: Tracer) -> TracegradError:
+    """Return NumPy's error for the truth value of an array with several elements."""
+    return CaptureErrorValue(
+        "the truth value of an array with more than one element is ambiguous",
+        code="TG102",
+        span=user_span(),
+        found=describe(tracer),
+        help="use np.any(...), np.all(...) or np.where(...)",
+    )
+
+
+class CaptureErrorValue(TracegradError, ValueError):
+    """Captured code does what NumPy refuses with a ValueError."""
+
+
+def unsupported(what: str, help: str) -> CaptureError:
+    """Return the error for something that capture does not cover."""
+    return CaptureError(f"{what} is not supported", code="TG103", span=user_span(), found=what, help=help)
+
+
+def describe(value: Any) -> str:
+    """Return a short description of an argument for messages."""
+    if isinstance(value, Tracer):
+        kind = {"f": "float", "i": "int", "b": "bool", "c": "complex"}.get(value.dtype.kind)
+        text = f"a Python {kind}" if value.weak else str(value.type)
+        name = value._storage.value.name if value._view is None and value._storage.value is not None else ""
+        return f"{name}: {text}" if name else text
+    return repr(value)
+
+
+# ---- making tracers
+
+
+def from_value(value: Value, *, weak: bool = False, contiguous: bool = True) -> Tracer:
+    """Wrap an IR value as a new array of its own."""
+    return Tracer(Storage(value.array_type, current().depth, value), weak=weak, contiguous=contiguous)
+
+
+def from_concrete(content: Any) -> Tracer:
+    """Wrap a content that is known at capture as a new array."""
+    array = np.asarray(content)
+    return Tracer(Storage(ArrayType(array.dtype, array.shape), current().depth, None, array))
+
+
+def view_of(
+    base: Tracer,
+    read: Callable[[Value], Value],
+    write: Callable[[Value, Value], Value] | None,
+    *,
+    contiguous: bool,
+) -> Tracer:
+    """Return a view of an array. `read` and `write` stage ops; `write` is None for a read-only view."""
+    view = View(base, read, write)
+    base_value = base.value
+    value = read(base_value)
+    view.cache = (base_value, value, current().frame.block)
+    return Tracer(Storage(value.array_type, current().depth), view=view, contiguous=contiguous)
+
+
+def asarray(value: Any) -> Tracer:
+    """Return a Tracer for an operand: tracers as they are, Python scalars weak, arrays and (nested) lists as constants."""
+    if isinstance(value, Tracer):
+        return value
+    if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
+        tracer = from_concrete(np.asarray(value))
+        tracer.weak = True
+        return tracer
+    if hasattr(value, "as_tracer"):  # sizes of symbolic dimensions, stacked lists
+        return value.as_tracer()  # type: ignore[no-any-return]
+    if isinstance(value, list | tuple):
+        return call_handler(np.array, value)
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16":
+        raise ArgumentTypeError(
+            "an operand is not numeric",
+            code="TG104",
+            span=user_span(),
+            found=f"{type(value).__name__} {value!r}"[:200],
+            help="use numbers and numeric arrays",
+        )
+    return from_concrete(array)
+
+
+def make_weak(value: Any) -> Any:
+    """Return a rank-0 value as a traced Python scalar: `float(x)`, `x.item()`."""
+    tracer = asarray(value)
+    dtype = {"f": F64, "i": I64, "u": I64, "b": BOOL, "c": np.dtype(np.complex128)}[tracer.dtype.kind]
+    return from_value(stage(ops.cast, tracer.value, dtype=dtype) if tracer.dtype != dtype else tracer.value, weak=True)
+
+
+def python_dim(dim: Any) -> Any:
+    """Return a dimension as user code sees it: an int, or a traced size."""
+    if isinstance(dim, SymbolicDim):
+        return current().size(dim)  # type: ignore[attr-defined]
+    return dim
+
+
+# ---- applying ops
+
+
+def stage(op: OpDef, *operands: Any, **attrs: Any) -> Any:
+    """Apply an op to IR values, with the span of the user's running line."""
+    capture = current()
+    capture.builder.span = user_span()
+    try:
+        return op(*operands, **attrs)
+    except TracegradError as error:
+        if error.span is None:
+            raise type(error)(
+                error.title, code=error.code, span=capture.builder.span, found=error.found, help=error.help
+            ) from None
+        raise
+
+
+def apply(op: OpDef, *operands: Tracer, **attrs: Any) -> Any:
+    """Apply an op to tracers; returns a new Tracer, or a tuple of them."""
+    result = stage(op, *[t.value for t in operands], **attrs)
+    if isinstance(result, tuple):
+        return tuple(from_value(v) for v in result)
+    return from_value(result)
+
+
+def cast_to(tracer: Tracer, dtype: np.dtype[Any]) -> Tracer:
+    """Return the array in another dtype (itself when it has it); the result is not weak."""
+    if tracer.dtype == dtype:
+        return tracer if not tracer.weak else from_value(tracer.value)
+    if tracer.concrete is not None:
+        return from_concrete(tracer.concrete.astype(dtype))
+    return apply(ops.cast, tracer, dtype=dtype)
+
+
+def promote(*operands: Any) -> tuple[list[Tracer], np.dtype[Any], bool]:
+    """Return operands as tracers of one dtype by NumPy 2 promotion, that dtype, and whether all were Python scalars."""
+    tracers = [asarray(v) for v in operands]
+    dtype = result_dtype(tracers)
+    weak = all(t.weak for t in tracers)
+    return [cast_to(t, dtype) for t in tracers], dtype, weak
+
+
+def result_dtype(tracers: Sequence[Tracer]) -> np.dtype[Any]:
+    """Return the NumPy 2 promotion of some operands."""
+    samples = [_WEAK_SAMPLE[t.dtype.kind] if t.weak else t.dtype for t in tracers]
+    if all(t.weak for t in tracers):
+        return np.result_type(*[np.asarray(s).dtype for s in samples])
+    return np.result_type(*samples)
+
+
+_WEAK_SAMPLE: dict[str, Any] = {"f": 0.0, "i": 0, "u": 0, "b": False, "c": 0j}
+
+
+def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the common shape by NumPy's rule; dimensions may be symbolic (a symbol is never 1).
+
+    Raises:
+        CaptureErrorValue: the shapes do not fit.
+    """
+    ndim = max(map(len, shapes))
+    result = []
+    for axis in range(ndim):
+        dim: Any = 1
+        for shape in shapes:
+            own = shape[axis - ndim + len(shape)] if axis - ndim + len(shape) >= 0 else 1
+            if own == 1 or own == dim:
+                continue
+            if dim != 1:
+                raise CaptureErrorValue(
+                    "operands could not be broadcast together",
+                    code="TG110",
+                    span=user_span(),
+                    found="shapes " + " and ".join(str(s).replace(",)", ")") for s in shapes),
+                    help="make the sizes of each axis, counted from the last, equal or 1",
+                )
+            dim = own
+        result.append(dim)
+    return tuple(result)
+
+
+def broadcast(tracer: Tracer, shape: tuple[Any, ...]) -> Tracer:
+    """Return the array broadcast to a shape of IR dimensions (itself when it has it)."""
+    if tracer.type.shape == shape:
+        return tracer
+    return apply(ops.broadcast_to, tracer, shape=shape)
+
+
+def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Do what `function` does, on traced values.
+
+    Raises:
+        CaptureError: the function is not covered; the message names it and the line.
+    """
+    bound = kwargs.pop("_bound", None)
+    handler = HANDLERS.get(bound if bound is not None else function)
+    if handler is None:
+        name = f"numpy.{bound[0].__name__}.{bound[1]}" if bound is not None else full_name(function)
+        raise CaptureError(
+            f"{name} is not supported on traced values",
+            code="TG100",
+            span=user_span(),
+            found=f"a call of {name} with {', '.join(describe(a) for a in args if isinstance(a, Tracer)) or 'traced values'}",
+            help="write it with supported NumPy functions (`tracegrad ops --numpy` lists them), or compute it outside the "
+            "function and pass the result as an argument",
+        )
+    return handler(*args, **kwargs)
+
+
+def full_name(function: Any) -> str:
+    module = getattr(function, "__module__", None) or ""
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
+    if isinstance(function, np.ufunc):
+        module = "numpy"
+    return f"{module}.{name}" if module and module != "builtins" else name
+
+
+def python_operator(ufunc: Any, *operands: Any) -> Any:
+    """Apply a ufunc as a Python operator: between Python scalars the result is a Python scalar."""
+    return call_handler(ufunc, *operands, _python=True)
+
+
+def _binary(ufunc: Any, reflected: bool) -> Callable[[Tracer, Any], Any]:
+    def method(self: Tracer, other: Any) -> Any:
+        if other is None or isinstance(other, str | bytes | dict | type):
+            return NotImplemented
+        return python_operator(ufunc, other, self) if reflected else python_operator(ufunc, self, other)
+
+    return method
+
+
+def _inplace(ufunc: Any) -> Callable[[Tracer, Any], Any]:
+    def method(self: Tracer, other: Any) -> Any:
+        return inplace(ufunc, self, other)
+
+    return method
+
+
+def inplace(ufunc: Any, target: Tracer, other: Any) -> Any:
+    """`target op= other`: a write into the array, or a new value for scalars."""
+    if target.ndim == 0:
+        return python_operator(ufunc, target, other)
+    target[...] = python_operator(ufunc, target, other)
+    return target
+
+
+#: Python operator name -> ufunc
+OPERATORS: dict[str, Any] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "pow": np.power,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "lshift": np.left_shift,
+    "rshift": np.right_shift,
+}
+_COMPARISONS: dict[str, Any] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+for _name, _ufunc in OPERATORS.items():
+    setattr(Tracer, f"__{_name}__", _binary(_ufunc, False))
+    setattr(Tracer, f"__r{_name}__", _binary(_ufunc, True))
+    setattr(Tracer, f"__i{_name}__", _inplace(_ufunc))
+for _name, _ufunc in _COMPARISONS.items():
+    setattr(Tracer, f"__{_name}__", _binary(_ufunc, False))
+
+
+def _method(function: Any) -> Callable[..., Any]:
+    def method(self: Tracer, *args: Any, **kwargs: Any) -> Any:
+        return call_handler(function, self, *args, **kwargs)
+
+    return method
+
+
+#: ndarray methods that are the NumPy function of the same name with the array as first argument
+for _name in (
+    "all any argmax argmin argsort choose clip compress conj conjugate cumprod cumsum diagonal max mean min prod ptp ravel "
+    "repeat round searchsorted squeeze std sum swapaxes take trace var nonzero put partition"
+).split():
+    if hasattr(np, _name):
+        setattr(Tracer, _name, _method(getattr(np, _name)))
+
+
+def is_traced(value: Any) -> bool:
+    """Return whether a value is, or contains in lists, tuples and dicts, something traced and not known at capture."""
+    if isinstance(value, Tracer):
+        return True
+    if hasattr(type(value), "as_tracer"):
+        return True
+    if isinstance(value, list | tuple):
+        return any(is_traced(v) for v in value)
+    if isinstance(value, dict):
+        return any(is_traced(v) for v in value.values())
+    if isinstance(value, slice):
+        return is_traced((value.start, value.stop, value.step))
+    return False
