@@ -1,0 +1,265 @@
+/*
+ * Helpers of generated C. The code generator copies into a text only those parts that it uses, so that the text stands alone.
+ *
+ * Parts are separated by blank lines. A function whose name ends in _f64 stands for all dtypes: the other versions (_f32,
+ * _i64, ...) are derived from its text. The launcher reads tg_error and tg_blas from here.
+ */
+
+/* Errors: the kernel returns the kind, and leaves the details at the start of the workspace. */
+enum {
+    TG_OK = 0,
+    TG_INDEX_ERROR = 1,
+    TG_ZERO_DIVISION_ERROR = 2,
+    TG_VALUE_ERROR = 3,
+    TG_LINALG_ERROR = 4,
+    TG_ASSERTION_ERROR = 5,
+    TG_OVERFLOW_ERROR = 6,
+    TG_TYPE_ERROR = 7,
+    TG_KEY_ERROR = 8,
+    TG_RUNTIME_ERROR = 9,
+    TG_MEMORY_ERROR = 10,
+    TG_FLOATING_POINT_ERROR = 11,
+    TG_STOP_ITERATION = 12,
+    TG_NOT_IMPLEMENTED_ERROR = 13,
+    TG_ARITHMETIC_ERROR = 14
+};
+
+typedef struct tg_error {
+    int kind;            /* one of the above */
+    int line;            /* the user's line, 0 when unknown */
+    const char *message; /* two %lld in it stand for values[0] and values[1] */
+    int64_t values[2];
+    const char *file; /* the user's file, "" when unknown */
+} tg_error;
+
+/* A store of residuals that grows; zeroed memory is an empty one. */
+typedef struct tg_stack {
+    void *data;
+    int64_t capacity; /* in elements */
+} tg_stack;
+
+/* Routines of BLAS and LAPACK (Fortran conventions, 32-bit integers); any may be NULL. */
+typedef struct tg_blas {
+    void (*dgemm)(char *transa, char *transb, int *m, int *n, int *k, double *alpha, double *a, int *lda, double *b, int *ldb,
+                  double *beta, double *c, int *ldc);
+    void (*sgemm)(char *transa, char *transb, int *m, int *n, int *k, float *alpha, float *a, int *lda, float *b, int *ldb,
+                  float *beta, float *c, int *ldc);
+    void (*dgemv)(char *trans, int *m, int *n, double *alpha, double *a, int *lda, double *x, int *incx, double *beta,
+                  double *y, int *incy);
+    void (*sgemv)(char *trans, int *m, int *n, float *alpha, float *a, int *lda, float *x, int *incx, float *beta, float *y,
+                  int *incy);
+    void (*dgetrf)(int *m, int *n, double *a, int *lda, int *ipiv, int *info);
+    void (*sgetrf)(int *m, int *n, float *a, int *lda, int *ipiv, int *info);
+    void (*dgetrs)(char *trans, int *n, int *nrhs, double *a, int *lda, int *ipiv, double *b, int *ldb, int *info);
+    void (*sgetrs)(char *trans, int *n, int *nrhs, float *a, int *lda, int *ipiv, float *b, int *ldb, int *info);
+    void (*dpotrf)(char *uplo, int *n, double *a, int *lda, int *info);
+    void (*spotrf)(char *uplo, int *n, float *a, int *lda, int *info);
+    void (*dtrtrs)(char *uplo, char *trans, char *diag, int *n, int *nrhs, double *a, int *lda, double *b, int *ldb,
+                   int *info);
+    void (*strtrs)(char *uplo, char *trans, char *diag, int *n, int *nrhs, float *a, int *lda, float *b, int *ldb, int *info);
+} tg_blas;
+
+static const tg_blas *tg_blas_routines;
+
+static int tg_fail(void *workspace, int kind, const char *file, int line, const char *message, int64_t value, int64_t bound)
+{
+    tg_error *error = workspace;
+    error->kind = kind;
+    error->line = line;
+    error->message = message;
+    error->values[0] = value;
+    error->values[1] = bound;
+    error->file = file;
+    return kind;
+}
+
+/* Make room for one more element; NULL when there is no memory. */
+static void *tg_grow(tg_stack *stack, int64_t size_bytes)
+{
+    int64_t capacity = stack->capacity ? 2*stack->capacity : 64;
+    void *data = realloc(stack->data, (size_t)(capacity*size_bytes));
+    if (data) {
+        stack->data = data;
+        stack->capacity = capacity;
+    }
+    return data;
+}
+
+static inline int64_t tg_floor_divide_i64(int64_t x, int64_t y)
+{
+    int64_t quotient = x/y;
+    return quotient - (x%y != 0 && (x < 0) != (y < 0));
+}
+
+static inline int64_t tg_remainder_i64(int64_t x, int64_t y)
+{
+    int64_t rest = x%y;
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+/* c (m x n) = a (m x k) b (k x n), row-major; transposed operands are stored as k x m and n x k. */
+static void tg_matmul_f64(int transpose_a, int transpose_b, int64_t m, int64_t n, int64_t k, const double *a, const double *b,
+                          double *restrict c)
+{
+    if (tg_blas_routines && tg_blas_routines->dgemm && m*n*k > 8000) {
+        int rows = (int)m, columns = (int)n, inner = (int)k, lda = transpose_a ? rows : inner;
+        int ldb = transpose_b ? inner : columns;
+        double one = 1.0, none = 0.0;
+        tg_blas_routines->dgemm(transpose_b ? "T" : "N", transpose_a ? "T" : "N", &columns, &rows, &inner, &one, (double *)b,
+                                &ldb, (double *)a, &lda, &none, c, &columns);
+        return;
+    }
+    if (transpose_b) {
+        for (int64_t i = 0; i < m; i++) {
+            for (int64_t j = 0; j < n; j++) {
+                double sum = 0.0;
+                if (transpose_a) {
+                    for (int64_t l = 0; l < k; l++) sum += a[m*l + i]*b[k*j + l];
+                } else {
+#pragma omp simd reduction(+ : sum)
+                    for (int64_t l = 0; l < k; l++) sum += a[k*i + l]*b[k*j + l];
+                }
+                c[n*i + j] = sum;
+            }
+        }
+        return;
+    }
+    for (int64_t i = 0; i < m*n; i++) c[i] = 0.0;
+    for (int64_t start = 0; start < k; start += 64) {
+        int64_t stop = start + 64 < k ? start + 64 : k;
+        for (int64_t i = 0; i < m; i++) {
+            for (int64_t l = start; l < stop; l++) {
+                const double factor = transpose_a ? a[m*l + i] : a[k*i + l];
+#pragma omp simd
+                for (int64_t j = 0; j < n; j++) c[n*i + j] += factor*b[n*l + j];
+            }
+        }
+    }
+}
+
+/* Factor the n x n matrix a in place into L (unit diagonal) and U with row swaps; returns the sign of the permutation, and 0
+ * when a pivot is exactly zero. */
+static int tg_lu_f64(double *restrict a, int64_t *restrict pivots, int64_t n)
+{
+    int sign = 1;
+    int singular = 0;
+    for (int64_t j = 0; j < n; j++) {
+        int64_t p = j;
+        for (int64_t i = j + 1; i < n; i++) {
+            if (fabs(a[n*i + j]) > fabs(a[n*p + j])) p = i;
+        }
+        pivots[j] = p;
+        if (p != j) {
+            sign = -sign;
+            for (int64_t l = 0; l < n; l++) {
+                const double swapped = a[n*j + l];
+                a[n*j + l] = a[n*p + l];
+                a[n*p + l] = swapped;
+            }
+        }
+        if (a[n*j + j] == 0.0) {
+            singular = 1;
+            continue;
+        }
+        for (int64_t i = j + 1; i < n; i++) {
+            const double factor = a[n*i + j]/a[n*j + j];
+            a[n*i + j] = factor;
+#pragma omp simd
+            for (int64_t l = j + 1; l < n; l++) a[n*i + l] -= factor*a[n*j + l];
+        }
+    }
+    return singular ? 0 : sign;
+}
+
+/* Solve a x = b in place of b (n x k), a factored by tg_lu. */
+static void tg_lu_solve_f64(const double *restrict a, const int64_t *restrict pivots, double *restrict b, int64_t n, int64_t k)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (pivots[i] != i) {
+            for (int64_t l = 0; l < k; l++) {
+                const double swapped = b[k*i + l];
+                b[k*i + l] = b[k*pivots[i] + l];
+                b[k*pivots[i] + l] = swapped;
+            }
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < i; j++) {
+#pragma omp simd
+            for (int64_t l = 0; l < k; l++) b[k*i + l] -= a[n*i + j]*b[k*j + l];
+        }
+    }
+    for (int64_t i = n - 1; i >= 0; i--) {
+        for (int64_t j = i + 1; j < n; j++) {
+#pragma omp simd
+            for (int64_t l = 0; l < k; l++) b[k*i + l] -= a[n*i + j]*b[k*j + l];
+        }
+        for (int64_t l = 0; l < k; l++) b[k*i + l] /= a[n*i + i];
+    }
+}
+
+/* Solve a x = b, or a' x = b, in place of b (n x k) for triangular a; returns 0 when a diagonal element is zero. */
+static int tg_triangular_solve_f64(const double *restrict a, double *restrict b, int64_t n, int64_t k, int lower, int transpose,
+                                   int unit_diagonal)
+{
+    const int forward = lower != transpose;
+    for (int64_t step = 0; step < n; step++) {
+        const int64_t i = forward ? step : n - 1 - step;
+        for (int64_t other = 0; other < step; other++) {
+            const int64_t j = forward ? other : n - 1 - other;
+            const double factor = transpose ? a[n*j + i] : a[n*i + j];
+#pragma omp simd
+            for (int64_t l = 0; l < k; l++) b[k*i + l] -= factor*b[k*j + l];
+        }
+        if (!unit_diagonal) {
+            if (a[n*i + i] == 0.0) return 0;
+            for (int64_t l = 0; l < k; l++) b[k*i + l] /= a[n*i + i];
+        }
+    }
+    return 1;
+}
+
+/* Cholesky factor (lower) of the n x n matrix a, of which the lower triangle is read; returns 0 when not positive definite. */
+static int tg_cholesky_f64(const double *restrict a, double *restrict factor, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j <= i; j++) {
+            double sum = a[n*i + j];
+            for (int64_t l = 0; l < j; l++) sum -= factor[n*i + l]*factor[n*j + l];
+            if (j < i) {
+                factor[n*i + j] = sum/factor[n*j + j];
+            } else {
+                if (!(sum > 0.0)) return 0;
+                factor[n*i + i] = sqrt(sum);
+            }
+        }
+        for (int64_t j = i + 1; j < n; j++) factor[n*i + j] = 0.0;
+    }
+    return 1;
+}
+
+/* Stable merge sort of the positions 0..n-1 by x[stride*position], NaN last. */
+static void tg_argsort_f64(const double *restrict x, int64_t stride, int64_t n, int64_t *restrict order, int64_t order_stride,
+                           int64_t *restrict scratch)
+{
+    int64_t *from = scratch, *to = scratch + n;
+    for (int64_t i = 0; i < n; i++) from[i] = i;
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t start = 0; start < n; start += 2*width) {
+            int64_t left = start, middle = start + width < n ? start + width : n, right = middle;
+            const int64_t stop = start + 2*width < n ? start + 2*width : n;
+            for (int64_t i = start; i < stop; i++) {
+                int take_right = left >= middle;
+                if (!take_right && right < stop) {
+                    const double a = x[stride*from[left]], b = x[stride*from[right]];
+                    take_right = b < a || (isnan(a) && !isnan(b));
+                }
+                to[i] = take_right ? from[right++] : from[left++];
+            }
+        }
+        int64_t *swapped = from;
+        from = to;
+        to = swapped;
+    }
+    for (int64_t i = 0; i < n; i++) order[order_stride*i] = from[i];
+}
