@@ -1,0 +1,1 @@
+"""Timings of tracegrad beside hand-written code, in one run: `make bench`."""
