@@ -1,0 +1,162 @@
+"""Functions that NumPy lacks and that generated gradients call; their text is copied into the generated module.
+
+Each function needs NumPy, math and functions above it only. Called by the `numpy` texts of records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def each(function: Callable[[float], float], x: Any) -> Any:
+    """Apply a function of one Python float to every element; a pole or an overflow gives infinity."""
+
+    def guarded(value: float) -> float:
+        try:
+            return function(value)
+        except (ValueError, OverflowError):
+            return math.inf
+
+    x = np.asarray(x)
+    return np.array([guarded(v) for v in x.ravel().tolist()]).astype(x.dtype).reshape(x.shape)
+
+
+def lgamma(x: Any) -> Any:
+    """Return log(|gamma(x)|)."""
+    return each(math.lgamma, x)
+
+
+def gamma(x: Any) -> Any:
+    """Return the gamma function; NaN at the negative integers."""
+    return np.where((np.asarray(x) < 0) & (np.floor(x) == x), np.asarray(x) * np.nan, each(math.gamma, x))
+
+
+def erf(x: Any) -> Any:
+    """Return the error function."""
+    return each(math.erf, x)
+
+
+def erfc(x: Any) -> Any:
+    """Return 1 - erf(x) without cancellation."""
+    return each(math.erfc, x)
+
+
+def digamma(x: Any) -> Any:
+    """Return the derivative of lgamma; NaN at 0, -1, -2, ...
+
+    Source: Abramowitz and Stegun, 6.3.5 (recurrence), 6.3.7 (reflection), 6.3.18 (asymptotic series).
+    """
+    dtype = np.asarray(x).dtype
+    x = np.asarray(x, np.float64)
+    reflected = x <= 0
+    pole = reflected & (np.floor(x) == x)
+    z = np.where(reflected, 1.0 - x, x)
+    result = np.zeros_like(z)
+    for _ in range(10):
+        small = z < 10.0
+        result = np.where(small, result - 1.0 / z, result)
+        z = np.where(small, z + 1.0, z)
+    square = 1.0 / (z * z)
+    series = 1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square * (1 / 132 - square * 691 / 32760))))
+    result = result + np.log(z) - 0.5 / z - square * series
+    angle = np.where(pole, 0.5, x - np.round(x))
+    result = np.where(reflected, result - math.pi / np.tan(math.pi * np.where(reflected, angle, 0.5)), result)
+    return np.where(pole, np.nan, result).astype(dtype)
+
+
+def polygamma(order: int, x: Any) -> Any:
+    """Return the derivative of digamma of an order >= 1; infinite or NaN at 0, -1, -2, ...
+
+    Source: Abramowitz and Stegun, 6.4.6 (recurrence), 6.4.7 (reflection), 6.4.11 (asymptotic series).
+    """
+    dtype = np.asarray(x).dtype
+    x = np.asarray(x, np.float64)
+    reflected = x <= 0
+    pole = reflected & (np.floor(x) == x)
+    z = np.where(reflected, 1.0 - x, x)
+    result = np.zeros_like(z)
+    for _ in range(14 + order):
+        small = z < 14.0 + order
+        result = np.where(small, result + z ** -(order + 1.0), result)
+        z = np.where(small, z + 1.0, z)
+    result = math.factorial(order) * result
+    result = result + math.factorial(order - 1) / z**order + math.factorial(order) / (2.0 * z ** (order + 1))
+    bernoulli = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+    for k, b in enumerate(bernoulli, 1):
+        result = result + b * math.factorial(2 * k + order - 1) / math.factorial(2 * k) / z ** (2 * k + order)
+    # d^order/dx^order of pi cot(pi x) is pi^(order+1) times a polynomial p in c = cot(pi x), and p' goes with -(1 + c²)
+    polynomial = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(order):
+        polynomial = polynomial.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
+    cotangent = 1.0 / np.tan(math.pi * np.where(reflected & ~pole, x - np.round(x), 0.5))
+    mirrored = -result - math.pi ** (order + 1) * polynomial(cotangent)
+    result = np.where(reflected, mirrored, (-1.0) ** (order + 1) * result)
+    return np.where(pole, np.inf if order % 2 else np.nan, result).astype(dtype)
+
+
+def pad_between(x: Any, low: Any, high: Any, interior: Any) -> Any:
+    """Return x with zeros before, after and between its elements along each axis."""
+    sizes = [d + max(d - 1, 0) * i for d, i in zip(x.shape, interior)]
+    result = np.zeros([a + b + d for a, b, d in zip(low, high, sizes)], x.dtype)
+    result[tuple(slice(a, a + d, i + 1) for a, d, i in zip(low, sizes, interior))] = x
+    return result
+
+
+def set_slice(x: Any, place: Any, values: Any) -> Any:
+    """Return a copy of x with x[place] = values."""
+    result = np.array(x)
+    result[place] = values
+    return result
+
+
+def add_slice(x: Any, place: Any, values: Any) -> Any:
+    """Return a copy of x with x[place] += values."""
+    result = np.array(x)
+    result[place] += values
+    return result
+
+
+def scatter_set(x: Any, indices: Any, values: Any, axes: Any) -> Any:
+    """Return a copy of x with the elements at indices along axes set to values; the last one wins."""
+    result = np.array(x)
+    np.moveaxis(result, axes, range(len(axes)))[indices] = values
+    return result
+
+
+def scatter_add(x: Any, indices: Any, values: Any, axes: Any) -> Any:
+    """Return a copy of x with values added to the elements at indices along axes; all of them count."""
+    result = np.array(x)
+    np.add.at(np.moveaxis(result, axes, range(len(axes))), indices, values)
+    return result
+
+
+def linear_recurrence(a: Any, b: Any, axis: int, reverse: bool) -> Any:
+    """Return r with r[k] = a[k] * r[k - 1] + b[k] along an axis; with r[k + 1] when reverse."""
+    result = np.array(b)
+    r, a = np.moveaxis(result, axis, 0), np.moveaxis(a, axis, 0)
+    order = range(len(r) - 2, -1, -1) if reverse else range(1, len(r))
+    for k in order:
+        r[k] += a[k] * r[k + 1 if reverse else k - 1]
+    return result
+
+
+def triangular_solve(a: Any, b: Any, lower: bool, transpose_a: bool, unit_diagonal: bool) -> Any:
+    """Return x with T @ x = b, where T is the lower or upper triangle of a, transposed on demand."""
+    triangle = np.tril(a) if lower else np.triu(a)
+    if unit_diagonal:
+        n = np.arange(a.shape[-1])
+        triangle[..., n, n] = 1.0
+    return np.linalg.solve(np.swapaxes(triangle, -1, -2) if transpose_a else triangle, b)
+
+
+def cofactor(a: Any) -> Any:
+    """Return the matrix of cofactors, det(a) * inv(a).T where the inverse exists, from the singular values."""
+    u, s, vh = np.linalg.svd(a)
+    before = np.cumprod(np.concatenate([np.ones_like(s[..., :1]), s[..., :-1]], axis=-1), axis=-1)
+    after = np.cumprod(np.concatenate([np.ones_like(s[..., :1]), s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    others = (before * after)[..., None, :]
+    return (np.linalg.det(u) * np.linalg.det(vh))[..., None, None] * ((np.conj(u) * others) @ np.conj(vh))
