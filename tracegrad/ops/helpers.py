@@ -160,3 +160,9 @@ def cofactor(a: Any) -> Any:
     after = np.cumprod(np.concatenate([np.ones_like(s[..., :1]), s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
     others = (before * after)[..., None, :]
     return (np.linalg.det(u) * np.linalg.det(vh))[..., None, None] * ((np.conj(u) * others) @ np.conj(vh))
+
+
+def check(condition: Any, error: type[Exception], message: str) -> None:
+    """Raise an error unless a condition holds."""
+    if not condition:
+        raise error(message)

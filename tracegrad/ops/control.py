@@ -1,0 +1,81 @@
+"""Branches, loops, calls, stacks of residuals, checks and printing.
+
+Previous: linalg.py; next: common.py. Ops with blocks are differentiated by transform/ and emitted by codegen/ themselves.
+The Python names of ops that are keywords or builtins end in an underscore.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracegrad.ir.core import Operation
+from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, OpDef, Sample, register
+from tracegrad.ops.infer import (
+    infer_call,
+    infer_check,
+    infer_for,
+    infer_if,
+    infer_pop,
+    infer_print,
+    infer_push,
+    infer_stack,
+    infer_while,
+)
+
+# fmt: off
+
+if_ = register(OpDef(
+    "if", ("condition",), "Blocks then() and else() without parameters; the results are those of the block that runs.",
+    infer=infer_if, marker=BY_TRANSFORM,
+))
+for_ = register(OpDef(
+    "for", ("start", "stop", "*inits"),
+    "Block (k: i64[], *carries) -> carries, run for k in range(start, stop, step), backwards when reverse. "
+    "The results are the final carries.",
+    attributes=("step", "reverse"), infer=infer_for, marker=BY_TRANSFORM,
+))
+while_ = register(OpDef(
+    "while", ("*inits",), "Blocks (*carries) -> bool[] and (*carries) -> carries; the results are the final carries.",
+    infer=infer_while, marker=BY_TRANSFORM,
+))
+call = register(OpDef(
+    "call", ("*operands",), "Call of another function of the IR.",
+    attributes=("function",), infer=infer_call, marker=BY_TRANSFORM,
+))
+
+# Effects
+
+stack = register(OpDef(
+    "stack", (), "A new, empty stack of arrays of one type; `capacity` bounds their number if that is known.",
+    attributes=("element", "capacity"), infer=infer_stack, marker=BY_TRANSFORM, effect=True,
+))
+push = register(OpDef(
+    "push", ("stack", "value"), "Put a value on a stack.", infer=infer_push, marker=BY_TRANSFORM, effect=True,
+))
+pop = register(OpDef(
+    "pop", ("stack",), "Take the value that was pushed last off a stack.",
+    infer=infer_pop, marker=BY_TRANSFORM, effect=True,
+))
+
+
+def _check_text(operation: Operation, condition: str) -> str:
+    return f"check({condition}, {operation.attrs['error']}, {operation.attrs['message']!r})"
+
+
+def _print_text(operation: Operation, *values: Any) -> str:
+    return f"print({', '.join([repr(operation.attrs['format']) + '.format(' + ', '.join(values) + ')'])})"
+
+
+check = register(OpDef(
+    "check", ("condition",), "Raise an error, named by its Python class, unless the condition holds.",
+    attributes=("error", "message"), infer=infer_check, marker=NONDIFF, effect=True,
+    numpy=_check_text, numpy_helper="check",
+    samples=(Sample("b[]", {"error": "ValueError", "message": "no root"}, integers=(1, 2)),),
+))
+print_ = register(OpDef(
+    "print", ("*values",), "Print values through a format string for str.format.",
+    attributes=("format",), infer=infer_print, marker=NONDIFF, effect=True, numpy=_print_text,
+    samples=(Sample("f[2] i[]", {"format": "{} at {}"}),),
+))
+
+# fmt: on

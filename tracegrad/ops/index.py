@@ -1,0 +1,132 @@
+"""Gathers from and scatters into data-dependent places; the transpose of a gather is a scatter_add.
+
+Previous: shape.py; next: reduce.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tracegrad.ir.core import Operation
+from tracegrad.ir.opdef import Sample, type_of
+from tracegrad.ir.types import I64
+from tracegrad.ops.creation import full, iota, zeros_like
+from tracegrad.ops.elementwise import equal, select
+from tracegrad.ops.infer import infer_gather, infer_scatter
+from tracegrad.ops.record import linear
+from tracegrad.ops.shape import broadcast_to, reshape
+from tracegrad.ops.text import tuple_text
+
+Axes = tuple[int, ...]
+
+
+def take_along(x: Any, indices: Any, *, axis: int) -> Any:
+    """Gather one element of `x` per element of `indices` (both of one rank): np.take_along_axis."""
+    return gather(x, *_all_indices(indices, axis), axes=tuple(range(type_of(x).ndim)))
+
+
+def add_along(x: Any, indices: Any, values: Any, *, axis: int) -> Any:
+    """Add each of `values` to the element of `x` that take_along would read: the transpose of take_along."""
+    return scatter_add(x, *_all_indices(indices, axis), values, axes=tuple(range(type_of(x).ndim)))
+
+
+def _all_indices(indices: Any, axis: int) -> list[Any]:
+    shape = type_of(indices).shape
+    return [indices if k == axis else iota(shape=shape, dtype=I64, axis=k) for k in range(len(shape))]
+
+
+# fmt: off
+
+def _gather_text(operation: Operation, x: str, *indices: str) -> str:
+    axes, operand = operation.attrs["axes"], operation.operands[0]
+    chosen = ", ".join(indices)
+    count, ndim, scalar = len(axes), len(operand.shape), not operation.operands[1].shape
+    if axes == tuple(range(count)):
+        return f"{x}[{chosen}]"
+    if axes == tuple(sorted(axes)) and scalar:
+        by_axis = dict(zip(axes, indices, strict=True))
+        return f"{x}[{', '.join(by_axis.get(k, ':') for k in range(axes[-1] + 1))}]"
+    if axes == (1,) and ndim == 2:
+        return f"{x}.T[{chosen}]"
+    return f"np.moveaxis({x}, {axes}, {tuple(range(count))})[{chosen}]"
+
+
+def _scatter_text(operation: Operation, x: str, *rest: str) -> str:
+    *indices, values = rest
+    return f"{operation.op}({x}, {tuple_text(indices)}, {values}, {operation.attrs['axes']})"
+
+
+gather = linear(
+    "gather", ("x", "*indices"),
+    "Elements of x at index arrays of shape B along axes: moveaxis(x, axes, 0..k-1)[indices], of shape B + the other axes. "
+    "Negative indices count from the end; others out of range raise IndexError.",
+    attributes=("axes",), infer=infer_gather, numpy=_gather_text,
+    transpose=lambda ct, x, *indices, axes: (
+        scatter_add(zeros_like(x), *indices, ct, axes=axes), *(None for _ in indices),
+    ),
+    samples=(
+        Sample("f[3] i[]", {"axes": (0,)}, integers=(-3, 3)), Sample("f[3,2] i[4]", {"axes": (0,)}, integers=(-3, 3)),
+        Sample("f[2,3] i[4]", {"axes": (1,)}, integers=(0, 3)), Sample("f[2,3] i[]", {"axes": (1,)}, integers=(0, 3)),
+        Sample("f[3,3,2] i[2,2] i[2,2]", {"axes": (0, 1)}, integers=(0, 3)),
+        Sample("f[2,4,2] i[3] i[3]", {"axes": (2, 0)}, integers=(-2, 2)),
+        Sample("f[2,3,2] i[] i[]", {"axes": (0, 2)}), Sample("f[3] i[0]", {"axes": (0,)}),
+    ),
+)
+scatter_add = linear(
+    "scatter_add", ("x", "*indices", "values"), "x with x[indices] += values, the places as in gather; duplicates add up.",
+    in_operands=(0, 2), attributes=("axes",), infer=infer_scatter, inplace=0,
+    numpy=_scatter_text, numpy_helper="scatter_add",
+    transpose=lambda ct, x, *rest, axes: (ct, *(None for _ in rest[:-1]), gather(ct, *rest[:-1], axes=axes)),
+    samples=(
+        Sample("f[3] i[] f[]", {"axes": (0,)}, integers=(-3, 3)),
+        Sample("f[3,2] i[4] f[4,2]", {"axes": (0,)}, integers=(-3, 3)),
+        Sample("f[2,3] i[4] f[4,2]", {"axes": (1,)}, integers=(0, 3)),
+        Sample("f[3,3,2] i[4] i[4] f[4,2]", {"axes": (0, 1)}, integers=(0, 3)),
+    ),
+)
+
+
+def _scatter_set_transpose(ct: Any, x: Any, *rest: Any, axes: Axes) -> tuple[Any, ...]:
+    *indices, values = rest
+    read = gather(ct, *indices, axes=axes)
+    if type_of(indices[0]).shape:
+        read = select(_is_last(indices, axes, x, values), read, zeros_like(values))
+    return (scatter_set(ct, *indices, zeros_like(values), axes=axes), *(None for _ in indices), read)
+
+
+def _is_last(indices: list[Any], axes: Axes, x: Any, values: Any) -> Any:
+    """Return, in the shape of `values`, whether no later index writes the same place: each place keeps who wrote it."""
+    shape = type_of(indices[0]).shape
+    numbers = _count(shape)
+    places = full(shape=tuple(type_of(x).shape[a] for a in axes), dtype=I64, value=0)
+    along = tuple(range(len(axes)))
+    writer = gather(scatter_set(places, *indices, numbers, axes=along), *indices, axes=along)
+    last = equal(writer, numbers)
+    full_shape = type_of(values).shape
+    if full_shape == shape:
+        return last
+    return broadcast_to(reshape(last, shape=(*shape, *(1 for _ in full_shape[len(shape):]))), shape=full_shape)
+
+
+def _count(shape: tuple[Any, ...]) -> Any:
+    """Return 0, 1, 2, ... in a shape."""
+    size = math.prod(shape)
+    flat = iota(shape=(size,), dtype=I64, axis=0)
+    return flat if shape == (size,) else reshape(flat, shape=shape)
+
+
+scatter_set = linear(
+    "scatter_set", ("x", "*indices", "values"),
+    "x with x[indices] = values, the places as in gather; of duplicates the last wins.",
+    in_operands=(0, 2), attributes=("axes",), infer=infer_scatter, inplace=0,
+    numpy=_scatter_text, numpy_helper="scatter_set", transpose=_scatter_set_transpose,
+    samples=(
+        Sample("f[3] i[] f[]", {"axes": (0,)}, integers=(-3, 3)),
+        Sample("f[3,2] i[4] f[4,2]", {"axes": (0,)}, integers=(-3, 3)),
+        Sample("f[2,3] i[4] f[4,2]", {"axes": (1,)}, integers=(0, 3)),
+        Sample("f[3,3] i[2,2] i[2,2] f[2,2]", {"axes": (1, 0)}, integers=(0, 3)),
+    ),
+)
+
+# fmt: on

@@ -1,0 +1,391 @@
+"""Products of arrays and linear systems.
+
+Previous: reduce.py; next: control.py. Matrices are the last two axes; all axes before them are a stack.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.ir.core import Operation
+from tracegrad.ir.opdef import OpDef, Sample, register, type_of
+from tracegrad.ir.types import I64, is_complex
+from tracegrad.ops.creation import full_like, iota, zeros_like
+from tracegrad.ops.elementwise import (
+    add,
+    cast,
+    greater,
+    greater_equal,
+    imag,
+    multiply,
+    negative,
+    real,
+    select,
+    subtract,
+)
+from tracegrad.ops.infer import AxisPair, infer_det, infer_dot_general, infer_slogdet, infer_solve, infer_square
+from tracegrad.ops.reduce import conjugate_if_complex
+from tracegrad.ops.shape import broadcast_to, inverse_permutation, reduce_sum, reshape, transpose
+from tracegrad.ops.text import tuple_text
+
+
+def swap_last(x: Any) -> Any:
+    """Transpose the matrices of a stack."""
+    n = type_of(x).ndim
+    return transpose(x, axes=(*range(n - 2), n - 1, n - 2))
+
+
+def adjoint(x: Any) -> Any:
+    """Return the conjugate transpose of the matrices of a stack."""
+    return swap_last(conjugate_if_complex(x))
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """Multiply matrices of two stacks of one shape: [..., n, m] and [..., m, k]."""
+    n = type_of(x).ndim
+    stack = tuple(range(n - 2))
+    return dot_general(x, y, contract=((n - 1,), (n - 2,)), batch=(stack, stack))
+
+
+def lower_part(x: Any, *, strict: bool = False) -> Any:
+    """Keep the lower triangle of the matrices of a stack; without the diagonal when strict."""
+    return _masked(greater if strict else greater_equal, x)
+
+
+def upper_part(x: Any, *, strict: bool = False) -> Any:
+    """Keep the upper triangle of the matrices of a stack; without the diagonal when strict."""
+    return swap_last(lower_part(swap_last(x), strict=strict))
+
+
+def _masked(compare: OpDef, x: Any) -> Any:
+    shape = type_of(x).shape
+    row, column = (iota(shape=shape[-2:], dtype=I64, axis=k) for k in (0, 1))
+    mask = compare(row, column)
+    return select(mask if len(shape) == 2 else broadcast_to(mask, shape=shape), x, zeros_like(x))
+
+
+def _stretch(x: Any, like: Any) -> Any:
+    """Repeat one number per matrix over the whole matrix: [...] to [..., n, n]."""
+    shape = type_of(x).shape
+    return broadcast_to(reshape(x, shape=(*shape, 1, 1)) if shape else x, shape=type_of(like).shape)
+
+
+def _trace_of_product(x: Any, y: Any) -> Any:
+    """Return trace(x @ y) per matrix."""
+    n = type_of(x).ndim
+    stack = tuple(range(n - 2))
+    return dot_general(x, y, contract=((n - 2, n - 1), (n - 1, n - 2)), batch=(stack, stack))
+
+
+def _sum_of(*terms: Any) -> Any:
+    """Add the terms that are not None."""
+    present = [t for t in terms if t is not None]
+    total = present[0]
+    for term in present[1:]:
+        total = add(total, term)
+    return total
+
+
+# fmt: off
+
+# Products
+
+
+def _free_axes(ndim: int, *taken: Sequence[int]) -> tuple[int, ...]:
+    used = {a for axes in taken for a in axes}
+    return tuple(k for k in range(ndim) if k not in used)
+
+
+def _dot_vjp(ct: Any, out: Any, x: Any, y: Any, *, contract: AxisPair, batch: AxisPair) -> tuple[Any, ...]:
+    swapped_contract, swapped_batch = (contract[1], contract[0]), (batch[1], batch[0])
+    free_x = _free_axes(type_of(x).ndim, contract[0], batch[0])
+    free_y = _free_axes(type_of(y).ndim, contract[1], batch[1])
+    stack = len(batch[0])
+    from_x = tuple(range(stack, stack + len(free_x)))
+    from_y = tuple(range(stack + len(free_x), type_of(ct).ndim))
+    return (
+        _dot_cotangent(ct, y, from_y, free_y, free_x, contract, batch),
+        _dot_cotangent(ct, x, from_x, free_x, free_y, swapped_contract, swapped_batch),
+    )
+
+
+def _dot_cotangent(
+    ct: Any, other: Any, ct_axes: Sequence[int], other_axes: Sequence[int], free: Sequence[int],
+    contract: AxisPair, batch: AxisPair,
+) -> Any:
+    """Contract `ct` with the other operand over its free axes; `contract` and `batch` put the wanted operand first."""
+    stack = tuple(range(len(batch[0])))
+    product = dot_general(
+        ct, conjugate_if_complex(other), contract=(tuple(ct_axes), tuple(other_axes)), batch=(stack, batch[1])
+    )
+    # the axes of the product are, in terms of the wanted operand: batch, free, then contracted in the order of `other`
+    contracted = [contract[0][k] for k in sorted(range(len(contract[1])), key=contract[1].__getitem__)]
+    order = (*batch[0], *free, *contracted)
+    return product if order == tuple(range(len(order))) else transpose(product, axes=inverse_permutation(order))
+
+
+def _dot_jvp(tangents: Sequence[Any], out: Any, x: Any, y: Any, *, contract: AxisPair, batch: AxisPair) -> Any:
+    t_x, t_y = tangents
+    return _sum_of(
+        None if t_x is None else dot_general(t_x, y, contract=contract, batch=batch),
+        None if t_y is None else dot_general(x, t_y, contract=contract, batch=batch),
+    )
+
+
+def _dot_text(operation: Operation, x: str, y: str) -> str:
+    (cx, cy), (bx, by) = operation.attrs["contract"], operation.attrs["batch"]
+    nx, ny = (len(v.shape) for v in operation.operands)
+    stack = tuple(range(len(bx)))
+    if len(cx) == 1 and not bx:
+        if nx <= 2 and ny <= 2:
+            if nx == 1 and ny == 2:
+                return f"{y} @ {x}" if cy == (1,) else f"{x} @ {y}"
+            return f"{x if cx == (nx - 1,) else x + '.T'} @ {y if cy == (0,) else y + '.T'}"
+        if cx == (nx - 1,) and cy == (0,) and ny <= 2:
+            return f"{x} @ {y}"
+    if bx == by == stack and len(cx) == 1 and nx == ny == len(bx) + 2 and cx == (nx - 1,) and cy == (ny - 2,):
+        return f"{x} @ {y}"
+    if not cx and not bx:
+        return f"np.outer({x}, {y})" if nx == ny == 1 else f"np.multiply.outer({x}, {y})"
+    if not bx:
+        return f"np.tensordot({x}, {y}, axes=({tuple_text(cx)}, {tuple_text(cy)}))"
+    letters = iter(string.ascii_lowercase)
+    names_x = [next(letters) for _ in range(nx)]
+    names_y = [next(letters) for _ in range(ny)]
+    for a, b in (*zip(cx, cy, strict=True), *zip(bx, by, strict=True)):
+        names_y[b] = names_x[a]
+    free_x, free_y = _free_axes(nx, cx, bx), _free_axes(ny, cy, by)
+    result = [names_x[a] for a in (*bx, *free_x)] + [names_y[b] for b in free_y]
+    return f'np.einsum("{"".join(names_x)},{"".join(names_y)}->{"".join(result)}", {x}, {y})'
+
+
+dot_general = register(OpDef(
+    "dot_general", ("x", "y"),
+    "Sum of products over paired axes: axes `contract` are summed, axes `batch` go in step. "
+    "Axes of the result: batch, free ones of x, free ones of y.",
+    attributes=("contract", "batch"), infer=infer_dot_general, numpy=_dot_text, jvp=_dot_jvp, vjp=_dot_vjp,
+    samples=(
+        Sample("f[3] f[3]", {"contract": ((0,), (0,)), "batch": ((), ())}),
+        Sample("f[2,3] f[3]", {"contract": ((1,), (0,)), "batch": ((), ())}),
+        Sample("f[3] f[3,2]", {"contract": ((0,), (0,)), "batch": ((), ())}),
+        Sample("f[3] f[2,3]", {"contract": ((0,), (1,)), "batch": ((), ())}),
+        Sample("f[2,3] f[3,4]", {"contract": ((1,), (0,)), "batch": ((), ())}),
+        Sample("f[3,2] f[3,4]", {"contract": ((0,), (0,)), "batch": ((), ())}),
+        Sample("f[3,2] f[4,3]", {"contract": ((0,), (1,)), "batch": ((), ())}),
+        Sample("f[2,2,3] f[3,4]", {"contract": ((2,), (0,)), "batch": ((), ())}),
+        Sample("f[5,2,3] f[5,3,4]", {"contract": ((2,), (1,)), "batch": ((0,), (0,))}),
+        Sample("f[5,3] f[2,3,5]", {"contract": ((1,), (1,)), "batch": ((0,), (2,))}),
+        Sample("f[2,3,4] f[4,5,2]", {"contract": ((0, 2), (2, 0)), "batch": ((), ())}),
+        Sample("f[2,3] f[4,3,2]", {"contract": ((1,), (1,)), "batch": ((0,), (2,))}),
+        Sample("f[2] f[3]", {"contract": ((), ()), "batch": ((), ())}),
+        Sample("f[2,2] f[3]", {"contract": ((), ()), "batch": ((), ())}),
+        Sample("f[] f[3]", {"contract": ((), ()), "batch": ((), ())}),
+        Sample("f[3] f[3]", {"contract": ((), ()), "batch": ((0,), (0,))}),
+        Sample("f[0,2] f[0]", {"contract": ((0,), (0,)), "batch": ((), ())}),
+        Sample("i[2,3] i[3]", {"contract": ((1,), (0,)), "batch": ((), ())}, integers=(-4, 5)),
+        Sample("c128[2,3] c128[3,2]", {"contract": ((1,), (0,)), "batch": ((), ())}),
+    ),
+))
+
+# Linear systems
+
+
+def _solve_vjp(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, ...]:
+    ct_b = solve(adjoint(a), ct)
+    return negative(matmul(ct_b, adjoint(out))), ct_b
+
+
+def _solve_jvp(tangents: Sequence[Any], out: Any, a: Any, b: Any) -> Any:
+    t_a, t_b = tangents
+    return solve(a, _sum_of(t_b, None if t_a is None else negative(matmul(t_a, out))))
+
+
+solve = register(OpDef(
+    "solve", ("a", "b"), "x with a @ x = b, for a: [..., n, n] and b: [..., n, k]; LinAlgError when a is singular.",
+    infer=infer_solve, numpy="np.linalg.solve({a}, {b})", jvp=_solve_jvp, vjp=_solve_vjp,
+    samples=(
+        Sample("f[3,3] f[3,2]", special_structure="invertible"), Sample("f[2,3,3] f[2,3,1]", special_structure="invertible"),
+        Sample("c128[2,2] c128[2,2]", special_structure="invertible"),
+    ),
+))
+
+
+def _triangle(x: Any, lower: bool, unit_diagonal: bool) -> Any:
+    return (lower_part if lower else upper_part)(x, strict=unit_diagonal)
+
+
+def _triangular_solve_vjp(
+    ct: Any, out: Any, a: Any, b: Any, *, lower: bool, transpose_a: bool, unit_diagonal: bool
+) -> tuple[Any, ...]:
+    ct_b = triangular_solve(
+        conjugate_if_complex(a), ct, lower=lower, transpose_a=not transpose_a, unit_diagonal=unit_diagonal
+    )
+    product = matmul(conjugate_if_complex(out), swap_last(ct_b)) if transpose_a else matmul(ct_b, adjoint(out))
+    return _triangle(negative(product), lower, unit_diagonal), ct_b
+
+
+def _triangular_solve_jvp(
+    tangents: Sequence[Any], out: Any, a: Any, b: Any, *, lower: bool, transpose_a: bool, unit_diagonal: bool
+) -> Any:
+    t_a, t_b = tangents
+    moved = None
+    if t_a is not None:
+        triangle = _triangle(t_a, lower, unit_diagonal)
+        moved = negative(matmul(swap_last(triangle) if transpose_a else triangle, out))
+    return triangular_solve(
+        a, _sum_of(t_b, moved), lower=lower, transpose_a=transpose_a, unit_diagonal=unit_diagonal
+    )
+
+
+triangular_solve = register(OpDef(
+    "triangular_solve", ("a", "b"),
+    "x with t @ x = b, where t is the lower (else upper) triangle of a, with ones on the diagonal if unit_diagonal, "
+    "transposed if transpose_a; LinAlgError when singular.",
+    attributes=("lower", "transpose_a", "unit_diagonal"), infer=infer_solve,
+    numpy="triangular_solve({a}, {b}, {lower}, {transpose_a}, {unit_diagonal})", numpy_helper="triangular_solve",
+    jvp=_triangular_solve_jvp, vjp=_triangular_solve_vjp,
+    samples=tuple(
+        Sample(types, {"lower": low, "transpose_a": t, "unit_diagonal": unit}, special_structure="invertible")
+        for types, low, t, unit in (
+            ("f[3,3] f[3,2]", True, False, False), ("f[3,3] f[3,2]", False, False, True),
+            ("f[2,3,3] f[2,3,1]", True, True, False), ("f[3,3] f[3,2]", False, True, False),
+            ("c128[2,2] c128[2,2]", True, True, False), ("c128[2,2] c128[2,2]", False, False, False),
+        )
+    ),
+))
+
+
+def _halved(x: Any) -> Any:
+    """Keep the lower triangle with half the diagonal: the lower factor of a symmetric sum."""
+    half = multiply(x, full_like(x, 0.5))
+    return add(lower_part(x, strict=True), subtract(lower_part(half), lower_part(half, strict=True)))
+
+
+def _cholesky_jvp(tangents: Sequence[Any], out: Any, a: Any) -> Any:
+    # L halved(L⁻¹ t_A L⁻ᴴ), where t_A is the Hermitian matrix with the lower triangle of the tangent
+    (tangent,) = tangents
+    symmetric = add(lower_part(tangent), adjoint(lower_part(tangent, strict=True)))
+    if is_complex(type_of(a).dtype):
+        symmetric = _with_real_diagonal(symmetric)
+    left = _forward_solve(out, symmetric)
+    inner = adjoint(_forward_solve(out, adjoint(left)))
+    return matmul(out, _halved(inner))
+
+
+def _cholesky_vjp(ct: Any, out: Any, a: Any) -> tuple[Any, ...]:
+    # with S = L⁻ᴴ halved(Lᴴ ct) L⁻¹: an element below the diagonal stands for itself and for its mirror image
+    inner = _halved(matmul(adjoint(out), ct))
+    left = _adjoint_solve(out, inner)
+    s = adjoint(_adjoint_solve(out, adjoint(left)))
+    total = add(lower_part(s, strict=True), lower_part(adjoint(s), strict=True))
+    diagonal = subtract(lower_part(s), lower_part(s, strict=True))
+    if is_complex(type_of(a).dtype):
+        diagonal = _with_real_diagonal(diagonal)
+    return (add(total, diagonal),)
+
+
+def _with_real_diagonal(x: Any) -> Any:
+    strict = add(lower_part(x, strict=True), upper_part(x, strict=True))
+    return add(strict, cast(real(subtract(x, strict)), dtype=type_of(x).dtype))
+
+
+def _forward_solve(factor: Any, b: Any) -> Any:
+    return triangular_solve(factor, b, lower=True, transpose_a=False, unit_diagonal=False)
+
+
+def _adjoint_solve(factor: Any, b: Any) -> Any:
+    return triangular_solve(conjugate_if_complex(factor), b, lower=True, transpose_a=True, unit_diagonal=False)
+
+
+cholesky = register(OpDef(
+    "cholesky", ("a",),
+    "Lower triangular l with l @ l.conj().T = a, for a: [..., n, n] positive definite. "
+    "Only the lower triangle of a is read, and only it gets a cotangent; LinAlgError when not positive definite.",
+    infer=infer_square, numpy="np.linalg.cholesky({a})", jvp=_cholesky_jvp, vjp=_cholesky_vjp, python=(),
+    samples=(
+        Sample("f[3,3]", special_structure="spd"), Sample("f[2,2,2]", special_structure="spd"),
+        Sample("c128[2,2]", special_structure="spd"),
+    ),
+))
+
+# Determinant and inverse
+
+
+def _cofactor_jvp(tangents: Sequence[Any], out: Any, a: Any) -> Any:
+    # C = det(a) a⁻ᵀ, so t_C = trace(a⁻¹ t_a) C - C t_aᵀ a⁻ᵀ
+    (tangent,) = tangents
+    inverse = inv(a)
+    product = matmul(matmul(out, swap_last(tangent)), swap_last(inverse))
+    return subtract(multiply(_stretch(_trace_of_product(inverse, tangent), out), out), product)
+
+
+def _cofactor_vjp(ct: Any, out: Any, a: Any) -> tuple[Any, ...]:
+    adjoint_inverse = adjoint(inv(a))
+    scale = _trace_of_product(adjoint(out), ct)
+    product = matmul(matmul(adjoint_inverse, swap_last(ct)), conjugate_if_complex(out))
+    return (subtract(multiply(_stretch(scale, out), adjoint_inverse), product),)
+
+
+cofactor = register(OpDef(
+    "cofactor", ("a",),
+    "Matrix of cofactors, the derivative of det: det(a) * inv(a).T where that exists, and right for singular a too. "
+    "Its own derivative needs an invertible a.",
+    infer=infer_square, numpy="cofactor({a})", numpy_helper="cofactor", jvp=_cofactor_jvp, vjp=_cofactor_vjp,
+    samples=(
+        Sample("f[3,3]"), Sample("f[2,2,2]"), Sample("c128[2,2]"), Sample("f[1,1]"),
+    ),
+))
+det = register(OpDef(
+    "det", ("a",), "Determinant of each matrix of a: [..., n, n].",
+    infer=infer_det, numpy="np.linalg.det({a})",
+    jvp=lambda tangents, out, a: _trace_of_product(swap_last(cofactor(a)), tangents[0]),
+    vjp=lambda ct, out, a: (multiply(_stretch(ct, a), conjugate_if_complex(cofactor(a))),),
+    python=(np.linalg.det,), samples=(Sample("f[3,3]"), Sample("f[2,2,2]"), Sample("c128[2,2]"), Sample("f[1,1]")),
+))
+
+
+def _slogdet_jvp(tangents: Sequence[Any], out: Any, a: Any) -> tuple[Any, ...]:
+    change = _trace_of_product(inv(a), tangents[0])
+    if not is_complex(type_of(a).dtype):
+        return None, change
+    sign = out[0]
+    turn = multiply(cast(imag(change), dtype=type_of(a).dtype), full_like(sign, 1j))
+    return multiply(sign, turn), real(change)
+
+
+def _slogdet_vjp(ct: Any, out: Any, a: Any) -> tuple[Any, ...]:
+    ct_sign, ct_log = ct
+    weight = None if ct_log is None else cast(ct_log, dtype=type_of(a).dtype) if is_complex(type_of(a).dtype) else ct_log
+    if ct_sign is not None and is_complex(type_of(a).dtype):
+        # the sign turns by Im trace(a⁻¹ t_a)
+        turn = negative(imag(multiply(conjugate_if_complex(ct_sign), out[0])))
+        turned = multiply(cast(turn, dtype=type_of(a).dtype), full_like(ct_sign, 1j))
+        weight = turned if weight is None else add(weight, turned)
+    return (None if weight is None else multiply(_stretch(weight, a), adjoint(inv(a))),)
+
+
+slogdet = register(OpDef(
+    "slogdet", ("a",), "Sign and log of the modulus of the determinant of each matrix of a: [..., n, n].",
+    infer=infer_slogdet, numpy="np.linalg.slogdet({a})", jvp=_slogdet_jvp, vjp=_slogdet_vjp, python=(np.linalg.slogdet,),
+    samples=(
+        Sample("f[3,3]", special_structure="invertible"), Sample("f[2,2,2]", special_structure="invertible"),
+        Sample("c128[2,2]", special_structure="invertible"),
+    ),
+))
+inv = register(OpDef(
+    "inv", ("a",), "Inverse of each matrix of a: [..., n, n]; LinAlgError when singular.",
+    infer=infer_square, numpy="np.linalg.inv({a})",
+    jvp=lambda tangents, out, a: negative(matmul(matmul(out, tangents[0]), out)),
+    vjp=lambda ct, out, a: (negative(matmul(matmul(adjoint(out), ct), adjoint(out))),),
+    python=(np.linalg.inv,),
+    samples=(
+        Sample("f[3,3]", special_structure="invertible"), Sample("f[2,2,2]", special_structure="invertible"),
+        Sample("c128[2,2]", special_structure="invertible"),
+    ),
+))
+
+# fmt: on
