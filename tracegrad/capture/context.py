@@ -97,9 +97,10 @@ class Guard:
     identity: bool
 
     def holds(self) -> bool:
+        """Return whether the assumption still holds."""
         try:
             found = self.read()
-        except Exception:  # a global deleted, an attribute gone: whatever the read raises, the assumption does not hold
+        except (NameError, AttributeError, LookupError, ValueError):  # deleted since
             return False
         return found is self.expected or (
             not self.identity and type(found) is type(self.expected) and bool(found == self.expected)
@@ -113,8 +114,11 @@ class Capture:
         self.function = function
         self.builder = Builder(Block())
         self.frames: list[Frame] = [Frame("function", self.builder.block)]
-        self.hidden: dict[tuple[int, str, Any], HiddenInput] = {}
-        self.guards: dict[tuple[int, str, Any], Guard] = {}
+        self.hidden: dict[Any, HiddenInput] = {}
+        self.guards: dict[Any, Guard] = {}
+        self.lifted: dict[Any, Any] = {}
+        self.outside: dict[int, tuple[Any, Callable[[], Any]]] = {}
+        self.active: dict[CodeType, int] = {}
         self.created: dict[int, tuple[Any, int]] = {}
         self.events: list[tuple[Span | None, str]] = []
 
@@ -142,9 +146,9 @@ class Capture:
             assert popped is frame, "frames are closed in the order they were opened"
 
     def created_depth(self, container: object) -> int:
-        """Return the number of frames that were open when a Python container was made by captured code; 0 if elsewhere."""
+        """Return the index of the frame in which captured code made a Python container; -1 when it was made elsewhere."""
         entry = self.created.get(id(container))
-        return entry[1] if entry is not None else 0
+        return entry[1] if entry is not None else -1
 
     def register_created(self, container: Any) -> None:
         """Note that captured code made this container here."""

@@ -44,14 +44,24 @@ def implements(*functions: Any, always: bool = False) -> Callable[[F], F]:
 
 
 class View:
-    """How a view reads its base and writes it back: `read(base) -> view`, `write(base, new view) -> new base`."""
+    """How a view reads its base and writes it back: `read(base) -> view`, `write(base, new view) -> new base`.
 
-    __slots__ = ("base", "cache", "read", "write")
+    Attributes:
+        native: the same reading of a base that is known at capture, by NumPy; None when there is none.
+        key: for a view made by indexing, the index; None for other views.
+    """
+
+    __slots__ = ("base", "cache", "key", "native", "read", "write")
 
     def __init__(
-        self, base: Tracer, read: Callable[[Value], Value], write: Callable[[Value, Value], Value] | None
+        self,
+        base: Tracer,
+        read: Callable[[Value], Value],
+        write: Callable[[Value, Value], Value] | None,
+        native: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
+        key: tuple[Any, ...] | None = None,
     ) -> None:
-        self.base, self.read, self.write = base, read, write
+        self.base, self.read, self.write, self.native, self.key = base, read, write, native, key
         self.cache: tuple[Value, Value, Block] | None = None
 
 
@@ -60,7 +70,6 @@ class Tracer:
 
     __slots__ = ("_contiguous", "_storage", "_view", "weak")
     __array_priority__ = 1000.0
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, storage: Storage, *, weak: bool = False, view: View | None = None, contiguous: bool = True) -> None:
         self._storage, self._view, self.weak, self._contiguous = storage, view, weak, contiguous
@@ -89,7 +98,8 @@ class Tracer:
     def concrete(self) -> np.ndarray[Any, Any] | None:
         """The content when it is known at capture, else None."""
         if self._view is not None:
-            return None
+            base = self._view.base.concrete if self._view.native is not None else None
+            return None if base is None else self._view.native(base)  # type: ignore[misc]
         content: np.ndarray[Any, Any] | None = self._storage.concrete
         return content
 
@@ -221,6 +231,9 @@ class Tracer:
             raise TypeError(f"only integer scalar arrays can be used as an index, not {describe(self)}")
         return self._python("an int", operator.index)  # type: ignore[no-any-return]
 
+    def __hash__(self) -> int:
+        return self._python("a dict key", lambda content: hash(content[()]))  # type: ignore[no-any-return]
+
     def __int__(self) -> int:
         return self._python("an int", int)  # type: ignore[no-any-return]
 
@@ -285,7 +298,8 @@ class Tracer:
         return make_weak(scalar)
 
     def copy(self, order: str = "C") -> Tracer:
-        return from_value(self.value, contiguous=True)
+        content = self.concrete
+        return from_concrete(content) if content is not None else from_value(self.value)
 
     __copy__ = copy
 
@@ -338,6 +352,7 @@ _NEEDS_HELP = {
     "without source (exec, C callables) use np.where",
     "an int": "an index or a loop bound may be traced (`x[i]`, `range(n)`); a shape, a list index or a dict key must not: "
     "pass it as a Python int argument",
+    "a dict key": "a list index or a dict key must not depend on traced values: pass it as a Python int argument",
     "a float": "write `float(x)` in the captured function itself, where it keeps the derivative",
     "a complex number": "write `complex(x)` in the captured function itself",
     "an array": "the function called has no tracegrad rule; use NumPy functions, or compute it outside and pass it in",
@@ -394,9 +409,19 @@ def view_of(
     write: Callable[[Value, Value], Value] | None,
     *,
     contiguous: bool,
+    native: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
+    key: tuple[Any, ...] | None = None,
 ) -> Tracer:
-    """Return a view of an array. `read` and `write` stage ops; `write` is None for a read-only view."""
-    view = View(base, read, write)
+    """Return a view of an array. `read` and `write` stage ops; `write` is None for a read-only view.
+
+    `native` reads a content known at capture; nothing is staged for it before it is needed.
+    """
+    view = View(base, read, write, native, key)
+    content = base.concrete
+    if content is not None and native is not None:
+        known = native(content)
+        type = ArrayType(known.dtype, known.shape)
+        return Tracer(Storage(type, current().depth), view=view, contiguous=contiguous)
     base_value = base.value
     value = read(base_value)
     view.cache = (base_value, value, current().frame.block)

@@ -1,0 +1,244 @@
+"""Capture of one function for one signature: runs it on tracers and collects inputs, results and effects.
+
+Reads the user's function; writes an IR Function and what the runtime must know to call it.
+Previous: hooks.py; next folder: transform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracegrad.capture.context import Capture, Guard, HiddenInput, Storage, capturing
+from tracegrad.capture.hooks import call
+from tracegrad.capture.state import Tree, Undefined, flatten
+from tracegrad.capture.staging import set_slot, read_slot
+from tracegrad.capture.tracer import Tracer, asarray, is_traced
+from tracegrad.errors import CaptureError, Span
+from tracegrad.ir.core import Function, Interface, Value
+from tracegrad.ir.types import ArrayType
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One array input: its type, whether it is a Python scalar, and the expression that reads it, such as `params["w"]`."""
+
+    type: ArrayType
+    weak: bool
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A store into an object or container from outside, done again after every call: the slot gets the structure."""
+
+    container: Any
+    kind: str
+    key: Any
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Structure of a returned value. `leaves` are positions among the flat results, or `Static` values."""
+
+    tree: Tree
+    leaves: tuple[Any, ...]
+    weak: tuple[bool, ...]
+
+    def build(self, results: Sequence[Any]) -> Any:
+        """Put flat results into the structure."""
+        values = []
+        for leaf, weak in zip(self.leaves, self.weak, strict=True):
+            if isinstance(leaf, Static):
+                values.append(leaf.value)
+            else:
+                values.append(results[leaf].item() if weak else results[leaf])
+        return _unflatten(self.tree, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A returned value that does not depend on traced values."""
+
+    value: Any
+
+
+@dataclass(slots=True)
+class Captured:
+    """A function captured for one signature.
+
+    Attributes:
+        function: parameters are the leaves, then the hidden inputs; results are those of `result`, of the effects, and the
+            final content of arrays written in place.
+        result: structure of the returned value.
+        write_back: position among the parameters -> position among the results.
+        hidden: inputs read from globals, closures and objects at every call.
+        guards: assumptions checked at every call.
+        effects: stores into outside objects.
+        events: what was staged, unrolled or run natively, with the place.
+    """
+
+    function: Function
+    result: Result
+    write_back: dict[int, int]
+    hidden: list[HiddenInput]
+    guards: list[Guard]
+    effects: list[Effect]
+    events: list[tuple[Span | None, str]]
+
+
+def capture(
+    function: Callable[..., Any],
+    leaves: Sequence[Leaf],
+    rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+    arguments: tuple[str, ...],
+) -> Captured:
+    """Capture `function`.
+
+    Args:
+        function: any callable.
+        leaves: the array inputs.
+        rebuild: puts one value per leaf into the call: `rebuild(values) -> (args, kwargs)`.
+        arguments: the names of the Python parameters.
+    """
+    state = Capture(function)
+    name = getattr(function, "__name__", type(function).__name__)
+    ir = Function(name if name.isidentifier() else "function", state.builder.block)
+    with capturing(state):
+        tracers = []
+        for leaf in leaves:
+            param = Value(leaf.type, _leaf_name(leaf.path))
+            ir.body.params.append(param)
+            tracers.append(Tracer(Storage(leaf.type, 0, param), weak=leaf.weak))
+        args, kwargs = rebuild(tracers)
+        returned = call(function, *args, **kwargs)
+        results: list[Value] = []
+        result = _collect(returned, results, name)
+        effects = _effects(state, results)
+        hidden = list({id(h): h for h in state.hidden.values()}.values())
+        ir.body.params.extend(h.value for h in hidden)
+        write_back = {}
+        inputs = [*tracers, *(h.tracer[1] for h in hidden)]
+        for position, (tracer, param) in enumerate(zip(inputs, ir.body.params, strict=True)):
+            if tracer._storage.value is not param:
+                write_back[position] = len(results)
+                results.append(tracer.value)
+        ir.body.yields = results
+    hidden_names = _unique([h.value.name for h in hidden], arguments)
+    ir.interface = Interface(
+        (*arguments, *hidden_names),
+        (*(leaf.path for leaf in leaves), *hidden_names),
+        result_text(result.tree, list(result.leaves)),
+    )
+    return Captured(ir, result, write_back, hidden, list(state.guards.values()), effects, state.events)
+
+
+def _leaf_name(path: str) -> str:
+    """Return the name of a value for a path: `params["w"]` -> w, `layers[0]["b"]` -> b_0... the last name in it."""
+    words = [w for w in "".join(c if c.isalnum() or c == "_" else " " for c in path).split() if w]
+    named = [w for w in words if w.isidentifier()]
+    if not named:
+        return ""
+    position = max(i for i, w in enumerate(words) if w.isidentifier())
+    return "_".join([words[position], *words[position + 1 :]])
+
+
+def _unique(names: list[str], taken: tuple[str, ...]) -> tuple[str, ...]:
+    used = set(taken)
+    result = []
+    for name in names:
+        candidate, count = name or "constant", 1
+        while candidate in used:
+            count += 1
+            candidate = f"{name}_{count}"
+        used.add(candidate)
+        result.append(candidate)
+    return tuple(result)
+
+
+def _collect(value: Any, results: list[Value], name: str) -> Result:
+    """Append the array leaves of a returned value to the flat results."""
+    leaves, tree = flatten(value)
+    positions: list[Any] = []
+    weak = []
+    for leaf in leaves:
+        if isinstance(leaf, Undefined):
+            raise leaf.error()
+        if isinstance(leaf, Tracer | np.ndarray) or is_traced(leaf):
+            tracer = asarray(leaf)
+            positions.append(len(results))
+            weak.append(tracer.weak)
+            results.append(tracer.value)
+        else:
+            positions.append(Static(leaf))
+            weak.append(False)
+    return Result(tree, tuple(positions), tuple(weak))
+
+
+def _effects(state: Capture, results: list[Value]) -> list[Effect]:
+    """Collect stores into outside objects, and undo them: they are done again after each call."""
+    frame = state.frames[0]
+    effects = []
+    for (_, kind, key), (container, _, before) in frame.slots.items():
+        final = read_slot(container, kind, key)
+        if final is not before:
+            effects.append(Effect(container, kind, key, _collect(final, results, str(key))))
+        set_slot(container, kind, key, before)
+    for values, before_items in frame.lists.values():
+        if len(values) != len(before_items):
+            values[:] = before_items
+            raise CaptureError(
+                "the function changes the length of a list from outside",
+                code="TG124",
+                span=None,
+                found=f"a list of {len(before_items)} items that is not made by the function",
+                help="make the list in the function and return it",
+            )
+    return effects
+
+
+def _unflatten(tree: Tree, leaves: list[Any]) -> Any:
+    if tree.kind is None:
+        return leaves[0]
+    if all(child.kind is None for child in tree.children):
+        children = leaves
+    else:
+        children, position = [], 0
+        for child in tree.children:
+            children.append(_unflatten(child, leaves[position : position + child.size]))
+            position += child.size
+    if tree.kind is tuple:
+        return tuple(children)
+    if tree.kind is list:
+        return list(children)
+    if tree.kind is dict:
+        return dict(zip(tree.data, children, strict=True))
+    if hasattr(tree.kind, "_fields"):
+        return tree.kind(*children)
+    value = object.__new__(tree.kind)
+    for name, child in zip(tree.data, children, strict=True):
+        object.__setattr__(value, name, child)
+    return value
+
+
+def result_text(tree: Tree, leaves: list[Any]) -> str:
+    """Return the template of a returned structure for generated code; see Interface.result."""
+    if tree.kind is None:
+        leaf = leaves[0]
+        if isinstance(leaf, Static):
+            return repr(leaf.value).replace("{", "{{").replace("}", "}}")
+        return f"{{{leaf}}}"
+    texts, position = [], 0
+    for child in tree.children:
+        texts.append(result_text(child, leaves[position : position + child.size]))
+        position += child.size
+    if tree.kind is list:
+        return f"[{', '.join(texts)}]"
+    if tree.kind is tuple or hasattr(tree.kind, "_fields"):
+        return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+    return "{{" + ", ".join(f"{key!r}: {text}" for key, text in zip(tree.data, texts, strict=True)) + "}}"
+

@@ -1,0 +1,358 @@
+"""What converted code calls: control flow, calls, stores and loads, each run natively or staged.
+
+convert.py writes the calls; staging.py and guards.py do the work. Previous: guards.py; next: entry.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture import staging
+from tracegrad.capture.context import current, user_span
+from tracegrad.capture.convert import convert
+from tracegrad.capture.guards import lift, new_container
+from tracegrad.capture.source import SourceUnavailable
+from tracegrad.capture.state import Conflict, Undefined
+from tracegrad.capture.tracer import (
+    ALWAYS,
+    HANDLERS,
+    OPERATORS,
+    Tracer,
+    call_handler,
+    from_concrete,
+    full_name,
+    inplace,
+    is_traced,
+    unsupported,
+)
+from tracegrad.errors import CaptureError, TracedNameError
+
+#: calls of one function nested deeper than this, under a traced condition, never end
+RECURSION_LIMIT = 60
+
+_NATIVE_MODULES = frozenset(sys.stdlib_module_names) - {"__main__"} | {"numpy", "scipy", "tracegrad", "optree", "ml_dtypes"}
+_LIST_METHODS = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"})
+
+
+def truth(value: Any) -> bool:
+    """A condition that must be known at capture (in a comprehension)."""
+    return bool(value)
+
+
+def load(value: Any, name: str) -> Any:
+    """A read of a local name that may not be bound."""
+    if isinstance(value, Undefined):
+        error: TracedNameError = value.error()
+        raise error
+    if isinstance(value, Conflict):
+        raise value.error
+    return value
+
+
+def name(name: str, value: Any) -> Any:
+    """An assignment to a name: the value gets it."""
+    if isinstance(value, Tracer):
+        value.set_name(name)
+    return value
+
+
+def ret(value: Any) -> Any:
+    """The value of a return statement."""
+    if isinstance(value, Conflict):
+        raise value.error
+    return value
+
+
+def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
+    """The right side of `a, b = value` or `a, *b = value`."""
+    if isinstance(value, Tracer) and isinstance(value.shape[0] if value.ndim else 0, int):
+        value = [value[i] for i in range(len(value))]
+    items = tuple(value)
+    if star is None:
+        if len(items) != count:
+            few = "not enough" if len(items) < count else "too many"
+            raise ValueError(f"{few} values to unpack (expected {count}, got {len(items)})")
+        return items
+    after = count - 1 - star
+    if len(items) < count - 1:
+        raise ValueError(f"not enough values to unpack (expected at least {count - 1}, got {len(items)})")
+    end = len(items) - after
+    return (*items[:star], new_container(list(items[star:end])), *items[end:])
+
+
+def iterate(iterable: Any) -> Any:
+    """The iterable of a comprehension."""
+    return iterable
+
+
+def assert_(test: Any, message: Callable[[], Any]) -> None:
+    """`assert test, message`."""
+    test = staging.truth(test)
+    if isinstance(test, Tracer):
+        from_lambda = message()
+        staging.stage(ops.check, test.value, error="AssertionError", message="" if from_lambda is None else str(from_lambda))
+    elif not test:
+        text = message()
+        raise AssertionError(*([] if text is None else [text]))
+
+
+# ---- loads and stores
+
+
+def outer(value: Any, name: str, read: Callable[[], Any]) -> Any:
+    """A read of a global or a closure variable."""
+    if isinstance(value, types.ModuleType | Tracer):
+        return value
+    place = read.__closure__[0] if read.__closure__ else read.__globals__
+    return lift(value, read, name, (id(place), name))
+
+
+def getattr_(obj: Any, name: str) -> Any:
+    """`obj.name`."""
+    value = getattr(obj, name)
+    if isinstance(obj, Tracer | types.ModuleType) or id(obj) in current().created or isinstance(obj, type(None)):
+        return value
+    if isinstance(obj, type | types.FunctionType) or callable(value):
+        return value
+    kind = type(obj)
+    if kind.__module__.partition(".")[0] in _NATIVE_MODULES and not hasattr(obj, "__dict__"):
+        return value
+    if isinstance(inspect.getattr_static(kind, name, None), property):
+        getter = inspect.getattr_static(kind, name).fget
+        return call(getter, obj) if getter is not None else value
+    if isinstance(obj, tuple):
+        return value
+    label = f"{getattr(obj, '__name__', type(obj).__name__.lower())}.{name}"
+    return lift(value, lambda: getattr(obj, name), label, (id(obj), "attr", name))
+
+
+def getitem(x: Any, key: Any) -> Any:
+    """`x[key]`."""
+    if isinstance(x, Tracer):
+        return x[key]
+    if isinstance(x, np.ndarray):
+        return call_handler(operator.getitem, from_concrete(x), key) if is_traced(key) else x[key]
+    method = getattr(type(x), "__getitem__", None)
+    if isinstance(method, types.FunctionType) and _is_user_function(method):
+        return call(method, x, key)
+    return x[key]
+
+
+def setitem(x: Any, key: Any, value: Any) -> None:
+    """`x[key] = value`."""
+    if isinstance(x, Tracer):
+        x[key] = value
+        return
+    if isinstance(x, np.ndarray):
+        raise CaptureError(
+            "an array that the capture does not know is written in place",
+            code="TG123",
+            span=user_span(),
+            found=f"a write into an array of shape {x.shape} made by code that is not captured",
+            help="make the array in the captured function, or pass it as an argument",
+        )
+    method = getattr(type(x), "__setitem__", None)
+    if isinstance(method, types.FunctionType) and _is_user_function(method):
+        call(method, x, key, value)
+    elif isinstance(x, list) and isinstance(key, slice):
+        staging.note_list(x)
+        x[key] = value
+    elif isinstance(x, list):
+        staging.write_slot(x, "item", operator.index(key), value)
+    else:
+        staging.write_slot(x, "item", key, value)
+
+
+def aug_setitem(x: Any, key: Any, op: str, value: Any) -> None:
+    """`x[key] op= value`."""
+    setitem(x, key, _augmented(getitem(x, key), op, value))
+
+
+def setattr_(obj: Any, name: str, value: Any) -> None:
+    """`obj.name = value`."""
+    if isinstance(inspect.getattr_static(type(obj), name, None), property) or isinstance(obj, type | types.ModuleType):
+        setattr(obj, name, value)
+    else:
+        staging.write_slot(obj, "attr", name, value)
+
+
+def aug_setattr(obj: Any, name: str, op: str, value: Any) -> None:
+    """`obj.name op= value`."""
+    setattr_(obj, name, _augmented(getattr_(obj, name), op, value))
+
+
+def aug_name(value: Any, op: str, other: Any) -> Any:
+    """`name op= other`: returns what the name is bound to afterwards."""
+    return _augmented(value, op, other)
+
+
+def _augmented(value: Any, op: str, other: Any) -> Any:
+    if isinstance(value, list) and op == "add":
+        staging.note_list(value)
+        value.extend(other)
+        return value
+    if isinstance(value, Tracer) and op in OPERATORS:
+        return inplace(OPERATORS[op], value, other)
+    return getattr(operator, f"i{op}")(value, other)
+
+
+# ---- calls
+
+
+def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """`f(*args, **kwargs)`."""
+    try:
+        handler = HANDLERS.get(f)
+    except TypeError:
+        handler = None
+    if handler is not None:
+        if f in ALWAYS or is_traced(args) or is_traced(kwargs):
+            return call_handler(f, *args, **kwargs)
+        return _known(f, f(*args, **kwargs))
+    if isinstance(f, types.FunctionType):
+        return _call_function(f, args, kwargs)
+    if isinstance(f, types.MethodType):
+        if isinstance(f.__self__, Tracer):
+            return f(*args, **kwargs)
+        return call(f.__func__, f.__self__, *args, **kwargs)
+    if isinstance(f, functools.partial):
+        return call(f.func, *f.args, *args, **{**f.keywords, **kwargs})
+    if isinstance(f, type):
+        return _instantiate(f, args, kwargs)
+    if isinstance(f, functools._lru_cache_wrapper):
+        return call(f.__wrapped__, *args, **kwargs)
+    own = getattr(f, "__self__", None)
+    if isinstance(own, list) and getattr(f, "__name__", "") in _LIST_METHODS:
+        staging.note_list(own)
+        return f(*args, **kwargs)
+    if isinstance(own, dict) and getattr(f, "__name__", "") == "update":
+        for key, value in dict(*args, **kwargs).items():
+            staging.write_slot(own, "item", key, value)
+        return None
+    module = getattr(f, "__module__", None) or ""
+    if module.startswith("numpy.random") or type(own).__module__.startswith("numpy.random"):
+        raise unsupported(
+            f"{full_name(f)}: a random draw during capture",
+            "it would be frozen in the compiled function: draw outside and pass the numbers as an argument",
+        )
+    if f is open:
+        raise unsupported("open: file access during capture", "read the file outside and pass its content as an argument")
+    if is_traced(args) or is_traced(kwargs):
+        if isinstance(f, np.ufunc) or module.startswith(("numpy", "scipy", "math", "cmath")):
+            return call_handler(f, *args, **kwargs)
+    method = getattr(type(f), "__call__", None)  # noqa: B004 the method, not a test
+    if isinstance(method, types.FunctionType) and not hasattr(f, "__tracegrad__"):
+        return _call_function(method, (f, *args), kwargs)
+    return _known(f, f(*args, **kwargs))
+
+
+def _known(f: Any, result: Any) -> Any:
+    """Wrap the fresh array that a native NumPy call returned, so that writes into it are seen."""
+    if isinstance(result, np.ndarray) and result.dtype.kind in "biufc":
+        return from_concrete(result)
+    if isinstance(result, tuple | list) and any(isinstance(r, np.ndarray) for r in result):
+        if hasattr(result, "_fields"):
+            return type(result)(*(_known(f, r) for r in result))
+        return type(result)(_known(f, r) for r in result)
+    if isinstance(result, list | dict):
+        return new_container(result)
+    return result
+
+
+def _is_user_function(function: types.FunctionType) -> bool:
+    return (function.__module__ or "").partition(".")[0] not in _NATIVE_MODULES
+
+
+def _call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not _is_user_function(function):
+        if is_traced(args) and (function.__module__ or "").startswith(("numpy", "scipy")):
+            return call_handler(function, *args, **kwargs)
+        return _known(function, function(*args, **kwargs))
+    capture = current()
+    try:
+        converted = convert(function, HOOKS)
+    except SourceUnavailable:
+        return function(*args, **kwargs)
+    code = function.__code__
+    capture.active[code] = capture.active.get(code, 0) + 1
+    try:
+        if capture.active[code] > RECURSION_LIMIT and any(frame.kind != "function" for frame in capture.frames):
+            raise CaptureError(
+                f"{function.__name__} calls itself under a condition that depends on traced values",
+                code="TG130",
+                span=user_span(),
+                found=f"{RECURSION_LIMIT} nested calls of {function.__name__}",
+                help="end the recursion on a plain Python value (a depth, a length), or write it as a while loop",
+            )
+        return converted(*args, **kwargs)
+    finally:
+        capture.active[code] -= 1
+
+
+def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    init = cls.__init__  # type: ignore[misc]
+    plain = type(cls) is type and cls.__new__ is object.__new__ and isinstance(init, types.FunctionType)
+    if plain and _is_user_function(init):
+        instance = cls.__new__(cls)
+        current().register_created(instance)
+        call(init, instance, *args, **kwargs)
+        return instance
+    result = cls(*args, **kwargs)
+    if cls not in (int, float, str, bool, complex, tuple, frozenset, type, slice) and not isinstance(result, np.ndarray):
+        return new_container(result)
+    return _known(cls, result)
+
+
+def _map(function: Any, *iterables: Any) -> list[Any]:
+    return new_container([call(function, *items) for items in zip(*iterables)])  # type: ignore[no-any-return]
+
+
+HANDLERS.update(
+    {
+        range: staging.make_range,
+        zip: staging.make_zip,
+        enumerate: staging.make_enumerate,
+        reversed: staging.make_reversed,
+        map: _map,
+    }
+)
+ALWAYS.update({range, zip, enumerate, reversed, map})
+
+#: the namespace that converted code knows as `tg__`
+HOOKS = types.SimpleNamespace(
+    if_stmt=staging.if_stmt,
+    while_stmt=staging.while_stmt,
+    for_stmt=staging.for_stmt,
+    if_exp=staging.if_exp,
+    and_=staging.and_,
+    or_=staging.or_,
+    not_=staging.not_,
+    compare_chain=staging.compare_chain,
+    truth=truth,
+    undefined=Undefined,
+    load=load,
+    name=name,
+    ret=ret,
+    unpack=unpack,
+    iter=iterate,
+    assert_=assert_,
+    display=new_container,
+    outer=outer,
+    getattr=getattr_,
+    getitem=getitem,
+    setitem=setitem,
+    aug_setitem=aug_setitem,
+    setattr=setattr_,
+    aug_setattr=aug_setattr,
+    aug_name=aug_name,
+    call=call,
+)

@@ -1,0 +1,1141 @@
+"""Control flow: run natively on Python values, or staged into IR regions on traced ones.
+
+Called by hooks.py with functions for the parts of a statement; writes `if`, `for` and `while` operations.
+Previous: state.py; next: hooks.py.
+
+A loop body is captured once, with a stand-in for each value that the body rebinds. When the values after the body have
+another structure or type than before, the loop is captured again: with a promoted start value, after peeling its first
+iteration, or unrolled. Everything a failed attempt has changed in Python objects is undone.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.context import Frame, NeedsPythonValue, RestageError, Storage, current, user_span
+from tracegrad.capture.state import Conflict, Tree, Undefined, flatten, unflatten
+from tracegrad.capture.tracer import (
+    Tracer,
+    asarray,
+    call_handler,
+    cast_to,
+    from_value,
+    is_traced,
+    python_operator,
+    result_dtype,
+    stage,
+)
+from tracegrad.errors import CaptureError, TracegradError
+from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
+from tracegrad.ir.types import BOOL, I64, ArrayType
+
+#: a loop whose body cannot be staged is unrolled up to this many iterations
+UNROLL_LIMIT = 128
+#: a loop over Python values alone is run at capture up to this many iterations
+NATIVE_LIMIT = 4096
+
+GetState = Callable[[], tuple[Any, ...]]
+SetState = Callable[[tuple[Any, ...]], None]
+
+
+# ---- writes into Python containers
+
+
+def write_slot(container: Any, kind: str, key: Any, value: Any) -> None:
+    """Do `container[key] = value` (kind "item") or `setattr(container, key, value)` (kind "attr"), noting it in open frames."""
+    capture = current()
+    for frame in capture.frames[capture.created_depth(container) + 1 :]:
+        slot = (id(container), kind, key)
+        if slot not in frame.slots:
+            before = read_slot(container, kind, key)
+            frame.slots[slot] = (container, not isinstance(before, Undefined), before)
+    set_slot(container, kind, key, value)
+
+
+def read_slot(container: Any, kind: str, key: Any) -> Any:
+    """Return what a slot holds, or Undefined."""
+    try:
+        return container[key] if kind == "item" else getattr(container, key)
+    except (KeyError, IndexError, AttributeError):
+        return Undefined(str(key))
+
+
+def set_slot(container: Any, kind: str, key: Any, value: Any) -> None:
+    """Store into a slot without noting it; Undefined deletes."""
+    if isinstance(value, Undefined):
+        if kind == "item":
+            container.pop(key, None)
+        elif hasattr(container, key):
+            delattr(container, key)
+    elif kind == "item":
+        container[key] = value
+    elif getattr(type(container), "__setattr__", None) is object.__setattr__:
+        setattr(container, key, value)
+    else:
+        object.__setattr__(container, key, value)
+
+
+def note_list(values: list[Any]) -> None:
+    """Note that a list is about to change its length."""
+    capture = current()
+    for frame in capture.frames[capture.created_depth(values) + 1 :]:
+        if id(values) not in frame.lists:
+            frame.lists[id(values)] = (values, list(values))
+
+
+def _undo(frame: Frame) -> None:
+    for values, before in frame.lists.values():
+        values[:] = before
+    for (_, kind, key), (container, _, before) in reversed(frame.slots.items()):
+        set_slot(container, kind, key, before)
+
+
+# ---- truth
+
+
+def truth(value: Any) -> Any:
+    """Return a Python bool when it can be known, else a traced bool of rank 0."""
+    if isinstance(value, Tracer) and value.concrete is None:
+        if value.type.size != 1:
+            bool(value)  # raises NumPy's error
+        if value.dtype != BOOL:
+            value = call_handler(np.not_equal, value, 0)
+        return value if not value.ndim else call_handler(np.reshape, value, ())
+    return bool(value)
+
+
+# ---- if
+
+
+def if_stmt(
+    test: Any,
+    then_fn: Callable[[], None],
+    else_fn: Callable[[], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+) -> None:
+    """Run one branch on a Python test; stage both on a traced one."""
+    test = truth(test)
+    if not isinstance(test, Tracer):
+        (then_fn if test else else_fn)()
+        return
+    capture = current()
+    span = user_span()
+    condition = test.value
+    entry = get_state()
+    branches = [_Branch(fn, entry, get_state, set_state) for fn in (then_fn, else_fn)]
+    set_state(entry)
+    for branch, other, negate in ((branches[0], branches[1], True), (branches[1], branches[0], False)):
+        if branch.raised is not None:
+            if other.raised is not None:
+                raise other.raised
+            holds = stage(ops.logical_not, condition) if negate else condition
+            error = branch.raised
+            stage(ops.check, holds, error=type(error).__name__, message=str(error))
+            # the check has decided: the other branch runs without condition
+            (else_fn if negate else then_fn)()
+            return
+    _join_branches(condition, branches, entry, set_state, names, span)
+    capture.events.append((span, "if: staged"))
+
+
+class _Branch:
+    """One captured side of an `if`: its block, the state after it, and the writes it made (all undone again)."""
+
+    def __init__(self, fn: Callable[[], None], entry: tuple[Any, ...], get_state: GetState, set_state: SetState) -> None:
+        capture = current()
+        self.block = Block()
+        self.raised: Exception | None = None
+        set_state(entry)
+        with capture.open("branch", self.block) as frame:
+            try:
+                fn()
+            except TracegradError:
+                _leave_branch(frame)
+                raise
+            except Exception as error:  # the user's own raise, on this path only
+                self.raised = error
+            # leaves are read before writes into containers are undone
+            self.state = [flatten(value) for value in get_state()]
+            self.values = {i: leaf.value for i, leaf in _tracers(self.state)}
+        self.slots = {
+            slot: (container, read_slot(container, slot[1], slot[2]), before)
+            for slot, (container, _, before) in frame.slots.items()
+        }
+        self.lists = [values for values, before in frame.lists.values() if len(values) != len(before)]
+        self.writes = _leave_branch(frame)
+
+
+def _tracers(state: list[tuple[list[Any], Tree]]) -> Iterator[tuple[tuple[int, int], Tracer]]:
+    for position, (leaves, _) in enumerate(state):
+        for index, leaf in enumerate(leaves):
+            if isinstance(leaf, Tracer):
+                yield (position, index), leaf
+
+
+def _leave_branch(frame: Frame) -> dict[Storage, Value]:
+    """Undo a branch's writes; return the storages it wrote with their value after."""
+    _undo(frame)
+    writes = {}
+    for storage, (value, concrete) in frame.saved.items():
+        assert storage.value is not None
+        if storage.value is not value:
+            writes[storage] = storage.value
+        storage.value, storage.concrete = value, concrete
+    return writes
+
+
+class _Join:
+    """Collects the pairs of values that the two sides of an `if` yield."""
+
+    def __init__(self, branches: list[_Branch]) -> None:
+        self.branches = branches
+        self.types: list[ArrayType] = []
+
+    def add(self, kind: ArrayType, values: Sequence[Value | None]) -> int:
+        """Add a result; a value of None is never read. Returns the position of the result."""
+        for branch, value in zip(self.branches, values, strict=True):
+            with current().builder.into(branch.block):
+                if value is None:
+                    value = stage(ops.undefined, type=kind)
+                elif value.dtype != kind.dtype:
+                    value = stage(ops.cast, value, dtype=kind.dtype)
+            branch.block.yields.append(value)
+        self.types.append(kind)
+        return len(self.types) - 1
+
+
+def _join_branches(
+    condition: Value,
+    branches: list[_Branch],
+    entry: tuple[Any, ...],
+    set_state: SetState,
+    names: tuple[str, ...],
+    span: Any,
+) -> None:
+    capture = current()
+    join = _Join(branches)
+    for branch in branches:
+        if branch.lists:
+            raise CaptureError(
+                "a list changes its length in one branch only",
+                code="TG113",
+                span=span,
+                found=f"append, pop or another change of a list of {len(branch.lists[0])} items under a traced condition",
+                help="use an array with a fixed size and a mask, or np.where",
+            )
+    finish: list[Callable[[list[Value]], Any]] = []
+    for position, name in enumerate(names):
+        finish.append(_join_value(join, name, position, branches, span))
+    slots = {**branches[0].slots, **branches[1].slots}
+    slot_finish = []
+    for slot, (container, _, before) in slots.items():
+        sides = [branch.slots[slot][1] if slot in branch.slots else before for branch in branches]
+        slot_finish.append((slot, container, _join_slot(join, str(slot[2]), sides, branches, span)))
+    storages = list(dict.fromkeys([*branches[0].writes, *branches[1].writes]))
+    written = []
+    for storage in storages:
+        sides_values = []
+        for branch in branches:
+            value = branch.writes.get(storage)
+            sides_values.append(value if value is not None else capture.read(storage))
+        written.append((storage, join.add(storage.type, sides_values)))
+    operation = Operation("if", [condition], {}, [b.block for b in branches], list(join.types), span)
+    if operation.results or any(_has_effect(b.block) for b in branches):
+        capture.builder.block.operations.append(operation)
+    set_state(tuple(f(operation.results) for f in finish))
+    for (_, kind, key), container, make in slot_finish:
+        write_slot(container, kind, key, make(operation.results))
+    for storage, position in written:
+        result = operation.results[position]
+        result.name = storage.value.name if storage.value is not None else ""
+        capture.write(storage, result)
+
+
+def _has_effect(block: Block) -> bool:
+    return any(o.op in ("check", "print") or any(_has_effect(b) for b in o.blocks) for o in block.operations)
+
+
+def _join_slot(join: _Join, name: str, sides: list[Any], branches: list[_Branch], span: Any) -> Callable[[list[Value]], Any]:
+    trees = [flatten(side) for side in sides]
+    values: list[dict[int, Value]] = []
+    for branch, (leaves, _) in zip(branches, trees, strict=True):
+        with current().builder.into(branch.block):
+            values.append({i: leaf.value for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)})
+    return _join_trees(join, name, trees, values, branches, span)
+
+
+def _join_value(join: _Join, name: str, position: int, branches: list[_Branch], span: Any) -> Callable[[list[Value]], Any]:
+    trees = [branch.state[position] for branch in branches]
+    values = [{i: v for (p, i), v in branch.values.items() if p == position} for branch in branches]
+    return _join_trees(join, name, trees, values, branches, span)
+
+
+def _join_trees(
+    join: _Join,
+    name: str,
+    trees: list[tuple[list[Any], Tree]],
+    values: list[dict[int, Value]],
+    branches: list[_Branch],
+    span: Any,
+) -> Callable[[list[Value]], Any]:
+    (left, left_tree), (right, right_tree) = trees
+    for side, (own, own_tree) in enumerate(trees):
+        if own_tree.kind is None and isinstance(own[0], Undefined):
+            other, other_tree = trees[1 - side]
+            if other_tree.kind is None and isinstance(other[0], Undefined):
+                return lambda results: Undefined(name)
+            leaves = []
+            for index, leaf in enumerate(other):
+                pair: list[Value | None] = [None, None]
+                if isinstance(leaf, Tracer):
+                    pair[1 - side] = values[1 - side][index]
+                    leaves.append(_result(join.add(leaf.type, pair), leaf.weak, name))
+                else:
+                    leaves.append(_fixed(leaf))
+            return lambda results: unflatten(other_tree, [make(results) for make in leaves], new_list)
+    if left_tree != right_tree:
+        conflict = _branch_error(name, "structure", _shape_text(left, left_tree), _shape_text(right, right_tree), span)
+        return lambda results: Conflict(name, conflict)
+    leaves = []
+    for index, (a, b) in enumerate(zip(left, right, strict=True)):
+        if a is b or (not isinstance(a, Tracer) and not isinstance(b, Tracer) and type(a) is type(b) and _equal(a, b)):
+            if isinstance(a, Tracer) and values[0][index] is not values[1][index]:
+                pass  # written in place: the storage is joined, the tracer stays the same object
+            leaves.append(_fixed(a))
+            continue
+        if isinstance(a, Conflict) or isinstance(b, Conflict):
+            leaves.append(_fixed(a if isinstance(a, Conflict) else b))
+            continue
+        if not (_is_number(a) and _is_number(b)):
+            conflict = _branch_error(name, "values", repr(a), repr(b), span)
+            leaves.append(_fixed(Conflict(name, conflict)))
+            continue
+        sides = []
+        for side, leaf in enumerate((a, b)):
+            with current().builder.into(branches[side].block):
+                tracer = asarray(leaf)
+                sides.append((tracer, values[side].get(index) or tracer.value))
+        if sides[0][0].type.shape != sides[1][0].type.shape:
+            conflict = _branch_error(name, "shapes", str(sides[0][0].type), str(sides[1][0].type), span)
+            leaves.append(_fixed(Conflict(name, conflict)))
+            continue
+        dtype = result_dtype([t for t, _ in sides])
+        kind = ArrayType(dtype, sides[0][0].type.shape)
+        weak = sides[0][0].weak and sides[1][0].weak
+        leaves.append(_result(join.add(kind, [v for _, v in sides]), weak, name))
+    return lambda results: unflatten(left_tree, [make(results) for make in leaves], new_list)
+
+
+def _result(position: int, weak: bool, name: str) -> Callable[[list[Value]], Any]:
+    def make(results: list[Value]) -> Tracer:
+        results[position].name = results[position].name or _user_name(name)
+        return from_value(results[position], weak=weak)
+
+    return make
+
+
+def _fixed(leaf: Any) -> Callable[[list[Value]], Any]:
+    return lambda results: leaf
+
+
+def _user_name(name: str) -> str:
+    return "" if name.startswith("tg_") else name
+
+
+def _branch_error(name: str, what: str, left: str, right: str, span: Any) -> CaptureError:
+    name = "the returned value" if name.startswith("tg_") else repr(name)
+    return CaptureError(
+        f"the two branches give {name} different {what}",
+        code="TG112",
+        span=span,
+        found=f"{left} when true, {right} when false",
+        help=f"make both branches give {name} one shape and structure, or compute it after the if",
+    )
+
+
+def _shape_text(leaves: list[Any], tree: Tree) -> str:
+    if tree.kind is None:
+        return str(leaves[0].type) if isinstance(leaves[0], Tracer) else repr(leaves[0])
+    return f"a {tree.kind.__name__} of {len(tree.children)}"
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, Tracer | bool | int | float | complex | np.generic | np.ndarray) or is_traced(leaf)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    try:
+        return bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
+    except (TypeError, ValueError):
+        return False
+
+
+def new_list(items: list[Any]) -> list[Any]:
+    """Return a list as captured code makes it."""
+    result = list(items)
+    current().register_created(result)
+    return result
+
+
+# ---- conditional expressions and boolean operators
+
+
+def if_exp(test: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]) -> Any:
+    """`a if test else b`."""
+    test = truth(test)
+    if not isinstance(test, Tracer):
+        return then_fn() if test else else_fn()
+    state: list[Any] = [Undefined("the conditional expression")]
+
+    def run(fn: Callable[[], Any]) -> Callable[[], None]:
+        def branch() -> None:
+            state[0] = fn()
+
+        return branch
+
+    def set_state(values: tuple[Any, ...]) -> None:
+        state[0] = values[0]
+
+    if_stmt(test, run(then_fn), run(else_fn), lambda: (state[0],), set_state, ("tg_value",))
+    if isinstance(state[0], Conflict):
+        raise state[0].error
+    return state[0]
+
+
+def and_(first: Any, *rest: Callable[[], Any]) -> Any:
+    """`a and b and ...`: the first false operand, else the last."""
+    value = first
+    for position, fn in enumerate(rest):
+        test = truth(value)
+        if isinstance(test, Tracer):
+            left, remaining = value, rest[position:]
+            return _boolean(np.logical_and, test, left, lambda: and_(remaining[0](), *remaining[1:]), False)
+        if not test:
+            return value
+        value = fn()
+    return value
+
+
+def or_(first: Any, *rest: Callable[[], Any]) -> Any:
+    """`a or b or ...`: the first true operand, else the last."""
+    value = first
+    for position, fn in enumerate(rest):
+        test = truth(value)
+        if isinstance(test, Tracer):
+            left, remaining = value, rest[position:]
+            return _boolean(np.logical_or, test, left, lambda: or_(remaining[0](), *remaining[1:]), True)
+        if test:
+            return value
+        value = fn()
+    return value
+
+
+def _boolean(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any], on: bool) -> Any:
+    """Short-circuit on a traced left side; a plain logical op when the right side cannot fail and both are bool."""
+    capture = current()
+    block = Block()
+    with capture.open("branch", block) as frame:
+        value = right()
+        bare = truth(value)
+        known = bare.value if isinstance(bare, Tracer) else None
+    writes = _leave_branch(frame)
+    simple = isinstance(value, Tracer) and value.dtype == BOOL or isinstance(value, bool)
+    if simple and asarray(left).dtype == BOOL and not writes and _is_total(block):
+        capture.builder.block.operations.extend(block.operations)
+        other = from_value(known, weak=True) if known is not None else bare
+        return python_operator(np.bitwise_and if ufunc is np.logical_and else np.bitwise_or, test, other)
+    if on:
+        return if_exp(test, lambda: left, right)
+    return if_exp(test, right, lambda: left)
+
+
+def _is_total(block: Block) -> bool:
+    """Whether running a block when it would have been skipped changes nothing: no faults, no effects, cheap."""
+    return all(ops.TABLE[o.op].elementwise or o.op in ("constant", "cast", "broadcast_to") for o in block.operations)
+
+
+def not_(value: Any) -> Any:
+    """`not a`."""
+    test = truth(value)
+    if isinstance(test, Tracer):
+        return from_value(stage(ops.logical_not, test.value), weak=True)
+    return not test
+
+
+_COMPARE = {
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "is": operator.is_,
+    "is not": operator.is_not,
+    "in": lambda a, b: a in b,
+    "not in": lambda a, b: a not in b,
+}
+
+
+def compare_chain(first: Any, names: Sequence[str], rest: Sequence[Callable[[], Any]]) -> Any:
+    """`a < b < c`, each operand evaluated once."""
+    right = rest[0]()
+    result = _COMPARE[names[0]](first, right)
+    if len(rest) == 1:
+        return result
+    return and_(result, lambda: compare_chain(right, names[1:], rest[1:]))
+
+
+# ---- what a for loop runs over
+
+
+class Sequence_:
+    """Something a staged loop can run over: `length` items, item(i) for a traced or plain i."""
+
+    def __init__(self, start: Any, stop: Any, step: int, item: Callable[[Any], Any]) -> None:
+        self.start, self.stop, self.step, self.item = start, stop, step, item
+
+    @property
+    def static_length(self) -> int | None:
+        if any(isinstance(v, Tracer) or hasattr(v, "as_tracer") for v in (self.start, self.stop)):
+            return None
+        return len(range(self.start, self.stop, self.step))
+
+    def __iter__(self) -> Iterator[Any]:
+        start, stop = operator.index(self.start), operator.index(self.stop)
+        return (self.item(i) for i in range(start, stop, self.step))
+
+    def __len__(self) -> int:
+        return len(range(operator.index(self.start), operator.index(self.stop), self.step))
+
+    def __reversed__(self) -> Iterator[Any]:
+        return iter(self.backwards())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self.item(i) for i in range(self.start, self.stop, self.step)[index]]
+        return self.item(range(self.start, self.stop, self.step)[index])
+
+    def __contains__(self, item: Any) -> bool:
+        return any(item == i for i in self)
+
+    def backwards(self) -> Sequence_:
+        """Return the same items in reverse order."""
+        if self.step == 1:
+            return Sequence_(self.stop - 1, self.start - 1, -1, self.item)
+        if self.static_length is None and self.step == -1:
+            return Sequence_(self.stop + 1, self.start + 1, 1, self.item)
+        last = range(self.start, self.stop, self.step)
+        if not last:
+            return Sequence_(0, 0, 1, self.item)
+        return Sequence_(last[-1], last[0] - (1 if self.step > 0 else -1), -self.step, self.item)
+
+
+def make_range(*args: Any) -> Sequence_:
+    """`range(...)` in captured code: bounds may be traced, the step is a Python int."""
+    values = [a if isinstance(a, Tracer) and a.concrete is None else a if hasattr(a, "as_tracer") else operator.index(a) for a in args]
+    start, stop, step = (0, values[0], 1) if len(values) == 1 else (values[0], values[1], values[2] if len(values) > 2 else 1)
+    for bound in (start, stop):
+        if isinstance(bound, Tracer) and (bound.dtype.kind not in "iu" or bound.ndim):
+            raise TypeError(f"'{bound.dtype}' object cannot be interpreted as an integer")
+    return Sequence_(start, stop, operator.index(step), lambda i: i)
+
+
+def as_sequence(iterable: Any) -> Sequence_ | None:
+    """Return what a staged loop runs over, or None when the iterable must be run in Python."""
+    if isinstance(iterable, Sequence_):
+        return iterable
+    if isinstance(iterable, np.ndarray):
+        iterable = asarray(iterable)
+    if isinstance(iterable, Tracer):
+        if not iterable.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return Sequence_(0, iterable.shape[0], 1, lambda i: iterable[i])
+    return None
+
+
+def make_enumerate(iterable: Any, start: Any = 0) -> Any:
+    """`enumerate(...)` in captured code."""
+    inner = as_sequence(iterable)
+    if inner is None:
+        return enumerate(iterable, start)
+    first, step = inner.start, inner.step
+    if step == 1 and isinstance(first, int) and first == 0:
+        return Sequence_(0, inner.stop, 1, lambda i: (i + start if not _is_zero(start) else i, inner.item(i)))
+    return Sequence_(first, inner.stop, step, lambda i: ((i - first) // step + start, inner.item(i)))
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int) and value == 0
+
+
+def make_zip(*iterables: Any, strict: bool = False) -> Any:
+    """`zip(...)` in captured code."""
+    sequences = [as_sequence(i) for i in iterables]
+    if not iterables or not all(s is not None and s.step == 1 and _is_zero(s.start) for s in sequences):
+        rest = [s if s is not None else i for s, i in zip(sequences, iterables, strict=True)]
+        return zip(*rest, strict=strict)
+    known = [s for s in sequences if s is not None]
+    stops = [s.stop for s in known]
+    if all(isinstance(s, int) for s in stops):
+        if strict and len(set(stops)) > 1:
+            raise ValueError("zip() arguments have different lengths")
+        stop = min(stops)
+    elif all(s is stops[0] or (hasattr(s, "dim") and s == stops[0]) for s in stops):
+        stop = stops[0]
+    else:
+        stop = call_handler(min, *stops)
+    return Sequence_(0, stop, 1, lambda i: tuple(s.item(i) for s in known))
+
+
+def make_reversed(iterable: Any) -> Any:
+    """`reversed(...)` in captured code."""
+    inner = as_sequence(iterable)
+    return inner.backwards() if inner is not None else reversed(iterable)
+
+
+# ---- loops
+
+
+class _State:
+    """The variables of a loop: the local names that it rebinds, and slots of Python containers that it writes."""
+
+    def __init__(self, names: tuple[str, ...], get_state: GetState, set_state: SetState) -> None:
+        self.names, self.get_names, self.set_names = names, get_state, set_state
+        self.slots: list[tuple[Any, str, Any]] = []
+
+    def get(self) -> list[Any]:
+        return [*self.get_names(), *(read_slot(*slot) for slot in self.slots)]
+
+    def set(self, values: list[Any]) -> None:
+        self.set_names(tuple(values[: len(self.names)]))
+        for slot, value in zip(self.slots, values[len(self.names) :], strict=True):
+            write_slot(*slot, value)
+
+    def label(self, position: int) -> str:
+        return self.names[position] if position < len(self.names) else str(self.slots[position - len(self.names)][2])
+
+    def add_slots(self, frame: Frame) -> bool:
+        """Add the slots that a captured body wrote; return whether there were new ones."""
+        known = {(id(c), kind, key) for c, kind, key in self.slots}
+        new = [(c, slot[1], slot[2]) for slot, (c, _, _) in frame.slots.items() if slot not in known]
+        self.slots.extend(new)
+        return bool(new)
+
+
+class _StandIns:
+    """Block parameters that stand for the state at the start of a loop body, of the types that the body keeps."""
+
+    def __init__(self, entry: list[Any], overrides: dict[tuple[int, int], tuple[ArrayType, bool]], kept: set[int], state: _State) -> None:
+        self.trees = [flatten(value) for value in entry]
+        self.params: dict[tuple[int, int], Tracer] = {}
+        self.initial: dict[tuple[int, int], Value] = {}
+        values = []
+        for position, (leaves, tree) in enumerate(self.trees):
+            stand_ins = []
+            for index, leaf in enumerate(leaves):
+                if position not in kept and _is_carryable(leaf):
+                    tracer = asarray(leaf)
+                    kind, weak = overrides.get((position, index), (tracer.type, tracer.weak))
+                    param = Value(kind, _user_name(state.label(position)))
+                    leaf = Tracer(Storage(kind, current().depth, param), weak=weak, contiguous=tracer.is_contiguous)
+                    self.params[position, index], self.initial[position, index] = leaf, param
+                stand_ins.append(leaf)
+            values.append(unflatten(tree, stand_ins, new_list))
+        self.values = values
+
+
+def _is_carryable(leaf: Any) -> bool:
+    if isinstance(leaf, Undefined | Conflict):
+        return False
+    return isinstance(leaf, Tracer | bool | int | float | complex | np.generic | np.ndarray) or hasattr(leaf, "as_tracer")
+
+
+class _Retype(Exception):
+    """The body gives a carried value another type than it started with: capture it again with this one."""
+
+    def __init__(self, key: tuple[int, int], kind: ArrayType, weak: bool) -> None:
+        self.key, self.kind, self.weak = key, kind, weak
+
+
+class _Again(Exception):
+    """Capture the loop again: more is known about what its body writes."""
+
+
+class _Stop(Exception):
+    """A staged loop turned out to run over Python values alone: run it natively."""
+
+
+def _stage_loop(
+    state: _State,
+    parts: Callable[[], list[tuple[list[Value], Callable[[], Value | None]]]],
+    emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
+    constant_trips: int | None,
+) -> None:
+    """Capture the blocks of a loop until the types of its carries are stable, then emit its operation.
+
+    `parts()` gives, per block of the operation, its leading parameters and a function that runs it and returns what the
+    block yields first (the condition), or None for the body.
+    """
+    overrides: dict[tuple[int, int], tuple[ArrayType, bool]] = {}
+    kept: set[int] = set()
+    for _ in range(12):
+        entry = state.get()
+        try:
+            _try_loop(state, entry, parts, emit, overrides, kept, constant_trips)
+            return
+        except _Retype as retype:
+            overrides[retype.key] = (retype.kind, retype.weak)
+            state.set(entry)
+        except _Again:
+            state.set([*entry, *state.get()[len(entry) :]])
+        except BaseException:
+            state.set(entry)
+            raise
+    raise RestageError("the types of the values that the loop carries do not settle")
+
+
+def _try_loop(
+    state: _State,
+    entry: list[Any],
+    parts: Callable[[], list[tuple[list[Value], Callable[[], Value | None]]]],
+    emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
+    overrides: dict[tuple[int, int], tuple[ArrayType, bool]],
+    kept: set[int],
+    constant_trips: int | None,
+) -> None:
+    capture = current()
+    captured = []
+    for leading, run in parts():
+        block = Block(list(leading))
+        with capture.open("loop", block) as frame:
+            try:
+                stand_ins = _StandIns(entry, overrides, kept, state)
+                state.set(stand_ins.values)
+                frame.slots.clear()
+                condition = run()
+                exit_trees = [flatten(value) for value in state.get()]
+                exit_values: dict[tuple[int, int], Value] = {}
+                for position, (leaves, _) in enumerate(exit_trees):
+                    for index, leaf in enumerate(leaves):
+                        if _is_carryable(leaf):
+                            exit_values[position, index] = asarray(leaf).value
+            except BaseException:
+                capture.leave_loop(frame)
+                _undo(frame)
+                raise
+        entered = capture.leave_loop(frame)
+        _undo(frame)
+        if frame.lists:
+            raise RestageError("a list changes its length in the loop")
+        if state.add_slots(frame):
+            raise _Again
+        captured.append((block, stand_ins, condition, exit_trees, exit_values, entered))
+    body_block, stand_ins, _, exit_trees, exit_values, entered = captured[-1]
+
+    # which names are carries, and of which type
+    carries: list[tuple[tuple[int, int], ArrayType]] = []
+    aliased = {storage for storage, _, _, _ in entered}
+    for position, ((before, tree), (after, after_tree)) in enumerate(zip(stand_ins.trees, exit_trees, strict=True)):
+        if tree.kind is None and isinstance(before[0], Undefined):
+            continue
+        if tree != after_tree:
+            raise RestageError(f"{state.label(position)!r} changes its structure")
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            key = (position, index)
+            stand_in = stand_ins.params.get(key)
+            if stand_in is None:
+                if new is not old and not (_equal(new, old) and type(new) is type(old)):
+                    raise RestageError(f"{state.label(position)!r} changes from {_brief(old)} to {_brief(new)}")
+                continue
+            if not _is_carryable(new):
+                raise RestageError(f"{state.label(position)!r} changes from {_brief(old)} to {_brief(new)}")
+            param = stand_in._storage
+            if new is stand_in and exit_values[key] is stand_ins.initial[key]:
+                continue
+            if new is stand_in and isinstance(old, Tracer) and (old.root._storage in aliased or _shared(stand_ins, old)):
+                kept.add(position)
+                raise _Again
+            _check_type(key, param.type, stand_in.weak, asarray(new), old)
+            carries.append((key, param.type))
+    _emit_loop(state, entry, captured, carries, emit, constant_trips)
+
+
+def _brief(value: Any) -> str:
+    return str(value.type) if isinstance(value, Tracer) else repr(value)
+
+
+def _shared(stand_ins: _StandIns, old: Tracer) -> bool:
+    roots = [leaf.root for leaves, _ in stand_ins.trees for leaf in leaves if isinstance(leaf, Tracer)]
+    return sum(root._storage is old.root._storage for root in roots) > 1
+
+
+def _check_type(key: tuple[int, int], kind: ArrayType, weak: bool, new: Tracer, old: Any) -> None:
+    """Raise _Retype when the body turns a carried value of this type into another one that it can start with."""
+    number = not isinstance(old, Tracer) or old.weak
+    if new.type.shape != kind.shape:
+        if kind.shape == () and number:
+            raise _Retype(key, new.type, False)  # s = 0; s += array: starts as an array of zeros
+        raise RestageError(f"a carried value changes its shape from {kind} to {new.type}")
+    if new.dtype == kind.dtype and (new.weak or not weak):
+        return
+    if not weak and new.weak and np.can_cast(new.dtype, kind.dtype, "same_kind"):
+        return
+    dtype = new.dtype if weak and not new.weak else result_dtype([new, _sample(kind, weak)])
+    if weak and not new.weak and not np.can_cast(kind.dtype, new.dtype, "same_kind"):
+        dtype = np.result_type(kind.dtype, new.dtype)
+    if dtype == kind.dtype and not weak:
+        return
+    raise _Retype(key, ArrayType(dtype, kind.shape), weak and new.weak)
+
+
+def _sample(kind: ArrayType, weak: bool) -> Tracer:
+    return Tracer(Storage(kind, 0), weak=weak)
+
+
+def _emit_loop(
+    state: _State,
+    entry: list[Any],
+    captured: list[Any],
+    carries: list[tuple[tuple[int, int], ArrayType]],
+    emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
+    constant_trips: int | None,
+) -> None:
+    capture = current()
+    _, stand_ins, _, exit_trees, exit_values, body_entered = captured[-1]
+    entry_leaves = {(p, i): leaf for p, (leaves, _) in enumerate(stand_ins.trees) for i, leaf in enumerate(leaves)}
+    # values bound for the first time in the body
+    late = [
+        ((position, index), exit_values[position, index].array_type)
+        for position, (before, tree) in enumerate(stand_ins.trees)
+        if tree.kind is None and isinstance(before[0], Undefined)
+        for index in range(len(exit_trees[position][0]))
+        if (position, index) in exit_values
+    ]
+    written = [(s, before) for s, before, param, after in body_entered if after is not param]
+    types = [t for _, t in carries] + [t for _, t in late] + [s.type for s, _ in written]
+    inits = []
+    for key, kind in carries:
+        inits.append(_as_type(asarray(entry_leaves[key]), kind))
+    inits.extend(stage(ops.undefined, type=kind) for _, kind in late)
+    inits.extend(before for _, before in written)
+
+    blocks = []
+    for block, ins, condition, _, values, entered in captured:
+        by_storage = {s: (before, param, after) for s, before, param, after in entered}
+        mapping: dict[Value, Value] = {}
+        params = []
+        carried = {key for key, _ in carries}
+        for key, kind in carries:
+            params.append(ins.initial[key])
+        for _, kind in late:
+            params.append(Value(kind))
+        for storage, before in written:
+            params.append(by_storage[storage][1] if storage in by_storage else Value(storage.type))
+        for key, param in ins.initial.items():
+            if key not in carried:
+                leaf = entry_leaves[key]
+                mapping[param] = _as_type(asarray(leaf), param.array_type)
+        for storage, (before, param, _) in by_storage.items():
+            if all(storage is not s for s, _ in written):
+                mapping[param] = before
+        block.params.extend(params)
+        if condition is None:
+            with capture.builder.into(block):
+                block.yields = [
+                    *(_cast_value(values[key], kind) for key, kind in carries),
+                    *(values[key] for key, _ in late),
+                    *(by_storage[s][2] for s, _ in written),
+                ]
+        else:
+            block.yields = [condition]
+        substitute(block, mapping)
+        blocks.append(block)
+
+    if constant_trips is not None and constant_trips <= NATIVE_LIMIT and not written:
+        outer = [*inits, *(v for b in blocks for v in free_values(b))]
+        if all(v.producer is not None and v.producer.op in ("constant", "undefined") for v in outer):
+            if not any(_has_effect(b) for b in blocks):
+                raise _Stop
+    operation = emit(inits, blocks, types)
+    results = operation.results
+    capture.builder.block.operations.append(operation)
+
+    # the state after the loop
+    after: dict[tuple[int, int], Any] = {}
+    position = 0
+    for key, _ in carries:
+        old, stand_in = entry_leaves[key], stand_ins.params[key]
+        result = results[position]
+        result.name = _user_name(state.label(key[0]))
+        position += 1
+        if exit_trees[key[0]][0][key[1]] is stand_in and isinstance(old, Tracer) and old.ndim:
+            old.assign(result)  # only written in place: the array itself has changed
+            after[key] = old
+        else:
+            new = asarray(exit_trees[key[0]][0][key[1]])
+            after[key] = from_value(result, weak=new.weak and stand_in.weak)
+    for key, _ in late:
+        results[position].name = _user_name(state.label(key[0]))
+        after[key] = from_value(results[position], weak=asarray(exit_trees[key[0]][0][key[1]]).weak)
+        position += 1
+    for storage, before in written:
+        results[position].name = before.name
+        capture.write(storage, results[position])
+        position += 1
+    final = []
+    for index, (leaves, tree) in enumerate(stand_ins.trees):
+        if tree.kind is None and isinstance(leaves[0], Undefined):
+            leaves, tree = exit_trees[index]
+        if tree.kind is not None and all((index, i) not in after for i in range(len(leaves))):
+            final.append(entry[index])
+            continue
+        final.append(unflatten(tree, [after.get((index, i), leaf) for i, leaf in enumerate(leaves)], new_list))
+    state.set(final)
+
+
+def _as_type(tracer: Tracer, kind: ArrayType) -> Value:
+    """Return a start value in the type that the loop carries."""
+    value = cast_to(tracer, kind.dtype).value
+    if value.type != kind:
+        value = stage(ops.broadcast_to, value, shape=kind.shape)
+    return value
+
+
+def _cast_value(value: Value, kind: ArrayType) -> Value:
+    return value if value.dtype == kind.dtype else stage(ops.cast, value, dtype=kind.dtype)
+
+
+def for_stmt(
+    iterable: Any,
+    body_fn: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any] | None,
+) -> None:
+    """Stage a loop over a range or an array; run any other one in Python."""
+    capture, span = current(), user_span()
+    sequence = as_sequence(iterable)
+    if sequence is None:
+        _run_natively(iter(iterable), body_fn, get_state, set_state, names, extra_test)
+        return
+    length = sequence.static_length
+    if length == 0:
+        return
+    reason = ""
+    for peeled in range(3):
+        try:
+            try:
+                _stage_for(sequence, body_fn, get_state, set_state, names, extra_test)
+            except _TracedBreak:
+                _stage_breaking_for(sequence, body_fn, get_state, set_state, names, extra_test)
+            capture.events.append((span, f"for: staged{f' after {peeled} peeled iterations' if peeled else ''}"))
+            return
+        except _Stop:
+            _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
+            return
+        except NeedsPythonValue as error:
+            reason, cause = f"it needs a Python value: {error.title}", error
+            break
+        except RestageError as error:
+            reason, cause = error.reason, None
+            if length is None or length <= 1 or peeled == 2 or extra_test is not None or "list" in reason:
+                break
+            # structure settles after the first iteration in `previous = None`-like code: run that one by itself
+            body_fn(sequence.item(sequence.start))
+            sequence = Sequence_(sequence.start + sequence.step, sequence.stop, sequence.step, sequence.item)
+            length -= 1
+    if length is None or length > UNROLL_LIMIT:
+        many = f"{length} iterations" if length is not None else "a number of iterations known only at run time"
+        raise CaptureError(
+            "the loop can neither be staged nor unrolled",
+            code="TG120",
+            span=span,
+            found=f"{reason}; {many} (at most {UNROLL_LIMIT} are unrolled)",
+            help="keep the shape, dtype and structure of what the loop carries; index arrays, not Python lists, by the loop "
+            "variable; preallocate an array and write into it",
+        ) from cause
+    capture.events.append((span, f"for: unrolled {length} times: {reason}"))
+    _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
+
+
+class _TracedBreak(Exception):
+    """The loop ends early on a traced condition: it is a while loop."""
+
+
+def _run_natively(
+    items: Iterator[Any],
+    body_fn: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any] | None,
+) -> None:
+    for item in items:
+        if extra_test is None:
+            body_fn(item)
+            continue
+        goes_on = truth(extra_test())
+        if isinstance(goes_on, Tracer):
+            if_stmt(goes_on, lambda: body_fn(item), lambda: None, get_state, set_state, names)  # noqa: B023 called at once
+        elif goes_on:
+            body_fn(item)
+        else:
+            return
+
+
+def _bound(value: Any) -> Value:
+    return cast_to(asarray(value), I64).value
+
+
+def _stage_for(
+    sequence: Sequence_,
+    body_fn: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any] | None,
+) -> None:
+    state = _State(names, get_state, set_state)
+    span = user_span()
+    start, stop = _bound(sequence.start), _bound(sequence.stop)
+
+    def parts() -> list[tuple[list[Value], Callable[[], Value | None]]]:
+        index = Value(ArrayType(I64), "")
+
+        def run() -> None:
+            body_fn(sequence.item(from_value(index, weak=True)))
+            if extra_test is not None:
+                goes_on = truth(extra_test())
+                if isinstance(goes_on, Tracer) or not goes_on:
+                    raise _TracedBreak
+
+        return [([index], run)]
+
+    def emit(inits: list[Value], blocks: list[Block], types: list[ArrayType]) -> Operation:
+        attrs = {"step": sequence.step, "reverse": False}
+        return Operation("for", [start, stop, *inits], attrs, blocks, list(types), span)
+
+    _stage_loop(state, parts, emit, sequence.static_length)
+
+
+def _stage_breaking_for(
+    sequence: Sequence_,
+    body_fn: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any] | None,
+) -> None:
+    assert extra_test is not None
+    test = extra_test
+    index: list[Any] = [from_value(_bound(sequence.start), weak=True)]
+    stop = from_value(_bound(sequence.stop), weak=True)
+
+    def get_all() -> tuple[Any, ...]:
+        return (*get_state(), index[0])
+
+    def set_all(values: tuple[Any, ...]) -> None:
+        set_state(values[:-1])
+        index[0] = values[-1]
+
+    def test_fn() -> Any:
+        inside = index[0] < stop if sequence.step > 0 else index[0] > stop
+        return and_(inside, test)
+
+    def body() -> None:
+        k = index[0]
+        body_fn(sequence.item(k))
+        index[0] = k + sequence.step
+
+    _stage_while(test_fn, body, get_all, set_all, (*names, "tg_index"))
+
+
+def while_stmt(
+    test_fn: Callable[[], Any],
+    body_fn: Callable[[], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+) -> None:
+    """Stage a loop whose condition is traced; run any other one in Python."""
+    capture, span = current(), user_span()
+    iterations = 0
+    while True:
+        try:
+            _stage_while(test_fn, body_fn, get_state, set_state, names)
+            capture.events.append((span, "while: staged"))
+            return
+        except _Stop:
+            reason, cause = "", None
+        except NeedsPythonValue as error:
+            reason, cause = f"it needs a Python value: {error.title}", error
+        except RestageError as error:
+            reason, cause = error.reason, None
+        goes_on = truth(test_fn())
+        if isinstance(goes_on, Tracer):
+            raise CaptureError(
+                "the loop cannot be staged",
+                code="TG122",
+                span=span,
+                found=reason or "its condition is traced, its body is not",
+                help="keep the shape, dtype and structure of what the loop carries; index arrays, not Python lists",
+            ) from cause
+        if not goes_on:
+            return
+        body_fn()
+        iterations += 1
+        if reason == "" and iterations >= 1:
+            # only Python values decide: run the rest without trying to stage
+            while goes_on := truth(test_fn()):
+                if isinstance(goes_on, Tracer):
+                    break
+                body_fn()
+            else:
+                return
+        if iterations > UNROLL_LIMIT and reason:
+            raise CaptureError(
+                "the loop can neither be staged nor unrolled",
+                code="TG120",
+                span=span,
+                found=f"{reason}; more than {UNROLL_LIMIT} iterations",
+                help="keep the shape, dtype and structure of what the loop carries; index arrays, not Python lists",
+            ) from cause
+
+
+def _stage_while(
+    test_fn: Callable[[], Any],
+    body_fn: Callable[[], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+) -> None:
+    state = _State(names, get_state, set_state)
+    span = user_span()
+
+    def condition() -> Value:
+        test = truth(test_fn())
+        if not isinstance(test, Tracer):
+            raise _Stop
+        return test.value
+
+    def body() -> None:
+        body_fn()
+
+    def emit(inits: list[Value], blocks: list[Block], types: list[ArrayType]) -> Operation:
+        return Operation("while", list(inits), {}, blocks, list(types), span)
+
+    _stage_loop(state, lambda: [([], condition), ([], body)], emit, 0)

@@ -1,0 +1,113 @@
+"""Python values that control flow carries: flatten to leaves, rebuild, and what a name is bound to on no path.
+
+Reads and writes nothing. Previous: tracer.py; next: staging.py.
+
+Own code and not a pytree library: a leaf here is also what cannot change (a string, a function), and lists made by captured
+code keep their identity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from tracegrad.capture.context import current, user_span
+from tracegrad.errors import TracedNameError
+
+
+class Undefined:
+    """What a local name is bound to before it is assigned."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<{self.name} is not bound>"
+
+    def error(self) -> TracedNameError:
+        return TracedNameError(
+            f"local variable {self.name!r} may be read before it is assigned",
+            code="TG111",
+            span=user_span(),
+            found=f"a path on which {self.name!r} is not assigned",
+            help=f"assign {self.name!r} before the branch or loop",
+        )
+
+
+class Conflict:
+    """What a name is bound to after a branch whose sides give it values that cannot be joined; reading it is the error."""
+
+    __slots__ = ("error", "name")
+
+    def __init__(self, name: str, error: Exception) -> None:
+        self.name, self.error = name, error
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tree:
+    """Structure of a value: the kind of container, its static data, and its children."""
+
+    kind: Any
+    data: Any
+    children: tuple[Tree, ...]
+
+    @property
+    def size(self) -> int:
+        return 1 if self.kind is None else sum(child.size for child in self.children)
+
+
+LEAF = Tree(None, None, ())
+
+
+def flatten(value: Any) -> tuple[list[Any], Tree]:
+    """Return leaves and structure; dicts, lists, tuples, namedtuples, dataclasses and objects made by captured code open."""
+    kind = type(value)
+    if kind is dict:
+        return _flatten_children(kind, tuple(value), list(value.values()))
+    if isinstance(value, list):
+        return _flatten_children(list, len(value), list(value))
+    if isinstance(value, tuple):
+        return _flatten_children(kind, len(value), list(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = tuple(f.name for f in dataclasses.fields(value))
+        return _flatten_children(kind, names, [getattr(value, n) for n in names])
+    if id(value) in current().created and hasattr(value, "__dict__"):
+        return _flatten_children(kind, tuple(vars(value)), list(vars(value).values()))
+    return [value], LEAF
+
+
+def _flatten_children(kind: Any, data: Any, children: list[Any]) -> tuple[list[Any], Tree]:
+    leaves: list[Any] = []
+    trees = []
+    for child in children:
+        child_leaves, tree = flatten(child)
+        leaves.extend(child_leaves)
+        trees.append(tree)
+    return leaves, Tree(kind, data, tuple(trees))
+
+
+def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], list[Any]] = list) -> Any:
+    """Rebuild a value from leaves; `make_list` makes its lists."""
+    if tree.kind is None:
+        return leaves[0]
+    children = []
+    position = 0
+    for child in tree.children:
+        children.append(unflatten(child, leaves[position : position + child.size], make_list))
+        position += child.size
+    if tree.kind is dict:
+        return dict(zip(tree.data, children, strict=True))
+    if tree.kind is list:
+        return make_list(children)
+    if tree.kind is tuple:
+        return tuple(children)
+    if hasattr(tree.kind, "_fields"):
+        return tree.kind(*children)
+    value = object.__new__(tree.kind)
+    for name, child in zip(tree.data, children, strict=True):
+        object.__setattr__(value, name, child)
+    current().register_created(value)
+    return value
