@@ -15,7 +15,7 @@ from tracegrad.errors import InternalError
 from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, OpDef, type_of
 from tracegrad.ir.types import is_inexact
 from tracegrad.ops.creation import full_like, full_of, ones_like, zeros_like
-from tracegrad.ops.elementwise import add, equal, multiply, select
+from tracegrad.ops.elementwise import add, equal, isfinite, logical_and, logical_not, multiply, select
 from tracegrad.ops.reduce import conjugate_if_complex
 from tracegrad.ops.text import bind_operands
 
@@ -49,14 +49,18 @@ def _is_active(value: Any) -> bool:
 
 
 def _scaled(value: Any, partial: Any, guarded: bool) -> Any:
-    """Multiply a tangent or cotangent with a partial; when guarded, zero stays zero whatever the partial is."""
+    """Multiply a tangent or cotangent with a partial; when guarded, zero stays zero whatever the partial is.
+
+    A guard replaces only a partial that is not finite. So the product stays linear in `value` where the partial is finite,
+    and its own derivative is right at zero too; and no infinity is left that a later derivative would multiply with zero.
+    """
     if isinstance(partial, int):
         assert partial == 1, "a partial given as a number is 1"
         return value
-    if not guarded:
-        return multiply(value, partial)
-    zero = zeros_like(value)
-    return select(equal(value, zero), zero, multiply(value, partial))
+    if guarded:
+        harmful = logical_and(equal(value, zeros_like(value)), logical_not(isfinite(partial)))
+        partial = select(harmful, zeros_like(partial), partial)
+    return multiply(value, partial)
 
 
 def apply_partials_vjp(
