@@ -41,9 +41,9 @@ def implicit_gradient(roughness, reynolds):
 
 PIPES = {
     "drawn copper": (1e-5, 2e5),
-    "commercial steel": (4.5e-4, 1e5),
+    "new steel": (4.5e-4, 1e5),
     "cast iron": (2.6e-3, 3e5),
-    "rough concrete": (1e-2, 5e5),
+    "concrete": (1e-2, 5e5),
 }
 
 

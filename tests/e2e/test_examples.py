@@ -1,0 +1,50 @@
+"""The examples run, and reach what they claim."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name: str) -> str:
+    environment = {**os.environ, "COLUMNS": "120", "PYTHONWARNINGS": "error"}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_digits() -> None:
+    text = run("digits.py")
+    first, last, accuracy = map(float, re.findall(r"loss ([\d.]+) -> ([\d.]+), test accuracy ([\d.]+)%", text)[0])
+    assert last < 0.1 < first
+    assert accuracy >= 95.0
+
+
+def test_fit_ode() -> None:
+    text = run("fit_ode.py")
+    misfit = float(re.findall(r"misfit +([\d.]+)", text)[0])
+    gradient = float(re.findall(r"gradient at the end: ([\d.e+-]+)", text)[0])
+    assert misfit == pytest.approx(2.0187, abs=1e-3)
+    assert gradient < 1e-5
+
+
+def test_while_convergence() -> None:
+    text = run("while_convergence.py")
+    assert float(re.findall(r"two gradients: ([\d.e+-]+)", text)[0]) < 1e-9
+
+
+def test_demo() -> None:
+    text = run("demo.py")
+    assert "def " in text
+    assert "int " in text
+    assert float(re.findall(r"accuracy +([\d.]+)%", text)[0]) >= 95.0
+    assert "cache" in text
