@@ -1,0 +1,493 @@
+"""Reverse mode: from a function to one that also computes the cotangents of its parameters.
+
+IR in, IR out. Previous: cotangents.py.
+
+The cotangent sweep is appended to a copy of the primal; it visits the operations backwards and applies their rules,
+which are plain calls of ops. The result is ordinary IR, so the transform applies to it again.
+
+- The reverse of an `if` is an `if` on the same condition; of a `for`, a `for` in the other direction; of a `while`, a
+  `for` over the number of iterations, which the primal counts.
+- A reverse block is first built with free references to values of its primal block. Those it turns out to need are then
+  recomputed from what is kept (residuals.py). A branch keeps a value as another result of the primal `if`, a loop on a
+  stack, pushed in each iteration and popped in the reverse one. Stacks are made at the top of the function, so that
+  nested loops share one.
+- A stack of active values has a shadow, a stack of cotangents: the reverse of a pop pushes a cotangent onto the shadow,
+  and the reverse of the push pops it. Both sweeps run through all iterations, so the shadow is empty at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tracegrad.ops.common import vjp_of
+
+from tracegrad.errors import ArgumentError, ArgumentTypeError, NotDifferentiableError, Span
+from tracegrad.ir.bounds import static_value, trip_count
+from tracegrad.ir.builder import Builder
+from tracegrad.ir.core import (
+    Block,
+    Function,
+    Operation,
+    Value,
+    clone_function,
+    clone_operation,
+    free_values,
+    substitute,
+    walk,
+)
+from tracegrad.ir.liveness import defined_in, remove_dead, remove_dead_from
+from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
+from tracegrad.ir.types import I64, ArrayType, Dim, StackType, dtype_name, is_inexact
+from tracegrad.transform.activity import Activity, analyze_activity
+from tracegrad.transform.cotangents import Cotangents, zeros
+from tracegrad.transform.residuals import Plan, plan_residuals
+
+
+def vjp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> Function:
+    """Return the function that maps parameters and cotangents of the results to cotangents of some parameters.
+
+    Args:
+        function: is left as it is.
+        wrt: positions of the parameters to differentiate by.
+        keep_primal: whether the results of the function come first among the results.
+
+    Returns:
+        Function `vjp_<name>`. Its parameters are those of `function`, then `ct_<result>` for each result of inexact
+        dtype.
+
+    Raises:
+        ArgumentTypeError: a parameter in `wrt` is of integer or bool dtype.
+        NotDifferentiableError: an operation on the way from a parameter to a result has no derivative.
+    """
+    result = _prepare(function, wrt)
+    seeds: dict[int, Value] = {}
+    for position, value in enumerate(result.results):
+        if is_inexact(value.dtype):
+            seeds[position] = Value(value.type, f"ct_{value.name or 'result'}")
+    primal_params = list(result.params)
+    result.body.params.extend(seeds.values())
+    _sweep(result, [primal_params[i] for i in wrt], seeds, keep_primal, seeds_may_be_zero=True)
+    result.name = f"vjp_{function.name}"
+    return result
+
+
+def gradient(function: Function, wrt: Sequence[int], result: int = 0, *, keep_primal: bool = True) -> Function:
+    """Return the function that computes the gradient of one scalar result.
+
+    Args:
+        function: is left as it is.
+        wrt: positions of the parameters to differentiate by.
+        result: position of the scalar result.
+        keep_primal: whether all results of the function come first among the results.
+
+    Raises:
+        ArgumentError: the result is not a scalar of float dtype.
+        ArgumentTypeError: a parameter in `wrt` is of integer or bool dtype.
+        NotDifferentiableError: an operation on the way from a parameter to the result has no derivative.
+    """
+    kind = function.results[result].array_type
+    if kind.ndim != 0 or not is_inexact(kind.dtype):
+        raise ArgumentError(
+            "the gradient is defined for a scalar result",
+            code="TG301",
+            span=_span_of(function.results[result]),
+            found=f"result {result} of {function.name}: {kind}",
+            help="reduce it to a scalar, with np.sum for instance, or use a VJP or a Jacobian",
+        )
+    copy = _prepare(function, wrt)
+    builder = Builder(copy.body)
+    seed = builder.apply(TABLE["full"], (), {"shape": (), "dtype": kind.dtype, "value": 1.0})
+    _sweep(copy, [copy.params[i] for i in wrt], {result: seed}, keep_primal, seeds_may_be_zero=False)
+    copy.name = f"grad_{function.name}"
+    return copy
+
+
+def _prepare(function: Function, wrt: Sequence[int]) -> Function:
+    for position in wrt:
+        param = function.params[position]
+        if not is_inexact(param.dtype):
+            raise ArgumentTypeError(
+                "a derivative is taken with respect to floating-point values",
+                code="TG302",
+                span=None,
+                found=f"parameter {param.name or position} of {function.name} has dtype {dtype_name(param.dtype)}",
+                help="pass it as an array of floats, or leave it out",
+            )
+    copy = clone_function(function)
+    copy.interface = None
+    _inline_calls(copy.body, (function,))
+    return copy
+
+
+def _inline_calls(block: Block, callers: tuple[Function, ...]) -> None:
+    """Replace calls by the bodies of their functions, except recursive ones."""
+    operations, block.operations = block.operations, []
+    builder = Builder(block)
+    mapping: dict[Value, Value] = {}
+    for operation in operations:
+        for nested in operation.blocks:
+            _inline_calls(nested, callers)
+        callee = operation.attrs.get("function")
+        if operation.op != "call" or not isinstance(callee, Function) or _is_recursive(callee):
+            block.operations.append(operation)
+            continue
+        body = clone_function(callee).body
+        _inline_calls(body, (*callers, callee))
+        yields = builder.inline(body, [mapping.get(v, v) for v in operation.operands])
+        for old, new in zip(operation.results, yields, strict=True):
+            new.name = new.name or old.name
+            mapping[old] = new
+    substitute(block, mapping)
+
+
+def _is_recursive(function: Function) -> bool:
+    seen: set[Function] = set()
+    waiting = [function]
+    while waiting:
+        for operation in walk(waiting.pop().body):
+            callee = operation.attrs.get("function")
+            if callee is function:
+                return True
+            if isinstance(callee, Function) and callee not in seen:
+                seen.add(callee)
+                waiting.append(callee)
+    return False
+
+
+def _sweep(
+    function: Function, wrt: list[Value], seeds: dict[int, Value], keep_primal: bool, seeds_may_be_zero: bool
+) -> None:
+    """Append the cotangent sweep to a function, in place, and set its results."""
+    results = list(function.results)
+    activity = analyze_activity(function, wrt, [results[i] for i in seeds], seeds_may_be_zero)
+    builder = Builder(function.body)
+    cts = Cotangents(builder)
+    with interpreter(builder):
+        for position, seed in seeds.items():
+            if results[position] in activity.active:
+                cts.add(results[position], seed)
+        _Sweep(function, builder, activity).block(function.body, cts)
+        builder.span = None
+        gradients = [cts.get(param) or _named(zeros(builder, param.array_type), param) for param in wrt]
+    function.body.yields = [*(results if keep_primal else []), *gradients]
+    remove_dead(function)
+
+
+def _named(ct: Value, primal: Value) -> Value:
+    ct.name = f"ct_{primal.name}" if primal.name else ""
+    return ct
+
+
+def _span_of(value: Value) -> Span | None:
+    return value.producer.span if value.producer is not None else None
+
+
+class _Sweep:
+    """Stages the reverse of blocks; adds to the primal what the reverse needs of it."""
+
+    def __init__(self, function: Function, builder: Builder, activity: Activity) -> None:
+        self.function, self.builder, self.activity = function, builder, activity
+        self.shadows: dict[Value, Value] = {}
+        self.loops: list[Operation] = []
+        self.zero_value: Value | None = None
+        self.hoisted = 0
+
+    def block(self, block: Block, cts: Cotangents) -> None:
+        """Carry cotangents from the results of a block's operations to what they were computed from."""
+        for operation in reversed(tuple(block.operations)):
+            self.builder.span = operation.span
+            match operation.op:
+                case "if":
+                    self.branches(operation, cts)
+                case "for" | "while":
+                    self.loop(operation, cts)
+                case "push":
+                    self.push(operation, cts)
+                case "pop":
+                    self.pop(operation, cts)
+                case _:
+                    self.plain(operation, cts)
+
+    def is_active(self, value: Value) -> bool:
+        return value in self.activity.active
+
+    def plain(self, operation: Operation, cts: Cotangents) -> None:
+        result_cts = [cts.take(r) if self.is_active(r) else None for r in operation.results]
+        if all(ct is None for ct in result_cts):
+            return
+        op = TABLE[operation.op]
+        if op.marker is BY_TRANSFORM:
+            raise NotDifferentiableError(
+                f"{operation.op!r} has no derivative",
+                code="TG303",
+                span=operation.span,
+                found=f"{operation.op} on the way from an input to the result",
+                help="write the recursion as a loop, or give the function a rule with custom_vjp",
+            )
+        guard = any(r in self.activity.may_be_zero for r in operation.results if self.is_active(r))
+        contributions = vjp_of(
+            op, tuple(result_cts), tuple(operation.results), tuple(operation.operands), operation.attrs, guard=guard
+        )
+        for operand, contribution in zip(operation.operands, contributions, strict=True):
+            if contribution is not None and self.is_active(operand):
+                cts.add(operand, contribution)
+
+    def push(self, operation: Operation, cts: Cotangents) -> None:
+        stack, value = operation.operands
+        if self.is_active(stack):
+            ct = self.builder.apply(TABLE["pop"], (self.shadow(stack),), {})
+            if self.is_active(value):
+                cts.add(value, ct)
+
+    def pop(self, operation: Operation, cts: Cotangents) -> None:
+        stack = operation.operands[0]
+        if self.is_active(stack):
+            ct = cts.take(operation.result)
+            if ct is None:
+                ct = zeros(self.builder, operation.result.array_type)
+            self.builder.apply(TABLE["push"], (self.shadow(stack), ct), {})
+
+    def shadow(self, stack: Value) -> Value:
+        """Return the stack of cotangents that belongs to a stack."""
+        if stack not in self.shadows:
+            assert isinstance(stack.type, StackType), "only stacks have shadows"
+            assert stack.producer is not None, "stacks are made by operations"
+            capacity = stack.producer.attrs["capacity"]
+            self.shadows[stack] = self.stack(stack.type.element, capacity, f"ct_{stack.name}" if stack.name else "")
+        return self.shadows[stack]
+
+    def stack(self, element: ArrayType, capacity: Dim | None, name: str) -> Value:
+        """Make a stack at the top of the function."""
+        attrs = {"element": element, "capacity": capacity}
+        operation = Operation("stack", [], attrs, [], [StackType(element)], self.builder.span)
+        operation.result.name = name
+        self.hoist(operation)
+        return operation.result
+
+    def moves_cotangents(self, operation: Operation) -> bool:
+        """Return whether a block of the operation pushes or pops active values: its reverse must then do so too."""
+        return any(
+            o.op in ("push", "pop") and self.is_active(o.operands[0]) for block in operation.blocks for o in walk(block)
+        )
+
+    def active_free_values(self, blocks: Sequence[Block]) -> list[Value]:
+        free = dict.fromkeys(v for block in blocks for v in free_values(block))
+        return [v for v in free if self.is_active(v) and isinstance(v.type, ArrayType)]
+
+    def branches(self, operation: Operation, cts: Cotangents) -> None:
+        result_cts = [cts.take(r) if self.is_active(r) else None for r in operation.results]
+        if all(ct is None for ct in result_cts) and not self.moves_cotangents(operation):
+            return
+        span = operation.span
+        outer = self.active_free_values(operation.blocks)
+        start = {v: ct for v in outer if (ct := cts.get(v)) is not None}
+        reverses: list[Block] = []
+        ends: list[dict[Value, Value | None]] = []
+        for block in operation.blocks:
+            reverse = Block()
+            branch_cts = Cotangents(self.builder, start)
+            with self.builder.into(reverse):
+                for out, ct in zip(block.yields, result_cts, strict=True):
+                    if ct is not None and self.is_active(out):
+                        branch_cts.add(out, ct)
+                self.block(block, branch_cts)
+                ends.append({v: branch_cts.get(v) for v in outer})
+            reverses.append(reverse)
+        touched = [v for v in outer if any(end[v] is not start.get(v) for end in ends)]
+        self.builder.span = span
+        for reverse, end in zip(reverses, ends, strict=True):
+            with self.builder.into(reverse):
+                for value in touched:
+                    ct = end[value]
+                    reverse.yields.append(zeros(self.builder, value.array_type) if ct is None else ct)
+            remove_dead_from(reverse, keep_stacks=True)
+        if not any(reverse.operations or reverse.yields for reverse in reverses):
+            return
+        self.keep_in_branches(operation, reverses)
+        reversed_if = self.builder.append("if", operation.operands[:1], {}, reverses, [v.type for v in touched])
+        for value, ct in zip(touched, reversed_if.results, strict=True):
+            cts.set(value, ct)
+
+    def keep_in_branches(self, operation: Operation, reverses: list[Block]) -> None:
+        """Give the reverse branches what they need of the primal ones: recomputed, or as further results of the `if`.
+
+        Values of one type from both branches share a result; where one branch has none it yields `undefined`.
+        """
+        plans = [_plan(block, reverse) for block, reverse in zip(operation.blocks, reverses, strict=True)]
+        mappings: list[dict[Value, Value]] = [{}, {}]
+        for values in _pair_by_type(plans[0].stored, plans[1].stored):
+            kept = next(v for v in values if v is not None)
+            result = Value(kept.type, kept.name, operation)
+            operation.results.append(result)
+            for block, value, mapping in zip(operation.blocks, values, mappings, strict=True):
+                if value is None:
+                    value = Builder(block).append("undefined", [], {"type": kept.type}, [], [kept.type]).result
+                else:
+                    mapping[value] = result
+                block.yields.append(value)
+        for plan, reverse, mapping in zip(plans, reverses, mappings, strict=True):
+            _recompute(plan, reverse, mapping)
+
+    def loop(self, operation: Operation, cts: Cotangents) -> None:
+        result_cts = [cts.take(r) if self.is_active(r) else None for r in operation.results]
+        if all(ct is None for ct in result_cts) and not self.moves_cotangents(operation):
+            return
+        first, shift = (2, 1) if operation.op == "for" else (0, 0)
+        body, span = operation.blocks[-1], operation.span
+        inits, params = operation.operands[first:], body.params[shift:]
+        carried = [i for i, param in enumerate(params) if self.is_active(param)]
+        outer = self.active_free_values([body])
+        # the reverse carries the cotangents of active carries, then those of active values from outside
+        primals = [*(params[i] for i in carried), *outer]
+        incoming = [*(result_cts[i] for i in carried), *(cts.get(v) for v in outer)]
+        reverse = Block([Value(v.type, f"ct_{v.name}" if v.name else "") for v in primals])
+        body_cts = Cotangents(self.builder, dict(zip(outer, reverse.params[len(carried) :], strict=True)))
+        self.loops.append(operation)
+        with self.builder.into(reverse):
+            for i, ct in zip(carried, reverse.params, strict=False):
+                if self.is_active(body.yields[i]):
+                    body_cts.add(body.yields[i], ct)
+            self.block(body, body_cts)
+            self.builder.span = span
+            reverse.yields = [body_cts.get(v) or zeros(self.builder, v.array_type) for v in primals]
+        finals = self.reverse_loop(operation, reverse, incoming)
+        self.loops.pop()
+        for value, final in zip(outer, finals[len(carried) :], strict=True):
+            if final is not None:
+                cts.set(value, final)
+        for i, final in zip(carried, finals, strict=False):
+            if final is not None and self.is_active(inits[i]):
+                cts.add(inits[i], final)
+
+    def reverse_loop(
+        self, operation: Operation, reverse: Block, incoming: Sequence[Value | None]
+    ) -> Sequence[Value | None]:
+        """Stage the reverse of a loop; return the final value of each parameter of the reverse block.
+
+        Args:
+            reverse: its block, without index and residuals yet.
+            incoming: initial values of its parameters; None is zero.
+        """
+        finals = list(incoming)
+        keep: list[int] = []
+        for i, (param, end) in enumerate(zip(reverse.params, reverse.yields, strict=True)):
+            if end is param:
+                # passed on as it came, so it need not be carried
+                substitute(reverse, {param: incoming[i] or zeros(self.builder, param.array_type)})
+            else:
+                keep.append(i)
+        params = [reverse.params[i] for i in keep]
+        reverse.yields = [reverse.yields[i] for i in keep]
+        remove_dead_from(reverse, keep_stacks=True)
+        if not reverse.operations and not keep:
+            return finals
+        index = Value(ArrayType(I64), operation.blocks[0].params[0].name if operation.op == "for" else "k")
+        reverse.params = [index, *params]
+        self.keep_in_loop(operation, reverse)
+        if operation.op == "for":
+            bounds, step, backwards = operation.operands[:2], operation.attrs["step"], not operation.attrs["reverse"]
+        else:
+            bounds, step, backwards = [self.zero(), self.count_trips(operation)], 1, True
+        inits = [incoming[i] or zeros(self.builder, reverse.params[1 + n].array_type) for n, i in enumerate(keep)]
+        loop = self.builder.append(
+            "for", [*bounds, *inits], {"step": step, "reverse": backwards}, [reverse], [v.type for v in inits]
+        )
+        for i, result in zip(keep, loop.results, strict=True):
+            finals[i] = result
+        return finals
+
+    def keep_in_loop(self, operation: Operation, reverse: Block) -> None:
+        """Give a reverse body what it needs of the primal one: recomputed, or pushed there and popped here."""
+        body = operation.blocks[-1]
+        free = body.params[:1] if operation.op == "for" else []
+        mapping = dict(zip(free, reverse.params, strict=False))
+        plan = _plan(body, reverse, free)
+        pops: list[Operation] = []
+        for value in reversed(plan.stored):
+            stack = self.stack(value.array_type, self.capacity(), f"{value.name}_stack" if value.name else "stack")
+            span = value.producer.span if value.producer is not None else operation.span
+            position = body.operations.index(value.producer) + 1 if value.producer is not None else 0
+            body.operations.insert(position, Operation("push", [stack, value], {}, [], [], span))
+            pop = Operation("pop", [stack], {}, [], [value.type], span)
+            pop.result.name = value.name
+            mapping[value] = pop.result
+            pops.append(pop)
+        _recompute(plan, reverse, mapping)
+        reverse.operations[:0] = pops
+
+    def count_trips(self, operation: Operation) -> Value:
+        """Return the number of iterations of a `while`, as a result of it; a counter that is there is used."""
+        found = _find_counter(operation)
+        if found is not None:
+            return found
+        condition, body = operation.blocks
+        kind = ArrayType(I64)
+        operation.operands.append(self.zero())
+        condition.params.append(Value(kind, "trips"))
+        body.params.append(Value(kind, "trips"))
+        builder = Builder(body)
+        builder.span = operation.span
+        count = builder.apply(TABLE["add"], (body.params[-1], np.int64(1)), {})
+        count.name = "trips"
+        body.yields.append(count)
+        operation.results.append(Value(kind, "trips", operation))
+        return operation.results[-1]
+
+    def zero(self) -> Value:
+        """Return the integer 0, visible everywhere."""
+        if self.zero_value is None:
+            constant = Operation("constant", [], {"value": np.array(0, np.int64)}, [], [ArrayType(I64)])
+            self.hoist(constant)
+            self.zero_value = constant.result
+        return self.zero_value
+
+    def hoist(self, operation: Operation) -> None:
+        """Put an operation at the top of the function, after those put there before."""
+        self.function.body.operations.insert(self.hoisted, operation)
+        self.hoisted += 1
+
+    def capacity(self) -> Dim | None:
+        """Return how often the innermost open loop runs in all, when known."""
+        counts = [trip_count(loop) for loop in self.loops]
+        known = [count for count in counts if count is not None]
+        return math.prod(known) if len(known) == len(counts) else None
+
+
+def _plan(block: Block, reverse: Block, free: Sequence[Value] = ()) -> Plan:
+    own = defined_in(block)
+    return plan_residuals(block, [v for v in free_values(reverse) if v in own], free)
+
+
+def _recompute(plan: Plan, reverse: Block, mapping: dict[Value, Value]) -> None:
+    """Repeat the planned operations at the start of a reverse block, and make the block use the replacements."""
+    repeated = [clone_operation(operation, mapping) for operation in plan.recomputed]
+    substitute(reverse, mapping)
+    reverse.operations[:0] = repeated
+
+
+def _pair_by_type(first: Sequence[Value], second: Sequence[Value]) -> list[tuple[Value | None, Value | None]]:
+    rest: list[Value] = list(second)
+    pairs: list[tuple[Value | None, Value | None]] = []
+    for value in first:
+        partner = next((v for v in rest if v.type == value.type), None)
+        if partner is not None:
+            rest.remove(partner)
+        pairs.append((value, partner))
+    return pairs + [(None, value) for value in rest]
+
+
+def _find_counter(operation: Operation) -> Value | None:
+    """Return the result of a `while` that counts its iterations, if there is one."""
+    body = operation.blocks[1]
+    for init, param, out, result in zip(operation.operands, body.params, body.yields, operation.results, strict=True):
+        if _is_integer(init, 0) and out.producer is not None and out.producer.op == "add":
+            x, y = out.producer.operands
+            if (x is param and _is_integer(y, 1)) or (y is param and _is_integer(x, 1)):
+                return result
+    return None
+
+
+def _is_integer(value: Value, number: int) -> bool:
+    return value.type == ArrayType(I64) and static_value(value) == number
