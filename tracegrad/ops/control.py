@@ -59,11 +59,13 @@ pop = register(OpDef(
 
 
 def _check_text(operation: Operation, condition: str) -> str:
-    return f"check({condition}, {operation.attrs['error']}, {operation.attrs['message']!r})"
+    error = operation.attrs["error"]
+    place = "np.linalg." if error == "LinAlgError" else ""
+    return f"check({condition}, {place}{error}, {operation.attrs['message']!r})"
 
 
 def _print_text(operation: Operation, *values: Any) -> str:
-    return f"print({', '.join([repr(operation.attrs['format']) + '.format(' + ', '.join(values) + ')'])})"
+    return f"print({operation.attrs['format']!r}.format({', '.join(values)}))"
 
 
 check = register(OpDef(

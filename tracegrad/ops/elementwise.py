@@ -6,7 +6,7 @@ A partial is written from the result and the operands; common.py multiplies it w
 operands whose partial can be infinite or NaN while the operands are finite, overflow included: there a cotangent that is
 exactly zero must contribute zero. Masks go through `select`, so that an infinite or NaN value on the other side never leaks.
 
-C texts are expressions whose operands stand as if in parentheses; functions called `tg_...` are in helpers.h.
+C texts are expressions whose operands stand as if in parentheses; functions called `tg_..._f64` are in helpers.h.
 """
 
 from __future__ import annotations
@@ -179,10 +179,26 @@ def _power_in_exponent(out: Any, x: Any, y: Any) -> Any:
     return select(outside, zero, multiply(log(select(outside, ones_like(x), x)), out))
 
 
+def _power_c(emitter: CEmitter, operation: Operation, index: Sequence[str]) -> str:
+    base, exponent = operation.operands
+    x, y = emitter.element(base, index), emitter.element(exponent, index)
+    if is_integer(base.dtype):
+        return f"tg_power_integer({x}, {y})"
+    if is_integer(exponent.dtype) and not is_complex(base.dtype):
+        return f"tg_power{c_suffix(base.dtype)}_integer({x}, {y})"
+    return f"{'c' if is_complex(base.dtype) else ''}pow{c_suffix(base.dtype)}({x}, {y})"
+
+
+def _power_text(operation: Operation, x: str, y: str) -> str:
+    base, exponent = (v.dtype for v in operation.operands)
+    if base == exponent or base.itemsize == (16 if is_complex(base) else 8):
+        return f"{x} ** {y}"
+    return f"np.power({x}, {y}, dtype={dtype_text(base)})"   # NumPy would widen to the precision of i64
+
+
 power = elementwise(
     "power", XY, "Power, x ** y. The exponent has the dtype of the base, or is i64 for a float base.",
-    infer=infer_power, numpy="{x} ** {y}", singular=(True, True),
-    c=lambda emitter, operation, index: _power_c(emitter, operation, index),
+    infer=infer_power, numpy=_power_text, singular=(True, True), c=_power_c,
     partials=(_power_in_base, _power_in_exponent),
     python=(np.power, operator.pow),
     samples=(
@@ -192,16 +208,6 @@ power = elementwise(
     ),
     special=((0.0, 0.0, 1.0), (-2.0, 3.0, -8.0), (4.0, 0.5, 2.0)),
 )
-
-
-def _power_c(emitter: CEmitter, operation: Operation, index: Sequence[str]) -> str:
-    base, exponent = operation.operands
-    x, y = emitter.element(base, index), emitter.element(exponent, index)
-    if is_integer(base.dtype):
-        return f"tg_power_integer({x}, {y})"
-    if is_integer(exponent.dtype) and not is_complex(base.dtype):
-        return f"tg_power{c_suffix(base.dtype)}_integer({x}, {y})"
-    return f"{'c' if is_complex(base.dtype) else ''}pow{c_suffix(base.dtype)}({x}, {y})"
 
 
 # Exponentials and logarithms
