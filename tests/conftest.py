@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
+import tempfile
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 
-@pytest.fixture(scope="session", autouse=True)
-def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Compile into an empty directory, so that no test passes thanks to an earlier run."""
-    directory = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRACEGRAD_CACHE_DIR", str(directory))
-        yield directory
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile into an empty directory, so that no test passes thanks to an earlier run; workers share it."""
+    if not hasattr(config, "workerinput"):
+        directory = tempfile.mkdtemp(prefix="tracegrad-tests-")
+        os.environ["TRACEGRAD_CACHE_DIR"] = directory
+        config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
 
 
 @pytest.fixture(autouse=True)
