@@ -1,0 +1,40 @@
+"""Python source text to a function, so that tracebacks and pdb show its lines.
+
+Reads text from codegen/numpy_source.py; gives a function to pipeline.py. Previous: load_c.py; next: pipeline.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import weakref
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any
+
+_counter = itertools.count(1)
+
+
+def load_python(
+    source: str, name: str, filename: str = "", *, namespace: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Execute a module given as text and return the function `name` that it defines.
+
+    Args:
+        filename: shown in tracebacks; made unique. By default the function's name.
+        namespace: global names that the text may use.
+
+    >>> load_python("def twice(x):\\n    return 2 * x\\n", "twice")(4)
+    8
+    """
+    label = filename or name
+    unique = f"<tracegrad {label} #{next(_counter)}>"
+    code = compile(source, unique, "exec", dont_inherit=True)
+    # No modification time: linecache.checkcache leaves the entry alone.
+    linecache.cache[unique] = (len(source), None, source.splitlines(keepends=True), unique)
+    variables: dict[str, Any] = {"__name__": f"tracegrad.generated.{name}", "__file__": unique, **(namespace or {})}
+    exec(code, variables)
+    function = variables[name]
+    assert isinstance(function, FunctionType), f"the generated text defines no function {name}"
+    weakref.finalize(function, linecache.cache.pop, unique, None).atexit = False
+    return function

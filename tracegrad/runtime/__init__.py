@@ -1,0 +1,1 @@
+"""What happens when a compiled function is called, and eager tensors."""
