@@ -61,7 +61,7 @@ gather = linear(
     "gather", ("x", "*indices"),
     "Elements of x at index arrays of shape B along axes: moveaxis(x, axes, 0..k-1)[indices], of shape B + the other axes. "
     "Negative indices count from the end; others out of range raise IndexError.",
-    attributes=("axes",), infer=infer_gather, numpy=_gather_text,
+    attributes=("axes",), infer=infer_gather, numpy=_gather_text, cheap=True,
     transpose=lambda ct, x, *indices, axes: (
         scatter_add(zeros_like(x), *indices, ct, axes=axes), *(None for _ in indices),
     ),

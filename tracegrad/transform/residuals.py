@@ -56,7 +56,7 @@ def plan_residuals(block: Block, needed: Collection[Value], free: Collection[Val
         network.connect((value, 1), _SINK, _UNBOUNDED)
     while waiting:
         value = waiting.pop()
-        network.connect((value, 0), (value, 1), max(1, _size_bytes(value)))
+        network.connect((value, 0), (value, 1), _size_bytes(value) + 1)  # of equal sizes, fewer values
         if value.producer is None or not is_recomputable(value.producer):
             network.connect(_SOURCE, (value, 0), _UNBOUNDED)
             continue

@@ -1,0 +1,127 @@
+"""Brings programs into the plain form: writes instead of sums of whole arrays, no branches and loops that are none.
+
+Reads and writes IR in place. Previous: fold.py; next: cse.py.
+
+Keeps values, save that the sum of n equal numbers becomes a product, which is one rounding instead of n - 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tracegrad.ir.bounds import trip_count
+from tracegrad.ir.builder import Builder
+from tracegrad.ir.core import Block, Function, Operation, Value, substitute
+from tracegrad.ir.liveness import defined_in, keep_results
+from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.writes import is_filled_with, is_sparse, writes_of
+from tracegrad.passes.rewrite import Rule, rewrite
+
+
+def canonicalize(function: Function) -> bool:
+    """Apply all rules until nothing changes; return whether anything did."""
+    changed = False
+    while rewrite(function, _RULES):
+        changed = True
+    return changed
+
+
+def _add_sparse(operation: Operation, builder: Builder) -> Value | None:
+    """Write into an array instead of adding zeros with something written into them."""
+    x, y = operation.operands
+    if not is_sparse(y):
+        x, y = y, x
+    if not is_sparse(y):
+        return None
+    total = x
+    for op, operands, attrs in writes_of(y):
+        total = TABLE[op](total, *operands, **attrs)
+    return total
+
+
+def _sum_of_broadcast(operation: Operation, builder: Builder) -> Value | None:
+    """Multiply by the number of copies instead of adding them up."""
+    operand, axes = operation.operands[0], operation.attrs["axes"]
+    producer = operand.producer
+    count = math.prod(operand.shape[a] for a in axes)
+    if producer is None or not isinstance(count, int) or count == 0:
+        return None
+    result = operation.result.array_type
+    if producer.op == "full":
+        total = producer.attrs["value"] * count
+        filled = TABLE["full"](shape=result.shape, dtype=result.dtype, value=total)
+        return filled if isinstance(filled, Value) else None
+    if producer.op != "broadcast_to":
+        return None
+    source = producer.operands[0]
+    shift = operand.array_type.ndim - source.array_type.ndim
+    if any(a >= shift and source.shape[a - shift] != 1 for a in axes):
+        return None
+    rest = tuple(d for a, d in enumerate(source.shape) if a + shift not in axes)
+    copies = TABLE["full"](shape=rest, dtype=result.dtype, value=result.dtype.type(count).item())
+    product = TABLE["multiply"](TABLE["reshape"](source, shape=rest), copies)
+    total_value = TABLE["broadcast_to"](product, shape=result.shape)
+    return total_value if isinstance(total_value, Value) else None
+
+
+def _known_branch(operation: Operation, builder: Builder) -> list[Value] | None:
+    """Put the branch that is taken in the place of an `if` with a known condition."""
+    for number, block in zip((True, False), operation.blocks, strict=True):
+        if is_filled_with(operation.operands[0], number):
+            builder.block.operations.extend(block.operations)
+            return block.yields
+    return None
+
+
+def _equal_branches(operation: Operation, builder: Builder) -> list[Value] | None:
+    """Replace results for which both branches yield the same value from outside."""
+    inside = defined_in(operation.blocks[0])
+    same = [x is y and x not in inside for x, y in zip(*(block.yields for block in operation.blocks), strict=True)]
+    if not any(same):
+        return None
+    results = [y if s else r for r, y, s in zip(operation.results, operation.blocks[0].yields, same, strict=True)]
+    keep_results(operation, [i for i, s in enumerate(same) if not s])
+    builder.block.operations.append(operation)
+    return results
+
+
+def _unused_loop(operation: Operation, builder: Builder) -> list[Value] | None:
+    """Drop a loop that does not run; open one that runs once."""
+    count = trip_count(operation)
+    start, _, *inits = operation.operands
+    if count == 0:
+        return inits
+    if count != 1:
+        return None
+    body = operation.blocks[0]
+    once = Block()
+    once.operations, once.yields = body.operations, body.yields
+    substitute(once, dict(zip(body.params, [start, *inits], strict=True)))
+    builder.block.operations.extend(once.operations)
+    return once.yields
+
+
+def _invariant_carries(operation: Operation, builder: Builder) -> list[Value] | None:
+    """Use the initial value for what a loop carries without changing it."""
+    first, shift = (2, 1) if operation.op == "for" else (0, 0)
+    body = operation.blocks[-1]
+    unchanged = [out is param for out, param in zip(body.yields, body.params[shift:], strict=True)]
+    if not any(unchanged):
+        return None
+    inits = operation.operands[first:]
+    for block in operation.blocks:
+        pairs = zip(block.params[shift:], inits, unchanged, strict=True)
+        substitute(block, {param: init for param, init, same in pairs if same})
+    results = [i if same else r for r, i, same in zip(operation.results, inits, unchanged, strict=True)]
+    keep_results(operation, [i for i, same in enumerate(unchanged) if not same])
+    builder.block.operations.append(operation)
+    return results
+
+
+_RULES: dict[str, tuple[Rule, ...]] = {
+    "add": (_add_sparse,),
+    "reduce_sum": (_sum_of_broadcast,),
+    "if": (_known_branch, _equal_branches),
+    "for": (_unused_loop, _invariant_carries),
+    "while": (_invariant_carries,),
+}

@@ -1,0 +1,267 @@
+"""Folds: operations on known values are done now, and those that change nothing are dropped.
+
+Reads and writes IR in place. Previous: rewrite.py; next: canonicalize.py.
+
+Folds are exact, bit for bit, with two exceptions: a quotient for a product with a reciprocal, which is one rounding
+instead of two. Not folded: x + 0.0, which makes 0.0 of -0.0, and x * 0, which is NaN for an infinite x. (Zeros among
+cotangents never get here: transform/ does not add them.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from tracegrad.ops.evaluate import Evaluator
+
+from tracegrad.ir.builder import Builder
+from tracegrad.ir.core import Function, Operation, Value
+from tracegrad.ir.opdef import BY_TRANSFORM, TABLE
+from tracegrad.ir.types import ArrayType, is_complex, is_float, is_inexact, is_integer, is_static
+from tracegrad.ir.writes import is_filled_with
+from tracegrad.passes.rewrite import Rule, rewrite
+
+#: constants of at most so many elements are computed at compile time
+_SMALL = 16
+#: ops that only move elements: of an array filled with one number they make another
+_MOVES = frozenset({"broadcast_to", "reshape", "transpose", "slice", "flip", "cast"})
+
+
+def fold_constants(function: Function) -> bool:
+    """Apply all folds until nothing changes; return whether anything did."""
+    changed = False
+    while rewrite(function, _rules()):
+        changed = True
+    return changed
+
+
+@cache
+def _rules() -> dict[str, tuple[Rule, ...]]:
+    rules: dict[str, tuple[Rule, ...]] = {}
+    for name, op in TABLE.items():
+        general: tuple[Rule, ...] = () if op.effect or op.marker is BY_TRANSFORM else (_evaluate,)
+        rules[name] = (*_SPECIFIC.get(name, ()), *((_move_filled,) if name in _MOVES else ()), *general)
+    return rules
+
+
+def _op(name: str, *operands: Value, **attrs: Any) -> Value:
+    result = TABLE[name](*operands, **attrs)
+    assert isinstance(result, Value)
+    return result
+
+
+def _known(value: Value) -> np.ndarray[Any, Any] | None:
+    """Return the elements of a value that is a small constant."""
+    operation = value.producer
+    if operation is None or not isinstance(value.type, ArrayType):
+        return None
+    if operation.op == "constant":
+        array: np.ndarray[Any, Any] = operation.attrs["value"]
+        return array if array.size <= _SMALL else None
+    if operation.op == "full" and is_static(value.shape) and math.prod(value.shape) <= _SMALL:
+        return np.full(value.shape, operation.attrs["value"], value.dtype)
+    return None
+
+
+def _filler(value: Value) -> Any:
+    """Return the number that fills a value made by `full` or by a constant of rank 0, else None."""
+    operation = value.producer
+    if operation is not None and operation.op == "full":
+        return operation.attrs["value"]
+    if operation is not None and operation.op == "constant" and not value.shape:
+        return operation.attrs["value"][()]
+    return None
+
+
+def _evaluate(operation: Operation, builder: Builder) -> Value | None:
+    """Compute an operation on small constants, unless it warns or fails, which is left to the run."""
+    kind = operation.results[0].type
+    if len(operation.results) != 1 or not isinstance(kind, ArrayType) or not is_static(kind.shape):
+        return None
+    if math.prod(kind.shape) > _SMALL or not operation.operands:
+        return None
+    operands = [_known(v) for v in operation.operands]
+    if any(v is None for v in operands):
+        return None
+    try:
+        with np.errstate(all="raise", under="ignore"):
+            result = np.asarray(Evaluator().apply(TABLE[operation.op], operands, operation.attrs), kind.dtype)
+    except (ArithmeticError, ValueError, IndexError):
+        return None
+    if all(v.producer is not None and v.producer.op == "full" for v in operation.operands) and result.size:
+        first = result.flat[0].item()
+        if _is_python_number(first) and all(_same_bits(first, x.item()) for x in result.flat):
+            return _op("full", shape=kind.shape, dtype=kind.dtype, value=first)
+    return builder.constant(result)
+
+
+def _is_python_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float | complex)
+
+
+def _same_bits(x: Any, y: Any) -> bool:
+    return repr(x) == repr(y)
+
+
+def _move_filled(operation: Operation, builder: Builder) -> Value | None:
+    """Move nothing: of an array filled with one number make the result directly."""
+    number, kind = _filler(operation.operands[0]), operation.result.array_type
+    if number is None or kind.dtype.kind == "V":
+        return None
+    source = operation.operands[0].dtype
+    if source != kind.dtype and (is_complex(source) or (is_inexact(source) and not is_float(kind.dtype))):
+        return None  # a cast that may lose what cannot be converted
+    value = np.asarray(number).astype(kind.dtype).item()
+    return _op("full", shape=kind.shape, dtype=kind.dtype, value=value) if _is_python_number(value) else None
+
+
+def _identity(is_identity: Callable[[Operation], bool]) -> Rule:
+    """Make the rule that drops an operation which returns its first operand."""
+
+    def rule(operation: Operation, builder: Builder) -> Value | None:
+        return operation.operands[0] if is_identity(operation) else None
+
+    return rule
+
+
+def _same_type(operation: Operation) -> bool:
+    return operation.operands[0].type == operation.result.type
+
+
+def _is_full_slice(operation: Operation) -> bool:
+    start, stop, step = (operation.attrs[k] for k in ("start", "stop", "step"))
+    return (
+        all(a == 0 and c == 1 for a, c in zip(start, step, strict=True)) and tuple(stop) == operation.operands[0].shape
+    )
+
+
+def _multiply_by_one(operation: Operation, builder: Builder) -> Value | None:
+    x, y = operation.operands
+    if is_filled_with(x, 1):
+        return y
+    return x if is_filled_with(y, 1) else None
+
+
+def _add_integer_zero(operation: Operation, builder: Builder) -> Value | None:
+    x, y = operation.operands
+    if not is_integer(x.dtype):
+        return None
+    if is_filled_with(x, 0):
+        return y
+    return x if is_filled_with(y, 0) else None
+
+
+def _operand_made_by(operation: Operation, position: int, op: str) -> Operation | None:
+    producer = operation.operands[position].producer
+    return producer if producer is not None and producer.op == op else None
+
+
+def _double(op: str) -> Rule:
+    """Make the rule for an op that is its own inverse."""
+
+    def rule(operation: Operation, builder: Builder) -> Value | None:
+        inner = _operand_made_by(operation, 0, op)
+        return inner.operands[0] if inner is not None and inner.attrs == operation.attrs else None
+
+    return rule
+
+
+def _add_negative(operation: Operation, builder: Builder) -> Value | None:
+    x, y = operation.operands
+    if (inner := _operand_made_by(operation, 1, "negative")) is not None:
+        return _op("subtract", x, inner.operands[0])
+    if (inner := _operand_made_by(operation, 0, "negative")) is not None:
+        return _op("subtract", y, inner.operands[0])
+    return None
+
+
+def _subtract_negative(operation: Operation, builder: Builder) -> Value | None:
+    inner = _operand_made_by(operation, 1, "negative")
+    return None if inner is None else _op("add", operation.operands[0], inner.operands[0])
+
+
+def _multiply_by_reciprocal(operation: Operation, builder: Builder) -> Value | None:
+    x, y = operation.operands
+    if (inner := _operand_made_by(operation, 1, "reciprocal")) is not None:
+        return _op("divide", x, inner.operands[0])
+    if (inner := _operand_made_by(operation, 0, "reciprocal")) is not None:
+        return _op("divide", y, inner.operands[0])
+    return None
+
+
+def _multiply_by_minus_one(operation: Operation, builder: Builder) -> Value | None:
+    x, y = operation.operands
+    if is_filled_with(x, -1):
+        return _op("negative", y)
+    return _op("negative", x) if is_filled_with(y, -1) else None
+
+
+def _compose_transposes(operation: Operation, builder: Builder) -> Value | None:
+    inner = _operand_made_by(operation, 0, "transpose")
+    if inner is None:
+        return None
+    return _op("transpose", inner.operands[0], axes=tuple(inner.attrs["axes"][a] for a in operation.attrs["axes"]))
+
+
+def _compose(op: str) -> Rule:
+    """Make the rule for an op of which only the last in a row matters: reshape, broadcast_to."""
+
+    def rule(operation: Operation, builder: Builder) -> Value | None:
+        inner = _operand_made_by(operation, 0, op)
+        return None if inner is None else _op(op, inner.operands[0], **operation.attrs)
+
+    return rule
+
+
+def _select_known(operation: Operation, builder: Builder) -> Value | None:
+    condition, x, y = operation.operands
+    if x is y or is_filled_with(condition, True):
+        return x
+    if is_filled_with(condition, False):
+        return y
+    inner = _operand_made_by(operation, 0, "logical_not")
+    return None if inner is None else _op("select", inner.operands[0], y, x)
+
+
+def _dim_of_int(operation: Operation, builder: Builder) -> Value | None:
+    dim = operation.attrs["dim"]
+    return builder.constant(np.int64(dim)) if isinstance(dim, int) else None
+
+
+def _has_negative_zero(operation: Operation) -> bool:
+    number = _filler(operation.operands[1])
+    return number is None or (not is_integer(operation.result.dtype) and math.copysign(1.0, np.real(number)) < 0)
+
+
+_SPECIFIC: dict[str, tuple[Rule, ...]] = {
+    "multiply": (_multiply_by_one, _multiply_by_minus_one, _multiply_by_reciprocal),
+    "divide": (_identity(lambda o: is_filled_with(o.operands[1], 1)),),
+    "add": (_add_integer_zero, _add_negative),
+    "subtract": (
+        _identity(lambda o: is_filled_with(o.operands[1], 0) and not _has_negative_zero(o)),
+        _subtract_negative,
+    ),
+    "power": (_identity(lambda o: is_filled_with(o.operands[1], 1)),),
+    "negative": (_double("negative"),),
+    "conjugate": (_double("conjugate"), _identity(lambda o: o.result.dtype.kind != "c")),
+    "real": (_identity(_same_type),),
+    "logical_not": (_double("logical_not"),),
+    "invert": (_double("invert"),),
+    "flip": (_double("flip"), _identity(lambda o: not o.attrs["axes"])),
+    "cast": (_identity(_same_type),),
+    "reshape": (_identity(_same_type), _compose("reshape")),
+    "broadcast_to": (_identity(_same_type), _compose("broadcast_to")),
+    "transpose": (_identity(lambda o: o.attrs["axes"] == tuple(range(len(o.attrs["axes"])))), _compose_transposes),
+    "slice": (_identity(_is_full_slice),),
+    "pad": (_identity(lambda o: not any((*o.attrs["low"], *o.attrs["high"], *o.attrs["interior"]))),),
+    "concatenate": (_identity(lambda o: len(o.operands) == 1),),
+    "reduce_sum": (_identity(_same_type),),
+    "reduce_max": (_identity(_same_type),),
+    "reduce_min": (_identity(_same_type),),
+    "reduce_prod": (_identity(_same_type),),
+    "select": (_select_known,),
+    "dim": (_dim_of_int,),
+}

@@ -1,0 +1,51 @@
+"""Runs passes in order, and checks after each on request.
+
+Reads and writes IR in place. Previous: dce.py; next: fuse.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tracegrad.ir.core import Function
+from tracegrad.ir.verifier import verify_function
+from tracegrad.passes.canonicalize import canonicalize
+from tracegrad.passes.cse import eliminate_common_subexpressions
+from tracegrad.passes.dce import eliminate_dead_code
+from tracegrad.passes.fold import fold_constants
+from tracegrad.passes.hoist import hoist_invariants
+
+#: changes a function in place, keeping what it computes; returns whether anything changed
+Pass: TypeAlias = Callable[[Function], bool]
+
+
+def default_pipeline() -> list[Pass]:
+    """Return the passes that every function goes through, in order."""
+    return [
+        eliminate_dead_code,
+        fold_constants,
+        canonicalize,
+        eliminate_common_subexpressions,
+        hoist_invariants,
+        fold_constants,
+        eliminate_common_subexpressions,
+        eliminate_dead_code,
+    ]
+
+
+def run_passes(function: Function, passes: Sequence[Pass] | None = None, *, verify: bool = False) -> Function:
+    """Run passes on a function, in place, and return it.
+
+    Args:
+        passes: default: `default_pipeline()`.
+        verify: whether to check the function after each pass.
+
+    Raises:
+        IRError: a pass left the function malformed (with `verify`).
+    """
+    for transform in default_pipeline() if passes is None else passes:
+        transform(function)
+        if verify:
+            verify_function(function, stage=getattr(transform, "__name__", "a pass"))
+    return function
