@@ -18,7 +18,7 @@ import numpy as np
 
 from tracegrad.errors import Span
 from tracegrad.ir.core import Block, Operation, Value
-from tracegrad.ir.types import ArrayType, Dim, Type
+from tracegrad.ir.types import ArrayType, Dim, Shape, Type
 
 
 class _Marker:
@@ -56,34 +56,100 @@ class Sample:
 
 
 class CEmitter(Protocol):
-    """What the C text of an op may ask of the C code generator."""
+    """What the C text of an op may ask of the C code generator.
 
-    def element(self, value: Value, index: Sequence[str]) -> str:
-        """Return a C expression for the element of `value` at `index` (one C expression per dimension)."""
+    An index is one dimension expression per axis: ints and symbols, where a symbol may be any C expression.
+    """
+
+    def element(self, value: Value, index: Sequence[Any]) -> str:
+        """Return a C expression for the element of `value` at `index`."""
+
+    def element_flat(self, value: Value, position: Dim) -> str:
+        """Return a C expression for the element of `value` at a row-major position."""
+
+    def fill(self, template: str, operands: Mapping[str, str]) -> str:
+        """Return a template with its slots `{x}` filled, with parentheses where they are needed."""
+
+    def literal(self, value: Any, dtype: np.dtype[Any]) -> str:
+        """Return a C literal."""
+
+    def table(self, value: Value, index: Sequence[Dim]) -> str:
+        """Return a C expression for an element of a constant array kept in a static table."""
+
+    def combine(self, operation: Operation, x: str, y: str) -> str:
+        """Return one step of the reduction that the record's `c_reduce` describes."""
+
+    def initial(self, operation: Operation) -> str:
+        """Return where that reduction begins."""
 
     def pointer(self, value: Value) -> str:
         """Return a C pointer to the row-major storage of `value`."""
 
+    def offset(self, pointer: str, elements: Dim) -> str:
+        """Return a pointer so many elements further."""
+
     def dim(self, dim: Dim) -> str:
         """Return a C expression of type int64_t for a dimension."""
 
+    def sizes(self, dim: Dim) -> Dim:
+        """Return a dimension of the IR in terms of C names."""
+
+    def shape(self, value: Value) -> Shape:
+        """Return the shape of a value in terms of C names."""
+
+    def affine(self, value: Value) -> Dim | None:
+        """Return a rank-0 integer as arithmetic of constants, sizes and loop indices, or None."""
+
+    def gather_index(self, operation: Operation, index: Sequence[Dim]) -> list[Dim]:
+        """Return the places along the gathered axes, checked and not negative, for an index into the index arrays."""
+
+    def checked_index(self, value: Value, index: Sequence[Dim], size: Dim, axis: int, span: Span | None) -> Dim:
+        """Write the check of an element of an index array; return the place, not negative."""
+
     def ctype(self, dtype: np.dtype[Any]) -> str:
-        """Return the C type of a dtype: `double`."""
+        """Return the C type of an array element: `double`."""
+
+    def local_ctype(self, dtype: np.dtype[Any]) -> str:
+        """Return the C type of a variable: `double`, `bool`."""
 
     def fresh(self, hint: str) -> str:
         """Return a C identifier not used before."""
 
+    def helper(self, name: str, dtype: np.dtype[Any]) -> str:
+        """Return the name of the version for a dtype of a function of the prelude."""
+
     def line(self, text: str) -> None:
         """Write one line at the current indentation."""
+
+    def assign(self, target: str, text: str, *, add: bool = False) -> None:
+        """Write an assignment, or an addition to the target."""
 
     def braces(self, header: str) -> AbstractContextManager[None]:
         """Write `header {`, then what the body of the with statement writes, then `}`."""
 
-    def loops(self, shape: Sequence[Dim]) -> AbstractContextManager[list[str]]:
-        """Write nested for loops over a shape; yields the index names."""
+    def loops(self, shape: Sequence[Dim], *, simd: str | None = None) -> AbstractContextManager[list[Dim]]:
+        """Write nested for loops over a shape; yields the indices. With `simd` (clauses) the innermost one is vectorised."""
+
+    def store(self, value: Value, index: Sequence[Dim]) -> str:
+        """Return what is assigned to for an element of a result."""
+
+    def begin_from(self, result: Value, operand: Value) -> None:
+        """Write a copy of the operand into the result, unless they share storage."""
+
+    def scratch(self, dtype: np.dtype[Any], size: Dim) -> str:
+        """Return a pointer to so many elements of memory for this operation."""
 
     def fault(self, condition: str, kind: str, message: str, span: Span | None) -> None:
         """Write a check: when the C condition holds, leave the kernel with error `kind` ("IndexError", ...) and message."""
+
+    def new_stack(self, stack: Value) -> None:
+        """Write the beginning of a stack."""
+
+    def push(self, stack: Value, value: Value) -> None:
+        """Write a push."""
+
+    def pop(self, stack: Value, result: Value) -> None:
+        """Write a pop into a result."""
 
 
 Rule = Callable[..., Any]
@@ -117,7 +183,8 @@ class OpDef:
         numpy_helper: name of the function in ops/helpers.py that the text calls, if any ("" when it needs NumPy alone).
         c: C expression of one element: a template over operand names with `{f}` for the libm suffix of the dtype ("" or "f"),
             or `rule(emitter, operation, index) -> text` which may read operands at other indices (views, gathers).
-        c_reduce: for reductions: (initial value, combining template over `{acc}` and `{x}`), each a template with `{f}`.
+        c_reduce: for reductions and running operations: where to begin (a number, "lowest" or "highest") and the elementwise op
+            that combines.
         c_statement: `rule(emitter, operation) -> None` writes statements that fill the results' storage.
         python: Python callables (ufuncs, functions of math) that capture maps to this op when applied to traced values.
         samples: sample operands for the rule test.
@@ -143,7 +210,7 @@ class OpDef:
     batch: Rule | None = None
     numpy: str | Callable[..., str] = ""
     numpy_helper: str = ""
-    c: str | Callable[[CEmitter, Operation, Sequence[str]], str] = ""
+    c: str | Callable[[CEmitter, Operation, Sequence[Any]], str] = ""
     c_reduce: tuple[str, str] | None = None
     c_statement: Callable[[CEmitter, Operation], None] | None = None
     python: tuple[Any, ...] = ()

@@ -10,6 +10,7 @@ from typing import Any
 
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, OpDef, Sample, register
+from tracegrad.ops import c_rules
 from tracegrad.ops.infer import (
     infer_call,
     infer_check,
@@ -47,13 +48,16 @@ call = register(OpDef(
 
 stack = register(OpDef(
     "stack", (), "A new, empty stack of arrays of one type; `capacity` bounds their number if that is known.",
-    attributes=("element", "capacity"), infer=infer_stack, marker=BY_TRANSFORM, effect=True,
+    attributes=("element", "capacity"), c_statement=c_rules.stack_statement,
+    infer=infer_stack, marker=BY_TRANSFORM, effect=True,
 ))
 push = register(OpDef(
-    "push", ("stack", "value"), "Put a value on a stack.", infer=infer_push, marker=BY_TRANSFORM, effect=True,
+    "push", ("stack", "value"), "Put a value on a stack.", c_statement=c_rules.push_statement,
+    infer=infer_push, marker=BY_TRANSFORM, effect=True,
 ))
 pop = register(OpDef(
     "pop", ("stack",), "Take the value that was pushed last off a stack.",
+    c_statement=c_rules.pop_statement,
     infer=infer_pop, marker=BY_TRANSFORM, effect=True,
 ))
 
@@ -70,7 +74,8 @@ def _print_text(operation: Operation, *values: Any) -> str:
 
 check = register(OpDef(
     "check", ("condition",), "Raise an error, named by its Python class, unless the condition holds.",
-    attributes=("error", "message"), infer=infer_check, marker=NONDIFF, effect=True,
+    attributes=("error", "message"), c_statement=c_rules.check_statement,
+    infer=infer_check, marker=NONDIFF, effect=True,
     numpy=_check_text, numpy_helper="check",
     samples=(Sample("b[]", {"error": "ValueError", "message": "no root"}, integers=(1, 2)),),
 ))

@@ -12,6 +12,7 @@ import numpy as np
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import NONDIFF, OpDef, Sample, register, type_of
 from tracegrad.ir.types import DTYPES, F64, I64, ArrayType
+from tracegrad.ops import c_rules
 from tracegrad.ops.infer import infer_constant, infer_dim, infer_full, infer_iota, infer_undefined
 from tracegrad.ops.text import dtype_text, scalar_text, shape_text
 
@@ -31,7 +32,7 @@ constant = register(
         "constant", (),
         "A constant array. `value` is the ndarray; the result has its type.",
         infer=infer_constant, attributes=("value",), marker=NONDIFF, cheap=True,
-        numpy=_constant_text,
+        numpy=_constant_text, c=c_rules.constant_c,
         samples=(
             Sample("", {"value": np.array(2.5)}),
             Sample("", {"value": np.array([1, 2, 3])}),
@@ -56,7 +57,7 @@ iota = register(
         "iota", (),
         "Position along an axis: result[i0, i1, ...] = i_axis.",
         infer=infer_iota, attributes=("shape", "dtype", "axis"), marker=NONDIFF, cheap=True,
-        numpy=_iota_text,
+        numpy=_iota_text, c=c_rules.iota_c,
         samples=(
             Sample("", {"shape": (4,), "dtype": I64, "axis": 0}),
             Sample("", {"shape": (2, 3), "dtype": F64, "axis": 0}),
@@ -84,7 +85,7 @@ full = register(
         "full", (),
         "An array filled with one number. `value` is a Python scalar.",
         infer=infer_full, attributes=("shape", "dtype", "value"), marker=NONDIFF, cheap=True,
-        numpy=_full_text,
+        numpy=_full_text, c=c_rules.full_c,
         samples=(
             Sample("", {"shape": (2, 3), "dtype": F64, "value": 2.5}),
             Sample("", {"shape": (), "dtype": F64, "value": float("inf")}),
@@ -107,7 +108,7 @@ dim = register(
         "dim", (),
         "The value of a dimension expression, as i64[].",
         infer=infer_dim, attributes=("dim",), marker=NONDIFF, cheap=True,
-        numpy=_dim_text,
+        numpy=_dim_text, c=c_rules.dim_c,
         samples=(Sample("", {"dim": 7}),),
     )
 )  # fmt: skip
@@ -123,7 +124,7 @@ undefined = register(
         "undefined", (),
         "A value that is never read: stands where a branch not taken binds no value. Evaluates to zeros.",
         infer=infer_undefined, attributes=("type",), marker=NONDIFF, cheap=True,
-        numpy=_undefined_text,
+        numpy=_undefined_text, c=c_rules.undefined_c,
         samples=(Sample("", {"type": ArrayType(F64, (2,))}), Sample("", {"type": ArrayType(I64)})),
     )
 )  # fmt: skip

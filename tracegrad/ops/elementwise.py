@@ -53,10 +53,10 @@ def c_suffix(dtype: np.dtype[Any]) -> str:
 
 def c_by_kind(
     *, f: str = "", c: str = "", i: str = "", b: str = ""
-) -> Callable[[CEmitter, Operation, Sequence[str]], str]:
+) -> Callable[[CEmitter, Operation, Sequence[Any]], str]:
     """Make the C text of an op with one template per kind of the first operand: float, complex, integer, bool."""
 
-    def emit(emitter: CEmitter, operation: Operation, index: Sequence[str]) -> str:
+    def emit(emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> str:
         dtype = operation.operands[0].dtype
         template = c if is_complex(dtype) else i if is_integer(dtype) else b if dtype == BOOL else f
         texts = {
@@ -128,7 +128,7 @@ reciprocal = elementwise(
 )
 square = elementwise(
     "square", X, "Square, x * x.",
-    infer=same(numeric), numpy="{x} ** 2", c="tg_square({x})", cheap=True,
+    infer=same(numeric), numpy="{x} ** 2", c="{x} * {x}", cheap=True,
     partials=(lambda out, x: multiply(full_like(x, 2.0), x),),
     python=(np.square,), samples=(Sample("f[2,3]"), Sample("f[]"), Sample("i[3]"), Sample("c128[2]")),
     special=((-3.0, 9.0),),
@@ -179,7 +179,7 @@ def _power_in_exponent(out: Any, x: Any, y: Any) -> Any:
     return select(outside, zero, multiply(log(select(outside, ones_like(x), x)), out))
 
 
-def _power_c(emitter: CEmitter, operation: Operation, index: Sequence[str]) -> str:
+def _power_c(emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> str:
     base, exponent = operation.operands
     x, y = emitter.element(base, index), emitter.element(exponent, index)
     if is_integer(base.dtype):
@@ -558,13 +558,13 @@ def _missing_or(loses: OpDef) -> Callable[[Any, Any], Any]:
 maximum = elementwise(
     "maximum", XY, "The greater of x and y; NaN if either is NaN.",
     infer=same(ordered), numpy="np.maximum({x}, {y})", cheap=True,
-    c=c_by_kind(f="tg_maximum{f}({x}, {y})", i="{x} > {y} ? {x} : {y}", b="{x} | {y}"),
+    c=c_by_kind(f="tg_maximum{f}({x}, {y})", i="tg_maximum_integer({x}, {y})", b="{x} | {y}"),
     **_choice(lambda x, y: less(x, y)), python=(np.maximum,), special=((1.0, 2.0, 2.0),),
 )
 minimum = elementwise(
     "minimum", XY, "The smaller of x and y; NaN if either is NaN.",
     infer=same(ordered), numpy="np.minimum({x}, {y})", cheap=True,
-    c=c_by_kind(f="tg_minimum{f}({x}, {y})", i="{x} < {y} ? {x} : {y}", b="{x} & {y}"),
+    c=c_by_kind(f="tg_minimum{f}({x}, {y})", i="tg_minimum_integer({x}, {y})", b="{x} & {y}"),
     **_choice(lambda x, y: greater(x, y)), python=(np.minimum,), special=((1.0, 2.0, 1.0),),
 )
 fmax = elementwise(
@@ -714,7 +714,7 @@ def _cast_text(operation: Operation, x: str) -> str:
     return f"{'np.bool_' if dtype == 'bool' else dtype}({x})"
 
 
-def _cast_c(emitter: CEmitter, operation: Operation, index: Sequence[str]) -> str:
+def _cast_c(emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> str:
     x, dtype = emitter.element(operation.operands[0], index), operation.attrs["dtype"]
     return f"({x}) != 0" if dtype == BOOL else f"({emitter.ctype(dtype)})({x})"
 

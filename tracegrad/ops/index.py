@@ -11,6 +11,7 @@ from typing import Any
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import Sample, type_of
 from tracegrad.ir.types import I64
+from tracegrad.ops import c_rules
 from tracegrad.ops.creation import full, iota, zeros_like
 from tracegrad.ops.elementwise import equal, select
 from tracegrad.ops.infer import infer_gather, infer_scatter
@@ -61,7 +62,8 @@ gather = linear(
     "gather", ("x", "*indices"),
     "Elements of x at index arrays of shape B along axes: moveaxis(x, axes, 0..k-1)[indices], of shape B + the other axes. "
     "Negative indices count from the end; others out of range raise IndexError.",
-    attributes=("axes",), infer=infer_gather, numpy=_gather_text, cheap=True,
+    attributes=("axes",), c=c_rules.gather_c,
+    infer=infer_gather, numpy=_gather_text, cheap=True,
     transpose=lambda ct, x, *indices, axes: (
         scatter_add(zeros_like(x), *indices, ct, axes=axes), *(None for _ in indices),
     ),
@@ -75,7 +77,8 @@ gather = linear(
 )
 scatter_add = linear(
     "scatter_add", ("x", "*indices", "values"), "x with x[indices] += values, the places as in gather; duplicates add up.",
-    in_operands=(0, 2), attributes=("axes",), infer=infer_scatter, inplace=0,
+    in_operands=(0, 2), attributes=("axes",), c=c_rules.scatter_add_small_c, c_statement=c_rules.scatter_add_statement,
+    infer=infer_scatter, inplace=0,
     numpy=_scatter_text, numpy_helper="scatter_add",
     transpose=lambda ct, x, *rest, axes: (ct, *(None for _ in rest[:-1]), gather(ct, *rest[:-1], axes=axes)),
     samples=(
@@ -119,7 +122,8 @@ def _count(shape: tuple[Any, ...]) -> Any:
 scatter_set = linear(
     "scatter_set", ("x", "*indices", "values"),
     "x with x[indices] = values, the places as in gather; of duplicates the last wins.",
-    in_operands=(0, 2), attributes=("axes",), infer=infer_scatter, inplace=0,
+    in_operands=(0, 2), attributes=("axes",), c=c_rules.scatter_set_small_c, c_statement=c_rules.scatter_set_statement,
+    infer=infer_scatter, inplace=0,
     numpy=_scatter_text, numpy_helper="scatter_set", transpose=_scatter_set_transpose,
     samples=(
         Sample("f[3] i[] f[]", {"axes": (0,)}, integers=(-3, 3)),

@@ -14,6 +14,7 @@ import numpy as np
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import OpDef, Sample, register, type_of
 from tracegrad.ir.types import I64, is_complex
+from tracegrad.ops import c_rules
 from tracegrad.ops.creation import full_like, iota, zeros_like
 from tracegrad.ops.elementwise import (
     add,
@@ -167,7 +168,8 @@ dot_general = register(OpDef(
     "dot_general", ("x", "y"),
     "Sum of products over paired axes: axes `contract` are summed, axes `batch` go in step. "
     "Axes of the result: batch, free ones of x, free ones of y.",
-    attributes=("contract", "batch"), infer=infer_dot_general, numpy=_dot_text, jvp=_dot_jvp, vjp=_dot_vjp,
+    attributes=("contract", "batch"), c=c_rules.dot_general_c, c_statement=c_rules.dot_general_statement,
+    infer=infer_dot_general, numpy=_dot_text, jvp=_dot_jvp, vjp=_dot_vjp,
     samples=(
         Sample("f[3] f[3]", {"contract": ((0,), (0,)), "batch": ((), ())}),
         Sample("f[2,3] f[3]", {"contract": ((1,), (0,)), "batch": ((), ())}),
@@ -206,6 +208,7 @@ def _solve_jvp(tangents: Sequence[Any], out: Any, a: Any, b: Any) -> Any:
 
 solve = register(OpDef(
     "solve", ("a", "b"), "x with a @ x = b, for a: [..., n, n] and b: [..., n, k]; LinAlgError when a is singular.",
+    c_statement=c_rules.solve_statement,
     infer=infer_solve, numpy="np.linalg.solve({a}, {b})", jvp=_solve_jvp, vjp=_solve_vjp,
     samples=(
         Sample("f[3,3] f[3,2]", special_structure="invertible"), Sample("f[2,3,3] f[2,3,1]", special_structure="invertible"),
@@ -245,7 +248,8 @@ triangular_solve = register(OpDef(
     "triangular_solve", ("a", "b"),
     "x with t @ x = b, where t is the lower (else upper) triangle of a, with ones on the diagonal if unit_diagonal, "
     "transposed if transpose_a; LinAlgError when singular.",
-    attributes=("lower", "transpose_a", "unit_diagonal"), infer=infer_solve,
+    attributes=("lower", "transpose_a", "unit_diagonal"), c_statement=c_rules.triangular_solve_statement,
+    infer=infer_solve,
     numpy="triangular_solve({a}, {b}, {lower}, {transpose_a}, {unit_diagonal})", numpy_helper="triangular_solve",
     jvp=_triangular_solve_jvp, vjp=_triangular_solve_vjp,
     samples=tuple(
@@ -305,6 +309,7 @@ cholesky = register(OpDef(
     "cholesky", ("a",),
     "Lower triangular l with l @ l.conj().T = a, for a: [..., n, n] positive definite. "
     "Only the lower triangle of a is read, and only it gets a cotangent; LinAlgError when not positive definite.",
+    c_statement=c_rules.cholesky_statement,
     infer=infer_square, numpy="np.linalg.cholesky({a})", jvp=_cholesky_jvp, vjp=_cholesky_vjp, python=(),
     samples=(
         Sample("f[3,3]", special_structure="spd"), Sample("f[2,2,2]", special_structure="spd"),
@@ -334,6 +339,7 @@ cofactor = register(OpDef(
     "cofactor", ("a",),
     "Matrix of cofactors, the derivative of det: det(a) * inv(a).T where that exists, and right for singular a too. "
     "Its own derivative needs an invertible a.",
+    c_statement=c_rules.cofactor_statement,
     infer=infer_square, numpy="cofactor({a})", numpy_helper="cofactor", jvp=_cofactor_jvp, vjp=_cofactor_vjp,
     samples=(
         Sample("f[3,3]"), Sample("f[2,2,2]"), Sample("c128[2,2]"), Sample("f[1,1]"),
@@ -341,6 +347,7 @@ cofactor = register(OpDef(
 ))
 det = register(OpDef(
     "det", ("a",), "Determinant of each matrix of a: [..., n, n].",
+    c_statement=c_rules.determinant_statement,
     infer=infer_det, numpy="np.linalg.det({a})",
     jvp=lambda tangents, out, a: _trace_of_product(swap_last(cofactor(a)), tangents[0]),
     vjp=lambda ct, out, a: (multiply(_stretch(ct, a), conjugate_if_complex(cofactor(a))),),
@@ -370,6 +377,7 @@ def _slogdet_vjp(ct: Any, out: Any, a: Any) -> tuple[Any, ...]:
 
 slogdet = register(OpDef(
     "slogdet", ("a",), "Sign and log of the modulus of the determinant of each matrix of a: [..., n, n].",
+    c_statement=c_rules.determinant_statement,
     infer=infer_slogdet, numpy="np.linalg.slogdet({a})", jvp=_slogdet_jvp, vjp=_slogdet_vjp, python=(np.linalg.slogdet,),
     samples=(
         Sample("f[3,3]", special_structure="invertible"), Sample("f[2,2,2]", special_structure="invertible"),
@@ -378,6 +386,7 @@ slogdet = register(OpDef(
 ))
 inv = register(OpDef(
     "inv", ("a",), "Inverse of each matrix of a: [..., n, n]; LinAlgError when singular.",
+    c_statement=c_rules.inv_statement,
     infer=infer_square, numpy="np.linalg.inv({a})",
     jvp=lambda tangents, out, a: negative(matmul(matmul(out, tangents[0]), out)),
     vjp=lambda ct, out, a: (negative(matmul(matmul(adjoint(out), ct), adjoint(out))),),

@@ -15,6 +15,7 @@ import numpy as np
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import NONDIFF, OpDef, Sample, register, type_of
 from tracegrad.ir.types import I64, is_complex, is_inexact
+from tracegrad.ops import c_rules
 from tracegrad.ops.creation import full_of, iota, ones_like, zeros_like
 from tracegrad.ops.elementwise import add, cast, conjugate, divide, equal, multiply, select
 from tracegrad.ops.index import add_along, take_along
@@ -101,12 +102,14 @@ _AXES_SAMPLES = (
 
 reduce_max = register(OpDef(
     "reduce_max", X, "Greatest element over axes; NaN if any is NaN. Ties share the derivative equally.",
-    attributes=("axes",), infer=infer_reduce(ordered), numpy=_reduce_text("max"),
+    attributes=("axes",), c=c_rules.reduce_c, c_reduce=("lowest", "maximum"),
+    infer=infer_reduce(ordered), numpy=_reduce_text("max"),
     jvp=_extreme_jvp, vjp=_extreme_vjp, samples=_AXES_SAMPLES,
 ))
 reduce_min = register(OpDef(
     "reduce_min", X, "Smallest element over axes; NaN if any is NaN. Ties share the derivative equally.",
-    attributes=("axes",), infer=infer_reduce(ordered), numpy=_reduce_text("min"),
+    attributes=("axes",), c=c_rules.reduce_c, c_reduce=("highest", "minimum"),
+    infer=infer_reduce(ordered), numpy=_reduce_text("min"),
     jvp=_extreme_jvp, vjp=_extreme_vjp, samples=_AXES_SAMPLES,
 ))
 
@@ -137,7 +140,8 @@ def _size(shape: tuple[Any, ...], axes: Axes) -> Any:
 
 reduce_prod = register(OpDef(
     "reduce_prod", X, "Product over axes.",
-    attributes=("axes",), infer=infer_reduce(numeric), numpy=_reduce_text("prod"),
+    attributes=("axes",), c=c_rules.reduce_c, c_reduce=("1", "multiply"),
+    infer=infer_reduce(numeric), numpy=_reduce_text("prod"),
     jvp=lambda tangents, out, x, *, axes: reduce_sum(multiply(tangents[0], _other_factors(x, axes)), axes=axes),
     vjp=lambda ct, out, x, *, axes: (
         multiply(spread(ct, axes, type_of(x).shape), conjugate_if_complex(_other_factors(x, axes))),
@@ -146,12 +150,14 @@ reduce_prod = register(OpDef(
 ))
 reduce_any = register(OpDef(
     "reduce_any", X, "Whether any element over axes is true.",
-    attributes=("axes",), infer=infer_reduce(boolean), numpy=_reduce_text("any"), marker=NONDIFF,
+    attributes=("axes",), c=c_rules.reduce_c, c_reduce=("0", "logical_or"),
+    infer=infer_reduce(boolean), numpy=_reduce_text("any"), marker=NONDIFF,
     samples=(Sample("b[5]", {"axes": (0,)}), Sample("b[2,3]", {"axes": (1,)}), Sample("b[0]", {"axes": (0,)})),
 ))
 reduce_all = register(OpDef(
     "reduce_all", X, "Whether all elements over axes are true.",
-    attributes=("axes",), infer=infer_reduce(boolean), numpy=_reduce_text("all"), marker=NONDIFF,
+    attributes=("axes",), c=c_rules.reduce_c, c_reduce=("1", "logical_and"),
+    infer=infer_reduce(boolean), numpy=_reduce_text("all"), marker=NONDIFF,
     samples=(Sample("b[5]", {"axes": (0,)}), Sample("b[2,3]", {"axes": (1,)}), Sample("b[0]", {"axes": (0,)})),
 ))
 
@@ -167,17 +173,20 @@ _AXIS_SAMPLES = (
 
 argmax = register(OpDef(
     "argmax", X, "Position of the first greatest element (or NaN) along an axis, as i64.",
-    attributes=("axis",), infer=infer_argument, marker=NONDIFF, samples=_AXIS_SAMPLES,
+    attributes=("axis",), c_statement=c_rules.search_statement,
+    infer=infer_argument, marker=NONDIFF, samples=_AXIS_SAMPLES,
     numpy=lambda operation, x: f"np.argmax({x}{_along(operation)})",
 ))
 argmin = register(OpDef(
     "argmin", X, "Position of the first smallest element (or NaN) along an axis, as i64.",
-    attributes=("axis",), infer=infer_argument, marker=NONDIFF, samples=_AXIS_SAMPLES,
+    attributes=("axis",), c_statement=c_rules.search_statement,
+    infer=infer_argument, marker=NONDIFF, samples=_AXIS_SAMPLES,
     numpy=lambda operation, x: f"np.argmin({x}{_along(operation)})",
 ))
 argsort = register(OpDef(
     "argsort", X, "Positions that sort x along an axis, as i64; equal elements keep their order, NaN comes last.",
-    attributes=("axis",), infer=infer_argsort, marker=NONDIFF, samples=_AXIS_SAMPLES,
+    attributes=("axis",), c_statement=c_rules.argsort_statement,
+    infer=infer_argsort, marker=NONDIFF, samples=_AXIS_SAMPLES,
     numpy=lambda operation, x: f'np.argsort({x}, axis={operation.attrs["axis"]}, kind="stable")',
 ))
 
@@ -207,7 +216,8 @@ _RUNNING_SAMPLES = (
 
 cumsum = linear(
     "cumsum", X, "Running sum along an axis, from the end when reverse.",
-    attributes=("axis", "reverse"), infer=infer_scan(numeric), numpy=_running_text("cumsum"),
+    attributes=("axis", "reverse"), c_statement=c_rules.scan_statement, c_reduce=("0", "add"),
+    infer=infer_scan(numeric), numpy=_running_text("cumsum"),
     transpose=lambda ct, x, *, axis, reverse: (cumsum(ct, axis=axis, reverse=not reverse),),
     samples=_RUNNING_SAMPLES,
 )
@@ -233,7 +243,8 @@ def _recurrence_vjp(ct: Any, out: Any, a: Any, b: Any, *, axis: int, reverse: bo
 linear_recurrence = register(OpDef(
     "linear_recurrence", ("a", "b"),
     "r[k] = a[k] * r[k-1] + b[k] along an axis, r[0] = b[0]; from the end, with r[k+1], when reverse.",
-    attributes=("axis", "reverse"), infer=infer_scan(is_inexact), numpy_helper="linear_recurrence",
+    attributes=("axis", "reverse"), c_statement=c_rules.scan_statement, c_reduce=("0", "add"),
+    infer=infer_scan(is_inexact), numpy_helper="linear_recurrence",
     numpy="linear_recurrence({a}, {b}, {axis}, {reverse})", jvp=_recurrence_jvp, vjp=_recurrence_vjp,
     samples=(
         Sample("f[5] f[5]", {"axis": 0, "reverse": False}), Sample("f[2,3] f[2,3]", {"axis": 1, "reverse": True}),
@@ -260,7 +271,8 @@ def _cumprod_vjp(ct: Any, out: Any, x: Any, *, axis: int, reverse: bool) -> tupl
 
 cumprod = register(OpDef(
     "cumprod", X, "Running product along an axis, from the end when reverse.",
-    attributes=("axis", "reverse"), infer=infer_scan(numeric), numpy=_running_text("cumprod"),
+    attributes=("axis", "reverse"), c_statement=c_rules.scan_statement, c_reduce=("1", "multiply"),
+    infer=infer_scan(numeric), numpy=_running_text("cumprod"),
     jvp=_cumprod_jvp, vjp=_cumprod_vjp, samples=_RUNNING_SAMPLES,
 ))
 
@@ -281,12 +293,14 @@ def _leader_vjp(ct: Any, out: Any, x: Any, *, axis: int) -> tuple[Any, ...]:
 
 cummax = register(OpDef(
     "cummax", X, "Running maximum along an axis; of ties the last one met carries the derivative.",
-    attributes=("axis",), infer=infer_scan(ordered), jvp=_leader_jvp, vjp=_leader_vjp, samples=_AXIS_SAMPLES,
+    attributes=("axis",), c_statement=c_rules.scan_statement, c_reduce=("lowest", "maximum"),
+    infer=infer_scan(ordered), jvp=_leader_jvp, vjp=_leader_vjp, samples=_AXIS_SAMPLES,
     numpy=lambda operation, x: f"np.maximum.accumulate({x}, axis={operation.attrs['axis']})", python=(),
 ))
 cummin = register(OpDef(
     "cummin", X, "Running minimum along an axis; of ties the last one met carries the derivative.",
-    attributes=("axis",), infer=infer_scan(ordered), jvp=_leader_jvp, vjp=_leader_vjp, samples=_AXIS_SAMPLES,
+    attributes=("axis",), c_statement=c_rules.scan_statement, c_reduce=("highest", "minimum"),
+    infer=infer_scan(ordered), jvp=_leader_jvp, vjp=_leader_vjp, samples=_AXIS_SAMPLES,
     numpy=lambda operation, x: f"np.minimum.accumulate({x}, axis={operation.attrs['axis']})", python=(),
 ))
 

@@ -11,6 +11,7 @@ from typing import Any
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import Sample, type_of
 from tracegrad.ir.types import Dim, Shape
+from tracegrad.ops import c_rules
 from tracegrad.ops.creation import zeros_like
 from tracegrad.ops.infer import (
     infer_broadcast_to,
@@ -67,7 +68,8 @@ def _reshape_text(operation: Operation, x: str) -> str:
 
 reshape = linear(
     "reshape", X, "The elements of x, in row-major order, under another shape.",
-    attributes=("shape",), infer=infer_reshape, numpy=_reshape_text, cheap=True,
+    attributes=("shape",), c=c_rules.reshape_c,
+    infer=infer_reshape, numpy=_reshape_text, cheap=True,
     transpose=lambda ct, x, *, shape: (reshape(ct, shape=type_of(x).shape),),
     samples=(
         Sample("f[2,3]", {"shape": (3, 2)}), Sample("f[]", {"shape": (1, 1)}), Sample("f[1]", {"shape": ()}),
@@ -85,7 +87,8 @@ def _transpose_text(operation: Operation, x: str) -> str:
 
 transpose = linear(
     "transpose", X, "Axes in another order: axis k of the result is axis axes[k] of x.",
-    attributes=("axes",), infer=infer_transpose, numpy=_transpose_text, cheap=True,
+    attributes=("axes",), c=c_rules.transpose_c,
+    infer=infer_transpose, numpy=_transpose_text, cheap=True,
     transpose=lambda ct, x, *, axes: (transpose(ct, axes=inverse_permutation(axes)),),
     samples=(
         Sample("f[2,3]", {"axes": (1, 0)}), Sample("f[2,3,4]", {"axes": (1, 2, 0)}), Sample("f[3]", {"axes": (0,)}),
@@ -103,7 +106,8 @@ def _broadcast_transpose(ct: Any, x: Any, *, shape: Shape) -> tuple[Any, ...]:
 
 broadcast_to = linear(
     "broadcast_to", X, "x repeated to a shape by NumPy's rule: axes align at the end, new ones and those of size 1 stretch.",
-    attributes=("shape",), infer=infer_broadcast_to, cheap=True,
+    attributes=("shape",), c=c_rules.broadcast_to_c,
+    infer=infer_broadcast_to, cheap=True,
     numpy=lambda operation, x: f"np.broadcast_to({x}, {shape_text(operation.attrs['shape'])})",
     transpose=_broadcast_transpose,
     samples=(
@@ -113,7 +117,8 @@ broadcast_to = linear(
 )
 reduce_sum = linear(
     "reduce_sum", X, "Sum over axes, which are removed.",
-    attributes=("axes",), infer=infer_reduce(numeric),
+    attributes=("axes",), c=c_rules.reduce_c, c_reduce=("0", "add"),
+    infer=infer_reduce(numeric),
     numpy=lambda operation, x: (
         f"np.sum({x}{axis_text(operation.attrs['axes'], len(operation.operands[0].shape))}{dtype_keyword(operation)})"
         if operation.attrs["axes"] else x
@@ -147,7 +152,8 @@ def _slice_transpose(
 
 slice_ = linear(
     "slice", X, "The elements start:stop:step of each axis, with 0 <= start <= stop <= size and step >= 1.",
-    attributes=("start", "stop", "step"), infer=infer_slice, cheap=True,
+    attributes=("start", "stop", "step"), c=c_rules.slice_c,
+    infer=infer_slice, cheap=True,
     numpy=lambda operation, x: f"{x}{slices_text(operation, operation.operands[0].shape)}",
     transpose=_slice_transpose,
     samples=(
@@ -177,7 +183,8 @@ def _pad_text(operation: Operation, x: str) -> str:
 
 pad = linear(
     "pad", X, "x with zeros added along each axis: `low` before, `high` after, `interior` between neighbours.",
-    attributes=("low", "high", "interior"), infer=infer_pad, numpy=_pad_text, numpy_helper="pad_between",
+    attributes=("low", "high", "interior"), c=c_rules.pad_c,
+    infer=infer_pad, numpy=_pad_text, numpy_helper="pad_between",
     transpose=_pad_transpose,
     samples=(
         Sample("f[3]", {"low": (1,), "high": (2,), "interior": (0,)}),
@@ -195,7 +202,8 @@ def _flip_text(operation: Operation, x: str) -> str:
 
 flip = linear(
     "flip", X, "Elements in reverse order along axes.",
-    attributes=("axes",), infer=infer_flip, numpy=_flip_text, cheap=True,
+    attributes=("axes",), c=c_rules.flip_c,
+    infer=infer_flip, numpy=_flip_text, cheap=True,
     transpose=lambda ct, x, *, axes: (flip(ct, axes=axes),),
     samples=(Sample("f[3]", {"axes": (0,)}), Sample("f[2,3]", {"axes": (1,)}), Sample("f[2,3]", {"axes": (0, 1)})),
 )
@@ -219,7 +227,8 @@ def _concatenate_text(operation: Operation, *xs: str) -> str:
 
 concatenate = linear(
     "concatenate", ("*xs",), "Arrays joined along an axis.",
-    attributes=("axis",), infer=infer_concatenate, numpy=_concatenate_text, transpose=_concatenate_transpose,
+    attributes=("axis",), c=c_rules.concatenate_c, c_statement=c_rules.concatenate_statement,
+    infer=infer_concatenate, numpy=_concatenate_text, transpose=_concatenate_transpose,
     samples=(
         Sample("f[2] f[3]", {"axis": 0}), Sample("f[2,1] f[2,0] f[2,3]", {"axis": 1}), Sample("f[2]", {"axis": 0}),
     ),
@@ -229,7 +238,8 @@ concatenate = linear(
 
 set_slice = linear(
     "set_slice", ("x", "values"), "x with the elements start:stop:step replaced by values.", in_operands=(0, 1),
-    attributes=("start", "stop", "step"), infer=infer_write, inplace=0, numpy_helper="set_slice",
+    attributes=("start", "stop", "step"), c=c_rules.set_slice_c, c_statement=c_rules.set_slice_statement,
+    infer=infer_write, inplace=0, numpy_helper="set_slice",
     numpy=lambda operation, x, values: f"set_slice({x}, np.s_{_place(operation)}, {values})",
     transpose=lambda ct, x, values, **place: (set_slice(ct, zeros_like(values), **place), slice_(ct, **place)),
     samples=(
@@ -240,7 +250,8 @@ set_slice = linear(
 )
 add_slice = linear(
     "add_slice", ("x", "values"), "x with values added to the elements start:stop:step.", in_operands=(0, 1),
-    attributes=("start", "stop", "step"), infer=infer_write, inplace=0, numpy_helper="add_slice",
+    attributes=("start", "stop", "step"), c=c_rules.add_slice_c, c_statement=c_rules.add_slice_statement,
+    infer=infer_write, inplace=0, numpy_helper="add_slice",
     numpy=lambda operation, x, values: f"add_slice({x}, np.s_{_place(operation)}, {values})",
     transpose=lambda ct, x, values, **place: (ct, slice_(ct, **place)),
     samples=(

@@ -1,0 +1,1064 @@
+"""Decides how a function becomes C loops: what is inlined, what is fused into one loop nest, what is stored, and where.
+
+Reads IR and the C fields of op records, writes a `Plan`: per block a list of steps, and per stored value a storage class.
+Previous: c_expression.py; next: c_source.py.
+
+- A *view* (slice, transpose, broadcast, gather, constant, ...) is never stored: its elements are read through it.
+- A value of rank 0 or with few elements is computed by one statement per element, or inlined where it is used.
+- Larger elementwise values and reductions of one iteration space form a *nest*: one loop nest for all of them. A value that
+  is used only there is a local variable of the loop body.
+- All else is a *statement*: the `c_statement` of the record, or control flow.
+
+Stored values that may share storage (a carried value and what replaces it, an array and the array with one element set) are
+put into one storage class. Two values exclude each other when one is live where the other is defined.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tracegrad.codegen.c_expression import CTYPES, fill, index_text, literal, normalize_template, slot_counts
+from tracegrad.errors import CompileError, Span
+from tracegrad.ir.core import Block, Function, Operation, Value, clone_block, clone_function, substitute, walk
+from tracegrad.ir.liveness import remove_dead
+from tracegrad.ir.opdef import TABLE, OpDef
+from tracegrad.ir.types import F32, ArrayType, Dim, Shape, StackType, SymbolicDim, is_integer, is_static, symbol
+
+#: arrays of at most so many elements are computed element by element, with constant indices
+SMALL = 16
+#: arrays of at most so many elements live on the stack
+LOCAL = 64
+#: longest contraction that is written out
+UNROLLED_CONTRACTION = 8
+#: most operations that are written as one expression
+EXPRESSION_WEIGHT = 8
+
+VIEWS = frozenset(
+    "reshape transpose broadcast_to slice flip iota full constant dim undefined gather".split()
+)
+LOOPS = frozenset({"for", "while"})
+ONCE = frozenset({"push", "scatter_set", "scatter_add", "set_slice", "add_slice", "check"})
+
+
+def is_small(value: Value) -> bool:
+    """Return whether an array is computed element by element: static, with few elements."""
+    shape = value.shape
+    return is_static(shape) and math.prod(shape) <= SMALL
+
+
+def squeeze(shape: Sequence[Dim]) -> Shape:
+    """Return a shape without dimensions of size 1: two arrays with equal ones are walked by the same loops."""
+    return tuple(d for d in shape if not (isinstance(d, int) and d == 1))
+
+
+def spread(index: Sequence[Dim], shape: Shape) -> list[Dim]:
+    """Return the index into an array of a shape, given one index per dimension that is not 1."""
+    rest = iter(index)
+    return [0 if isinstance(d, int) and d == 1 else next(rest) for d in shape]
+
+
+def points(shape: Shape) -> Iterator[tuple[int, ...]]:
+    """Yield all indices of a small static shape in row-major order."""
+    return itertools.product(*(range(int(d)) for d in shape))  # type: ignore[arg-type]
+
+
+def flatten(index: Sequence[Dim], shape: Shape) -> Dim:
+    """Return the row-major position of an index."""
+    position: Dim = 0
+    for i, d in zip(index, shape, strict=True):
+        position = position*d + i
+    return position
+
+
+@dataclass(eq=False)
+class Step:
+    """What is written at one place of a block.
+
+    Attributes:
+        kind: "assign" (one small value), "nest", "index" (check of the indices of a gather), "statement", or "leave" (of a while).
+        operations: one, or the members of a nest in order.
+        space: the iteration space of a nest, without dimensions of size 1.
+        reads: stored values that are read, and whether only at the index that is written.
+    """
+
+    kind: str
+    operations: list[Operation]
+    space: Shape = ()
+    reads: dict[Value, bool] = field(default_factory=dict)
+
+    @property
+    def results(self) -> list[Value]:
+        return [r for o in self.operations for r in o.results]
+
+
+@dataclass(eq=False)
+class Storage:
+    """Values that share a variable or an array.
+
+    Attributes:
+        members: the values.
+        result: the position of the function result that is written here, or None.
+        is_carried: some member is carried by a loop.
+    """
+
+    members: list[Value]
+    result: int | None = None
+    is_carried: bool = False
+    is_fixed: bool = False
+
+
+class Elements:
+    """Element texts: reads through views and inlined values down to stored values, which `read` handles."""
+
+    def __init__(self) -> None:
+        self.lazy: set[Value] = set()
+        self.size_names: dict[str, str] = {}
+        self.gather_indices: dict[Operation, list[Dim]] = {}
+
+    # What subclasses say.
+
+    def read(self, value: Value, index: Sequence[Dim]) -> str:
+        """Return the text of an element of a stored value."""
+        raise NotImplementedError
+
+    def read_flat(self, value: Value, position: Dim) -> str:
+        """Return the text of an element of a stored value at a row-major position."""
+        raise NotImplementedError
+
+    def table(self, value: Value, index: Sequence[Dim]) -> str:
+        """Return the text of an element of a constant array at an index that is not constant."""
+        raise NotImplementedError
+
+    def pointer(self, value: Value) -> str:
+        raise NotImplementedError
+
+    # Elements.
+
+    def element(self, value: Value, index: Sequence[Any]) -> str:
+        """Return a C expression for an element."""
+        if value in self.lazy:
+            return self.compute(value, index)
+        return self.read(value, index)
+
+    def element_flat(self, value: Value, position: Dim) -> str:
+        """Return a C expression for an element by its row-major position."""
+        if value in self.lazy:
+            producer = value.producer
+            assert producer is not None
+            if producer.op == "reshape":
+                return self.element_flat(producer.operands[0], position)
+            return self.element(value, unflatten(position, value.shape))
+        return self.read_flat(value, position)
+
+    def compute(self, value: Value, index: Sequence[Any]) -> str:
+        """Return a C expression for an element from the operands of its producer."""
+        operation = value.producer
+        assert operation is not None, f"{value!r} is a parameter"
+        record = TABLE[operation.op]
+        if record.elementwise:
+            template = element_template(operation)
+            names = {f"a{k}": v for k, v in enumerate(operation.operands)}
+            used = slot_counts(template)
+            texts = {name: self.repeated(names[name], index, count) for name, count in used.items()}
+            text = fill(template, texts)
+            if value.dtype.kind in "iu" and value.dtype.itemsize < 4 and operation.op not in ("select", "cast"):
+                return fill("({f_type}){x}".replace("{f_type}", CTYPES[value.dtype]), {"x": text})
+            return text
+        if callable(record.c):
+            return record.c(self, operation, index)  # type: ignore[arg-type]
+        raise unsupported(operation.op, operation.span)
+
+    def repeated(self, value: Value, index: Sequence[Any], count: int) -> str:
+        """Return an element that stands `count` times in a template."""
+        return self.element(value, index)
+
+    # What rules of records may ask.
+
+    def dim(self, dim: Dim) -> str:
+        return index_text(self.sizes(dim))
+
+    def sizes(self, dim: Dim) -> Dim:
+        """Return a dimension with the C names of its size symbols."""
+        if isinstance(dim, int) or all(self.size_names.get(s, s) == s for s in dim.symbols()):
+            return dim
+        total: Dim = 0
+        for monomial, coefficient in dim.terms:
+            product: Dim = coefficient
+            for atom in monomial:
+                if isinstance(atom, str):
+                    product = product*symbol(self.size_names.get(atom, atom))
+                else:
+                    product = product*(self.sizes(atom[1])//self.sizes(atom[2]))
+            total = total + product
+        return total
+
+    def shape(self, value: Value) -> Shape:
+        """Return the shape of a value in terms of C names."""
+        return tuple(self.sizes(d) for d in value.shape)
+
+    def ctype(self, dtype: np.dtype[Any]) -> str:
+        return ctype(dtype)
+
+    def affine(self, value: Value) -> Dim | None:
+        """Return a rank-0 integer as arithmetic of sizes and loop indices, or None."""
+        operation = value.producer
+        if operation is None:
+            return self.loop_index(value)
+        match operation.op:
+            case "constant" | "full":
+                number = operation.attrs["value"]
+                return int(number) if is_integer(value.dtype) else None
+            case "dim":
+                return self.sizes(operation.attrs["dim"])
+            case "cast" | "reshape" | "broadcast_to":
+                if operation.operands[0].shape or not is_integer(operation.operands[0].dtype):
+                    return None
+                return self.affine(operation.operands[0])
+            case "negative":
+                x = self.affine(operation.operands[0])
+                return None if x is None else -x
+            case "add" | "subtract" | "multiply":
+                x, y = (self.affine(v) for v in operation.operands)
+                if x is None or y is None:
+                    return None
+                if operation.op == "multiply":
+                    return x*y if isinstance(x, int) or isinstance(y, int) else None
+                return x + y if operation.op == "add" else x - y
+        return None
+
+    def loop_index(self, value: Value) -> Dim | None:
+        """Return the symbol of a loop index, or None for any other block parameter."""
+        return None
+
+    def index_of(self, value: Value, index: Sequence[Dim] = ()) -> Dim:
+        """Return an element of an integer array for use in an index."""
+        number = self.affine(value) if not value.shape else None
+        if number is not None:
+            return number
+        text = self.element(value, index)
+        return int(text) if text.lstrip("-").isdigit() else symbol(text)
+
+    def gather_index(self, operation: Operation, index: Sequence[Dim]) -> list[Dim]:
+        """Return the checked, non-negative positions along the gathered axes."""
+        if operation in self.gather_indices:
+            return self.gather_indices[operation]
+        x, *indices = operation.operands
+        return [
+            wrapped(self.index_of(v, index), self.sizes(x.shape[axis]))
+            for v, axis in zip(indices, operation.attrs["axes"], strict=False)
+        ]
+
+
+def wrapped(position: Dim, size: Dim) -> Dim:
+    """Return a position with Python's meaning of negative ones, without a check."""
+    if isinstance(position, int):
+        return position if position >= 0 else size + position
+    text = index_text(position)
+    negative = fill("{x} < 0 ? {x} + {n} : {x}", {"x": text, "n": index_text(size)})
+    return symbol(f"({negative})")
+
+
+def ctype(dtype: np.dtype[Any]) -> str:
+    """Return the C type of a dtype."""
+    if dtype not in CTYPES:
+        raise unsupported(f"dtype {dtype}", None)
+    return CTYPES[dtype]
+
+
+def unsupported(what: str, span: Span | None) -> CompileError:
+    """Return the error for what has no C text."""
+    return CompileError(
+        f"the C backend does not support {what}",
+        code="TG501", span=span, found=what, help='use backend="numpy" for this function',
+    )  # fmt: skip
+
+
+class _Slots:
+    """Stands for the emitter in rules of elementwise records: elements come out as slots of a template."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.names = {v: f"{{a{k}}}" for k, v in reversed(list(enumerate(operation.operands)))}
+
+    def element(self, value: Value, index: Sequence[Any]) -> str:
+        return self.names[value]
+
+    def ctype(self, dtype: np.dtype[Any]) -> str:
+        return ctype(dtype)
+
+
+def element_template(operation: Operation) -> str:
+    """Return the C text of an elementwise operation with a slot `{a0}`, `{a1}`, ... per operand."""
+    record = TABLE[operation.op]
+    dtype = operation.operands[0].dtype if operation.op != "select" else operation.result.dtype
+    suffix = "f" if dtype == F32 else ""
+    if callable(record.c):
+        text = record.c(_Slots(operation), operation, ())  # type: ignore[arg-type]
+    else:
+        text = record.c.replace("{f}", suffix)
+        for k, name in enumerate(record.operands):
+            text = text.replace(f"{{{name}}}", f"{{a{k}}}")
+    if not text:
+        raise unsupported(f"{operation.op} of {dtype}", operation.span)
+    return tidy(normalize_template(text, suffix))
+
+
+def tidy(template: str) -> str:
+    """Return a template as people write it: no parentheses around a slot, none of the blanks around `*` and `/`."""
+    position = template.find("({")
+    while position >= 0:
+        close = template.find(")", position)
+        inner = template[position + 2 : close - 1]
+        before = template[position - 1] if position else " "
+        if template[close - 1] == "}" and inner.isalnum() and not (before.isalnum() or before == "_"):
+            template = template[:position] + template[position + 1 : close] + template[close + 1 :]
+        position = template.find("({", position + 1)
+    return template.replace(" * ", "*").replace(" / ", "/")
+
+
+def unflatten(position: Dim, shape: Shape) -> list[Dim]:
+    """Return the index of a row-major position."""
+    index: list[Dim] = []
+    for axis in range(len(shape)):
+        below = math.prod(shape[axis + 1 :])
+        if isinstance(shape[axis], int) and shape[axis] == 1:
+            index.append(0)
+        elif isinstance(below, int) and below == 0:
+            index.append(0)  # an empty array: never read
+        elif isinstance(position, int) and isinstance(below, int):
+            quotient, position = divmod(position, below)
+            index.append(quotient)
+        else:
+            last = axis == len(shape) - 1 or all(isinstance(d, int) and d == 1 for d in shape[axis + 1 :])
+            index.append(position if last else position//below)
+            position = 0 if last else modulo(position, below)
+    return index
+
+
+def modulo(position: Dim, size: Dim) -> Dim:
+    """Return the remainder of a non-negative position; terms that are multiples of the size drop out."""
+    if isinstance(position, SymbolicDim):
+        kept: Dim = 0
+        for monomial, coefficient in position.terms:
+            term = SymbolicDim(((monomial, coefficient),)) if monomial else coefficient
+            quotient = term//size
+            exact = quotient*size == term
+            kept = kept if exact else kept + term
+        position = kept
+    if isinstance(position, int) and isinstance(size, int):
+        return position % size if size else 0
+    return symbol(fill("{x} % {n}", {"x": index_text(position), "n": index_text(size)}))
+
+
+def prepare(function: Function) -> Function:
+    """Return a private copy: calls inlined, dead operations removed, each `while` with one block that leaves in its middle."""
+    copy = clone_function(function)
+    _inline_calls(copy.body, ())
+    remove_dead(copy)
+    for operation in list(walk(copy.body)):
+        if operation.op == "while":
+            condition, body = operation.blocks
+            substitute(condition, dict(zip(condition.params, body.params, strict=True)))
+            leave = Operation("leave", [condition.yields[0]], {}, [], [], operation.span)
+            body.operations = [*condition.operations, leave, *body.operations]
+            operation.blocks = [body]
+    return copy
+
+
+def _inline_calls(block: Block, outer: tuple[Function, ...]) -> None:
+    operations: list[Operation] = []
+    for operation in block.operations:
+        for nested in operation.blocks:
+            _inline_calls(nested, outer)
+        if operation.op != "call":
+            operations.append(operation)
+            continue
+        callee: Function = operation.attrs["function"]
+        if callee in outer:
+            raise unsupported("recursive calls", operation.span)
+        copy = clone_block(callee.body, {})
+        substitute(copy, dict(zip(copy.params, operation.operands, strict=True)))
+        _inline_calls(copy, (*outer, callee))
+        operations.extend(copy.operations)
+        mapping = dict(zip(operation.results, copy.yields, strict=True))
+        substitute(block, mapping)
+        for earlier in operations:
+            earlier.operands = [mapping.get(v, v) for v in earlier.operands]
+    block.operations = operations
+
+
+class Plan(Elements):
+    """The steps of all blocks of a function and the storage of its values; see the module docstring.
+
+    Attributes:
+        function: the prepared copy that the plan speaks of.
+        steps: per block, what is written in order.
+        storage: per stored value its storage class; function parameters and values local to a nest have none.
+    """
+
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = prepare(function)
+        self.steps: dict[Block, list[Step]] = {}
+        self.storage: dict[Value, Storage] = {}
+        self.owner: dict[Block, Operation] = {}
+        self.home: dict[Operation, Block] = {}
+        self.definition: dict[Value, tuple[Block, int]] = {}
+        self.uses: dict[Value, list[tuple[Operation | None, Block]]] = {}
+        self.forced: set[Value] = set()
+        self.weights: dict[Value, int] = {}
+        self._accesses: list[tuple[Value, tuple[Any, ...] | None, int]] | None = None
+        self._multiplier = 1
+        self._pointers: set[Value] = set()
+        self._index_block(self.function.body)
+        self._check_types()
+        self._choose_views()
+        self._inline_small()
+        self._plan_block(self.function.body)
+        self._locate(self.function.body)
+        self._share_storage()
+
+    # Structure of the function.
+
+    def _index_block(self, block: Block) -> None:
+        for operation in block.operations:
+            self.home[operation] = block
+            for value in operation.operands:
+                self.uses.setdefault(value, []).append((operation, block))
+            for nested in operation.blocks:
+                self.owner[nested] = operation
+                self._index_block(nested)
+        for value in block.yields:
+            self.uses.setdefault(value, []).append((None, block))
+
+    def _check_types(self) -> None:
+        for value in self.function.params:
+            ctype(value.dtype)
+        for operation in walk(self.function.body):
+            for result in operation.results:
+                type = result.type.element if isinstance(result.type, StackType) else result.type
+                if type.dtype not in CTYPES:
+                    raise unsupported(f"dtype {type.dtype}", operation.span)
+
+    # Dry runs: element texts whose reads are recorded.
+
+    def read(self, value: Value, index: Sequence[Dim]) -> str:
+        if self._accesses is not None:
+            self._accesses.append((value, tuple(index), self._multiplier))
+        return "0"
+
+    def read_flat(self, value: Value, position: Dim) -> str:
+        if self._accesses is not None:
+            self._accesses.append((value, None, self._multiplier))
+        return "0"
+
+    def table(self, value: Value, index: Sequence[Dim]) -> str:
+        return "0"
+
+    def repeated(self, value: Value, index: Sequence[Any], count: int) -> str:
+        self._multiplier *= count
+        text = self.element(value, index)
+        self._multiplier //= count
+        return text
+
+    def loop_index(self, value: Value) -> Dim | None:
+        return symbol(f"loop{id(value)}") if self._is_loop_index(value) else None
+
+    def index_of(self, value: Value, index: Sequence[Dim] = ()) -> Dim:
+        number = self.affine(value) if not value.shape else None
+        if number is not None:
+            return number
+        text = self.element(value, index)
+        return symbol(f"data{id(value)}_{len(index)}") if text == "0" else super().index_of(value, index)
+
+    def _is_loop_index(self, value: Value) -> bool:
+        return value in self._loop_indices
+
+    # What a rule may write is ignored in a dry run.
+
+    def pointer(self, value: Value) -> str:
+        source = contiguous_source(value) if value in self.lazy else value
+        if source is None:
+            self._pointers.add(value)
+        elif self._accesses is not None:
+            self._accesses.append((source, None, 1))
+        if value in self.lazy and value.producer is not None and value.producer.op == "gather":
+            for operand in value.producer.operands[1:]:
+                self.index_of(operand)
+        return "0"
+
+    def target(self, value: Value) -> str:
+        return "0"
+
+    def store(self, value: Value, index: Sequence[Dim]) -> str:
+        return "0"
+
+    def scratch(self, dtype: np.dtype[Any], size: Dim) -> str:
+        return "0"
+
+    def fresh(self, hint: str) -> str:
+        return hint
+
+    def line(self, text: str) -> None:
+        pass
+
+    def assign(self, target: str, text: str) -> None:
+        pass
+
+    @contextmanager
+    def braces(self, header: str) -> Iterator[None]:
+        yield
+
+    @contextmanager
+    def loops(self, shape: Sequence[Dim], *, simd: str | None = None) -> Iterator[list[Dim]]:
+        yield [symbol(f"r{id(shape)}_{k}") for k in range(len(shape))]
+
+    def fault(self, condition: str, kind: str, message: str, span: Span | None, *values: str) -> None:
+        pass
+
+    def helper(self, name: str, dtype: np.dtype[Any]) -> str:
+        return name
+
+    @contextmanager
+    def recording(self) -> Iterator[list[tuple[Value, tuple[Any, ...] | None, int]]]:
+        """Record (stored value, index or None, how often) of each read inside a with statement."""
+        outer, multiplier = self._accesses, self._multiplier
+        self._accesses, self._multiplier = [], 1
+        try:
+            yield self._accesses
+        finally:
+            self._accesses, self._multiplier = outer, multiplier
+
+    def identity(self, shape: Shape) -> list[Dim]:
+        """Return the index of an element in a nest over a shape: one symbol per dimension that is not 1."""
+        return spread([symbol(f"axis{k}") for k in range(len(squeeze(shape)))], shape)
+
+    def is_identity(self, value: Value, index: tuple[Any, ...] | None, space: Shape) -> bool:
+        """Return whether an index into a value is the index of the nest."""
+        if index is None or squeeze(value.shape) != space:
+            return False
+        return [i for i, d in zip(index, value.shape, strict=True) if not (isinstance(d, int) and d == 1)] == [
+            symbol(f"axis{k}") for k in range(len(space))
+        ]
+
+    # What is a view, what is stored.
+
+    def _choose_views(self) -> None:
+        self._loop_indices = {o.blocks[0].params[0] for o in walk(self.function.body) if o.op == "for"}
+        for operation in walk(self.function.body):
+            if operation.op in VIEWS:
+                self.lazy.add(operation.result)
+        for operation in walk(self.function.body):
+            record = TABLE.get(operation.op)
+            if record is not None and self.role(operation) == "statement" and record.c_statement is not None:
+                self._pointers = set()
+                with self.recording():
+                    record.c_statement(self, operation)
+                self.force(*self._pointers)
+        self._force_before_writes()
+
+    def force(self, *values: Value) -> None:
+        """Store values that would be views."""
+        for value in values:
+            self.lazy.discard(value)
+            self.forced.add(value)
+
+    def _force_before_writes(self) -> None:
+        """Store what is read through a view of an array after the array has been changed in place."""
+        for operation in walk(self.function.body):
+            record = TABLE.get(operation.op)
+            if record is None or record.inplace is None or is_small(operation.result):
+                continue
+            changed = operation.operands[record.inplace]
+            if changed in self.lazy or changed in self.function.params:
+                continue
+            block = self.home[operation]
+            order = {o: k for k, o in enumerate(block.operations)}
+            late = [o for o, b in self.uses.get(changed, ()) if b is block and o is not None and order[o] > order[operation]]
+            if any(o.op not in VIEWS for o in late):
+                continue
+            for view in self._views_of(changed):
+                if view.producer is None or self.home[view.producer] is not block:
+                    continue
+                for user, user_block in self.uses.get(view, ()):
+                    if user is operation:
+                        if view.shape:
+                            self.force(view)
+                    elif user is None or user_block is not block or order[user] > order[operation]:
+                        if user is None or user.op not in VIEWS or user_block is not block:
+                            self.force(view)
+
+    def _views_of(self, value: Value) -> list[Value]:
+        found: list[Value] = []
+        for user, _ in self.uses.get(value, ()):
+            if user is not None and user.op in VIEWS and user.operands[0] is value and user.result in self.lazy:
+                found += [user.result, *self._views_of(user.result)]
+        return found
+
+    def role(self, operation: Operation) -> str:
+        """Return how an operation is written: view, assign, point, reduce, or statement."""
+        if len(operation.results) == 1 and operation.results[0] in self.lazy:
+            return "view"
+        record = TABLE.get(operation.op)
+        if record is None or not operation.results or isinstance(operation.results[0].type, StackType):
+            return "statement"
+        if operation.op in VIEWS:
+            return "assign" if is_small(operation.result) else "point"
+        if record.elementwise:
+            return "assign" if is_small(operation.result) else "point"
+        if operation.op == "dot_general":
+            return self._dot_role(operation)
+        if record.c_reduce is not None:
+            if is_small(operation.operands[0]):
+                return "assign"
+            return "reduce"
+        if record.c and is_small(operation.result) and len(operation.results) == 1:
+            if operation.op in ("scatter_set", "scatter_add"):
+                indices = operation.operands[1:-1]
+                fixed = is_small(operation.operands[0]) and all(isinstance(self.affine(v), int) for v in indices if not v.shape)
+                return "assign" if fixed and not any(v.shape for v in indices) else "statement"
+            if all(is_small(v) for v in operation.operands):
+                return "assign"
+        return "statement"
+
+    def _dot_role(self, operation: Operation) -> str:
+        x, y = operation.operands
+        (cx, cy), (bx, _) = operation.attrs["contract"], operation.attrs["batch"]
+        inner = math.prod(x.shape[a] for a in cx)
+        if isinstance(inner, int) and inner <= UNROLLED_CONTRACTION:
+            if is_small(operation.result) and is_small(x) and is_small(y):
+                return "assign"
+            if inner == 1 or not is_small(operation.result):
+                return "point"
+        rest_x, rest_y = len(x.shape) - len(cx), len(y.shape) - len(cy)
+        if rest_x == rest_y == 0 and not bx and list(cx) == sorted(cx) and list(cy) == sorted(cy):
+            return "reduce"
+        return "statement"
+
+    def _effective_uses(self, value: Value) -> list[tuple[Operation | None, Block]]:
+        found: list[tuple[Operation | None, Block]] = []
+        for user, block in self.uses.get(value, ()):
+            if user is not None and len(user.results) == 1 and user.result in self.lazy:
+                found += self._effective_uses(user.result)
+            else:
+                found.append((user, block))
+        return found
+
+    def _inline_small(self) -> None:
+        """Inline small values without a name that are used once, and constants of any kind."""
+        for operation in list(walk(self.function.body)):
+            if self.role(operation) != "assign":
+                continue
+            value = operation.result
+            weight = 1 + sum(self.weights.get(v, 0) for v in operation.operands)
+            if value.name or value in self.forced or weight > EXPRESSION_WEIGHT:
+                continue
+            uses = self._effective_uses(value)
+            if len(uses) != 1:
+                continue
+            user, block = uses[0]
+            if user is None or block is not self.home[operation]:
+                continue
+            if self._accepts(user, value):
+                self.lazy.add(value)
+                self.weights[value] = weight
+
+    def _accepts(self, user: Operation, value: Value) -> bool:
+        """Return whether a value may be inlined in an operation: each element is read at most once."""
+        if user.op in ("if", "leave"):
+            return value in user.operands[:1]
+        role = self.role(user)
+        with self.recording() as accesses:
+            if role == "assign" or role == "view":
+                for index in points(user.result.shape):
+                    self.compute(user.result, index)
+            elif user.op in ONCE:
+                for operand in user.operands:
+                    if isinstance(operand.type, ArrayType):
+                        if not is_static(operand.shape):
+                            if operand is value:
+                                return False
+                            continue
+                        if operand is not value and operand not in self.lazy:
+                            continue
+                        if math.prod(operand.shape) > SMALL:
+                            return False
+                        for index in points(operand.shape):
+                            self.element(operand, index)
+            else:
+                return False
+        seen: set[Any] = set()
+        for read, index, count in accesses:
+            if read is value:
+                if count > 1 or index is None or index in seen:
+                    return False
+                seen.add(index)
+        return True
+
+    # Steps.
+
+    def _plan_block(self, block: Block) -> None:
+        steps: list[Step] = []
+        self.steps[block] = steps
+        maker: dict[Value, Step] = {}
+        for operation in block.operations:
+            role = self.role(operation)
+            if operation.op == "gather":
+                steps.append(self._read_step(Step("index", [operation])))
+            if role == "view":
+                continue
+            if role in ("point", "reduce"):
+                step = self._join_nest(operation, role, steps, maker)
+            else:
+                kind = "leave" if operation.op == "leave" else role
+                for nested in operation.blocks:
+                    self._plan_block(nested)
+                step = Step(kind, [operation])
+                steps.append(self._read_step(step))
+            for result in operation.results:
+                maker[result] = step
+        self._sink(block, steps, maker)
+
+    def _nest_reads(self, operation: Operation) -> list[tuple[Value, bool]]:
+        """Return the stored values that a member of a nest reads, and whether at the index of the nest."""
+        with self.recording() as accesses:
+            if self.role(operation) == "reduce":
+                space = squeeze(self.shape(operation.operands[0]))
+                if operation.op == "dot_general":
+                    for operand, axes in zip(operation.operands, operation.attrs["contract"], strict=True):
+                        order = self.identity(operation.operands[0].shape)
+                        index: list[Dim] = [0]*len(operand.shape)
+                        for axis, position in zip(axes, order, strict=True):
+                            index[axis] = position
+                        self.element(operand, index)
+                else:
+                    self.element(operation.operands[0], self.identity(operation.operands[0].shape))
+            else:
+                space = squeeze(self.shape(operation.result))
+                self.compute(operation.result, self.identity(operation.result.shape))
+        return [(v, self.is_identity(v, i, space)) for v, i, _ in accesses]
+
+    def nest_space(self, operation: Operation) -> Shape:
+        """Return the iteration space of a member of a nest."""
+        is_reduction = self.role(operation) == "reduce"
+        return squeeze(self.shape(operation.operands[0] if is_reduction else operation.result))
+
+    def _join_nest(self, operation: Operation, role: str, steps: list[Step], maker: dict[Value, Step]) -> Step:
+        space = self.nest_space(operation)
+        reads = self._nest_reads(operation)
+        best: tuple[bool, int] | None = None
+        for position, nest in enumerate(steps):
+            if nest.kind != "nest" or nest.space != space:
+                continue
+            if self._movable(reads, nest, position, steps, maker) is None:
+                continue
+            score = (any(maker.get(v) is nest for v, _ in reads), position)
+            if best is None or score > best:
+                best = score
+        if best is None:
+            nest = Step("nest", [operation], space)
+            steps.append(nest)
+        else:
+            nest = steps[best[1]]
+            moved = self._movable(reads, nest, best[1], steps, maker)
+            assert moved is not None
+            for step in moved:
+                steps.remove(step)
+            at = steps.index(nest)
+            steps[at:at] = moved
+            nest.operations.append(operation)
+        for value, same in reads:
+            if maker.get(value) is not nest:
+                nest.reads[value] = nest.reads.get(value, True) and same
+        return nest
+
+    def _movable(
+        self, reads: list[tuple[Value, bool]], nest: Step, position: int, steps: list[Step], maker: dict[Value, Step]
+    ) -> list[Step] | None:
+        """Return the small steps that must move before a nest so that these reads can stand in it; None when impossible."""
+        moved: list[Step] = []
+
+        def available(value: Value) -> bool:
+            step = maker.get(value)
+            if step is None or step in moved or step in steps[:position]:
+                return True
+            if step is nest or step.kind != "assign":
+                return False
+            if not all(available(v) for v in step.reads):
+                return False
+            moved.append(step)
+            return True
+
+        for value, same in reads:
+            if maker.get(value) is nest:
+                producer = value.producer
+                assert producer is not None
+                if not same or self.role(producer) == "reduce":
+                    return None
+            elif not available(value):
+                return None
+        return moved
+
+    def _sink(self, block: Block, steps: list[Step], maker: dict[Value, Step]) -> None:
+        """Move nest members to the one later nest that uses them, so that they need not be stored."""
+        params = {*self.function.params}
+        for nest in reversed([s for s in steps if s.kind == "nest"]):
+            for operation in reversed(list(nest.operations)):
+                if self.role(operation) == "reduce":
+                    continue
+                value = operation.result
+                users = {maker.get(u.results[0]) if u is not None and u.results else None for u, b in self._effective_uses(value)}
+                if len(users) != 1:
+                    continue
+                (target,) = users
+                if target is None or target is nest or target.kind != "nest" or target.space != nest.space:
+                    continue
+                if steps.index(target) < steps.index(nest):
+                    continue
+                target_reads = [r for o in target.operations for r in self._nest_reads(o)]
+                if not all(same for v, same in target_reads if v is value):
+                    continue
+                reads = self._nest_reads(operation)
+                if not all(v in params or maker.get(v) is None or v in target.reads or
+                           (maker.get(v) is nest and self._stored_anyway(v, nest, maker)) for v, _ in reads):
+                    continue
+                nest.operations.remove(operation)
+                target.operations.insert(0, operation)
+                maker[value] = target
+                target.reads.pop(value, None)
+                for v, same in reads:
+                    target.reads[v] = target.reads.get(v, True) and same
+            if not nest.operations:
+                steps.remove(nest)
+
+    def _stored_anyway(self, value: Value, nest: Step, maker: dict[Value, Step]) -> bool:
+        return any(
+            u is None or not u.results or maker.get(u.results[0]) is not nest for u, _ in self._effective_uses(value)
+        )
+
+    def _read_step(self, step: Step) -> Step:
+        """Fill in what a step other than a nest reads."""
+        operation = step.operations[0]
+        with self.recording() as accesses:
+            if step.kind == "index":
+                for value in operation.operands[1:]:
+                    self.index_of(value, self.identity(value.shape))
+            elif step.kind == "assign":
+                for index in points(operation.result.shape):
+                    with self.recording() as inner:
+                        self.compute(operation.result, index)
+                    shape = operation.result.shape
+                    for value, at, _ in inner:
+                        same = at is not None and value.shape == shape and tuple(at) == index
+                        step.reads[value] = step.reads.get(value, True) and same
+            else:
+                record = TABLE.get(operation.op)
+                if record is not None and record.c_statement is not None:
+                    record.c_statement(self, operation)
+                for value in operation.operands:
+                    if isinstance(value.type, ArrayType) and self.affine_or_none(value) is None:
+                        self.element(value, self.identity(value.shape))
+        changed = None
+        if step.kind == "statement":
+            record = TABLE.get(operation.op)
+            if record is not None and record.inplace is not None:
+                changed = operation.operands[record.inplace]
+        for value, at, _ in accesses:
+            same = value is changed
+            if step.kind == "statement" and operation.op in LOOPS | {"if"}:
+                same = True
+            step.reads[value] = step.reads.get(value, True) and same
+        return step
+
+    def affine_or_none(self, value: Value) -> Dim | None:
+        """Return what `affine` says for a scalar, None for an array."""
+        return None if value.shape else self.affine(value)
+
+    # Lifetimes.
+
+    def _locate(self, block: Block) -> None:
+        """Record where values are defined and, per block, at which steps they are read (nested reads at the outer step)."""
+        self.used_at: dict[Block, dict[Value, list[int]]] = {}
+        self.place: dict[Block, tuple[Block, int]] = {}
+        self._locate_in(block)
+
+    def _locate_in(self, block: Block) -> dict[Value, None]:
+        here: dict[Value, list[int]] = {}
+        self.used_at[block] = here
+        for param in block.params:
+            self.definition[param] = (block, -1)
+        for position, step in enumerate(self.steps[block]):
+            for value in step.reads:
+                here.setdefault(value, []).append(position)
+            for operation in step.operations:
+                for nested in operation.blocks:
+                    self.place[nested] = (block, position)
+                    for value in self._locate_in(nested):
+                        here.setdefault(value, []).append(position)
+                if operation.op == "for":
+                    for bound in operation.operands[:2]:
+                        for value in self._read_values(bound):
+                            self.used_at[operation.blocks[0]].setdefault(value, []).append(10**9)
+                for result in operation.results:
+                    self.definition[result] = (block, position)
+        end = len(self.steps[block])
+        for value in block.yields:
+            for leaf in self._read_values(value):
+                here.setdefault(leaf, []).append(end)
+        leaves = {v for s in self.steps[block] if s.kind == "leave" for v in block.params}
+        for position, step in enumerate(self.steps[block]):
+            if step.kind == "leave":
+                for value in leaves:
+                    here.setdefault(value, []).append(position)
+        return dict.fromkeys(here)
+
+    def _read_values(self, value: Value) -> list[Value]:
+        if not isinstance(value.type, ArrayType) or self.affine_or_none(value) is not None:
+            return []
+        with self.recording() as accesses:
+            self.element(value, self.identity(value.shape))
+        return [v for v, _, _ in accesses]
+
+    def live_after(self, value: Value, block: Block, position: int) -> bool:
+        """Return whether a value may be read after a step of a block."""
+        at_home, _ = self.definition[value]
+        while True:
+            if any(p > position for p in self.used_at[block].get(value, ())):
+                return True
+            if block is at_home or block not in self.owner:
+                return False
+            if self.owner[block].op in LOOPS and self.used_at[block].get(value):
+                return True
+            block, position = self.place[block]
+
+    def _is_visible(self, value: Value, block: Block, position: int) -> bool:
+        """Return whether a value is defined before a step of a block, or by it."""
+        at_home, defined = self.definition[value]
+        while block is not at_home:
+            if block not in self.owner:
+                return False
+            block, position = self.place[block]
+            position -= 1
+        return defined <= position
+
+    def _overlaps(self, a: Value, b: Value) -> bool:
+        """Return whether `a` still holds a needed value where `b` is defined."""
+        block, position = self.definition[b]
+        if not self._is_visible(a, block, position):
+            return False
+        if self.live_after(a, block, position):
+            return True
+        if position >= 0:
+            step = self.steps[block][position]
+            if a in step.reads and not step.reads[a]:
+                return True
+        return self.definition[a] == (block, position) and a is not b
+
+    def exclude(self, a: Storage, b: Storage) -> bool:
+        """Return whether two storage classes are needed at the same time."""
+        return any(self._overlaps(x, y) or self._overlaps(y, x) for x in a.members for y in b.members)
+
+    # Storage.
+
+    def needs_storage(self, value: Value) -> bool:
+        """Return whether a value lives in a variable or an array of its own (not a view, not local to a nest)."""
+        return value in self.storage
+
+    def _share_storage(self) -> None:
+        for block, steps in self.steps.items():
+            if block in self.owner:
+                for param in block.params:
+                    if param not in self._loop_indices:
+                        self.storage[param] = Storage([param], is_carried=True)
+            used = {v for s in steps if s.kind == "nest" for v in s.reads}
+            for step in steps:
+                for result in step.results:
+                    if step.kind == "index" or not isinstance(result.type, ArrayType):
+                        continue
+                    if step.kind == "nest" and not self._is_needed(result, block, step, used):
+                        continue
+                    self.storage[result] = Storage([result])
+        for operation in walk(self.function.body):
+            if operation.op in LOOPS:
+                for param, result in zip(self.carries(operation), operation.results, strict=True):
+                    self._merge(param, result, must=True)
+        for operation in walk(self.function.body):
+            if operation.op in LOOPS:
+                block = operation.blocks[0]
+                inits = operation.operands[2:] if operation.op == "for" else operation.operands
+                for param, following in zip(self.carries(operation), block.yields, strict=True):
+                    self._merge(param, following)
+                for param, init in zip(self.carries(operation), inits, strict=True):
+                    self._merge(init, param)
+            elif operation.op == "if":
+                for block in operation.blocks:
+                    for result, value in zip(operation.results, block.yields, strict=True):
+                        self._merge(value, result)
+            else:
+                record = TABLE.get(operation.op)
+                if record is not None and record.inplace is not None:
+                    self._merge(operation.operands[record.inplace], operation.result)
+        for position, value in enumerate(self.function.results):
+            shared = self.storage.get(value)
+            if shared is None or shared.result is not None or not value.shape:
+                continue
+            if is_small(value) and (shared.is_carried or len(shared.members) > 1):
+                continue
+            shared.result = position
+
+    def _is_needed(self, value: Value, block: Block, step: Step, nest_reads: set[Value]) -> bool:
+        if value in nest_reads or value.producer is None or self.role(value.producer) == "reduce":
+            return True
+        return bool(self.used_at[block].get(value))
+
+    def carries(self, operation: Operation) -> list[Value]:
+        """Return the block parameters that a loop carries."""
+        params = operation.blocks[0].params
+        return params[1:] if operation.op == "for" else params
+
+    def _merge(self, a: Value, b: Value, *, must: bool = False) -> None:
+        """Let two values share storage when they can."""
+        first, second = self.storage.get(a), self.storage.get(b)
+        if first is None or second is None or first is second or a.type != b.type:
+            return
+        if not must and self.exclude(first, second):
+            return
+        first.members += second.members
+        first.is_carried |= second.is_carried
+        for member in second.members:
+            self.storage[member] = first
+
+
+def contiguous_source(value: Value) -> Value | None:
+    """Return the array whose storage begins with, or contains, the elements of a view in order; None when there is none."""
+    operation = value.producer
+    if operation is None:
+        return value
+    match operation.op:
+        case "reshape":
+            return contiguous_source(operation.operands[0])
+        case "gather":
+            x, *indices = operation.operands
+            if all(not v.shape for v in indices) and list(operation.attrs["axes"]) == list(range(len(indices))):
+                return contiguous_source(x)
+            return None
+        case name if name in VIEWS:
+            return None
+    return value
+
+
+def record_of(operation: Operation) -> OpDef | None:
+    """Return the record of an operation, None for `leave`, which only plans contain."""
+    return TABLE.get(operation.op)
+
+
+def literal_at(operation: Operation, index: Sequence[int]) -> str:
+    """Return the literal of an element of a constant."""
+    array = operation.attrs["value"]
+    return literal(array[tuple(index)], array.dtype)
