@@ -61,7 +61,7 @@ def load_options(environment: Mapping[str, str] | None = None) -> Options:
 
     cache_dir = read("CACHE_DIR")
     return Options(
-        backend=_choice("TRACEGRAD_BACKEND", read("BACKEND"), BACKENDS) or Options.backend,
+        backend=_choice("TRACEGRAD_BACKEND", read("BACKEND"), BACKENDS) or "numpy",
         num_threads=_number("TRACEGRAD_NUM_THREADS", read("NUM_THREADS"), 1, 1),
         compiler=read("CC"),
         cache_dir=Path(os.path.abspath(os.path.expanduser(cache_dir))) if cache_dir else None,

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, Final, Protocol, cast
 
 from tracegrad.config import Options
@@ -25,14 +26,14 @@ from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
 from tracegrad.errors import CompileError
 from tracegrad.ir.types import ArrayType, Dim, SymbolicDim, dim_symbols
 from tracegrad.runtime.call import raise_kernel_error
-from tracegrad.runtime.signature import Leaf, Tree, has_custom, result_tree
+from tracegrad.runtime.signature import NONE, Leaf, Tree, has_custom, result_tree
 
 logger = logging.getLogger("tracegrad.launch")
 
 # The numbers of launcher.c.
 DIM_FIXED, DIM_BIND, DIM_EXPRESSION = 0, 1, 3
 PUSH_CONSTANT, PUSH_SYMBOL, DO_ADD, DO_MULTIPLY, DO_FLOOR_DIVIDE = range(5)
-STEPS: Final = {"item": 0, "attribute": 1, "cell": 2}
+STEPS: Final = {"item": 0, "attribute": 1, "cell": 2, "call": 3}
 ACCEPT: Final = {"array": 1, "float": 2, "complex": 4}
 
 _LAUNCHER = "tracegrad_launcher"
@@ -47,7 +48,7 @@ class Source:
         tree: what it must fit: a leaf is a hidden input, a static node is a guard.
         base: the object to start from: a module's dictionary, a closure cell, an object.
         argument: number of the argument to start from instead, or -1.
-        steps: how to go on: ("item", key), ("attribute", name) or ("cell", None).
+        steps: how to go on: ("item", key), ("attribute", name), ("cell", None) or ("call", None).
         passed: a Python target gets it, after the arguments.
     """
 
@@ -56,6 +57,28 @@ class Source:
     argument: int = -1
     steps: tuple[tuple[str, Any], ...] = ()
     passed: bool = False
+
+
+def source_of(read: Callable[[], Any], tree: Tree, *, passed: bool = False) -> Source:
+    """Return the source of a value that `read()` gives.
+
+    A function that only reads one global or one closure variable is not called: launcher.c reads the variable itself.
+    """
+    if isinstance(read, FunctionType):
+        code = read.__code__
+        if code.co_code == _READ_GLOBAL.co_code and len(code.co_names) == 1:
+            return Source(tree, read.__globals__, steps=(("item", code.co_names[0]),), passed=passed)
+        if code.co_code == _READ_CLOSURE.co_code and read.__closure__ is not None and len(read.__closure__) == 1:
+            return Source(tree, read.__closure__[0], steps=(("cell", None),), passed=passed)
+    return Source(tree, read, steps=(("call", None),), passed=passed)
+
+
+def _closure_code(variable: object = None) -> CodeType:
+    return (lambda: variable).__code__
+
+
+_READ_GLOBAL: Final = (lambda: STEPS).__code__
+_READ_CLOSURE: Final = _closure_code()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +90,7 @@ class ExecutableSpec:
         arguments: the tree of each argument; leaves are numbers of flat inputs.
         inputs: type of each flat input; dimensions may be symbolic. All of a kernel's parameters, in order.
         results: type of each flat result of the kernel, in order.
-        result: tree of what the call returns; leaves are numbers of flat results.
+        result: tree of what the call returns; leaves are numbers of flat results. Not used with a Python target.
         sources: captured values.
         minimums: smallest size for which this holds, per size symbol; 0 where it is not given.
         write_back: number of a flat input -> number of the flat result that is copied into it after the call.
@@ -156,7 +179,7 @@ def build_executable(
             sources=sources,
             inputs=inputs,
             results=results,
-            result_tree=result_tree(spec.result),
+            result_tree=result_tree(spec.result) if library else NONE,
             code=tuple(encoder.code),
             minimums=tuple(spec.minimums.get(name, 0) for name in symbols),
             layout=target is None,

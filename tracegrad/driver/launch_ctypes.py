@@ -15,7 +15,7 @@ import numpy as np
 ACCEPT_ARRAY, ACCEPT_FLOAT, ACCEPT_COMPLEX = 1, 2, 4
 DIM_FIXED, DIM_BIND, DIM_MATCH, DIM_EXPRESSION = range(4)
 PUSH_CONSTANT, PUSH_SYMBOL, DO_ADD, DO_MULTIPLY, DO_FLOOR_DIVIDE = range(5)
-STEP_ITEM, STEP_ATTRIBUTE, STEP_CELL = range(3)
+STEP_ITEM, STEP_ATTRIBUTE, STEP_CELL, STEP_CALL = range(4)
 
 
 class KernelError(ctypes.Structure):
@@ -279,6 +279,8 @@ def _read_source(value: Any, steps: Sequence[tuple[int, Any]]) -> Any:
         for kind, key in steps:
             if kind == STEP_CELL:
                 value = value.cell_contents
+            elif kind == STEP_CALL:
+                value = value()
             else:
                 value = getattr(value, key) if kind == STEP_ATTRIBUTE else value[key]
     except Exception as error:  # an attribute may be computed by any code

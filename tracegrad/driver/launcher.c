@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 #include <numpy/arrayscalars.h>
 
@@ -99,7 +100,6 @@ enum { ACCEPT_ARRAY = 1, ACCEPT_FLOAT = 2, ACCEPT_COMPLEX = 4 };
 
 typedef struct {
     PyArray_Descr *descr; /* owned */
-    PyTypeObject *scalar; /* borrowed from descr: accepted for a rank-0 array; NULL when it is not a builtin dtype */
     int accept, ndim, typenum, builtin, as_array;
     int write_back; /* inputs: number of the result copied into the argument after the call, or -1 */
     char dtype_kind;
@@ -107,7 +107,7 @@ typedef struct {
     Dim *dims; /* owned */
 } Array;
 
-enum { STEP_ITEM, STEP_ATTRIBUTE, STEP_CELL };
+enum { STEP_ITEM, STEP_ATTRIBUTE, STEP_CELL, STEP_CALL };
 
 typedef struct {
     int kind;
@@ -233,10 +233,14 @@ static int bind_leaf(Executable *self, Frame *frame, int index, PyObject *value)
             return 0;
         storage->complex_value[0] = PyComplex_RealAsDouble(value);
         storage->complex_value[1] = PyComplex_ImagAsDouble(value);
-    } else if ((spec->accept & ACCEPT_ARRAY) && spec->scalar != NULL && Py_IS_TYPE(value, spec->scalar))
-        PyArray_ScalarAsCtype(value, storage);
-    else
+    } else if (!(spec->accept & ACCEPT_ARRAY) || !Py_IS_TYPE(value, spec->descr->typeobj))
         return 0;
+    else if (spec->builtin)
+        PyArray_ScalarAsCtype(value, storage);
+    else if (PyArray_Pack(spec->descr, storage, value) < 0) {
+        PyErr_Clear();
+        return 0;
+    }
     frame->pointers[index] = storage;
     frame->held[index] = Py_NewRef(value);
     return 1;
@@ -338,6 +342,8 @@ static PyObject *read_source(const Source *source, PyObject *const *arguments)
                 next = Py_XNewRef(PyCell_GET(value));
         } else if (step->kind == STEP_ATTRIBUTE)
             next = PyObject_GetAttr(value, step->key);
+        else if (step->kind == STEP_CALL)
+            next = PyObject_CallNoArgs(value);
         else if (PyDict_CheckExact(value))
             next = Py_XNewRef(PyDict_GetItemWithError(value, step->key));
         else
@@ -824,7 +830,6 @@ static Array *read_arrays(Executable *self, PyObject *specs, Py_ssize_t *count)
         array->descr = (PyArray_Descr *)Py_NewRef(dtype);
         array->typenum = array->descr->type_num;
         array->builtin = array->typenum < NPY_OBJECT || array->typenum == NPY_HALF;
-        array->scalar = array->builtin ? array->descr->typeobj : NULL;
         array->dtype_kind = array->descr->kind;
         array->itemsize = PyDataType_ELSIZE(array->descr);
         for (int i = 0; i < array->ndim; i++) {

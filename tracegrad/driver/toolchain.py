@@ -248,7 +248,8 @@ def _probe(command: tuple[str, ...]) -> Toolchain:
             ok = done.returncode == 0 and output.exists()
             return "" if ok else (done.stderr.strip() or f"exit status {done.returncode}")
 
-        flags, libraries = (*REQUIRED_FLAGS, *OPTIONAL_FLAGS), LIBRARY_FLAGS
+        flags: tuple[str, ...] = (*REQUIRED_FLAGS, *OPTIONAL_FLAGS)
+        libraries: tuple[str, ...] = LIBRARY_FLAGS
         if accepts(_PROBE, flags, libraries):
             message = accepts(_PROBE, REQUIRED_FLAGS, ("-lm",))
             if message:
@@ -261,7 +262,7 @@ def _probe(command: tuple[str, ...]) -> Toolchain:
                 if not accepts(_PROBE, (*flags, flag), libraries):
                     flags = (*flags, flag)
         threads = not accepts(_PROBE, (*flags, THREAD_FLAG), libraries)
-        includes = (sysconfig.get_path("include"), np.get_include())
+        includes: tuple[str, ...] = (sysconfig.get_path("include"), np.get_include())
         include_flags = [f"-I{i}" for i in includes]
         if accepts(_LAUNCHER_PROBE, ("-O1", "-fPIC", "-shared", *include_flags), ("-lm",)):
             includes = ()

@@ -109,8 +109,9 @@ def check_writable(values: Sequence[Any], index: int, paths: Sequence[str]) -> N
 
 
 def _shares_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    bounded: Any = 10_000  # the exact answer may take exponential time
     try:
-        return np.shares_memory(a, b, max_work=10_000)
+        return bool(np.shares_memory(a, b, max_work=bounded))
     except np.exceptions.TooHardError:
         return True
 

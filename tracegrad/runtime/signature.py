@@ -11,7 +11,7 @@ type and value. A dict's order of keys is part of the tree, so results come back
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -68,7 +68,7 @@ class Rebuild:
     names: tuple[str, ...]
 
     def __call__(self, *values: Any) -> Any:
-        instance = object.__new__(self.cls)
+        instance: Any = object.__new__(self.cls)
         for name, value in zip(self.names, values, strict=True):
             object.__setattr__(instance, name, value)
         return instance
@@ -202,7 +202,7 @@ def result_tree(tree: Tree) -> Tree:
     return Tree("call" if tree.kind == "custom" else tree.kind, tree.data, children)
 
 
-def renumber(tree: Tree, numbers: Sequence[int]) -> Tree:
+def renumber(tree: Tree, numbers: Sequence[int] | Mapping[int, int]) -> Tree:
     """Return the tree with leaf number i replaced by number `numbers[i]`."""
     if tree.kind == "leaf":
         return Tree("leaf", numbers[tree.data], ())
@@ -324,7 +324,7 @@ def _as_array(value: Any, path: str) -> np.ndarray[Any, Any]:
 
 def _is_registered(cls: type) -> bool:
     """Return whether optree knows the class as a node."""
-    known = optree.register_pytree_node.get(cls, namespace=NAMESPACE)  # type: ignore[attr-defined]
+    known = optree.register_pytree_node.get(cls, namespace=NAMESPACE)
     return known is not None
 
 
