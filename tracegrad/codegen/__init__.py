@@ -1,0 +1,1 @@
+"""IR to source text: NumPy for people, C for speed."""

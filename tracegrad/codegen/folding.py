@@ -1,0 +1,231 @@
+"""Decides which operations get no line of their own in NumPy source and are written where they are used.
+
+Reads a function in IR and its BufferPlan, writes a Folding. Previous: text.py; next: variables.py.
+
+Written where they are used, however often: numbers, sizes, filled arrays and broadcasts that NumPy does by itself.
+Written inside their only user: pure operations without a name in the user's code, when the line stays short and no
+write in between changes what they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tracegrad.ir.core import Block, Function, Operation, Value, walk
+from tracegrad.ir.liveness import has_effect, uses
+from tracegrad.ir.opdef import TABLE
+from tracegrad.ops.text import numpy_text
+from tracegrad.passes.buffers import BufferPlan, written_operand
+
+#: longest expression, in characters, that is written inside another one, and longest one on a line
+LONGEST_OPERAND, LONGEST_LINE = 64, 76
+#: deepest nesting of operations in one expression
+DEEPEST = 6
+
+#: operations that are statements whatever uses them
+_STATEMENTS = frozenset({"if", "for", "while", "call", "stack", "push", "pop", "check", "print", "undefined"})
+_ATOMS = frozenset({"constant", "full", "dim"})
+
+
+@dataclass(slots=True)
+class Folding:
+    """Which operations are written inside expressions.
+
+    Attributes:
+        inline: values without a variable; their operation is written where they are used.
+        texts: text of each operation that is an expression, over the placeholders of its operands.
+    """
+
+    inline: set[Value] = field(default_factory=set)
+    texts: dict[Operation, str] = field(default_factory=dict)
+
+    def reads(self, values: Iterable[Value]) -> set[Value]:
+        """Return the variables that the expressions of some values read."""
+        found: set[Value] = set()
+        waiting = list(values)
+        while waiting:
+            value = waiting.pop()
+            if value not in self.inline:
+                found.add(value)
+            elif value.producer is not None:
+                waiting.extend(value.producer.operands)
+        return found
+
+
+def placeholder(position: int) -> str:
+    """Return the identifier that stands for an operand in the text of an operation."""
+    return f"operand_{position}_"
+
+
+def plan_folding(function: Function, buffers: BufferPlan) -> Folding:
+    """Return which operations of a function are written inside expressions."""
+    return _Planner(function, buffers).folding
+
+
+def is_statement(operation: Operation) -> bool:
+    """Return whether an operation is a statement, never an expression."""
+    return operation.op in _STATEMENTS or TABLE[operation.op].inplace is not None or len(operation.results) != 1
+
+
+class _Planner:
+    def __init__(self, function: Function, buffers: BufferPlan) -> None:
+        self.buffers = buffers
+        self.folding = Folding()
+        self.uses = uses(function.body)
+        self.users: dict[Value, list[Operation]] = {}
+        for operation in walk(function.body):
+            for operand in operation.operands:
+                self.users.setdefault(operand, []).append(operation)
+            if not is_statement(operation):
+                texts = [placeholder(i) for i in range(len(operation.operands))]
+                self.folding.texts[operation] = numpy_text(operation, texts)
+        self.size: dict[Value, int] = {}
+        self.depth: dict[Value, int] = {}
+        self.block(function.body, folds_yields=True)
+
+    def block(self, block: Block, *, folds_yields: bool) -> None:
+        for operation in block.operations:
+            for number, nested in enumerate(operation.blocks):
+                self.block(nested, folds_yields=operation.op == "while" and number == 0)
+        self.mark_candidates(block, folds_yields)
+        for operation in block.operations:
+            self.limit(operation)
+        if folds_yields:
+            # results of a function share a line
+            self.shorten(block.yields, LONGEST_LINE)
+
+    # What could be folded
+
+    def mark_candidates(self, block: Block, folds_yields: bool) -> None:
+        """Add to `inline` whatever may be written where it is used, lengths aside."""
+        position = {operation: i for i, operation in enumerate(block.operations)}
+        writes = [(i, roots) for i, o in enumerate(block.operations) if (roots := self.written_roots(o))]
+        effects = [i for i, o in enumerate(block.operations) if has_effect(o)]
+        end = len(block.operations)
+        # where the text of an operation ends up: the position of a statement, or None for several places
+        anchor: dict[Operation, int | None] = dict(position)
+        for operation in reversed(block.operations):
+            here = position[operation]
+            if is_statement(operation):
+                continue
+            value = operation.result
+            users = self.users.get(value, [])
+            there: int | None = None
+            if self.uses.get(value) == 1:
+                if not users:
+                    there = end if folds_yields and value in block.yields else None
+                elif users[0] in anchor and not self.repeats(users[0], value):
+                    there = anchor[users[0]]
+            if self.is_everywhere(operation):
+                self.folding.inline.add(value)
+                anchor[operation] = there
+                continue
+            if value.name or there is None:
+                continue
+            reads = frozenset[Value]().union(*(self.buffers.roots[v] for v in operation.operands))
+            if any(here < i < there and not roots.isdisjoint(reads) for i, roots in writes):
+                continue
+            if not TABLE[operation.op].elementwise and any(here < i < there for i in effects):
+                continue
+            anchor[operation] = there
+            self.folding.inline.add(value)
+
+    def is_everywhere(self, operation: Operation) -> bool:
+        """Return whether an operation is short enough to be written again at each use."""
+        value = operation.result
+        users = self.users.get(value, [])
+        in_expressions = len(users) == self.uses.get(value, 0)
+        match operation.op:
+            case "dim":
+                return True
+            case "constant" | "full" if not value.shape:
+                return True
+            case "constant":
+                return True
+            case "full" | "broadcast_to":
+                return not value.name and in_expressions and all(map(spreads_operands, users))
+        return False
+
+    def written_roots(self, operation: Operation) -> frozenset[Value]:
+        """Return the buffers that an operation, or one inside its blocks, writes to in place."""
+        roots: frozenset[Value] = frozenset()
+        for inner in walk_operation(operation):
+            written = written_operand(inner)
+            if written is not None and inner in self.buffers.in_place:
+                roots |= self.buffers.roots[written]
+        return roots
+
+    def repeats(self, user: Operation, value: Value) -> bool:
+        """Return whether the text of an operation contains the operand more than once."""
+        text = self.folding.texts.get(user)
+        return text is not None and text.count(placeholder(user.operands.index(value))) != 1
+
+    # What stays short
+
+    def limit(self, operation: Operation) -> None:
+        """Give operands of an operation lines of their own until its own expression is short enough."""
+        longest = LONGEST_LINE if is_statement(operation) else LONGEST_OPERAND
+        if not is_statement(operation) and operation.result not in self.folding.inline:
+            longest = LONGEST_LINE
+        self.shorten(operation.operands, longest - self.own_size(operation))
+        if not is_statement(operation):
+            value = operation.result
+            self.size[value] = self.own_size(operation) + sum(map(self.size_of, operation.operands))
+            self.depth[value] = 1 + max((self.depth_of(v) for v in operation.operands), default=0)
+            if operation.op == "broadcast_to" and value in self.folding.inline:
+                self.set_broadcast_size(operation)
+
+    def shorten(self, operands: list[Value], longest: int) -> None:
+        while True:
+            foldable = [v for v in operands if v in self.folding.inline and self.depth_of(v)]
+            if not foldable:
+                return
+            too_deep = max(map(self.depth_of, foldable)) >= DEEPEST
+            if sum(map(self.size_of, operands)) <= longest and not too_deep:
+                return
+            victim = max(foldable, key=self.depth_of if too_deep else self.size_of)
+            self.unfold(victim)
+
+    def unfold(self, value: Value) -> None:
+        producer = value.producer
+        assert producer is not None
+        if producer.op == "broadcast_to":
+            # the broadcast itself is free; what it broadcasts gets the line
+            self.unfold(producer.operands[0])
+            self.set_broadcast_size(producer)
+        else:
+            self.folding.inline.discard(value)
+
+    def set_broadcast_size(self, operation: Operation) -> None:
+        operand = operation.operands[0]
+        self.size[operation.result], self.depth[operation.result] = self.size_of(operand), self.depth_of(operand)
+
+    def own_size(self, operation: Operation) -> int:
+        text = self.folding.texts.get(operation, "")
+        return len(text) - sum(text.count(p) * len(p) for p in map(placeholder, range(len(operation.operands))))
+
+    def size_of(self, value: Value) -> int:
+        if value in self.folding.inline:
+            producer = value.producer
+            assert producer is not None
+            return 4 if producer.op in _ATOMS else self.size[value] + 2
+        return len(value.name) or 8
+
+    def depth_of(self, value: Value) -> int:
+        if value not in self.folding.inline:
+            return 0
+        assert value.producer is not None
+        return 0 if value.producer.op in _ATOMS else self.depth[value]
+
+
+def spreads_operands(operation: Operation) -> bool:
+    """Return whether NumPy broadcasts the operands of an operation by itself."""
+    return TABLE[operation.op].elementwise
+
+
+def walk_operation(operation: Operation) -> Iterable[Operation]:
+    """Yield an operation and all operations inside its blocks."""
+    yield operation
+    for nested in operation.blocks:
+        yield from walk(nested)

@@ -1,0 +1,792 @@
+"""Writes NumPy source that people read: the user's names and lines, no temporaries that say nothing.
+
+Reads a function in IR, writes the text of a standalone Python module. Previous: variables.py; next: c_expression.py,
+the other backend.
+
+What is decided before: which writes happen in place (passes/buffers.py), which operations are part of a larger
+expression (folding.py), and the variable of each value (variables.py). Here the statements are built as syntax trees,
+which text.py prints.
+
+Broadcasting, which the IR spells out, is left to NumPy: an expression may have a smaller shape than its value as long
+as the elementwise operation around it broadcasts it, and it gets its full shape where it leaves such operations.
+Numbers are written as Python literals, which never widen a dtype in NumPy 2, as long as another operand has the
+dtype.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracegrad.codegen.folding import Folding, is_statement, placeholder, plan_folding
+from tracegrad.codegen.text import BlankLine, Comment, print_source
+from tracegrad.codegen.variables import Names, assign_variables, identifier
+from tracegrad.errors import Span
+from tracegrad.ir.core import Block, Function, Operation, Value, walk
+from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.types import BOOL, DTYPES, F64, I64, ArrayType, Dim, Shape, SymbolicDim, dim_symbols
+from tracegrad.ops import helpers
+from tracegrad.ops.shape import slices_text
+from tracegrad.ops.text import dtype_text, number_text, numpy_text, shape_text
+from tracegrad.passes.buffers import carries, carry_params, plan_buffers
+
+#: names that the generated text uses itself
+_RESERVED = frozenset(
+    """np math ml_dtypes range reversed print complex bool int float ZeroDivisionError ValueError IndexError
+    OverflowError TypeError ArithmeticError RuntimeError AssertionError""".split()
+)
+
+#: ops that Python evaluates by itself when all operands are Python numbers
+_PYTHON_OPERATORS = frozenset(
+    """add subtract multiply negative floor_divide remainder square power equal not_equal less less_equal greater
+    greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift""".split()
+)
+_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+}
+#: largest constant array that is written inside an expression, in elements
+_SMALL_CONSTANT = 4
+
+
+def emit_numpy(function: Function, *, comments: bool = True) -> str:
+    """Return the text of a Python module that defines the function; it needs NumPy alone.
+
+    Args:
+        function: its interface gives the Python signature; without one it takes its flat parameters.
+        comments: whether to write the user's line before the statements that come from it.
+    """
+    return _Module(function, comments).text()
+
+
+@dataclass(frozen=True, slots=True)
+class _Expression:
+    """A syntax tree, the shape it evaluates to, and whether it is a number that takes its dtype from around it."""
+
+    node: ast.expr
+    shape: Shape
+    is_literal: bool = False
+
+
+class _Module:
+    """Collects the functions and constants of one module."""
+
+    def __init__(self, function: Function, comments: bool) -> None:
+        self.function, self.comments = function, comments
+        self.helpers = {name: item for name, item in vars(helpers).items() if inspect.isfunction(item)}
+        self.names = Names(_RESERVED | set(self.helpers) - {function.name})
+        self.constants: list[ast.stmt] = []
+        self.function_names: dict[Function, str] = {}
+        self.definitions: list[ast.stmt] = []
+
+    def text(self) -> str:
+        self.function_names[self.function] = self.names.fresh(identifier(self.function.name, "function"))
+        waiting = [self.function]
+        for current in waiting:
+            for operation in walk(current.body):
+                callee = operation.attrs.get("function") if operation.op == "call" else None
+                if callee is not None and callee not in self.function_names:
+                    self.function_names[callee] = self.names.fresh(identifier(callee.name, "function"))
+                    waiting.append(callee)
+        for current in reversed(waiting):
+            self.definitions.append(_FunctionEmitter(self, current).definition())
+        used = {n.id for d in [*self.constants, *self.definitions] for n in ast.walk(d) if isinstance(n, ast.Name)}
+        copied = self.helper_sources(used)
+        imports = ["import numpy as np"]
+        if any("math." in source for source in copied):
+            imports.insert(0, "import math")
+        if "ml_dtypes" in used:
+            imports.insert(0, "import ml_dtypes")
+        parts = ["\n".join(imports) + "\n"]
+        if self.constants:
+            parts.append("\n" + print_source(ast.Module(self.constants, [])))
+        parts += [f"\n\n{source}" for source in copied]
+        parts += ["\n\n" + print_source(ast.Module([d], [])).lstrip("\n") for d in self.definitions]
+        return "".join(parts)
+
+    def helper_sources(self, used: set[str]) -> list[str]:
+        """Return the definitions of the helper functions used, in the order of their file."""
+        needed: set[str] = set()
+        waiting = [name for name in used if name in self.helpers and name not in self.function_names.values()]
+        trees = {}
+        while waiting:
+            name = waiting.pop()
+            if name not in needed:
+                needed.add(name)
+                trees[name] = _strip_annotations(ast.parse(inspect.getsource(self.helpers[name])))
+                waiting += [n.id for n in ast.walk(trees[name]) if isinstance(n, ast.Name) and n.id in self.helpers]
+        return [print_source(trees[name]).lstrip("\n") for name in self.helpers if name in needed]
+
+    def constant(self, hint: str, node: ast.expr) -> ast.expr:
+        """Define a constant of the module; return its name."""
+        name = self.names.fresh(identifier(hint.upper() or "CONSTANT"))
+        self.constants.append(ast.Assign([ast.Name(name, ast.Store())], node))
+        return ast.Name(name, ast.Load())
+
+
+class _FunctionEmitter:
+    """Builds the definition of one function."""
+
+    def __init__(self, module: _Module, function: Function) -> None:
+        self.module, self.function = module, function
+        self.buffers = plan_buffers(function)
+        self.folding: Folding = plan_folding(function, self.buffers)
+        self.in_loop: set[Operation] = {o for loop in _loops(function.body) for b in loop.blocks for o in walk(b)}
+        self.templates: dict[Operation, ast.expr] = {}
+        self.constants: dict[Operation, ast.expr] = {}
+        self.choose_arguments()
+        self.choose_sizes()
+        self.names = assign_variables(
+            function, self.folding, self.buffers, self.argument_of, {*self.taken, *self.sizes.values()}
+        )
+        self.body: list[ast.stmt] = []
+        self.used_sizes: set[str] = set()
+        self.last_line: tuple[str, int] | None = None
+        self.in_sweep = False
+
+    # The signature
+
+    def choose_arguments(self) -> None:
+        """Choose the Python parameters, and how each flat parameter is read from them."""
+        names = Names(_RESERVED | set(self.module.helpers) | set(self.module.function_names.values()))
+        interface = self.function.interface if self.function is self.module.function else None
+        if interface is None:
+            self.arguments = [names.fresh(identifier(p.name, "x")) for p in self.function.params]
+            self.paths = list(self.arguments)
+        else:
+            self.arguments, self.paths = list(interface.arguments), list(interface.paths)
+        self.argument_of = {
+            param: path for param, path in zip(self.function.params, self.paths, strict=True) if path in self.arguments
+        }
+        self.taken = {*names.taken, *self.arguments} - set(self.argument_of.values())
+        self.taken |= {*_RESERVED, *self.module.names.taken} - set(self.argument_of.values())
+
+    def choose_sizes(self) -> None:
+        """Choose a variable for each size symbol: the user's name for it, else the symbol itself."""
+        symbols: set[str] = set()
+        for value in _all_values(self.function):
+            kind = value.type if isinstance(value.type, ArrayType) else value.type.element
+            for dim in kind.shape:
+                symbols |= dim_symbols(dim)
+        named: dict[str, str] = {}
+        for operation in walk(self.function.body):
+            if operation.op == "dim":
+                symbols |= dim_symbols(operation.attrs["dim"])
+                text, name = str(operation.attrs["dim"]), operation.result.name
+                if text in symbols and name:
+                    named.setdefault(text, name)
+        names = Names({*self.taken, *self.arguments})
+        self.sizes = {symbol: names.fresh(identifier(named.get(symbol, symbol))) for symbol in sorted(symbols)}
+
+    def definition(self) -> ast.stmt:
+        """Return the def statement."""
+        self.block(self.function.body)
+        result = self.result_node()
+        statements = self.body
+        self.body = []
+        self.prologue([*statements, ast.Return(result)])
+        if self.body:
+            self.body.append(BlankLine())
+        body = [*self.body, *statements, ast.Return(result)]
+        arguments = ast.arguments([], [ast.arg(a) for a in self.arguments], None, [], [], None, [])
+        return ast.FunctionDef(self.module.function_names[self.function], arguments, body, [], None)
+
+    def prologue(self, statements: Sequence[ast.stmt]) -> None:
+        """Read what the statements use from the arguments: parts of structures, then sizes."""
+        used = {n.id for s in statements for n in ast.walk(s) if isinstance(n, ast.Name)}
+        for param, path in zip(self.function.params, self.paths, strict=True):
+            if param not in self.argument_of and self.names[param] in used:
+                self.assign(self.names[param], _parse(path))
+        for symbol, variable in self.sizes.items():
+            if variable in used:
+                self.assign(variable, self.size_node(symbol, used))
+
+    def size_node(self, symbol: str, used: set[str]) -> ast.expr:
+        """Return an expression that reads a size from the shape of a parameter."""
+        found: list[tuple[int, str]] = []
+        for param, path in zip(self.function.params, self.paths, strict=True):
+            base = self.names[param] if self.names[param] in used and param not in self.argument_of else path
+            for axis, dim in enumerate(param.shape):
+                text = _solve(dim, symbol, f"{base}.shape[{axis}]")
+                if text:
+                    found.append((len(text), text))
+        assert found, f"no parameter of @{self.function.name} shows the size {symbol}"
+        return self.rename_sizes(_parse(min(found)[1]), keep=True)
+
+    def result_node(self) -> ast.expr:
+        """Return the expression of the return statement."""
+        nodes = []
+        for position, value in enumerate(self.function.results):
+            nodes.append(self.returned(value, position in self.buffers.copied_results))
+        interface = self.function.interface if self.function is self.module.function else None
+        if interface is None:
+            return nodes[0] if len(nodes) == 1 else ast.Tuple(nodes, ast.Load())
+        template = _parse(interface.result.format(*map(placeholder, range(len(nodes)))))
+        return _substitute(template, {placeholder(i): node for i, node in enumerate(nodes)})
+
+    def returned(self, value: Value, copied: bool) -> ast.expr:
+        expression = self.expression(value)
+        if value.shape:
+            return self.full(expression, value, fresh=copied)
+        if copied or expression.is_literal or self.is_python_number(value):
+            return _call(_scalar_type(value.dtype), expression.node)
+        return expression.node
+
+    def is_python_number(self, value: Value) -> bool:
+        """Return whether a scalar may be a Python int or bool at run time rather than a NumPy one."""
+        if value.dtype not in (I64, BOOL):
+            return False
+        producer = value.producer
+        if producer is None or producer.blocks or producer.op in ("dim", "constant", "full", "undefined"):
+            return True
+        return producer.op in _PYTHON_OPERATORS and all(map(self.is_python_number, producer.operands))
+
+    # Statements
+
+    def block(self, block: Block) -> None:
+        for operation in block.operations:
+            if is_statement(operation):
+                self.statement(operation)
+            elif operation.result not in self.folding.inline:
+                self.comment(operation.span, operation.results)
+                node = self.full(self.build(operation), operation.result, fresh=operation.op != "broadcast_to")
+                self.assign(self.names[operation.result], node)
+
+    def nested(self, block: Block) -> Any:
+        """Build statements of a nested block inside a with statement."""
+        return _Nested(self, block)
+
+    def assign(self, name: str, node: ast.expr) -> None:
+        self.body.append(ast.Assign([ast.Name(name, ast.Store())], node))
+
+    def comment(self, span: Span | None, results: Sequence[Value]) -> None:
+        """Write the user's line, once, before the statements that come from it; head the sweep of cotangents."""
+        if not self.module.comments:
+            return
+        if not self.in_sweep and any(r.name.startswith("ct_") for r in results) and not self.in_nested:
+            self.in_sweep = True
+            self.body += [BlankLine(), Comment("cotangents, from the result back to the arguments")]
+            self.last_line = None
+        if span is None or (span.file, span.line) == self.last_line:
+            return
+        self.last_line = (span.file, span.line)
+        self.body.append(Comment(f"{os.path.basename(span.file)}:{span.line}  {span.text().strip()}".rstrip()))
+
+    in_nested = 0
+
+    def statement(self, operation: Operation) -> None:
+        if operation.op not in ("stack", "undefined"):
+            self.comment(operation.span, operation.results)
+        match operation.op:
+            case "if":
+                self.branch(operation)
+            case "for":
+                self.for_loop(operation)
+            case "while":
+                self.while_loop(operation)
+            case "stack":
+                self.assign(self.names[operation.result], ast.List([], ast.Load()))
+            case "push":
+                stack, value = operation.operands
+                self.body.append(_expression_statement(f"{self.names[stack]}.append(x)", x=self.whole(value)))
+            case "pop":
+                self.assign(self.names[operation.result], _parse(f"{self.names[operation.operands[0]]}.pop()"))
+            case "check":
+                self.check(operation)
+            case "call":
+                arguments = [self.whole(v) for v in operation.operands]
+                callee = self.module.function_names[operation.attrs["function"]]
+                self.assign_results(operation, _call(callee, *arguments))
+            case _ if TABLE[operation.op].inplace is not None:
+                self.write(operation)
+            case _:
+                node = self.fill(_parse(numpy_text(operation, _placeholders(operation))), operation)
+                if operation.results:
+                    self.assign_results(operation, node)
+                else:
+                    self.body.append(ast.Expr(node))
+
+    def assign_results(self, operation: Operation, node: ast.expr) -> None:
+        targets: list[ast.expr] = [ast.Name(self.names[r], ast.Store()) for r in operation.results]
+        if not targets:
+            self.body.append(ast.Expr(node))
+        else:
+            target = targets[0] if len(targets) == 1 else ast.Tuple(targets, ast.Store())
+            self.body.append(ast.Assign([target], node))
+
+    def assign_together(self, targets: Sequence[Value], sources: Sequence[Value], copied: Sequence[bool]) -> None:
+        """Assign all sources to all targets as if at once."""
+        waiting: list[tuple[str, ast.expr, bool]] = []
+        for target, source, is_copied in zip(targets, sources, copied, strict=True):
+            name = self.names[target]
+            node = self.full(self.expression(source), source, fresh=True) if is_copied else self.whole(source)
+            if isinstance(node, ast.Name) and node.id == name:
+                continue
+            last = self.body[-1] if self.body else None
+            if isinstance(node, ast.Name) and isinstance(last, ast.Assign) and self.is_only_for(last, source, target):
+                self.body.pop()
+                node = last.value
+            waiting.append((name, node, True))
+        while waiting:
+            for item in waiting:
+                others = {
+                    n.id
+                    for other in waiting
+                    if other is not item
+                    for n in ast.walk(other[1])
+                    if isinstance(n, ast.Name)
+                }
+                if item[0] not in others:
+                    self.assign(item[0], item[1])
+                    waiting.remove(item)
+                    break
+            else:
+                names: list[ast.expr] = [ast.Name(name, ast.Store()) for name, _, _ in waiting]
+                self.body.append(
+                    ast.Assign([ast.Tuple(names, ast.Store())], ast.Tuple([node for _, node, _ in waiting], ast.Load()))
+                )
+                waiting = []
+
+    def is_only_for(self, last: ast.Assign, source: Value, target: Value) -> bool:
+        """Return whether a statement computes a value that nothing but the assignment to a target needs."""
+        match last.targets:
+            case [ast.Name(name)]:
+                own = name == self.names[source] and source.name in ("", target.name)
+                return own and self.use_count(source) == 1 and len(print_source(last)) <= 60
+        return False
+
+    def use_count(self, value: Value) -> int:
+        if not hasattr(self, "counts"):
+            self.counts: dict[Value, int] = {}
+            blocks = [self.function.body, *(b for o in walk(self.function.body) for b in o.blocks)]
+            for block in blocks:
+                for operation in block.operations:
+                    for operand in operation.operands:
+                        self.counts[operand] = self.counts.get(operand, 0) + 1
+                for result in block.yields:
+                    self.counts[result] = self.counts.get(result, 0) + 1
+        return self.counts.get(value, 0)
+
+    def branch(self, operation: Operation) -> None:
+        bodies = []
+        for nested in operation.blocks:
+            with self.nested(nested) as body:
+                self.block(nested)
+                self.assign_together(operation.results, nested.yields, [False] * len(nested.yields))
+            bodies.append(body)
+        test = self.expression(operation.operands[0]).node
+        then, otherwise = bodies
+        if _is_empty(then) and _is_empty(otherwise):
+            return
+        if _is_empty(then):
+            test, then, otherwise = _negated(test, exact=False), otherwise, []
+        self.body.append(ast.If(test, then, [] if _is_empty(otherwise) else otherwise))
+
+    def start_carries(self, loop: Operation) -> None:
+        copied = [(loop, position) in self.buffers.copied_inits for position in range(len(loop.results))]
+        self.assign_together(carry_params(loop)[0], carries(loop), copied)
+
+    def for_loop(self, loop: Operation) -> None:
+        self.start_carries(loop)
+        start, stop, step = *(self.expression(v).node for v in loop.operands[:2]), loop.attrs["step"]
+        bounds = [stop] if step == 1 and isinstance(start, ast.Constant) and start.value == 0 else [start, stop]
+        iterator = _call("range", *bounds, *([] if step == 1 else [_parse(str(step))]))
+        if loop.attrs["reverse"]:
+            iterator = _call("reversed", iterator)
+        block = loop.blocks[0]
+        with self.nested(block) as body:
+            self.block(block)
+            self.assign_together(block.params[1:], block.yields, [False] * len(block.yields))
+        index = ast.Name(self.names[block.params[0]], ast.Store())
+        self.body.append(ast.For(index, iterator, body or [ast.Pass()], []))
+
+    def while_loop(self, loop: Operation) -> None:
+        self.start_carries(loop)
+        condition, block = loop.blocks
+        with self.nested(condition) as head:
+            self.block(condition)
+            test = self.expression(condition.yields[0]).node
+        with self.nested(block) as body:
+            self.block(block)
+            self.assign_together(block.params, block.yields, [False] * len(block.yields))
+        if head:
+            leave = ast.If(_negated(test, exact=False), [ast.Break()], [])
+            self.body.append(ast.While(ast.Constant(True), [*head, leave, *body], []))
+        else:
+            self.body.append(ast.While(test, body or [ast.Pass()], []))
+
+    def check(self, operation: Operation) -> None:
+        condition = operation.operands[0]
+        test = _negated(self.expression(condition).node, exact=self.compares_integers(condition))
+        error = ast.Raise(_call(operation.attrs["error"], ast.Constant(operation.attrs["message"])), None)
+        self.body.append(ast.If(test, [error], []))
+
+    def compares_integers(self, condition: Value) -> bool:
+        producer = condition.producer
+        return producer is not None and bool(producer.operands) and producer.operands[0].dtype.kind in "iub"
+
+    # Writes into arrays
+
+    def write(self, operation: Operation) -> None:
+        x, *indices, values = operation.operands
+        name = self.names[operation.result]
+        if not x.shape:
+            node = self.whole(values)
+            if operation.op in ("add_slice", "scatter_add"):
+                node = ast.BinOp(self.whole(x), ast.Add(), node)
+            self.assign(name, node)
+            return
+        in_place = operation in self.buffers.in_place
+        base = self.full(self.expression(x), x, fresh=not in_place)
+        if not (isinstance(base, ast.Name) and base.id == name):
+            self.assign(name, base)
+        written = self.expression(values)
+        value = written.node
+        if operation.op in ("set_slice", "add_slice"):
+            place = slices_text(operation, x.shape)
+            if operation.op == "add_slice":
+                target = self.rename_sizes(_parse(f"{name}{place}"))
+                self.body.append(_add_to(target, value))
+            else:
+                target = self.rename_sizes(_parse(f"{name}{place or '[...]'}"))
+                self.body.append(ast.Assign([_stored(target)], value))
+            return
+        axes = operation.attrs["axes"]
+        if indices[0].shape:
+            if operation in self.buffers.overlapping:
+                value = self.unshared(values, x, self.full(written, values))
+            chosen = [self.unshared(i, x, self.whole(i)) for i in indices]
+            place_node = chosen[0] if len(chosen) == 1 else ast.Tuple(chosen, ast.Load())
+            leading = axes == tuple(range(len(axes)))
+            view = name if leading else f"np.moveaxis({name}, {axes}, {tuple(range(len(axes)))})"
+            view = f"{name}.T" if axes == (1,) and len(x.shape) == 2 else view
+            if operation.op == "scatter_add":
+                value = self.full(written, values) if value is written.node and written.is_literal else value
+                self.body.append(ast.Expr(_call("np.add.at", _parse(view), place_node, value)))
+                return
+            target = ast.Subscript(_parse(view), place_node, ast.Store())
+        else:
+            by_axis = {axis: self.expression(index).node for axis, index in zip(axes, indices, strict=True)}
+            parts = [by_axis.get(k, ast.Slice()) for k in range(max(axes) + 1)]
+            target = ast.Subscript(
+                ast.Name(name, ast.Load()), parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load()), ast.Store()
+            )
+        if operation.op == "scatter_add":
+            self.body.append(_add_to(target, value))
+        else:
+            self.body.append(ast.Assign([target], value))
+
+    def unshared(self, value: Value, written: Value, node: ast.expr) -> ast.expr:
+        """Return the expression of a value, copied when it may lie in the array that is being written."""
+        return _method(node, "copy") if self.buffers.may_share(value, written) else node
+
+    # Expressions
+
+    def expression(self, value: Value) -> _Expression:
+        """Return the expression for a use of a value; it may have a smaller shape that broadcasts to the value's."""
+        if value not in self.folding.inline:
+            return _Expression(ast.Name(self.names[value], ast.Load()), value.shape)
+        assert value.producer is not None
+        return self.build(value.producer)
+
+    def whole(self, value: Value) -> ast.expr:
+        """Return the expression for a use of a value that needs its exact shape and dtype."""
+        return self.full(self.expression(value), value)
+
+    def full(self, expression: _Expression, value: Value, *, fresh: bool = False) -> ast.expr:
+        """Return an expression of the exact shape and dtype of a value.
+
+        Args:
+            fresh: the array must be new, since it is written to or returned.
+        """
+        node = self.typed(expression, value.dtype)
+        if expression.shape == value.shape:
+            return _method(node, "copy") if fresh and self.lies_elsewhere(node) else node
+        shape = self.shape_node(value.shape)
+        if not expression.shape:
+            return self.filled(expression, value, shape)
+        view = _call("np.broadcast_to", node, shape)
+        return _method(view, "copy") if fresh else view
+
+    def lies_elsewhere(self, node: ast.expr) -> bool:
+        """Return whether an expression may evaluate to memory that is also known under another name."""
+        if isinstance(node, ast.Call):
+            match node.func:
+                case ast.Attribute(
+                    attr="reshape" | "broadcast_to" | "transpose" | "moveaxis" | "real" | "imag" | "conj"
+                ):
+                    return True
+            return False
+        return isinstance(node, (ast.Name, ast.Subscript, ast.Attribute))
+
+    def filled(self, expression: _Expression, value: Value, shape: ast.expr) -> ast.expr:
+        """Return an array of one number."""
+        dtype, node = value.dtype, expression.node
+        keyword = [] if dtype == F64 else [ast.keyword("dtype", _parse(dtype_text(dtype)))]
+        if expression.is_literal and isinstance(node, ast.Constant) and dtype != BOOL and node.value in (0, 1):
+            return ast.Call(_parse("np.ones" if node.value else "np.zeros"), [shape], keyword)
+        return _call("np.full", shape, self.typed(expression, dtype))
+
+    def typed(self, expression: _Expression, dtype: Any) -> ast.expr:
+        """Return an expression that has its dtype by itself, not from what surrounds it."""
+        if expression.is_literal and dtype not in (I64, BOOL):
+            return _call(dtype_text(dtype), expression.node)
+        return expression.node
+
+    def build(self, operation: Operation) -> _Expression:
+        """Return the expression of an operation."""
+        value = operation.result
+        match operation.op:
+            case "constant":
+                return self.constant(operation)
+            case "full":
+                return _Expression(_literal(operation.attrs["value"], value.dtype), (), is_literal=True)
+            case "dim":
+                return _Expression(self.dim_node(operation.attrs["dim"]), (), is_literal=False)
+            case "broadcast_to":
+                inner = self.expression(operation.operands[0])
+                if value in self.folding.inline:
+                    return inner
+                node = _call("np.broadcast_to", self.typed(inner, value.dtype), self.shape_node(value.shape))
+                return _Expression(node, value.shape)
+        if TABLE[operation.op].elementwise:
+            return self.elementwise(operation)
+        if operation.op == "gather" and value.shape:
+            return _Expression(self.gather(operation), value.shape)
+        return _Expression(self.fill(self.template(operation), operation), value.shape)
+
+    def elementwise(self, operation: Operation) -> _Expression:
+        operands = [self.expression(v) for v in operation.operands]
+        shape = _broadcast([e.shape for e in operands])
+        template = self.template(operation)
+        dtype = operation.result.dtype
+        nodes = [e.node for e in operands]
+        # Python numbers take the dtype of the operand beside them; when there is none, the first one has to have it
+        first = 1 if operation.op == "select" else 0
+        deciding = range(first, 1 if operation.op == "power" else len(operands))
+        if all(operands[i].is_literal for i in deciding):
+            kind = operation.operands[first].dtype
+            if not (isinstance(template, ast.Call) and kind in (F64, DTYPES["c128"])):
+                nodes[first] = self.typed(operands[first], kind)
+        for i, (expression, value) in enumerate(zip(operands, operation.operands, strict=True)):
+            # bfloat16 comes from ml_dtypes, which knows no weak Python numbers
+            if expression.is_literal and value.dtype == DTYPES["bf16"]:
+                nodes[i] = self.typed(expression, value.dtype)
+        if operation.op == "cast" and not shape:
+            return _Expression(_call(_scalar_type(dtype), nodes[0]), shape)
+        if operation.op == "power" and not operands[1].is_literal and operation.operands[1].dtype != dtype != F64:
+            # an integer array would widen a float32 base to float64
+            keyword = ast.keyword("dtype", _parse(dtype_text(dtype)))
+            return _Expression(ast.Call(_parse("np.power"), nodes, [keyword]), shape)
+        mapping = {placeholder(i): node for i, node in enumerate(nodes)}
+        return _Expression(self.rename_sizes(_substitute(template, mapping)), shape)
+
+    def gather(self, operation: Operation) -> ast.expr:
+        """Return an indexing expression; index arrays broadcast against each other."""
+        x, *indices = operation.operands
+        expressions = [self.expression(i) for i in indices]
+        if _broadcast([e.shape for e in expressions]) != indices[0].shape:
+            return self.fill(self.template(operation), operation)
+        mapping = {placeholder(i + 1): e.node for i, e in enumerate(expressions)}
+        return _substitute(self.template(operation), {placeholder(0): self.whole(x), **mapping})
+
+    def fill(self, template: ast.expr, operation: Operation) -> ast.expr:
+        """Put the operands, of exact shape and dtype, and the size variables into the text of an operation."""
+        mapping = {placeholder(i): self.whole(v) for i, v in enumerate(operation.operands)}
+        return self.rename_sizes(_substitute(template, mapping), keep=True)
+
+    def template(self, operation: Operation) -> ast.expr:
+        found = self.templates.get(operation)
+        if found is None:
+            found = self.rename_sizes(_parse(self.folding.texts[operation]))
+            self.templates[operation] = found
+        return found
+
+    def constant(self, operation: Operation) -> _Expression:
+        value, array = operation.result, operation.attrs["value"]
+        if not value.shape:
+            return _Expression(_literal(array.item() if array.dtype.kind in "iub" else array, value.dtype), (), True)
+        node = self.constants.get(operation)
+        if node is None:
+            node = _parse(self.folding.texts[operation])
+            small = array.size <= _SMALL_CONSTANT and operation not in self.in_loop and self.use_count(value) == 1
+            if not small or value.name:
+                node = self.module.constant(value.name, node)
+            self.constants[operation] = node
+        return _Expression(node, value.shape)
+
+    def shape_node(self, shape: Shape) -> ast.expr:
+        return self.rename_sizes(_parse(shape_text(shape)))
+
+    def dim_node(self, dim: Dim) -> ast.expr:
+        return self.rename_sizes(_parse(str(dim)))
+
+    def rename_sizes(self, node: ast.expr, *, keep: bool = False) -> ast.expr:
+        """Replace size symbols by their variables; `keep` leaves a tree alone whose symbols are replaced already."""
+        if keep or all(symbol == variable for symbol, variable in self.sizes.items()):
+            return node
+        return _substitute(node, {s: ast.Name(v, ast.Load()) for s, v in self.sizes.items()})
+
+
+class _Nested:
+    """Collects statements in a list of their own."""
+
+    def __init__(self, emitter: _FunctionEmitter, block: Block) -> None:
+        self.emitter, self.block = emitter, block
+
+    def __enter__(self) -> list[ast.stmt]:
+        self.outer = self.emitter.body
+        self.emitter.body = []
+        self.emitter.in_nested += 1
+        return self.emitter.body
+
+    def __exit__(self, *_: object) -> None:
+        self.emitter.body = self.outer
+        self.emitter.in_nested -= 1
+
+
+# Syntax trees
+
+
+def _parse(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def _call(function: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(_parse(function), list(arguments), [])
+
+
+def _method(node: ast.expr, name: str) -> ast.expr:
+    return ast.Call(ast.Attribute(node, name, ast.Load()), [], [])
+
+
+def _expression_statement(text: str, **nodes: ast.expr) -> ast.stmt:
+    return ast.Expr(_substitute(_parse(text), nodes))
+
+
+def _add_to(target: ast.expr, value: ast.expr) -> ast.stmt:
+    """Return the statement `target += value`."""
+    assert isinstance(target, ast.Name | ast.Subscript)
+    target.ctx = ast.Store()
+    return ast.AugAssign(target, ast.Add(), value)
+
+
+def _stored(node: ast.expr) -> ast.expr:
+    node.ctx = ast.Store()  # type: ignore[attr-defined]
+    return node
+
+
+class _Substitution(ast.NodeTransformer):
+    def __init__(self, mapping: dict[str, ast.expr]) -> None:
+        self.mapping = mapping
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.mapping.get(node.id, node)
+
+
+def _substitute(template: ast.expr, mapping: dict[str, ast.expr]) -> ast.expr:
+    """Return a copy of a tree with names replaced by trees."""
+    result = _Substitution(mapping).visit(copy.deepcopy(template))
+    assert isinstance(result, ast.expr)
+    return result
+
+
+class _AnnotationStripper(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        node.returns = None
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+
+def _strip_annotations(tree: ast.Module) -> ast.Module:
+    result = _AnnotationStripper().visit(tree)
+    assert isinstance(result, ast.Module)
+    return result
+
+
+def _negated(test: ast.expr, *, exact: bool) -> ast.expr:
+    """Return the negation of a test; `exact` says that comparisons may be turned around, since there is no NaN."""
+    match test:
+        case ast.Call(func=ast.Attribute(value=ast.Name("np"), attr="logical_not"), args=[inner]):
+            return inner
+        case ast.Compare(left, [operator], [right]) if exact or isinstance(operator, (ast.Eq, ast.NotEq)):
+            return ast.Compare(left, [_OPPOSITES[type(operator)]()], [right])
+    return ast.UnaryOp(ast.Not(), test)
+
+
+def _is_empty(body: Sequence[ast.stmt]) -> bool:
+    return all(isinstance(s, (Comment, BlankLine)) for s in body)
+
+
+def _placeholders(operation: Operation) -> list[str]:
+    return [placeholder(i) for i in range(len(operation.operands))]
+
+
+def _literal(value: Any, dtype: np.dtype[Any]) -> ast.expr:
+    """Return a Python number; it rounds to exactly the value in the dtype."""
+    if dtype == BOOL:
+        return ast.Constant(bool(value))
+    if dtype.kind in "iu":
+        return _parse(str(int(value)))
+    number = np.asarray(value).astype(dtype)
+    if dtype.kind == "c":
+        exact = complex(number)
+        return _parse(number_text(exact.real if exact.imag == 0 and not np.signbit(exact.imag) else exact))
+    exact_float = float(number)
+    return _parse(number_text(float(str(number)) if np.isfinite(exact_float) else exact_float))
+
+
+def _scalar_type(dtype: np.dtype[Any]) -> str:
+    return "np.bool_" if dtype == BOOL else dtype_text(dtype)
+
+
+def _broadcast(shapes: Sequence[Shape]) -> Shape:
+    """Return the shape that NumPy broadcasts shapes to."""
+    ndim = max((len(s) for s in shapes), default=0)
+    result: list[Dim] = [1] * ndim
+    for shape in shapes:
+        for k, dim in enumerate(shape, ndim - len(shape)):
+            if dim != 1:
+                result[k] = dim
+    return tuple(result)
+
+
+def _solve(dim: Dim, symbol: str, size: str) -> str:
+    """Return the text of a symbol's value when `dim` has the size `size`; '' when it does not tell."""
+    if not isinstance(dim, SymbolicDim):
+        return ""
+    terms = dict(dim.terms)
+    coefficient = terms.pop((symbol,), 0)
+    constant = terms.pop((), 0)
+    if terms or coefficient <= 0:
+        return ""
+    text = f"({size} - {constant})" if constant > 0 else f"({size} + {-constant})" if constant else size
+    return text if coefficient == 1 else f"{text} // {coefficient}"
+
+
+def _all_values(function: Function) -> Sequence[Value]:
+    values = list(function.params)
+    for operation in walk(function.body):
+        values += operation.results
+        for block in operation.blocks:
+            values += block.params
+    return values
+
+
+def _loops(block: Block) -> Sequence[Operation]:
+    return [o for o in walk(block) if o.op in ("for", "while")]

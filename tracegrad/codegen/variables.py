@@ -1,0 +1,314 @@
+"""Chooses a Python variable for each value: the user's name, shared where one value takes over from another.
+
+Reads a function in IR and its Folding, writes a mapping from values to names. Previous: folding.py; next:
+numpy_source.py.
+
+Two values may have one variable when neither is defined while the other is still needed. The carries of a loop are
+one variable each (its parameter, and the result after the loop); what starts it, what the body yields, and the array
+that a write takes over join that variable where they can, so that no line only copies. Sets of values are bit masks.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from tracegrad.codegen.folding import Folding, is_statement
+from tracegrad.ir.core import Block, Function, Operation, Value, walk
+from tracegrad.ir.opdef import TABLE
+from tracegrad.passes.buffers import BufferPlan, carries, carry_params
+
+#: names for values that have none in the user's code
+_NOUNS = {
+    "add": "total",
+    "subtract": "difference",
+    "multiply": "product",
+    "divide": "quotient",
+    "negative": "minus",
+    "square": "square",
+    "reduce_sum": "total",
+    "reduce_max": "largest",
+    "reduce_min": "smallest",
+    "reduce_prod": "product",
+    "dot_general": "product",
+    "gather": "item",
+    "slice": "part",
+    "select": "choice",
+    "less": "below",
+    "less_equal": "below",
+    "greater": "above",
+    "greater_equal": "above",
+    "equal": "same",
+    "not_equal": "differs",
+    "logical_not": "negated",
+    "logical_and": "both",
+    "logical_or": "either",
+    "full": "filled",
+    "cast": "converted",
+    "pop": "kept",
+    "stack": "stack",
+    "transpose": "transposed",
+    "reshape": "reshaped",
+    "concatenate": "joined",
+    "set_slice": "written",
+    "add_slice": "written",
+    "scatter_set": "written",
+    "scatter_add": "written",
+}
+
+
+def identifier(hint: str, default: str = "value") -> str:
+    """Return a Python identifier made from a hint."""
+    name = re.sub(r"\W", "_", hint) or default
+    if name[0].isdigit():
+        name = f"{default}_{name}"
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+class Names:
+    """Gives out names that are not taken."""
+
+    def __init__(self, taken: Collection[str]) -> None:
+        self.taken = set(taken)
+
+    def fresh(self, hint: str) -> str:
+        """Return the hint, or the hint with the first free number, and take it."""
+        name, number = hint, 0
+        while name in self.taken:
+            number += 1
+            name = f"{hint}_{number}"
+        self.taken.add(name)
+        return name
+
+
+@dataclass(slots=True, eq=False)
+class _Class:
+    """Values that share a variable: who they are, whom they meet while needed, and the name they want."""
+
+    members: int
+    meets: int
+    name: str
+    first: Value
+    forced: bool = False
+
+
+def assign_variables(
+    function: Function, folding: Folding, buffers: BufferPlan, arguments: Mapping[Value, str], taken: Collection[str]
+) -> dict[Value, str]:
+    """Return a name for each value that is not written inside an expression.
+
+    Args:
+        arguments: parameters whose variable is an argument of the Python function.
+        taken: names that are in use for other things.
+    """
+    return _Assigner(function, folding, buffers, arguments, taken).names()
+
+
+class _Assigner:
+    def __init__(
+        self,
+        function: Function,
+        folding: Folding,
+        buffers: BufferPlan,
+        arguments: Mapping[Value, str],
+        taken: Collection[str],
+    ) -> None:
+        self.function, self.folding, self.buffers = function, folding, buffers
+        self.arguments, self.taken = arguments, set(taken)
+        self.values: list[Value] = []
+        self.number: dict[Value, int] = {}
+        self.meets: dict[Value, int] = {}
+        self.used: dict[Block, int] = {}
+        self.defined: dict[Block, int] = {}
+        self.register_block(function.body)
+        live = self.block(function.body, self.mask(self.reads(function.results)))
+        self.define([p for p in function.params if live >> self.number[p] & 1], live)
+        self.classes: dict[Value, _Class] = {}
+        for value in self.values:
+            name = arguments.get(value) or (identifier(value.name) if value.name else "")
+            self.classes[value] = _Class(1 << self.number[value], self.meets[value], name, value, value in arguments)
+        self.coalesce()
+
+    # Which values meet
+
+    def register_block(self, block: Block) -> None:
+        """Number the values of a block, and note what it reads and defines, nested blocks included."""
+        used = defined = 0
+        for param in block.params:
+            defined |= self.register(param)
+        for operation in block.operations:
+            for result in operation.results:
+                if result not in self.folding.inline:
+                    defined |= self.register(result)
+            for nested in operation.blocks:
+                self.register_block(nested)
+                used |= self.used[nested]
+                defined |= self.defined[nested]
+            if not self.is_inside(operation):
+                used |= self.mask(self.reads(operation.operands))
+        used |= self.mask(self.reads(block.yields))
+        self.used[block], self.defined[block] = used, defined
+
+    def register(self, value: Value) -> int:
+        self.number[value] = len(self.values)
+        self.values.append(value)
+        self.meets[value] = 0
+        return 1 << self.number[value]
+
+    def is_inside(self, operation: Operation) -> bool:
+        return not is_statement(operation) and operation.result in self.folding.inline
+
+    def reads(self, values: Iterable[Value]) -> set[Value]:
+        return self.folding.reads(values)
+
+    def mask(self, values: Iterable[Value]) -> int:
+        mask = 0
+        for value in values:
+            mask |= 1 << self.number[value]
+        return mask
+
+    def define(self, values: Collection[Value], live: int) -> None:
+        """Note that values are defined while `live` is needed."""
+        live |= self.mask(values)
+        for value in values:
+            self.meets[value] |= live & ~(1 << self.number[value])
+
+    def block(self, block: Block, live: int) -> int:
+        """Walk a block backwards from what is needed after it; return what is needed before it."""
+        for operation in reversed(block.operations):
+            if not self.is_inside(operation):
+                live = self.operation(operation, live)
+        return live
+
+    def operation(self, operation: Operation, live: int) -> int:
+        results = self.mask(operation.results)
+        if operation.op in ("for", "while"):
+            return self.loop(operation, live)
+        self.define(operation.results, live)
+        live &= ~results
+        if operation.op == "if":
+            before = live
+            for nested in operation.blocks:
+                before |= self.block(nested, live | self.mask(self.reads(nested.yields)))
+            return before | self.mask(self.reads(operation.operands))
+        if TABLE[operation.op].inplace is not None:
+            # the array is copied or renamed before the other operands are read
+            index = TABLE[operation.op].inplace
+            others = [v for i, v in enumerate(operation.operands) if i != index]
+            written = self.mask({operation.operands[index or 0]} - self.folding.inline)
+            self.define(operation.results, self.mask(self.reads(others)) & ~written)
+        return live | self.mask(self.reads(operation.operands))
+
+    def loop(self, loop: Operation, live: int) -> int:
+        params = [v for block_params in carry_params(loop) for v in block_params]
+        carried = self.mask([*loop.results, *params])
+        used = defined = 0
+        for nested in loop.blocks:
+            used |= self.used[nested]
+            defined |= self.defined[nested]
+        through = (live & ~carried) | (used & ~defined)
+        # the carries get their initial values before the bounds of the loop are evaluated
+        bounds = self.mask(self.reads(loop.operands[:2])) if loop.op == "for" else 0
+        for group in [loop.results, *carry_params(loop)]:
+            self.define(group, through | bounds)
+        for number, nested in enumerate(loop.blocks):
+            out = through | self.mask(self.reads(nested.yields))
+            if loop.op == "while" and number == 0:
+                out |= carried
+            before = self.block(nested, out)
+            if loop.op == "for":
+                self.define(nested.params[:1], before | through | carried)
+        return through | self.mask(self.reads(loop.operands))
+
+    # Which values share a variable
+
+    def coalesce(self) -> None:
+        operations = list(walk(self.function.body))
+        for operation in operations:
+            if operation.op in ("for", "while"):
+                for position, result in enumerate(operation.results):
+                    for params in carry_params(operation):
+                        self.merge(params[position], result, forced=True)
+        for operation in operations:
+            index = TABLE[operation.op].inplace
+            if index is not None and operation in self.buffers.in_place:
+                self.merge(operation.operands[index], operation.result)
+        for operation in operations:
+            if operation.op == "if":
+                for nested in operation.blocks:
+                    for value, result in zip(nested.yields, operation.results, strict=True):
+                        self.merge(result, value)
+            elif operation.op in ("for", "while"):
+                for value, result in zip(operation.blocks[-1].yields, operation.results, strict=True):
+                    self.merge(result, value)
+        for operation in operations:
+            if operation.op in ("for", "while"):
+                for value, result in zip(carries(operation), operation.results, strict=True):
+                    self.merge(result, value)
+
+    def merge(self, a: Value, b: Value, *, forced: bool = False) -> None:
+        """Let two values share a variable, unless they meet or the user gave them different names."""
+        if a not in self.classes or b not in self.classes:
+            return
+        first, second = self.classes[a], self.classes[b]
+        if first is second:
+            return
+        if not forced:
+            if first.meets & second.members or second.meets & first.members:
+                return
+            if first.name and second.name and first.name != second.name:
+                return
+        elif second.name and not first.name:
+            first.name = second.name
+        first.name = first.name or second.name
+        first.forced |= second.forced
+        first.members |= second.members
+        first.meets |= second.meets
+        if self.number[second.first] < self.number[first.first]:
+            first.first = second.first
+        for number in _bits(second.members):
+            self.classes[self.values[number]] = first
+
+    # Names
+
+    def names(self) -> dict[Value, str]:
+        assigned: dict[str, _Class] = {}
+        names: dict[_Class, str] = {}
+        classes = list(dict.fromkeys(self.classes[v] for v in self.values))
+        for group in sorted(classes, key=lambda c: not c.forced):
+            base = group.name or self.describe(group.first)
+            number = 0
+            while True:
+                name = f"{base}_{number}" if number else base
+                other = assigned.get(name)
+                if other is None:
+                    if group.forced or name not in self.taken:
+                        assigned[name] = _Class(group.members, group.meets, name, group.first)
+                        break
+                elif not (other.meets & group.members or group.meets & other.members):
+                    other.members |= group.members
+                    other.meets |= group.meets
+                    break
+                number += 1
+            names[group] = name
+        return {value: names[self.classes[value]] for value in self.values}
+
+    def describe(self, value: Value) -> str:
+        """Return a name for a value without one, from the operation that makes it."""
+        producer = value.producer
+        if producer is None:
+            return "k" if value.type.__class__.__name__ == "ArrayType" and not value.shape else "value"
+        if len(producer.operands) == 1 and TABLE[producer.op].elementwise:
+            operand = producer.operands[0]
+            if operand.name and len(operand.name) <= 8:
+                return identifier(f"{producer.op}_{operand.name}")
+        return identifier(_NOUNS.get(producer.op, producer.op))
+
+
+def _bits(mask: int) -> Iterable[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low

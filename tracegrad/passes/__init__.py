@@ -1,0 +1,1 @@
+"""Rewrites of IR that keep its meaning, and the plan of which writes happen in place."""

@@ -1,0 +1,262 @@
+"""Decides which writes happen in place: results that may take over the buffer of an operand.
+
+Reads a function in IR, writes a BufferPlan beside it (the IR is not changed). Previous: fuse.py; next: the code
+generators, which follow the plan.
+
+Values of the IR never change, so `b = scatter_set a, i, v` makes a new array. It may be written into the buffer of
+`a` when nobody can see the difference: the buffer was made by this function, and no value that is used afterwards may
+lie in it. Which buffers a value may lie in is a set of roots, the values for which the buffers were made. Views
+(slices, transposes, reshapes) have the roots of their operand, loop carries those of the initial value and of what
+the body yields, a stack those of everything pushed. For code that copies where NumPy makes a view this is merely
+cautious.
+
+All writes start out in place. Those that would be seen are repaired one after the other: by copying the initial value
+of a loop carry before the loop, or else by copying the operand at the write. A repair only makes sets of roots
+smaller, so a write that was fine stays fine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tracegrad.ir.core import Block, Function, Operation, Value, free_values, walk
+from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.types import BOOL, ArrayType
+
+Roots = frozenset[Value]
+
+#: root of memory that must not be written although it is no parameter: elements that a broadcast repeats
+READ_ONLY = Value(ArrayType(BOOL), "read_only")
+
+#: elementwise ops whose NumPy text may return its operand or a view of it
+_SHARING_ELEMENTWISE = frozenset({"real", "imag", "conjugate", "cast"})
+
+#: other ops whose result is a new array
+_FRESH = frozenset(
+    """constant iota full dim undefined call pad concatenate argmax argmin cumsum cumprod cummax cummin argsort
+    linear_recurrence dot_general solve triangular_solve cholesky det slogdet cofactor inv""".split()
+)
+#: result is a new array when axes are reduced, else the operand
+_REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_any", "reduce_all"})
+
+
+@dataclass(slots=True)
+class BufferPlan:
+    """What may share memory, and which writes happen in place.
+
+    Attributes:
+        in_place: operations with OpDef.inplace whose result takes over the operand's buffer; others copy the operand.
+        overlapping: those of `in_place` with another operand that may lie in the buffer being written.
+        copied_inits: (loop, position of the carry) where the carry starts as a copy of its initial value.
+        copied_results: positions of the function's results that must be copied before they are returned, since they
+            may share memory with a parameter, a constant or an earlier result.
+        roots: for each value the buffers it may lie in.
+    """
+
+    in_place: set[Operation] = field(default_factory=set)
+    overlapping: set[Operation] = field(default_factory=set)
+    copied_inits: set[tuple[Operation, int]] = field(default_factory=set)
+    copied_results: set[int] = field(default_factory=set)
+    roots: dict[Value, Roots] = field(default_factory=dict)
+
+    def may_share(self, a: Value, b: Value) -> bool:
+        """Return whether two values may lie in one buffer."""
+        return not self.roots[a].isdisjoint(self.roots[b])
+
+
+def plan_buffers(function: Function) -> BufferPlan:
+    """Return which writes of a function may happen in place."""
+    return _Planner(function).plan
+
+
+def carries(loop: Operation) -> list[Value]:
+    """Return the initial values of a loop's carries."""
+    return loop.operands[2:] if loop.op == "for" else loop.operands
+
+
+def carry_params(loop: Operation) -> list[list[Value]]:
+    """Return, per block of a loop, its parameters that stand for carries."""
+    return [block.params[1:] if loop.op == "for" else block.params for block in loop.blocks]
+
+
+class _Planner:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.writes = [o for o in walk(function.body) if written_operand(o) is not None]
+        self.loops_around = {
+            write: loops for write, loops in _with_loops(function.body, ()) if write in set(self.writes)
+        }
+        self.protected = {READ_ONLY, *function.params}
+        self.protected |= {o.result for o in walk(function.body) if o.op == "constant"}
+        self.plan = BufferPlan(in_place=set(self.writes))
+        while (violation := self.first_violation()) is not None:
+            self.repair(*violation)
+        self.drop_needless_copies()
+        self.plan.roots = self.find_roots()
+        self.finish()
+
+    # Where values may lie
+
+    def find_roots(self) -> dict[Value, Roots]:
+        roots: dict[Value, Roots] = {param: frozenset({param}) for param in self.function.params}
+        size = -1
+        while size != (size := sum(map(len, roots.values()))):
+            self.block_roots(self.function.body, roots)
+        return roots
+
+    def block_roots(self, block: Block, roots: dict[Value, Roots]) -> None:
+        for operation in block.operations:
+            if operation.op == "if":
+                for nested in operation.blocks:
+                    self.block_roots(nested, roots)
+                for position, result in enumerate(operation.results):
+                    roots[result] = _union(roots, [b.yields[position] for b in operation.blocks])
+            elif operation.op in ("for", "while"):
+                self.loop_roots(operation, roots)
+            elif operation.op == "push":
+                stack, value = operation.operands
+                roots[stack] |= roots[value]
+            elif operation.op == "stack":
+                roots.setdefault(operation.result, frozenset())
+            elif operation.op == "pop":
+                roots[operation.result] = roots[operation.operands[0]]
+            else:
+                for result in operation.results:
+                    roots[result] = self.result_roots(operation, result, roots)
+
+    def loop_roots(self, loop: Operation, roots: dict[Value, Roots]) -> None:
+        for block in loop.blocks:
+            for param in block.params:
+                roots.setdefault(param, frozenset())
+        for position, init in enumerate(carries(loop)):
+            params = [block_params[position] for block_params in carry_params(loop)]
+            copied = (loop, position) in self.plan.copied_inits
+            merged = _union(roots, params) | (frozenset({params[0]}) if copied else roots[init])
+            for value in [*params, loop.results[position]]:
+                roots[value] = merged
+        for block in loop.blocks:
+            self.block_roots(block, roots)
+        for position, result in enumerate(loop.results):
+            roots[result] |= roots[loop.blocks[-1].yields[position]]
+            for params in carry_params(loop):
+                roots[params[position]] = roots[result]
+
+    def result_roots(self, operation: Operation, result: Value, roots: dict[Value, Roots]) -> Roots:
+        written = written_operand(operation)
+        if written is not None:
+            return roots[written] if operation in self.plan.in_place else frozenset({result})
+        own = frozenset({result}) if makes_fresh(operation) else _union(roots, operation.operands)
+        repeats = operation.op == "broadcast_to" or (operation.op == "iota" and len(result.shape) > 1)
+        return own | {READ_ONLY} if repeats else own
+
+    # Which writes are seen
+
+    def first_violation(self) -> tuple[Operation, Roots] | None:
+        """Return the first write in place that would be seen, and the buffers concerned."""
+        found = self.violations()
+        return next(((w, found[w]) for w in self.writes if w in found), None)
+
+    def violations(self) -> dict[Operation, Roots]:
+        roots = self.find_roots()
+        found: dict[Operation, Roots] = {}
+
+        def check(operation: Operation, live: set[Value]) -> None:
+            written = written_operand(operation)
+            if written is None or operation not in self.plan.in_place:
+                return
+            buffers = roots[written]
+            seen = buffers & self.protected
+            for value in live:
+                if value is not operation.result and not buffers.isdisjoint(roots[value]):
+                    seen |= buffers & roots[value]
+            if seen:
+                found[operation] = seen
+
+        def visit(block: Block, live_out: Iterable[Value]) -> set[Value]:
+            live = {*live_out, *block.yields}
+            for operation in reversed(block.operations):
+                check(operation, live)
+                live.difference_update(operation.results)
+                if operation.op == "if":
+                    live = visit(operation.blocks[0], live) | visit(operation.blocks[1], live)
+                elif operation.blocks:
+                    # whatever the loop reads from outside is read again by the next iteration
+                    live.update(*(free_values(nested) for nested in operation.blocks))
+                    for nested in operation.blocks:
+                        again = nested.params if operation.op == "while" and nested is operation.blocks[0] else []
+                        visit(nested, [*live, *again])
+                live.update(operation.operands)
+            return live
+
+        visit(self.function.body, ())
+        return found
+
+    def repair(self, write: Operation, seen: Roots) -> None:
+        roots = self.find_roots()
+        written = written_operand(write)
+        assert written is not None
+        for loop in self.loops_around[write]:
+            params = carry_params(loop)[-1]
+            for position, init in enumerate(carries(loop)):
+                if (loop, position) in self.plan.copied_inits or not roots[params[position]] <= roots[written]:
+                    continue
+                if not seen.isdisjoint(roots[init]):
+                    self.plan.copied_inits.add((loop, position))
+                    return
+        self.plan.in_place.discard(write)
+
+    def drop_needless_copies(self) -> None:
+        for copy in sorted(self.plan.copied_inits, key=lambda c: c[1]):
+            self.plan.copied_inits.discard(copy)
+            if self.violations():
+                self.plan.copied_inits.add(copy)
+
+    def finish(self) -> None:
+        roots = self.plan.roots
+        for write in self.plan.in_place:
+            written = written_operand(write)
+            assert written is not None
+            others = [v for v in write.operands if v is not written]
+            if len(others) + 1 < len(write.operands) or not roots[written].isdisjoint(_union(roots, others)):
+                self.plan.overlapping.add(write)
+        returned: Roots = frozenset(self.protected)
+        for position, result in enumerate(self.function.results):
+            if roots[result].isdisjoint(returned):
+                returned |= roots[result]
+            else:
+                self.plan.copied_results.add(position)
+
+
+def written_operand(operation: Operation) -> Value | None:
+    """Return the operand whose buffer the result may take over; None for other operations and for scalars."""
+    index = TABLE[operation.op].inplace
+    if index is None or not operation.operands[index].shape:
+        return None
+    return operation.operands[index]
+
+
+def makes_fresh(operation: Operation) -> bool:
+    """Return whether the results of an operation without blocks are new arrays, never views of its operands."""
+    if operation.op == "gather":
+        # basic indexing makes a view, unless every dimension is indexed: then the result is a NumPy scalar
+        x, *indices = operation.operands
+        return bool(indices[0].shape) or len(indices) == len(x.shape)
+    if operation.op in _REDUCTIONS:
+        return bool(operation.attrs["axes"])
+    if operation.op in _FRESH:
+        return True
+    return TABLE[operation.op].elementwise and operation.op not in _SHARING_ELEMENTWISE
+
+
+def _union(roots: dict[Value, Roots], values: Iterable[Value]) -> Roots:
+    return frozenset[Value]().union(*(roots[v] for v in values))
+
+
+def _with_loops(block: Block, loops: tuple[Operation, ...]) -> Iterable[tuple[Operation, tuple[Operation, ...]]]:
+    """Yield each operation with the loops around it, outermost first."""
+    for operation in block.operations:
+        yield operation, loops
+        inner = (*loops, operation) if operation.op in ("for", "while") else loops
+        for nested in operation.blocks:
+            yield from _with_loops(nested, inner)
