@@ -6,13 +6,14 @@ A partial is written from the result and the operands; common.py multiplies it w
 operands whose partial can be infinite or NaN while the operands are finite, overflow included: there a cotangent that is
 exactly zero must contribute zero. Masks go through `select`, so that an infinite or NaN value on the other side never leaks.
 
-C texts are expressions whose operands stand as if in parentheses; functions called `tg_..._f64` are in helpers.h.
+C texts are expressions whose operands stand as if in parentheses; functions called `tg_...` are in codegen/c_prelude.h.
 """
 
 from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,18 +55,23 @@ def c_suffix(dtype: np.dtype[Any]) -> str:
 def c_by_kind(
     *, f: str = "", c: str = "", i: str = "", b: str = ""
 ) -> Callable[[CEmitter, Operation, Sequence[Any]], str]:
-    """Make the C text of an op with one template per kind of the first operand: float, complex, integer, bool."""
+    """Make the C text of an op with one template per kind of the first operand: float, complex, integer, bool.
+
+    A function `tg_...` is the one of the prelude for the dtype of that operand. An empty template: there is no C for the kind.
+    """
 
     def emit(emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> str:
         dtype = operation.operands[0].dtype
         template = c if is_complex(dtype) else i if is_integer(dtype) else b if dtype == BOOL else f
-        texts = {
-            name: emitter.element(value, index)
-            for name, value in zip(X if len(operation.operands) == 1 else XY, operation.operands, strict=True)
-        }
-        return template.format(**texts, f=c_suffix(dtype))
+        template = _PRELUDE.sub(lambda name: emitter.helper(name[0], dtype), template.replace("{f}", c_suffix(dtype)))
+        names = X if len(operation.operands) == 1 else XY
+        texts = {n: emitter.element(v, index) for n, v in zip(names, operation.operands, strict=True)}
+        return emitter.fill(template, texts)
 
     return emit
+
+
+_PRELUDE = re.compile(r"tg_\w+")
 
 
 def by_scalar(scalar: float) -> Callable[[Any], Any]:
@@ -122,7 +128,9 @@ divide = elementwise(
 )
 reciprocal = elementwise(
     "reciprocal", X, "Inverse of a number, 1 / x.",
-    infer=same(is_inexact), numpy="1.0 / {x}", c="1 / {x}", cheap=True, singular=(True,),
+    infer=same(is_inexact), c="1 / {x}",
+    numpy=lambda operation, x: f"np.reciprocal({x})" if operation.result.dtype == DTYPES["bf16"] else f"1.0 / {x}",
+    cheap=True, singular=(True,),
     partials=(lambda out, x: negative(square(out)),),
     python=(np.reciprocal,), domain=(0.5, 2.0), special=((4.0, 0.25), (0.0, math.inf)),
 )
@@ -141,14 +149,14 @@ _REMAINDER_SAMPLES = (
 floor_divide = nondifferentiable(
     "floor_divide", XY, "Quotient rounded down, x // y: towards minus infinity, as Python does.",
     infer=same(real_number), numpy="{x} // {y}",
-    c=c_by_kind(f="tg_floor_divide{f}({x}, {y})", i="tg_floor_divide_integer({x}, {y})"),
+    c=c_by_kind(f="tg_floor_divide({x}, {y})", i="tg_floor_divide({x}, {y})"),
     python=(np.floor_divide, operator.floordiv),
     samples=_REMAINDER_SAMPLES, special=((-7.0, 2.0, -4.0), (7.0, -2.0, -4.0)),
 )
 remainder = elementwise(
     "remainder", XY, "Remainder with the sign of y, x % y = x - floor(x / y) * y, as Python does.",
     infer=same(real_number), numpy="{x} % {y}", singular=(False, True),
-    c=c_by_kind(f="tg_remainder{f}({x}, {y})", i="tg_remainder_integer({x}, {y})"),
+    c=c_by_kind(f="tg_remainder({x}, {y})", i="tg_remainder({x}, {y})"),
     partials=(lambda out, x, y: 1, lambda out, x, y: negative(floor_divide(x, y))),
     python=(np.remainder, np.mod, operator.mod),
     samples=_REMAINDER_SAMPLES, special=((-7.0, 4.0, 1.0), (7.0, -4.0, -1.0)),
@@ -183,9 +191,9 @@ def _power_c(emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> s
     base, exponent = operation.operands
     x, y = emitter.element(base, index), emitter.element(exponent, index)
     if is_integer(base.dtype):
-        return f"tg_power_integer({x}, {y})"
+        return f"{emitter.helper('tg_power', base.dtype)}({x}, {y})"
     if is_integer(exponent.dtype) and not is_complex(base.dtype):
-        return f"tg_power{c_suffix(base.dtype)}_integer({x}, {y})"
+        return f"pow{c_suffix(base.dtype)}({x}, {y})"
     return f"{'c' if is_complex(base.dtype) else ''}pow{c_suffix(base.dtype)}({x}, {y})"
 
 
@@ -193,7 +201,9 @@ def _power_text(operation: Operation, x: str, y: str) -> str:
     base, exponent = (v.dtype for v in operation.operands)
     if base == exponent or base.itemsize == (16 if is_complex(base) else 8):
         return f"{x} ** {y}"
-    return f"np.power({x}, {y}, dtype={dtype_text(base)})"   # NumPy would widen to the precision of i64
+    # NumPy would widen to the precision of i64
+    exact = f"{y}.astype({dtype_text(base)})" if operation.result.shape else f"{dtype_text(base)}({y})"
+    return f"{x} ** {exact}"
 
 
 power = elementwise(
@@ -264,7 +274,7 @@ def _logaddexp_partial(out: Any, x: Any, y: Any) -> Any:
 
 logaddexp = elementwise(
     "logaddexp", XY, "log(exp(x) + exp(y)) without overflow.",
-    infer=same(is_float), numpy="np.logaddexp({x}, {y})", c="tg_logaddexp{f}({x}, {y})",
+    infer=same(is_float), numpy="np.logaddexp({x}, {y})", c=c_by_kind(f="tg_logaddexp({x}, {y})"),
     partials=(_logaddexp_partial, lambda out, x, y: _logaddexp_partial(out, y, x)),
     python=(np.logaddexp,), special=((-math.inf, 2.0, 2.0), (-math.inf, -math.inf, -math.inf)),
 )
@@ -410,16 +420,15 @@ gamma = elementwise(
 )
 digamma = elementwise(
     "digamma", X, "Derivative of lgamma.",
-    infer=same(is_float), numpy="digamma({x})", numpy_helper="digamma", c="tg_digamma{f}({x})",
+    infer=same(is_float), numpy="digamma({x})", numpy_helper="digamma", c=c_by_kind(f="tg_digamma({x})"),
     singular=(True,), partials=(lambda out, x: polygamma(x, order=1),),
     samples=(Sample("f[2,3]", domain=(0.3, 5.0)), Sample("f[4]", domain=(-0.8, -0.2))),
-    special=((1.0, -0.57721566490153286),),
 )
 polygamma = elementwise(
     "polygamma", X, "Derivative of digamma of the given order >= 1.", attributes=("order",),
     infer=lambda x, *, order: same(is_float)(x), numpy="polygamma({order}, {x})", numpy_helper="polygamma",
     c=lambda emitter, operation, index: (
-        f"tg_polygamma{c_suffix(operation.result.dtype)}({operation.attrs['order']}, "
+        f"{emitter.helper('tg_polygamma', operation.result.dtype)}({operation.attrs['order']}, "
         f"{emitter.element(operation.operands[0], index)})"
     ),
     singular=(True,), partials=(lambda out, x, *, order: polygamma(x, order=order + 1),),
@@ -465,7 +474,7 @@ def _direction(modulus: Any, z: Any) -> Any:
 absolute = elementwise(
     "absolute", X, "Absolute value; the modulus of a complex number. Its derivative at 0 is 0.",
     infer=real_part(numeric), numpy="np.abs({x})", cheap=True,
-    c=c_by_kind(f="fabs{f}({x})", c="cabs{f}({x})", i="tg_absolute_integer({x})"),
+    c=c_by_kind(f="fabs{f}({x})", c="cabs{f}({x})", i="tg_absolute({x})"),
     jvp=_absolute_jvp, vjp=_absolute_vjp, python=(np.absolute, np.abs, np.fabs, math.fabs, abs, operator.abs),
     samples=(
         Sample("f[2,3]", domain=(-2.0, -0.1)), Sample("f[]", domain=(0.1, 2.0)), Sample("i[3]", integers=(-4, 4)),
@@ -476,7 +485,7 @@ absolute = elementwise(
 sign = nondifferentiable(
     "sign", X, "-1, 0 or 1 by the sign of x; NaN stays.",
     infer=same(real_number), numpy="np.sign({x})", cheap=True,
-    c=c_by_kind(f="tg_sign{f}({x})", i="({x} > 0) - ({x} < 0)"),
+    c=c_by_kind(f="tg_sign({x})", i="tg_sign({x})"),
     python=(np.sign,), samples=(Sample("f[2,3]"), Sample("i[4]", integers=(-3, 3))), special=((-2.5, -1.0), (0.0, 0.0)),
 )
 floor = nondifferentiable(
@@ -558,13 +567,13 @@ def _missing_or(loses: OpDef) -> Callable[[Any, Any], Any]:
 maximum = elementwise(
     "maximum", XY, "The greater of x and y; NaN if either is NaN.",
     infer=same(ordered), numpy="np.maximum({x}, {y})", cheap=True,
-    c=c_by_kind(f="tg_maximum{f}({x}, {y})", i="tg_maximum_integer({x}, {y})", b="{x} | {y}"),
+    c=c_by_kind(f="tg_maximum({x}, {y})", i="tg_maximum({x}, {y})", b="{x} | {y}"),
     **_choice(lambda x, y: less(x, y)), python=(np.maximum,), special=((1.0, 2.0, 2.0),),
 )
 minimum = elementwise(
     "minimum", XY, "The smaller of x and y; NaN if either is NaN.",
     infer=same(ordered), numpy="np.minimum({x}, {y})", cheap=True,
-    c=c_by_kind(f="tg_minimum{f}({x}, {y})", i="tg_minimum_integer({x}, {y})", b="{x} & {y}"),
+    c=c_by_kind(f="tg_minimum({x}, {y})", i="tg_minimum({x}, {y})", b="{x} & {y}"),
     **_choice(lambda x, y: greater(x, y)), python=(np.minimum,), special=((1.0, 2.0, 1.0),),
 )
 fmax = elementwise(
@@ -629,17 +638,17 @@ greater_equal = comparison(
 
 isnan = nondifferentiable(
     "isnan", X, "Whether x is not a number.",
-    infer=predicate(is_inexact), numpy="np.isnan({x})", c=c_by_kind(f="isnan({x})", c="tg_isnan_complex({x})"),
+    infer=predicate(is_inexact), numpy="np.isnan({x})", c=c_by_kind(f="isnan({x}) != 0"),
     cheap=True, python=(np.isnan, math.isnan), special=((math.nan, 1.0), (math.inf, 0.0)),
 )
 isinf = nondifferentiable(
     "isinf", X, "Whether x is infinite.",
-    infer=predicate(is_inexact), numpy="np.isinf({x})", c=c_by_kind(f="isinf({x}) != 0", c="tg_isinf_complex({x})"),
+    infer=predicate(is_inexact), numpy="np.isinf({x})", c=c_by_kind(f="isinf({x}) != 0"),
     cheap=True, python=(np.isinf, math.isinf), special=((math.nan, 0.0), (-math.inf, 1.0)),
 )
 isfinite = nondifferentiable(
     "isfinite", X, "Whether x is neither infinite nor NaN.",
-    infer=predicate(is_inexact), numpy="np.isfinite({x})", c=c_by_kind(f="isfinite({x})", c="tg_isfinite_complex({x})"),
+    infer=predicate(is_inexact), numpy="np.isfinite({x})", c=c_by_kind(f="isfinite({x}) != 0"),
     cheap=True, python=(np.isfinite, math.isfinite), special=((math.nan, 0.0), (1.0, 1.0)),
 )
 
@@ -672,11 +681,11 @@ bitwise_and = bitwise("bitwise_and", "Bits set in both.", "&", python=(np.bitwis
 bitwise_or = bitwise("bitwise_or", "Bits set in either.", "|", python=(np.bitwise_or, operator.or_))
 bitwise_xor = bitwise("bitwise_xor", "Bits that differ.", "^", python=(np.bitwise_xor, operator.xor))
 left_shift = bitwise(
-    "left_shift", "x * 2**y.", "<<", infer=infer_shift, c="tg_left_shift({x}, {y})",
+    "left_shift", "x * 2**y.", "<<", infer=infer_shift, c=c_by_kind(i="tg_left_shift({x}, {y})"),
     python=(np.left_shift, operator.lshift),
 )
 right_shift = bitwise(
-    "right_shift", "x // 2**y.", ">>", infer=infer_shift, c="tg_right_shift({x}, {y})",
+    "right_shift", "x // 2**y.", ">>", infer=infer_shift, c=c_by_kind(i="tg_right_shift({x}, {y})"),
     python=(np.right_shift, operator.rshift),
 )
 invert = nondifferentiable(
@@ -716,7 +725,7 @@ def _cast_text(operation: Operation, x: str) -> str:
 
 def _cast_c(emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> str:
     x, dtype = emitter.element(operation.operands[0], index), operation.attrs["dtype"]
-    return f"({x}) != 0" if dtype == BOOL else f"({emitter.ctype(dtype)})({x})"
+    return emitter.fill("{x} != 0" if dtype == BOOL else f"({emitter.ctype(dtype)}){{x}}", {"x": x})
 
 
 cast = linear(

@@ -32,7 +32,8 @@ def lgamma(x: Any) -> Any:
 
 def gamma(x: Any) -> Any:
     """Return the gamma function; NaN at the negative integers."""
-    return np.where((np.asarray(x) < 0) & (np.floor(x) == x), np.asarray(x) * np.nan, each(math.gamma, x))
+    values = each(math.gamma, x)
+    return np.where((np.asarray(x) < 0) & (np.floor(x) == x), np.full_like(values, np.nan), values)
 
 
 def erf(x: Any) -> Any:

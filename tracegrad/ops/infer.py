@@ -65,6 +65,12 @@ def bits(dtype: DType) -> bool:
     return dtype == BOOL or is_integer(dtype)
 
 
+def factorable(dtype: DType) -> bool:
+    """Accept what LAPACK works on: f32, f64 and their complex counterparts."""
+    return dtype in _FACTORABLE
+
+
+_FACTORABLE = tuple(DTYPES[name] for name in ("f32", "f64", "c64", "c128"))
 _WORDS: dict[Accepts, str] = {
     any_dtype: "any dtype",
     numeric: "integer, float or complex",
@@ -76,6 +82,7 @@ _WORDS: dict[Accepts, str] = {
     is_float: "float",
     is_integer: "integer",
     is_complex: "complex",
+    factorable: "float32, float64 or complex",
 }
 
 
@@ -405,7 +412,7 @@ def infer_dot_general(x: ArrayType, y: ArrayType, *, contract: AxisPair, batch: 
 
 def require_square(a: ArrayType) -> None:
     """Check that the operand is a float matrix, or a stack of them, with as many rows as columns."""
-    require_dtype(is_inexact, a)
+    require_dtype(factorable, a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         fail_shape("a square matrix is needed", f"{a}", "pass an array of shape [..., n, n]")
 

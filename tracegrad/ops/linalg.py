@@ -13,7 +13,7 @@ import numpy as np
 
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import OpDef, Sample, register, type_of
-from tracegrad.ir.types import I64, is_complex
+from tracegrad.ir.types import DTYPES, I64, is_complex
 from tracegrad.ops import c_rules
 from tracegrad.ops.creation import full_like, iota, zeros_like
 from tracegrad.ops.elementwise import (
@@ -138,6 +138,14 @@ def _dot_jvp(tangents: Sequence[Any], out: Any, x: Any, y: Any, *, contract: Axi
 
 
 def _dot_text(operation: Operation, x: str, y: str) -> str:
+    if operation.result.dtype != DTYPES["bf16"]:
+        return _product_text(operation, x, y)
+    # NumPy has few products of bfloat16
+    wide = _product_text(operation, f"np.asarray({x}, np.float32)", f"np.asarray({y}, np.float32)")
+    return f"np.asarray({wide}).astype(ml_dtypes.bfloat16)"
+
+
+def _product_text(operation: Operation, x: str, y: str) -> str:
     (cx, cy), (bx, by) = operation.attrs["contract"], operation.attrs["batch"]
     nx, ny = (len(v.shape) for v in operation.operands)
     stack = tuple(range(len(bx)))
