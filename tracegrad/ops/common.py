@@ -111,6 +111,7 @@ def vjp_of(
     attrs: Mapping[str, Any],
     *,
     guard: bool = True,
+    finite: bool = True,
 ) -> Cotangents:
     """Return the cotangent of each operand, None for zero.
 
@@ -118,6 +119,8 @@ def vjp_of(
         cts: one cotangent, or None for zero, per result of the op.
         outs: the results.
         guard: whether a zero cotangent can arrive: singular partials are then kept from turning it into NaN.
+        finite: whether operands and results are finite, or only singular partials could be infinite; otherwise every
+            partial is guarded.
     """
     if op.marker is BY_TRANSFORM:
         raise _no_rule(op)
@@ -126,7 +129,7 @@ def vjp_of(
     if op.marker is NONDIFF or all(ct is None for ct in live):
         return nothing
     if op.partials is not None:
-        guards = op.singular if guard else (False,) * len(operands)
+        guards = tuple(guard and (singular or not finite) for singular in op.singular)
         return apply_partials_vjp(op, live[0], outs[0], operands, attrs, guards)
     if op.transpose is not None:
         cotangents = op.transpose(live[0], *operands, **attrs)

@@ -6,7 +6,7 @@ Reads IR, writes nothing. Next: residuals.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,6 +34,8 @@ _ZERO_BORN: dict[str, tuple[int, ...] | None] = {
     "cholesky": None,
     "triangular_solve": (0,),
 }
+#: ops whose partials can be infinite but whose result is finite for finite operands
+_FINITE = frozenset({"arctan2", "hypot", "cbrt", "absolute"})
 #: ops that only move elements, so that a mask stays a mask
 _MOVES = frozenset({"broadcast_to", "reshape", "transpose", "slice", "flip", "gather", "negative", "conjugate"})
 
@@ -45,10 +47,12 @@ class Activity:
     Attributes:
         active: values that depend smoothly on an input and on which a result depends smoothly.
         may_be_zero: active values whose cotangent can have elements that are exactly zero whatever the inputs are.
+        may_be_infinite: values that can be infinite or NaN for finite parameters; masks may hide them.
     """
 
     active: set[Value]
-    may_be_zero: set[Value] = field(default_factory=set)
+    may_be_zero: set[Value]
+    may_be_infinite: set[Value]
 
 
 def carries_derivative(value: Value) -> bool:
@@ -64,13 +68,17 @@ def analyze_activity(
     """Find the active values between the parameters `wrt` and the results `seeds`, which receive cotangents."""
     forward: dict[Value, list[Value]] = {}
     backward: dict[Value, list[Value]] = {}
+    singular: list[Value] = []
     for operation in walk(function.body):
+        if any(TABLE[operation.op].singular) and operation.op not in _FINITE:
+            singular.extend(operation.results)
         for source, target in _dependencies(operation):
             if carries_derivative(source) and carries_derivative(target):
                 forward.setdefault(source, []).append(target)
                 backward.setdefault(target, []).append(source)
     active = _reach(wrt, forward) & _reach(seeds, backward)
-    return Activity(active, _ZeroAnalysis(active).run(function, seeds, seeds_may_be_zero))
+    may_be_zero = _ZeroAnalysis(active).run(function, seeds, seeds_may_be_zero)
+    return Activity(active, may_be_zero, _reach(singular, forward))
 
 
 def _reach(start: Iterable[Value], edges: dict[Value, list[Value]]) -> set[Value]:
@@ -185,10 +193,11 @@ class _ZeroAnalysis:
         params, inits = body.params[shift:], operation.operands[first:]
         entering = [result in self.flagged for result in operation.results]
         carried = entering
+        active = [p in self.active or r in self.active for p, r in zip(params, operation.results, strict=True)]
         while True:
             part: dict[Value, bool] = {}
-            for out, param, flag in zip(body.yields, params, carried, strict=True):
-                if param in self.active:
+            for out, is_active, flag in zip(body.yields, active, carried, strict=True):
+                if is_active:
                     self.contribute(part, out, flag)
             self.block(body, part)
             leaving = [part.get(param, True) for param in params]
@@ -200,9 +209,8 @@ class _ZeroAnalysis:
         for value, flag in part.items():
             if value not in inner:
                 self.contribute(state, value, flag or may_skip)
-        for param, init, at_start, at_end in zip(params, inits, leaving, entering, strict=True):
-            if param in self.active:
-                self.flagged.update([param] if at_start else [])
+        for is_active, init, at_start, at_end in zip(active, inits, leaving, entering, strict=True):
+            if is_active:
                 self.contribute(state, init, at_start or (may_skip and at_end))
 
 

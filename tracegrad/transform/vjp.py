@@ -226,9 +226,14 @@ class _Sweep:
                 found=f"{operation.op} on the way from an input to the result",
                 help="write the recursion as a loop, or give the function a rule with custom_vjp",
             )
-        guard = any(r in self.activity.may_be_zero for r in operation.results if self.is_active(r))
         contributions = vjp_of(
-            op, tuple(result_cts), tuple(operation.results), tuple(operation.operands), operation.attrs, guard=guard
+            op,
+            result_cts,
+            operation.results,
+            operation.operands,
+            operation.attrs,
+            guard=any(r in self.activity.may_be_zero for r in operation.results),
+            finite=not any(v in self.activity.may_be_infinite for v in (*operation.operands, *operation.results)),
         )
         for operand, contribution in zip(operation.operands, contributions, strict=True):
             if contribution is not None and self.is_active(operand):
@@ -337,7 +342,9 @@ class _Sweep:
         first, shift = (2, 1) if operation.op == "for" else (0, 0)
         body, span = operation.blocks[-1], operation.span
         inits, params = operation.operands[first:], body.params[shift:]
-        carried = [i for i, param in enumerate(params) if self.is_active(param)]
+        # what only the last iteration sets is active as a result, but not as a parameter of the body
+        pairs = enumerate(zip(params, operation.results, strict=True))
+        carried = [i for i, (param, result) in pairs if self.is_active(param) or self.is_active(result)]
         outer = self.active_free_values([body])
         # the reverse carries the cotangents of active carries, then those of active values from outside
         primals = [*(params[i] for i in carried), *outer]
