@@ -1,9 +1,11 @@
 """How derivatives follow from a record, whichever way it says them; and the constants rules are written with.
 
-Reads records; builds or evaluates JVPs and VJPs through the current interpreter. Previous: control.py; next: evaluate.py.
+Reads records; builds or evaluates JVPs and VJPs through the current interpreter. Previous: control.py; next:
+evaluate.py.
 
-Complex numbers: the gradient of a real loss is dL/dRe + i dL/dIm, so the cotangent of a holomorphic op is multiplied with the
-conjugate of its partial. `apply_partials_vjp` is the one place that does so; rules that are no partials conjugate themselves.
+Complex numbers: the gradient of a real loss is dL/dRe + i dL/dIm, so the cotangent of a holomorphic op is multiplied
+with the conjugate of its partial. `apply_partials_vjp` is the one place that does so; rules that are no partials
+conjugate themselves.
 """
 
 from __future__ import annotations
@@ -51,8 +53,9 @@ def _is_active(value: Any) -> bool:
 def _scaled(value: Any, partial: Any, guarded: bool) -> Any:
     """Multiply a tangent or cotangent with a partial; when guarded, zero stays zero whatever the partial is.
 
-    A guard replaces only a partial that is not finite. So the product stays linear in `value` where the partial is finite,
-    and its own derivative is right at zero too; and no infinity is left that a later derivative would multiply with zero.
+    A guard replaces only a partial that is not finite. So the product stays linear in `value` where the partial is
+    finite, and its own derivative is right at zero too; and no infinity is left that a later derivative would multiply
+    with zero.
     """
     if isinstance(partial, int):
         assert partial == 1, "a partial given as a number is 1"

@@ -1,7 +1,7 @@
 """Branches, loops, calls, stacks of residuals, checks and printing.
 
-Previous: linalg.py; next: common.py. Ops with blocks are differentiated by transform/ and emitted by codegen/ themselves.
-The Python names of ops that are keywords or builtins end in an underscore.
+Previous: linalg.py; next: common.py. Ops with blocks are differentiated by transform/ and emitted by codegen/
+themselves. The Python names of ops that are keywords or builtins end in an underscore.
 """
 
 from __future__ import annotations

@@ -116,7 +116,9 @@ dim = register(
 
 def _undefined_text(operation: Operation) -> str:
     type = operation.attrs["type"]
-    return scalar_text(0, type.dtype) if not type.shape else f"np.zeros({shape_text(type.shape)}, {dtype_text(type.dtype)})"
+    if not type.shape:
+        return scalar_text(0, type.dtype)
+    return f"np.zeros({shape_text(type.shape)}, {dtype_text(type.dtype)})"
 
 
 undefined = register(

@@ -2,9 +2,10 @@
 
 Previous: creation.py; next: shape.py.
 
-A partial is written from the result and the operands; common.py multiplies it with tangents and cotangents. `singular` marks
-operands whose partial can be infinite or NaN while the operands are finite, overflow included: there a cotangent that is
-exactly zero must contribute zero. Masks go through `select`, so that an infinite or NaN value on the other side never leaks.
+A partial is written from the result and the operands; common.py multiplies it with tangents and cotangents. `singular`
+marks operands whose partial can be infinite or NaN while the operands are finite, overflow included: there a cotangent
+that is exactly zero must contribute zero. Masks go through `select`, so that an infinite or NaN value on the other side
+never leaks.
 
 C texts are expressions whose operands stand as if in parentheses; functions called `tg_...` are in codegen/c_prelude.h.
 """
@@ -21,7 +22,7 @@ import numpy as np
 
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import CEmitter, OpDef, Sample, type_of
-from tracegrad.ir.types import BOOL, DTYPES, F32, is_complex, is_inexact, is_integer
+from tracegrad.ir.types import BOOL, DTYPES, F32, is_complex, is_float, is_inexact, is_integer
 from tracegrad.ops.creation import full_like, ones_like, zeros_like
 from tracegrad.ops.infer import (
     any_dtype,
@@ -31,17 +32,15 @@ from tracegrad.ops.infer import (
     infer_power,
     infer_select,
     infer_shift,
-    is_float,
     numeric,
     ordered,
     predicate,
-    real_dtype,
     real_number,
     real_part,
     same,
 )
 from tracegrad.ops.record import elementwise, linear, nondifferentiable
-from tracegrad.ops.text import bind_operands, dtype_text
+from tracegrad.ops.text import dtype_text
 
 X = ("x",)
 XY = ("x", "y")
@@ -57,7 +56,8 @@ def c_by_kind(
 ) -> Callable[[CEmitter, Operation, Sequence[Any]], str]:
     """Make the C text of an op with one template per kind of the first operand: float, complex, integer, bool.
 
-    A function `tg_...` is the one of the prelude for the dtype of that operand. An empty template: there is no C for the kind.
+    A function `tg_...` is the one of the prelude for the dtype of that operand. An empty template: there is no C for
+    the kind.
     """
 
     def emit(emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> str:
@@ -99,7 +99,7 @@ subtract = linear(
     samples=(Sample("f[2,3] f[2,3]"), Sample("f[] f[]"), Sample("i[3] i[3]"), Sample("c128[2] c128[2]")),
     special=((1.5, 2.0, -0.5),),
 )
-negative = linear(
+negative: OpDef = linear(
     "negative", X, "Negation, -x.", elementwise=True,
     infer=same(numeric), numpy="-{x}", c="-{x}", cheap=True,
     transpose=lambda ct, x: (negative(ct),),
@@ -115,7 +115,7 @@ multiply = elementwise(
     samples=(Sample("f[2,3] f[2,3]"), Sample("f[] f[]"), Sample("i[3] i[3]"), Sample("c128[2] c128[2]")),
     special=((1.5, -2.0, -3.0),),
 )
-divide = elementwise(
+divide: OpDef = elementwise(
     "divide", XY, "True quotient, x / y.",
     infer=same(is_inexact), numpy="{x} / {y}", c="{x} / {y}", cheap=True, singular=(True, True),
     partials=(lambda out, x, y: reciprocal(y), lambda out, x, y: negative(divide(out, y))),
@@ -126,7 +126,7 @@ divide = elementwise(
     ),
     special=((1.0, 0.0, math.inf), (-1.0, 4.0, -0.25)),
 )
-reciprocal = elementwise(
+reciprocal: OpDef = elementwise(
     "reciprocal", X, "Inverse of a number, 1 / x.",
     infer=same(is_inexact), c="1 / {x}",
     numpy=lambda operation, x: f"np.reciprocal({x})" if operation.result.dtype == DTYPES["bf16"] else f"1.0 / {x}",
@@ -134,7 +134,7 @@ reciprocal = elementwise(
     partials=(lambda out, x: negative(square(out)),),
     python=(np.reciprocal,), domain=(0.5, 2.0), special=((4.0, 0.25), (0.0, math.inf)),
 )
-square = elementwise(
+square: OpDef = elementwise(
     "square", X, "Square, x * x.",
     infer=same(numeric), numpy="{x} ** 2", c="{x} * {x}", cheap=True,
     partials=(lambda out, x: multiply(full_like(x, 2.0), x),),
@@ -321,7 +321,7 @@ sin = elementwise(
     infer=same(is_inexact), numpy="np.sin({x})", c=c_by_kind(f="sin{f}({x})", c="csin{f}({x})"),
     partials=(lambda out, x: cos(x),), python=(np.sin, math.sin), special=((0.0, 0.0),),
 )
-cos = elementwise(
+cos: OpDef = elementwise(
     "cos", X, "Cosine.",
     infer=same(is_inexact), numpy="np.cos({x})", c=c_by_kind(f="cos{f}({x})", c="ccos{f}({x})"),
     partials=(lambda out, x: negative(sin(x)),), python=(np.cos, math.cos), special=((0.0, 1.0),),
@@ -371,7 +371,7 @@ sinh = elementwise(
     infer=same(is_inexact), numpy="np.sinh({x})", c=c_by_kind(f="sinh{f}({x})", c="csinh{f}({x})"),
     singular=(True,), partials=(lambda out, x: cosh(x),), python=(np.sinh, math.sinh), special=((0.0, 0.0),),
 )
-cosh = elementwise(
+cosh: OpDef = elementwise(
     "cosh", X, "Hyperbolic cosine.",
     infer=same(is_inexact), numpy="np.cosh({x})", c=c_by_kind(f="cosh{f}({x})", c="ccosh{f}({x})"),
     singular=(True,), partials=(lambda out, x: sinh(x),), python=(np.cosh, math.cosh), special=((0.0, 1.0),),
@@ -418,13 +418,13 @@ gamma = elementwise(
     singular=(True,), partials=(lambda out, x: multiply(out, digamma(x)),), python=(math.gamma,),
     domain=(0.3, 4.0), special=((5.0, 24.0),),
 )
-digamma = elementwise(
+digamma: OpDef = elementwise(
     "digamma", X, "Derivative of lgamma.",
     infer=same(is_float), numpy="digamma({x})", numpy_helper="digamma", c=c_by_kind(f="tg_digamma({x})"),
     singular=(True,), partials=(lambda out, x: polygamma(x, order=1),),
     samples=(Sample("f[2,3]", domain=(0.3, 5.0)), Sample("f[4]", domain=(-0.8, -0.2))),
 )
-polygamma = elementwise(
+polygamma: OpDef = elementwise(
     "polygamma", X, "Derivative of digamma of the given order >= 1.", attributes=("order",),
     infer=lambda x, *, order: same(is_float)(x), numpy="polygamma({order}, {x})", numpy_helper="polygamma",
     c=lambda emitter, operation, index: (
@@ -498,7 +498,7 @@ ceil = nondifferentiable(
     infer=same(is_float), numpy="np.ceil({x})", c="ceil{f}({x})", cheap=True, python=(np.ceil,),
     special=((-1.5, -1.0),),
 )
-trunc = nondifferentiable(
+trunc: OpDef = nondifferentiable(
     "trunc", X, "x rounded towards 0.",
     infer=same(is_float), numpy="np.trunc({x})", c="trunc{f}({x})", cheap=True, python=(np.trunc,),
     special=((-1.5, -1.0),),
@@ -541,7 +541,7 @@ def _share(value: Any, loses: Any, ties: Any) -> Any:
     return select(ties, half, select(loses, zeros_like(value), value))
 
 
-def _choice(x_loses: Callable[[Any, Any], Any]) -> dict[str, Callable[..., Any]]:
+def _choice(x_loses: Callable[[Any, Any], Any]) -> dict[str, Any]:
     """Return the derivative of an op that returns one of its operands: the other gets nothing."""
 
     def jvp(tangents: Sequence[Any], out: Any, x: Any, y: Any) -> Any:
@@ -589,7 +589,7 @@ fmin = elementwise(
 
 # Complex numbers: the gradient of a real loss is dL/dRe + i dL/dIm
 
-conjugate = linear(
+conjugate: OpDef = linear(
     "conjugate", X, "Complex conjugate.", elementwise=True,
     infer=same(is_inexact), numpy="np.conj({x})", c=c_by_kind(f="{x}", c="conj{f}({x})"), cheap=True,
     transpose=lambda ct, x: (conjugate(ct),), python=(np.conjugate,),
@@ -629,9 +629,9 @@ equal = comparison(
 not_equal = comparison(
     "not_equal", "x != y.", "!=", accepts=any_dtype, python=(np.not_equal, operator.ne), special=((1.0, 1.0, 0.0),)
 )
-less = comparison("less", "x < y.", "<", python=(np.less, operator.lt), special=((1.0, 1.0, 0.0),))
+less: OpDef = comparison("less", "x < y.", "<", python=(np.less, operator.lt), special=((1.0, 1.0, 0.0),))
 less_equal = comparison("less_equal", "x <= y.", "<=", python=(np.less_equal, operator.le), special=((1.0, 1.0, 1.0),))
-greater = comparison("greater", "x > y.", ">", python=(np.greater, operator.gt), special=((1.0, 1.0, 0.0),))
+greater: OpDef = comparison("greater", "x > y.", ">", python=(np.greater, operator.gt), special=((1.0, 1.0, 0.0),))
 greater_equal = comparison(
     "greater_equal", "x >= y.", ">=", python=(np.greater_equal, operator.ge), special=((1.0, 1.0, 1.0),)
 )
@@ -668,18 +668,19 @@ logical_xor = logic("logical_xor", "Either x or y.", "np.logical_xor({x}, {y})",
 logical_not = logic("logical_not", "not x.", "np.logical_not({x})", "!{x}", python=(np.logical_not,))
 
 
-def bitwise(name: str, doc: str, sign: str, *, infer: Any = same(bits), c: Any = "", python: Any) -> OpDef:
+def bitwise(name: str, doc: str, sign: str, *, infer: Any, c: Any = "", python: Any) -> OpDef:
     """Register an op on the bits of integers, written as an operator."""
     logical = (Sample("b[4] b[4]"),) if infer is not infer_shift else ()
+    text = f"{{x}} {sign} {{y}}"
     return nondifferentiable(
-        name, XY, doc, infer=infer, numpy=f"{{x}} {sign} {{y}}", c=c or f"{{x}} {sign} {{y}}", cheap=True, python=python,
+        name, XY, doc, infer=infer, numpy=text, c=c or text, cheap=True, python=python,
         samples=(Sample("i[2,3] i[2,3]", integers=(0, 9)), *logical),
     )
 
 
-bitwise_and = bitwise("bitwise_and", "Bits set in both.", "&", python=(np.bitwise_and, operator.and_))
-bitwise_or = bitwise("bitwise_or", "Bits set in either.", "|", python=(np.bitwise_or, operator.or_))
-bitwise_xor = bitwise("bitwise_xor", "Bits that differ.", "^", python=(np.bitwise_xor, operator.xor))
+bitwise_and = bitwise("bitwise_and", "Bits set in both.", "&", infer=same(bits), python=(np.bitwise_and, operator.and_))
+bitwise_or = bitwise("bitwise_or", "Bits set in either.", "|", infer=same(bits), python=(np.bitwise_or, operator.or_))
+bitwise_xor = bitwise("bitwise_xor", "Bits that differ.", "^", infer=same(bits), python=(np.bitwise_xor, operator.xor))
 left_shift = bitwise(
     "left_shift", "x * 2**y.", "<<", infer=infer_shift, c=c_by_kind(i="tg_left_shift({x}, {y})"),
     python=(np.left_shift, operator.lshift),
@@ -696,7 +697,7 @@ invert = nondifferentiable(
 
 # Choice and conversion
 
-select = linear(
+select: OpDef = linear(
     "select", ("condition", "x", "y"), "x where the condition holds, else y.", in_operands=(1, 2), elementwise=True,
     infer=infer_select, numpy="np.where({condition}, {x}, {y})", c="{condition} ? {x} : {y}", cheap=True,
     transpose=lambda ct, condition, x, y: (
@@ -728,7 +729,7 @@ def _cast_c(emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> st
     return emitter.fill("{x} != 0" if dtype == BOOL else f"({emitter.ctype(dtype)}){{x}}", {"x": x})
 
 
-cast = linear(
+cast: OpDef = linear(
     "cast", X, "Conversion to another dtype. From float to integer or bool it cuts the derivative.",
     attributes=("dtype",), elementwise=True, infer=infer_cast, numpy=_cast_text, c=_cast_c, cheap=True,
     transpose=_cast_transpose,

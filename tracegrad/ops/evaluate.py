@@ -1,7 +1,7 @@
 """Eager evaluation: applies ops to ndarrays through the same `numpy` text that code generation writes.
 
-Reads records, compiles their text once per op, operand types and attributes. Last file of ops/; the rules of all records run
-eagerly inside `interpreter(Evaluator())`.
+Reads records, compiles their text once per op, operand types and attributes. Last file of ops/; all rules of records
+run eagerly inside `interpreter(Evaluator())`.
 """
 
 from __future__ import annotations

@@ -62,8 +62,10 @@ def digamma(x: Any) -> Any:
         result = np.where(small, result - 1.0 / z, result)
         z = np.where(small, z + 1.0, z)
     square = 1.0 / (z * z)
-    series = 1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square * (1 / 132 - square * 691 / 32760))))
-    result = result + np.log(z) - 0.5 / z - square * series
+    series = np.zeros_like(z)
+    for coefficient in (691 / 32760, 1 / 132, 1 / 240, 1 / 252, 1 / 120, 1 / 12):
+        series = square * (coefficient - series)
+    result = result + np.log(z) - 0.5 / z - series
     angle = np.where(pole, 0.5, x - np.round(x))
     result = np.where(reflected, result - math.pi / np.tan(math.pi * np.where(reflected, angle, 0.5)), result)
     return np.where(pole, np.nan, result).astype(dtype)
@@ -101,9 +103,10 @@ def polygamma(order: int, x: Any) -> Any:
 
 def pad_between(x: Any, low: Any, high: Any, interior: Any) -> Any:
     """Return x with zeros before, after and between its elements along each axis."""
-    sizes = [d + max(d - 1, 0) * i for d, i in zip(x.shape, interior)]
-    result = np.zeros([a + b + d for a, b, d in zip(low, high, sizes)], x.dtype)
-    result[tuple(slice(a, a + d, i + 1) for a, d, i in zip(low, sizes, interior))] = x
+    sizes = [d + max(d - 1, 0) * i for d, i in zip(x.shape, interior, strict=True)]
+    result = np.zeros([a + b + d for a, b, d in zip(low, high, sizes, strict=True)], x.dtype)
+    places = zip(low, sizes, interior, strict=True)
+    result[tuple(slice(a, a + d, i + 1) for a, d, i in places)] = x
     return result
 
 

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from tracegrad.ir.core import Operation
-from tracegrad.ir.opdef import Sample, type_of
+from tracegrad.ir.opdef import OpDef, Sample, type_of
 from tracegrad.ir.types import I64
 from tracegrad.ops import c_rules
 from tracegrad.ops.creation import full, iota, zeros_like
@@ -60,7 +60,7 @@ def _scatter_text(operation: Operation, x: str, *rest: str) -> str:
 
 gather = linear(
     "gather", ("x", "*indices"),
-    "Elements of x at index arrays of shape B along axes: moveaxis(x, axes, 0..k-1)[indices], of shape B + the other axes. "
+    "Elements of x at index arrays of shape B along axes: moveaxis(x, axes, 0..k-1)[indices], of shape B + other axes. "
     "Negative indices count from the end; others out of range raise IndexError.",
     attributes=("axes",), c=c_rules.gather_c,
     infer=infer_gather, numpy=_gather_text, cheap=True,
@@ -75,8 +75,8 @@ gather = linear(
         Sample("f[2,3,2] i[] i[]", {"axes": (0, 2)}), Sample("f[3] i[0]", {"axes": (0,)}),
     ),
 )
-scatter_add = linear(
-    "scatter_add", ("x", "*indices", "values"), "x with x[indices] += values, the places as in gather; duplicates add up.",
+scatter_add: OpDef = linear(
+    "scatter_add", ("x", "*indices", "values"), "x with x[indices] += values, places as in gather; duplicates add up.",
     in_operands=(0, 2), attributes=("axes",), c=c_rules.scatter_add_small_c, c_statement=c_rules.scatter_add_statement,
     infer=infer_scatter, inplace=0,
     numpy=_scatter_text, numpy_helper="scatter_add",

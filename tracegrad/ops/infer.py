@@ -293,7 +293,8 @@ def infer_pad(
         fail_shape("a pad names every axis", f"{len(low)} pads of {x}", "give low, high and interior per axis")
     if not all(_is_below(0, p) for p in (*low, *high, *interior)):
         fail_shape("pads are not negative", f"low {low}, high {high}, interior {interior}", "slice instead")
-    return (x.with_shape(tuple(a + b + spread_size(d, i) for a, b, i, d in zip(low, high, interior, x.shape))),)
+    sizes = [spread_size(d, i) for d, i in zip(x.shape, interior, strict=True)]
+    return (x.with_shape(tuple(a + b + d for a, b, d in zip(low, high, sizes, strict=True))),)
 
 
 def spread_size(dim: Dim, interior: int) -> Dim:

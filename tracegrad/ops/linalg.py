@@ -30,7 +30,7 @@ from tracegrad.ops.elementwise import (
 )
 from tracegrad.ops.infer import AxisPair, infer_det, infer_dot_general, infer_slogdet, infer_solve, infer_square
 from tracegrad.ops.reduce import conjugate_if_complex
-from tracegrad.ops.shape import broadcast_to, inverse_permutation, reduce_sum, reshape, transpose
+from tracegrad.ops.shape import broadcast_to, inverse_permutation, reshape, transpose
 from tracegrad.ops.text import tuple_text
 
 
@@ -219,7 +219,8 @@ solve = register(OpDef(
     c_statement=c_rules.solve_statement,
     infer=infer_solve, numpy="np.linalg.solve({a}, {b})", jvp=_solve_jvp, vjp=_solve_vjp,
     samples=(
-        Sample("f[3,3] f[3,2]", special_structure="invertible"), Sample("f[2,3,3] f[2,3,1]", special_structure="invertible"),
+        Sample("f[3,3] f[3,2]", special_structure="invertible"),
+        Sample("f[2,3,3] f[2,3,1]", special_structure="invertible"),
         Sample("c128[2,2] c128[2,2]", special_structure="invertible"),
     ),
 ))
@@ -374,19 +375,22 @@ def _slogdet_jvp(tangents: Sequence[Any], out: Any, a: Any) -> tuple[Any, ...]:
 
 def _slogdet_vjp(ct: Any, out: Any, a: Any) -> tuple[Any, ...]:
     ct_sign, ct_log = ct
-    weight = None if ct_log is None else cast(ct_log, dtype=type_of(a).dtype) if is_complex(type_of(a).dtype) else ct_log
-    if ct_sign is not None and is_complex(type_of(a).dtype):
+    dtype = type_of(a).dtype
+    weights = [None if ct_log is None else cast(ct_log, dtype=dtype) if is_complex(dtype) else ct_log]
+    if ct_sign is not None and is_complex(dtype):
         # the sign turns by Im trace(a⁻¹ t_a)
         turn = negative(imag(multiply(conjugate_if_complex(ct_sign), out[0])))
-        turned = multiply(cast(turn, dtype=type_of(a).dtype), full_like(ct_sign, 1j))
-        weight = turned if weight is None else add(weight, turned)
-    return (None if weight is None else multiply(_stretch(weight, a), adjoint(inv(a))),)
+        weights.append(multiply(cast(turn, dtype=dtype), full_like(ct_sign, 1j)))
+    if all(weight is None for weight in weights):
+        return (None,)
+    return (multiply(_stretch(_sum_of(*weights), a), adjoint(inv(a))),)
 
 
 slogdet = register(OpDef(
     "slogdet", ("a",), "Sign and log of the modulus of the determinant of each matrix of a: [..., n, n].",
     c_statement=c_rules.determinant_statement,
-    infer=infer_slogdet, numpy="np.linalg.slogdet({a})", jvp=_slogdet_jvp, vjp=_slogdet_vjp, python=(np.linalg.slogdet,),
+    infer=infer_slogdet, numpy="np.linalg.slogdet({a})", jvp=_slogdet_jvp, vjp=_slogdet_vjp,
+    python=(np.linalg.slogdet,),
     samples=(
         Sample("f[3,3]", special_structure="invertible"), Sample("f[2,2,2]", special_structure="invertible"),
         Sample("c128[2,2]", special_structure="invertible"),

@@ -2,7 +2,7 @@
 
 Previous: index.py; next: linalg.py.
 
-Products are differentiated through products of the *other* factors, never by division, so zeros among the factors are right.
+Products are differentiated through products of the *other* factors, never by division: zeros among them are right.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import NONDIFF, OpDef, Sample, register, type_of
 from tracegrad.ir.types import I64, is_complex, is_inexact
 from tracegrad.ops import c_rules
-from tracegrad.ops.creation import full_of, iota, ones_like, zeros_like
+from tracegrad.ops.creation import iota, ones_like, zeros_like
 from tracegrad.ops.elementwise import add, cast, conjugate, divide, equal, multiply, select
 from tracegrad.ops.index import add_along, take_along
 from tracegrad.ops.infer import (
@@ -27,10 +25,18 @@ from tracegrad.ops.infer import (
     infer_scan,
     numeric,
     ordered,
-    real_number,
 )
 from tracegrad.ops.record import linear
-from tracegrad.ops.shape import concatenate, dtype_keyword, inverse_permutation, reduce_sum, reshape, slice_, spread, transpose
+from tracegrad.ops.shape import (
+    concatenate,
+    dtype_keyword,
+    inverse_permutation,
+    reduce_sum,
+    reshape,
+    slice_,
+    spread,
+    transpose,
+)
 from tracegrad.ops.text import axis_text, subscript_text
 
 X = ("x",)
@@ -43,7 +49,7 @@ def conjugate_if_complex(x: Any) -> Any:
 
 
 def shift(x: Any, *, axis: int, reverse: bool, first: Any) -> Any:
-    """Move elements one place later along an axis (earlier when reverse); the free place is filled with that of `first`."""
+    """Move elements one place later along an axis (earlier when reverse); `first` has what fills the free place."""
     shape = type_of(x).shape
     if shape[axis] == 0:
         return x
@@ -93,12 +99,12 @@ def _extreme_vjp(ct: Any, out: Any, x: Any, *, axes: Axes) -> tuple[Any, ...]:
     return (select(ties, spread(share, axes, type_of(x).shape), zeros_like(x)),)
 
 
+# fmt: off
+
 _AXES_SAMPLES = (
     Sample("f[5]", {"axes": (0,)}), Sample("f[2,3]", {"axes": (1,)}), Sample("f[2,3,4]", {"axes": (0, 2)}),
     Sample("f[2,3]", {"axes": (0, 1)}), Sample("f[]", {"axes": ()}), Sample("i[2,3]", {"axes": (0,)}, integers=(-9, 9)),
-)  # fmt: skip
-
-# fmt: off
+)
 
 reduce_max = register(OpDef(
     "reduce_max", X, "Greatest element over axes; NaN if any is NaN. Ties share the derivative equally.",
@@ -214,7 +220,7 @@ _RUNNING_SAMPLES = (
     Sample("c128[3]", {"axis": 0, "reverse": False}),
 )
 
-cumsum = linear(
+cumsum: OpDef = linear(
     "cumsum", X, "Running sum along an axis, from the end when reverse.",
     attributes=("axis", "reverse"), c_statement=c_rules.scan_statement, c_reduce=("0", "add"),
     infer=infer_scan(numeric), numpy=_running_text("cumsum"),

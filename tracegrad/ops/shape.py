@@ -1,4 +1,4 @@
-"""Ops that move elements: reshape, transpose, broadcast, slice and pad, flip, concatenate, and the sum that undoes a broadcast.
+"""Ops that move elements: reshape, transpose, broadcast and the sum that undoes it, slice and pad, flip, concatenate.
 
 Previous: elementwise.py; next: index.py. All are linear, and the transpose of each is another op of this file.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracegrad.ir.core import Operation
-from tracegrad.ir.opdef import Sample, type_of
+from tracegrad.ir.opdef import OpDef, Sample, type_of
 from tracegrad.ir.types import Dim, Shape
 from tracegrad.ops import c_rules
 from tracegrad.ops.creation import zeros_like
@@ -66,7 +66,7 @@ def _reshape_text(operation: Operation, x: str) -> str:
     return f"{x}.reshape({', '.join(map(str, shape))})"
 
 
-reshape = linear(
+reshape: OpDef = linear(
     "reshape", X, "The elements of x, in row-major order, under another shape.",
     attributes=("shape",), c=c_rules.reshape_c,
     infer=infer_reshape, numpy=_reshape_text, cheap=True,
@@ -85,7 +85,7 @@ def _transpose_text(operation: Operation, x: str) -> str:
     return f"np.transpose({x}, {axes})"
 
 
-transpose = linear(
+transpose: OpDef = linear(
     "transpose", X, "Axes in another order: axis k of the result is axis axes[k] of x.",
     attributes=("axes",), c=c_rules.transpose_c,
     infer=infer_transpose, numpy=_transpose_text, cheap=True,
@@ -105,7 +105,7 @@ def _broadcast_transpose(ct: Any, x: Any, *, shape: Shape) -> tuple[Any, ...]:
 
 
 broadcast_to = linear(
-    "broadcast_to", X, "x repeated to a shape by NumPy's rule: axes align at the end, new ones and those of size 1 stretch.",
+    "broadcast_to", X, "x repeated to a shape as in NumPy: axes align at the end, new ones and ones of size 1 stretch.",
     attributes=("shape",), c=c_rules.broadcast_to_c,
     infer=infer_broadcast_to, cheap=True,
     numpy=lambda operation, x: f"np.broadcast_to({x}, {shape_text(operation.attrs['shape'])})",
@@ -200,7 +200,7 @@ def _flip_text(operation: Operation, x: str) -> str:
     return f"{x}{subscript_text(['::-1' if k in axes else ':' for k in range(ndim)])}"
 
 
-flip = linear(
+flip: OpDef = linear(
     "flip", X, "Elements in reverse order along axes.",
     attributes=("axes",), c=c_rules.flip_c,
     infer=infer_flip, numpy=_flip_text, cheap=True,
@@ -210,9 +210,10 @@ flip = linear(
 
 
 def _concatenate_transpose(ct: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
-    shape, position, parts = type_of(ct).shape, 0, []
+    shape, parts = type_of(ct).shape, []
+    position: Dim = 0
     for x in xs:
-        end: Dim = position + type_of(x).shape[axis]
+        end = position + type_of(x).shape[axis]
         start = tuple(position if k == axis else 0 for k in range(len(shape)))
         stop = tuple(end if k == axis else d for k, d in enumerate(shape))
         parts.append(slice_(ct, start=start, stop=stop, step=(1,) * len(shape)))
@@ -236,7 +237,7 @@ concatenate = linear(
 
 # Writes into slices
 
-set_slice = linear(
+set_slice: OpDef = linear(
     "set_slice", ("x", "values"), "x with the elements start:stop:step replaced by values.", in_operands=(0, 1),
     attributes=("start", "stop", "step"), c=c_rules.set_slice_c, c_statement=c_rules.set_slice_statement,
     infer=infer_write, inplace=0, numpy_helper="set_slice",

@@ -1,12 +1,12 @@
 """The rule test: everything that can be checked about one record of the op table without knowing what it computes.
 
-Reads a record and its samples, raises AssertionError that names the op, the sample and the property. One call of `check_rule`
-covers: documentation; inferred types against evaluated ones, in every dtype; exact special cases; the JVP against differences;
-the VJP against the JVP (transposition is exact algebra, so the bound is tight); both again for the VJP rule itself, which
-is second order; and that an op said to have no derivative is flat.
+Reads a record and its samples, raises AssertionError that names the op, the sample and the property. One call of
+`check_rule` covers: documentation; inferred types against evaluated ones, in every dtype; exact special cases; the JVP
+against differences; the VJP against the JVP (transposition is exact algebra, so the bound is tight); both again for the
+VJP rule itself, which is second order; and that an op said to have no derivative is flat.
 
-It cannot see a value that is wrong in the same way in f64 and in f32, nor what happens at kinks, ties and poles: samples
-avoid those, and tests/ops/test_conventions.py has them one by one.
+It cannot see a value that is wrong in the same way in f64 and in f32, nor what happens at kinks, ties and poles:
+samples avoid those, and tests/ops/test_conventions.py has them one by one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -27,6 +26,7 @@ from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, TABLE, OpDef, Sample, inte
 from tracegrad.ir.types import DTYPES, F64, ArrayType, array_type, is_complex, is_inexact
 from tracegrad.ops.common import jvp_of, vjp_of
 from tracegrad.ops.evaluate import Evaluator
+from tracegrad.ops.infer import real_dtype
 
 Array = npt.NDArray[Any]
 Arrays = list[Array]
@@ -180,7 +180,7 @@ def check_first_order(op: OpDef) -> None:
     if op.marker is not None:
         return
     for case in cases(op):
-        if any(is_inexact(t.dtype) for t in op.infer(*_types(case), **case.attrs)):
+        if _is_smooth(case):
             tangents = case.directions()
             outs = case.evaluate(case.operands)
             found = _jvp(case, outs, tangents)
@@ -190,7 +190,13 @@ def check_first_order(op: OpDef) -> None:
                 _assert_close(mine, theirs, tolerance, f"{case.label}: JVP differs from differences")
             _check_each_operand(case, outs, tangents)
             cts = [random_like(case.rng(), out) for out in outs]
-            _assert_transposed(_vjp(case, outs, cts), tangents, cts, found, f"{case.label}: VJP is not the transpose of JVP")
+            message = f"{case.label}: VJP is not the transpose of JVP"
+            _assert_transposed(_vjp(case, outs, cts), tangents, cts, found, message)
+
+
+def _is_smooth(case: Case) -> bool:
+    """Return whether a result can carry a derivative."""
+    return any(is_inexact(out.dtype) for out in case.evaluate(case.operands))
 
 
 def _check_each_operand(case: Case, outs: Arrays, tangents: Arrays) -> None:
@@ -210,7 +216,7 @@ def check_second_order(op: OpDef) -> None:
     if op.marker is not None:
         return
     for case in cases(op):
-        if any(is_inexact(t.dtype) for t in op.infer(*_types(case), **case.attrs)):
+        if _is_smooth(case):
             outs = case.evaluate(case.operands)
             program = Program.of_vjp(case)
             inputs = [*case.operands, *[random_like(case.rng(), out) for out in outs]]
@@ -229,7 +235,7 @@ def check_second_order(op: OpDef) -> None:
             _assert_transposed(program.vjp(inputs, cts), tangents, cts, found, message)
 
 
-#: all checks of a record, in order; what holds between a record and a code generator is added by the tests of that generator
+#: all checks of a record, in order; what holds between a record and a code generator is tested beside that generator
 CHECKS: tuple[Callable[[OpDef], None], ...] = (
     check_described,
     check_types,
@@ -261,7 +267,9 @@ def _accuracy(arrays: Sequence[Array]) -> tuple[float, float]:
 
 
 def _resolution(arrays: Sequence[Array]) -> float:
-    return max((float(ml_dtypes.finfo(x.dtype).eps) for x in arrays if is_inexact(x.dtype)), default=0.0)
+    """Return the relative spacing of numbers of the narrowest dtype."""
+    one = [real_dtype(x.dtype).type(1) for x in arrays if is_inexact(x.dtype)]
+    return max((float(np.nextafter(x, x + x)) - 1.0 for x in one), default=0.0)
 
 
 def _types(case: Case) -> list[ArrayType]:
@@ -361,7 +369,10 @@ class Program:
 
 
 def differences(
-    function: Callable[[Sequence[Array]], Arrays], inputs: Sequence[Array], tangents: Sequence[Array], step: float = 1e-3
+    function: Callable[[Sequence[Array]], Arrays],
+    inputs: Sequence[Array],
+    tangents: Sequence[Array],
+    step: float = 1e-3,
 ) -> Arrays:
     """Return directional derivatives by central differences, extrapolated once: error O(step⁴).
 
