@@ -87,12 +87,15 @@ static void *tg_grow(tg_stack *stack, int64_t size_bytes)
 
 static inline int64_t tg_floor_divide_i64(int64_t x, int64_t y)
 {
+    if (y == 0) return 0; /* as NumPy; where Python would raise, the program checks before */
+    if (y == -1) return (int64_t)(0 - (uint64_t)x);
     int64_t quotient = x/y;
     return quotient - (x%y != 0 && (x < 0) != (y < 0));
 }
 
 static inline int64_t tg_remainder_i64(int64_t x, int64_t y)
 {
+    if (y == 0 || y == -1) return 0;
     int64_t rest = x%y;
     return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
@@ -262,4 +265,112 @@ static void tg_argsort_f64(const double *restrict x, int64_t stride, int64_t n, 
         to = swapped;
     }
     for (int64_t i = 0; i < n; i++) order[order_stride*i] = from[i];
+}
+
+/* Elementwise functions that libm lacks. Their rules are NumPy's, NaN, infinities and signed zeros included. */
+
+static inline double tg_sign_f64(double x) { return x != x ? x : (double)((x > 0) - (x < 0)); }
+
+static inline int64_t tg_absolute_i64(int64_t x) { return x < 0 ? -x : x; }
+
+static inline double tg_maximum_f64(double x, double y) { return x > y || x != x ? x : y; }
+
+static inline double tg_minimum_f64(double x, double y) { return x < y || x != x ? x : y; }
+
+static inline double tg_floor_divide_f64(double x, double y)
+{
+    if (y == 0) return x/y;
+    const double rest = fmod(x, y);
+    double quotient = (x - rest)/y;
+    if (rest != 0 && (rest < 0) != (y < 0)) quotient -= 1;
+    if (quotient == 0) return copysign(0.0, x/y);
+    const double whole = floor(quotient);
+    return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
+static inline double tg_remainder_f64(double x, double y)
+{
+    const double rest = fmod(x, y);
+    if (rest == 0) return copysign(0.0, y);
+    return (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+static inline int64_t tg_power_i64(int64_t x, int64_t y)
+{
+    int64_t result = 1;
+    for (; y > 0; y >>= 1) {
+        if (y & 1) result *= x;
+        x *= x;
+    }
+    return result;
+}
+
+static inline int64_t tg_left_shift_i64(int64_t x, int64_t y)
+{
+    return (uint64_t)y < 8*sizeof x ? (int64_t)((uint64_t)x << y) : 0;
+}
+
+static inline int64_t tg_right_shift_i64(int64_t x, int64_t y)
+{
+    return (uint64_t)y < 8*sizeof x ? x >> y : x < 0 ? -1 : 0;
+}
+
+static inline double tg_logaddexp_f64(double x, double y)
+{
+    if (x == y) return x + log(2.0);
+    const double difference = x - y;
+    if (difference > 0) return x + log1p(exp(-difference));
+    return difference <= 0 ? y + log1p(exp(difference)) : difference;
+}
+
+/* Derivative of lgamma. Source: Abramowitz and Stegun, 6.3.5 (recurrence), 6.3.7 (reflection), 6.3.18 (series). */
+static double tg_digamma_f64(double x)
+{
+    const double pi = 3.14159265358979323846;
+    if (x <= 0) {
+        if (floor(x) == x) return NAN;
+        return tg_digamma_f64(1 - x) - pi/tan(pi*(x - rint(x)));
+    }
+    double sum = 0;
+    for (; x < 10; x += 1) sum -= 1/x;
+    const double square = 1/(x*x);
+    const double series = 1.0/12 - square*(1.0/120 - square*(1.0/252 - square*(1.0/240 - square*(1.0/132 - square*691/32760))));
+    return sum + log(x) - 0.5/x - square*series;
+}
+
+/* Derivative of digamma of an order >= 1. Source: Abramowitz and Stegun, 6.4.6 (recurrence), 6.4.7 (reflection), 6.4.11
+ * (series). The derivatives of the cotangent are polynomials in it, whose coefficients are `cot`. */
+static double tg_polygamma_f64(int64_t order, double x)
+{
+    static const double bernoulli[] = {1.0/6, -1.0/30, 1.0/42, -1.0/30, 5.0/66, -691.0/2730, 7.0/6, -3617.0/510};
+    const double pi = 3.14159265358979323846;
+    const double sign = order%2 ? 1 : -1;
+    if (x <= 0) {
+        if (floor(x) == x) return order%2 ? INFINITY : NAN;
+        double cot[32] = {0, 1}, value = 0;
+        const double c = 1/tan(pi*(x - rint(x)));
+        if (order > 30) return NAN;
+        for (int64_t k = 1; k <= order; k++) {
+            double next[32] = {0};
+            for (int64_t i = 1; i <= k; i++) {
+                next[i - 1] -= (double)i*cot[i];
+                next[i + 1] -= (double)i*cot[i];
+            }
+            for (int64_t i = 0; i < 32; i++) cot[i] = next[i];
+        }
+        for (int64_t i = order + 1; i >= 0; i--) value = value*c + cot[i];
+        return -sign*tg_polygamma_f64(order, 1 - x) - pow(pi, (double)(order + 1))*value;
+    }
+    double sum = 0, factorial = 1;
+    for (int64_t k = 2; k < order; k++) factorial *= (double)k;
+    for (; x < 14 + (double)order; x += 1) sum += pow(x, -(double)(order + 1));
+    const double power = pow(x, -(double)order);
+    sum = (double)order*factorial*(sum + 0.5*power/x) + factorial*power;
+    double ratio = factorial*(double)order*(double)(order + 1)/2, scale = power;
+    for (int64_t k = 1; k <= 8; k++) {
+        scale /= x*x;
+        sum += bernoulli[k - 1]*ratio*scale;
+        ratio *= (double)((2*k + order)*(2*k + order + 1))/(double)((2*k + 1)*(2*k + 2));
+    }
+    return sign*sum;
 }
