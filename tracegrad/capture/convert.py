@@ -1,0 +1,713 @@
+"""Converts a Python function: its control flow, calls and stores become calls of hooks.
+
+Reads a function object; gives another one with the same closure cells, defaults and positions, that reaches the hooks
+through the free variable `tg__`. Previous: scopes.py; next: hooks.py, which says what the hooks do.
+
+    if c: x = f(a)          def tg_then():
+                                nonlocal x
+                                x = tg__.name("x", tg__.call(f, a))
+                            def tg_else(): pass
+                            def tg_set(tg_values):
+                                nonlocal x
+                                (x,) = tg_values
+                            tg__.if_stmt(c, tg_then, tg_else, lambda: (x,), tg_set, ("x",))
+
+The hooks (operators are named as their special methods: "add" for `__add__`, "lt" for `__lt__`; "is_not", "not_in"):
+
+    if_stmt(test, then_fn, else_fn, get_state, set_state, names)        if_exp(test, then_fn, else_fn)
+    while_stmt(test_fn, body_fn, get_state, set_state, names)           and_(x, *fns)    or_(x, *fns)    not_(x)
+    for_stmt(iterable, body_fn, get_state, set_state, names, extra_test) compare_chain(x, operators, fns)
+    call(f, *args, **kwargs)    getitem(x, key)    setitem(x, key, value)    setattr(x, name, value)
+    aug_name(x, operator, value)    aug_setitem(x, key, operator, value)    aug_setattr(x, name, operator, value)
+    name(name, value)    load(value, name)    undefined(name)    unpack(value, count, index of the starred target)
+    iter(x)    truth(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)    display(list or dict)
+    outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+from collections.abc import Iterable, Iterator, Sequence
+
+import gast
+
+from tracegrad.capture.jumps import is_endless, lower_jumps
+from tracegrad.capture.nodes import (
+    FUNCTIONS,
+    HOOKS,
+    SLICE,
+    Fresh,
+    Make,
+    Node,
+    assignment_expressions,
+    bindings,
+    parameter_names,
+    walk_scope,
+)
+from tracegrad.capture.scopes import Flow, declarations
+from tracegrad.capture.source import FUTURE_FLAGS, SourceUnavailable, find_source
+
+OPERATORS = {
+    gast.Add: "add",
+    gast.Sub: "sub",
+    gast.Mult: "mul",
+    gast.MatMult: "matmul",
+    gast.Div: "truediv",
+    gast.FloorDiv: "floordiv",
+    gast.Mod: "mod",
+    gast.Pow: "pow",
+    gast.LShift: "lshift",
+    gast.RShift: "rshift",
+    gast.BitOr: "or",
+    gast.BitXor: "xor",
+    gast.BitAnd: "and",
+    gast.Lt: "lt",
+    gast.LtE: "le",
+    gast.Eq: "eq",
+    gast.NotEq: "ne",
+    gast.Gt: "gt",
+    gast.GtE: "ge",
+    gast.Is: "is",
+    gast.IsNot: "is_not",
+    gast.In: "in",
+    gast.NotIn: "not_in",
+}
+
+# They read the locals of the frame that calls them, which conversion splits over several frames.
+FRAME_READERS = {"locals": 0, "vars": 0, "dir": 0, "eval": 1, "exec": 1}
+
+# Methods and builtins that write to nothing, so that an operand may be read after them.
+PURE_METHODS = frozenset(
+    "all any argmax argmin astype clip conj copy cumprod cumsum diagonal dot flatten get item max mean min nonzero "
+    "prod ravel repeat reshape round squeeze std sum swapaxes trace transpose var".split()
+)
+PURE_BUILTINS = frozenset("abs bool complex float int len max min pow range round sum tuple".split())
+
+_converted: dict[int, types.CodeType] = {}  # every code object inside a converted one, by id
+_cache: dict[int, tuple[types.CodeType, types.CodeType | SourceUnavailable]] = {}  # by id of the original
+
+
+def convert(function: types.FunctionType, hooks: object) -> types.FunctionType:
+    """Return `function` converted, so that it calls `hooks`; a function that is converted already is returned as it is.
+
+    Raises: SourceUnavailable, when it must run unconverted.
+    """
+    code = function.__code__
+    if id(code) in _converted:
+        converted = code
+    else:
+        if id(code) not in _cache:
+            try:
+                _cache[id(code)] = code, _convert_code(function)
+            except SourceUnavailable as error:
+                _cache[id(code)] = code, error
+        outcome = _cache[id(code)][1]
+        if isinstance(outcome, SourceUnavailable):
+            raise SourceUnavailable(outcome.reason)
+        converted = outcome
+    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    if converted is code and (HOOKS not in cells or cells[HOOKS].cell_contents is hooks):
+        return function
+    cells |= {HOOKS: types.CellType(hooks), SLICE: types.CellType(slice)}
+    closure = tuple(cells[name] for name in converted.co_freevars)
+    result = types.FunctionType(converted, function.__globals__, function.__name__, function.__defaults__, closure)
+    result.__kwdefaults__ = function.__kwdefaults__
+    result.__qualname__, result.__module__, result.__doc__ = (
+        function.__qualname__,
+        function.__module__,
+        function.__doc__,
+    )
+    result.__dict__.update(function.__dict__)
+    return result
+
+
+def is_converted(function: types.FunctionType) -> bool:
+    """Return whether `function` is, or was defined in, a converted function."""
+    return id(function.__code__) in _converted
+
+
+def dump_converted(function: types.FunctionType) -> str:
+    """Return the text of the converted function, for people to read.
+
+    Raises: SourceUnavailable, when it cannot be converted.
+    """
+    factory = _convert_source(function)
+    definition = factory.body[0]
+    definition.name = function.__name__ if function.__name__.isidentifier() else definition.name
+    return ast.unparse(ast.fix_missing_locations(gast.gast_to_ast(gast.Module([definition], []))))
+
+
+def _convert_code(function: types.FunctionType) -> types.CodeType:
+    code = function.__code__
+    factory = _convert_source(function)
+    class_name = find_source(function).class_name
+    module = [factory]
+    if class_name is not None:  # so that the compiler mangles names such as __x
+        module = [Make(factory).at(gast.ClassDef(class_name, [], [], module, [], []))]
+    tree = gast.gast_to_ast(gast.Module(module, []))
+    try:
+        compiled = compile(tree, code.co_filename, "exec", code.co_flags & FUTURE_FLAGS, dont_inherit=True)
+    except SyntaxError as error:
+        raise SourceUnavailable(f"{function.__qualname__} does not compile once converted: {error}") from None
+    for _ in range(3 if class_name is not None else 2):  # (the class,) the factory, the function
+        compiled = next(c for c in compiled.co_consts if isinstance(c, types.CodeType))
+    converted = _rename(compiled, code.co_name, code.co_qualname)
+    for part in _all_codes(converted):
+        _converted[id(part)] = part
+    return converted
+
+
+def _convert_source(function: types.FunctionType) -> Node:
+    """Return a function definition that takes the free variables of `function` and defines it, converted."""
+    source = find_source(function)
+    node, place = source.node, Make(source.node)
+    if isinstance(node, gast.Lambda):
+        body = [Make(node.body).returns(node.body)]
+        node = place.at(gast.FunctionDef("lambda_", node.args, body, [], None, None, []))
+    fresh = Fresh(node)
+    if HOOKS in fresh.used or SLICE in fresh.used:
+        raise SourceUnavailable(f"{function.__qualname__} uses a name of tracegrad's own")
+    node.decorator_list, node.returns = [], None
+    node.args.defaults, node.args.kw_defaults = [], [None for _ in node.args.kwonlyargs]
+    for part in gast.walk(node.args):
+        part.annotation = None
+    definition = _Converter(fresh, source.class_name).function(node, frozenset())
+    # Not its own name: that would hide the global of that name from a recursive call.
+    definition.name = fresh.unique("tg_function")
+    free = [*function.__code__.co_freevars, HOOKS, SLICE]
+    return place.function(fresh.unique("tg_factory"), free, [definition])
+
+
+class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no type annotations
+    """Converts the statements of one function, which `Flow` has annotated."""
+
+    def __init__(self, fresh: Fresh, class_name: str | None, enclosing: frozenset[str] = frozenset()) -> None:
+        self.fresh, self.class_name = fresh, class_name
+        self.inner = enclosing  # names of enclosing converted functions, and of lambdas and comprehensions around
+        self.flow: Flow
+        self.globals: frozenset[str] = frozenset()
+        self.tracked: frozenset[str] = frozenset()
+        self.first_parameter: str | None = None
+        self.prelude: list[Node] = []  # function definitions that go before the statement in work
+        self.hoistable = True  # whether an expression may be moved into the prelude: not out of lambda, comprehension
+
+    # Functions and classes.
+
+    def function(self, node: Node, outer: frozenset[str]) -> Node:
+        """Convert the body of a function in place. `outer`: names of enclosing functions that may be unbound in it."""
+        if node.type_params:
+            raise SourceUnavailable(f"line {node.lineno}: {node.name} has type parameters")
+        globals_, nonlocals = declarations(node.body)
+        original = bindings(node.body)
+        body = lower_jumps(node.body, self.fresh, Make(node.body[-1]))
+        self.flow = Flow(node.args, body, original, globals_ | nonlocals, outer)
+        self.globals, self.tracked = globals_, self.flow.tracked()
+        positional = [*node.args.posonlyargs, *node.args.args]
+        self.first_parameter = positional[0].id if positional else None
+        place = Make(node.body[0])
+        documented = isinstance(body[0], gast.Expr) and isinstance(body[0].value, gast.Constant)
+        start = body[: 1 if documented else 0]
+        unbound = [name for name in self.flow.undefined if name not in self.flow.parameters]
+        node.body = [
+            *start,
+            *self.declare({**dict.fromkeys(sorted(globals_)), **dict.fromkeys(sorted(nonlocals))}, nonlocals, place),
+            *(place.assign(name, place.hook("undefined", place.constant(name))) for name in unbound),
+            *self.block(body[len(start) :]),
+        ]
+        return node
+
+    def nested(self, node: Node, outer: frozenset[str], class_name: str | None) -> None:
+        """Convert a function that is defined inside this one; generators and coroutines stay as they are."""
+        suspends = (gast.Yield, gast.YieldFrom, gast.Await)
+        if isinstance(node, gast.FunctionDef) and not any(isinstance(n, suspends) for n in walk_scope(node.body)):
+            enclosing = self.inner | self.flow.locals
+            _Converter(self.fresh, class_name, enclosing).function(node, outer & self.tracked)
+
+    def visit_FunctionDef(self, node: Node) -> Node:
+        node.decorator_list = [self.visit(d) for d in node.decorator_list]
+        self.visit_defaults(node.args)
+        self.nested(node, node.tg_outer, self.class_name)
+        return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: Node) -> Node:
+        node.decorator_list = [self.visit(d) for d in node.decorator_list]
+        node.bases = [self.visit(b) for b in node.bases]
+        node.keywords = [self.visit(k) for k in node.keywords]
+        self.visit_methods(node, node.tg_outer)
+        return node
+
+    def visit_methods(self, node: Node, outer: frozenset[str]) -> None:
+        """Convert the methods of a class. The rest of its body stays: functions of hooks do not see its names."""
+        for statement in node.body:
+            if isinstance(statement, FUNCTIONS):
+                self.nested(statement, outer, node.name)
+            elif isinstance(statement, gast.ClassDef):
+                self.visit_methods(statement, outer)
+
+    def visit_Lambda(self, node: Node) -> Node:
+        self.visit_defaults(node.args)
+        if any(isinstance(n, gast.Yield | gast.YieldFrom) for n in walk_scope([node.body])):
+            return node
+        outside = self.hoistable, self.first_parameter, self.inner
+        positional = [*node.args.posonlyargs, *node.args.args]
+        self.hoistable, self.first_parameter = False, positional[0].id if positional else None
+        self.inner |= frozenset(parameter_names(node.args))
+        node.body = self.visit(node.body)
+        self.hoistable, self.first_parameter, self.inner = outside
+        return node
+
+    def visit_defaults(self, arguments: Node) -> None:
+        arguments.defaults = [self.visit(d) for d in arguments.defaults]
+        arguments.kw_defaults = [None if d is None else self.visit(d) for d in arguments.kw_defaults]
+
+    # Blocks and regions.
+
+    def block(self, statements: Iterable[Node]) -> list[Node]:
+        converted: list[Node] = []
+        for statement in statements:
+            outside, self.prelude = self.prelude, []
+            result = self.visit(statement)
+            converted += self.prelude
+            converted += result if isinstance(result, list) else [result]
+            self.prelude = outside
+        return converted
+
+    def region(self, name: str, statements: list[Node], place: Make) -> Node:
+        """Return a function without parameters that runs `statements` on the variables of this function."""
+        bound = bindings(statements)
+        return place.function(self.fresh.shared(name), [], self.body(bound, self.block(statements), place))
+
+    def body(self, bound: Iterable[str], statements: list[Node], place: Make) -> list[Node]:
+        """Return the body of a function that rebinds the variables `bound` of this one."""
+        names = dict.fromkeys(bound)
+        return [*self.declare(names, names, place), *statements] or [place.at(gast.Pass())]
+
+    def declare(self, names: Iterable[str], nonlocals: Iterable[str], place: Make) -> list[Node]:
+        names = list(names)
+        shared = [n for n in names if n in self.globals]
+        own = [n for n in names if n not in self.globals and n in nonlocals]
+        declarations = [place.at(gast.Global(shared))] if shared else []
+        return [*declarations, *([place.at(gast.Nonlocal(own))] if own else [])]
+
+    def state(self, names: tuple[str, ...], place: Make) -> tuple[list[Node], list[Node]]:
+        """Return definitions for the state of a statement, and its arguments get_state, set_state, names."""
+        get = place.thunk(place.tuple([place.load(name) for name in names]))
+        values = self.fresh.shared("tg_values")
+        if not names:
+            return [], [get, place.thunk(place.constant(None), [values]), place.names(names)]
+        targets = place.tuple([place.store(name) for name in names], gast.Store())
+        name = self.fresh.shared("tg_set")
+        setter = place.function(name, [values], self.body(names, [place.assign(targets, place.load(values))], place))
+        return [setter], [get, place.load(name), place.names(names)]
+
+    # Control flow.
+
+    def visit_If(self, node: Node) -> list[Node]:
+        place = Make(node, node.test)
+        test = self.visit(node.test)
+        then, orelse = self.region("tg_then", node.body, place), self.region("tg_else", node.orelse, place)
+        definitions, state = self.state(node.tg_state, place)
+        call = place.hook("if_stmt", test, place.load(then.name), place.load(orelse.name), *state)
+        return [then, orelse, *definitions, place.expression(call)]
+
+    def visit_While(self, node: Node) -> list[Node]:
+        place = Make(node, node.test)
+        test = node.test
+        if node.tg_flags:
+            running = place.negation(place.any_of(node.tg_flags))
+            test = running if is_endless(node) else place.at(gast.BoolOp(gast.And(), [running, test]))
+        bound = assignment_expressions(test)
+        outside, self.prelude = self.prelude, []
+        test = self.visit(test)
+        inside, self.prelude = self.prelude, outside
+        body = self.region("tg_body", node.body, place)
+        definitions, state = self.state(node.tg_state, place)
+        if bound or inside:
+            name = self.fresh.shared("tg_test")
+            statements = self.body(bound, [*inside, place.returns(test)], place)
+            definitions.insert(0, place.function(name, [], statements))
+            test = place.load(name)
+        else:
+            test = place.thunk(test)
+        call = place.hook("while_stmt", test, place.load(body.name), *state)
+        return [body, *definitions, place.expression(call)]
+
+    def visit_For(self, node: Node) -> list[Node]:
+        place, target = Make(node, node.iter), Make(node.target)
+        iterable = self.visit(node.iter)
+        bound = bindings([node.target, *node.body])
+        item = self.fresh.shared("tg_item")
+        statements = [*self.assign(node.target, target.load(item), target), *self.block(node.body)]
+        body = place.function(self.fresh.shared("tg_body"), [item], self.body(bound, statements, place))
+        definitions, state = self.state(node.tg_state, place)
+        going = place.constant(None)
+        if node.tg_flags:
+            going = place.thunk(self.visit(place.negation(place.any_of(node.tg_flags))))
+        call = place.hook("for_stmt", iterable, place.load(body.name), *state, going)
+        return [body, *definitions, place.expression(call)]
+
+    def visit_With(self, node: Node) -> Node:
+        for position, item in enumerate(node.items):
+            item.context_expr = self.visit(item.context_expr)
+            target = item.optional_vars
+            if target is not None and not isinstance(target, gast.Name):
+                place = Make(target)
+                name = self.fresh.shared("tg_value")
+                item.optional_vars = place.store(name)
+                node.body, rest = self.assign(target, place.load(name), place), node.body
+                if later := node.items[position + 1 :]:
+                    rest = [Make(node).at(gast.With(later, rest, None))]
+                node.items, node.body = node.items[: position + 1], [*node.body, *self.block(rest)]
+                return node
+        node.body = self.block(node.body)
+        return node
+
+    def visit_Try(self, node: Node) -> Node:
+        node.body, node.orelse = self.block(node.body), self.block(node.orelse)
+        for handler in node.handlers:
+            handler.type = handler.type and self.visit(handler.type)
+            handler.body = self.block(handler.body)
+            if handler.name is not None and handler.tg_kept and handler.name.id in self.tracked:
+                place, name = Make(handler), handler.name.id
+                handler.name.id = self.fresh.shared("tg_error")
+                forget = place.assign(name, place.hook("undefined", place.constant(name)))
+                handler.body = [
+                    place.assign(name, place.load(handler.name.id)),
+                    place.at(gast.Try(handler.body, [], [], [forget])),
+                ]
+        node.finalbody = self.block(node.finalbody)
+        return node
+
+    visit_TryStar = visit_Try
+
+    def visit_Match(self, node: Node) -> Node:
+        node.subject = self.visit(node.subject)
+        for case in node.cases:
+            if case.guard is not None:
+                case.guard = Make(case.guard).hook("truth", self.visit(case.guard))
+            case.body = self.block(case.body)
+        return node
+
+    def visit_Return(self, node: Node) -> Node:
+        place = Make(node)
+        value = place.constant(None) if node.value is None else self.visit(node.value)
+        return place.returns(place.hook("ret", value))
+
+    def visit_Assert(self, node: Node) -> list[Node]:
+        if not __debug__:
+            return []
+        place = Make(node)
+        message = place.thunk(place.constant(None)) if node.msg is None else self.thunk(node.msg)
+        return [place.expression(place.hook("assert_", self.visit(node.test), message))]
+
+    def visit_Global(self, node: Node) -> list[Node]:
+        return []  # said at the start of the function
+
+    visit_Nonlocal = visit_Global
+
+    # Stores.
+
+    def visit_Assign(self, node: Node) -> list[Node]:
+        place = Make(node)
+        stable = len(node.targets) == 1 and self.is_stable_under(node.targets[0], node.value)
+        pairs = self.pairs(node)
+        if pairs is not None:
+            names = place.at(gast.Tuple([name for name, _ in pairs], gast.Store()))
+            return [place.assign(names, place.tuple([self.named(name, value) for name, value in pairs]))]
+        value = self.visit(node.value)
+        if stable or (len(node.targets) == 1 and isinstance(node.targets[0], gast.Name | gast.Tuple | gast.List)):
+            return self.assign(node.targets[0], value, place)
+        name = self.fresh.shared("tg_value")
+        statements = [place.assign(name, value)]
+        for target in node.targets:
+            statements += self.assign(target, place.load(name), place)
+        return statements
+
+    def visit_AnnAssign(self, node: Node) -> list[Node]:
+        if node.value is None:
+            return []
+        return self.visit_Assign(Make(node).assign(node.target, node.value))
+
+    def pairs(self, node: Node) -> list[tuple[Node, Node]] | None:
+        """Return names with their values for `a, b = x, y`; None for all other assignments."""
+        target, value = node.targets[0], node.value
+        if len(node.targets) > 1 or not isinstance(target, gast.Tuple) or not isinstance(value, gast.Tuple):
+            return None
+        if len(target.elts) != len(value.elts) or not all(isinstance(t, gast.Name) for t in target.elts):
+            return None
+        if any(isinstance(v, gast.Starred) for v in value.elts):
+            return None
+        return list(zip(target.elts, value.elts, strict=True))
+
+    def named(self, target: Node, value: Node) -> Node:
+        place, is_constant = Make(value), isinstance(value, gast.Constant)
+        value = self.visit(value)
+        return value if is_constant else place.hook("name", place.constant(target.id), value)
+
+    def assign(self, target: Node, value: Node, place: Make) -> list[Node]:
+        """Return statements that assign `value`, which is converted, to `target`, which is not."""
+        if isinstance(target, gast.Name):
+            if not isinstance(value, gast.Constant) and not target.id.startswith("tg_"):
+                value = place.hook("name", place.constant(target.id), value)
+            return [place.assign(target, value)]
+        if isinstance(target, gast.Starred):
+            return self.assign(target.value, value, place)
+        if isinstance(target, gast.Attribute):
+            name = place.constant(self.mangled(target.attr))
+            return [place.expression(place.hook("setattr", self.visit(target.value), name, value))]
+        if isinstance(target, gast.Subscript):
+            key = self.visit(target.slice)
+            return [place.expression(place.hook("setitem", self.visit(target.value), key, value))]
+        return self.unpack(target.elts, value, place)
+
+    def unpack(self, targets: Sequence[Node], value: Node, place: Make) -> list[Node]:
+        stars = [i for i, target in enumerate(targets) if isinstance(target, gast.Starred)]
+        parts = [target.value if isinstance(target, gast.Starred) else target for target in targets]
+        count, star = place.constant(len(parts)), place.constant(stars[0] if stars else None)
+        value = place.hook("unpack", value, count, star)
+        plain = all(isinstance(part, gast.Name) for part in parts)
+        names = [part.id if plain else self.fresh.unique("tg_item") for part in parts]
+        store = place.tuple([place.store(name) for name in names], gast.Store())
+        statements = [place.assign(store, value)]
+        for part, name in zip(parts, names, strict=True):
+            statements += self.assign(part, place.load(name), place)
+        return statements
+
+    def visit_AugAssign(self, node: Node) -> list[Node]:
+        place, operator = Make(node), OPERATORS[type(node.op)]
+        target = node.target
+        symbol = place.constant(operator)
+        if isinstance(target, gast.Name):
+            old = Make(target).load(target.id)
+            old.tg_unbound = target.tg_unbound
+            value = place.hook("aug_name", self.visit(old), symbol, self.visit(node.value))
+            return [place.assign(target, value)]
+        is_pure = self.is_pure(node.value)
+        if isinstance(target, gast.Attribute):
+            kind, key = "attr", place.constant(self.mangled(target.attr))
+        else:
+            kind, key = "item", self.visit(target.slice)
+        owner, value = self.visit(target.value), self.visit(node.value)
+        if is_pure:
+            return [place.expression(place.hook(f"aug_set{kind}", owner, key, symbol, value))]
+        # Python reads the old value before it evaluates the operand, which may write to the same place.
+        owner_name, key_name = self.fresh.shared("tg_owner"), self.fresh.shared("tg_key")
+        statements = [place.assign(owner_name, owner)]
+        if kind == "item":
+            statements.append(place.assign(key_name, key))
+            key, old = place.load(key_name), place.hook("getitem", place.load(owner_name), place.load(key_name))
+        else:
+            old = place.hook("getattr", place.load(owner_name), key)
+        value = place.hook("aug_name", old, symbol, value)
+        return [*statements, place.expression(place.hook(f"set{kind}", place.load(owner_name), key, value))]
+
+    def visit_Delete(self, node: Node) -> list[Node]:
+        statements: list[Node] = []
+        for target in node.targets:
+            place = Make(target)
+            if isinstance(target, gast.Tuple | gast.List):
+                statements += self.visit_Delete(place.at(gast.Delete(target.elts)))
+            elif isinstance(target, gast.Name) and target.id in self.tracked:
+                read = place.load(target.id)
+                read.tg_unbound = True
+                statements.append(place.expression(self.visit(read)))
+                statements.append(place.assign(target.id, place.hook("undefined", place.constant(target.id))))
+            else:
+                if isinstance(target, gast.Attribute | gast.Subscript):
+                    target.value = self.visit(target.value)
+                if isinstance(target, gast.Subscript):
+                    target.slice = self.visit(target.slice)
+                statements.append(place.at(gast.Delete([target])))
+        return statements
+
+    def mangled(self, attribute: str) -> str:
+        """Return the name of an attribute as the compiler has it: `__x` in class `C` is `_C__x`."""
+        owner = (self.class_name or "").lstrip("_")
+        if not owner or not attribute.startswith("__") or attribute.endswith("__"):
+            return attribute
+        return f"_{owner}{attribute}"
+
+    # Order of evaluation. Python evaluates the right side of `x[k] = v` first, a call of a hook evaluates it last.
+
+    def is_stable_under(self, target: Node, value: Node) -> bool:
+        """Return whether the parts of `target` may be evaluated before `value`."""
+        if self.is_pure(value):
+            return True
+        if any(isinstance(n, gast.NamedExpr) for n in gast.walk(value)):
+            return False
+        simple = (gast.Constant, gast.UnaryOp, gast.BinOp, gast.Slice, gast.Tuple, gast.operator, gast.unaryop)
+        own = self.flow.locals - set(self.flow.rebound)
+        parts = (
+            [target.value, target.slice]
+            if isinstance(target, gast.Subscript)
+            else [target.value]
+            if isinstance(target, gast.Attribute)
+            else []
+        )
+        return bool(parts) and all(
+            isinstance(n, simple + (gast.expr_context,)) or (isinstance(n, gast.Name) and n.id in own)
+            for part in parts
+            for n in gast.walk(part)
+        )
+
+    def is_pure(self, value: Node) -> bool:
+        """Return whether evaluating `value` writes to nothing, as far as the text shows."""
+        for node in gast.walk(value):
+            if isinstance(node, gast.NamedExpr):
+                return False
+            if isinstance(node, gast.Call):
+                function = node.func
+                if isinstance(function, gast.Name):
+                    if function.id not in PURE_BUILTINS or function.id in self.flow.locals:
+                        return False
+                elif not isinstance(function, gast.Attribute):
+                    return False
+                elif function.attr not in PURE_METHODS and not self.is_module_function(function):
+                    return False
+        return True
+
+    def is_module_function(self, node: Node) -> bool:
+        """Return whether `node` is written as a function of a module, such as `np.linalg.norm`."""
+        while isinstance(node, gast.Attribute):
+            node = node.value
+        return isinstance(node, gast.Name) and node.id in ("np", "numpy", "math", "scipy", "special")
+
+    # Expressions.
+
+    def thunk(self, node: Node) -> Node:
+        """Return an expression for a function without parameters that evaluates `node`."""
+        place, bound = Make(node), assignment_expressions(node)
+        value = self.visit(node)
+        if not bound:
+            return place.thunk(value)
+        name = self.fresh.unique("tg_operand")  # `:=` in a lambda would bind a name of the lambda
+        self.prelude.append(place.function(name, [], self.body(bound, [place.returns(value)], place)))
+        return place.load(name)
+
+    def can_split(self, node: Node) -> bool:
+        """Return whether the operands of `node` may become functions."""
+        return self.hoistable or not assignment_expressions(node)
+
+    def visit_Name(self, node: Node) -> Node:
+        if isinstance(node.ctx, gast.Load) and getattr(node, "tg_unbound", False) and node.id in self.tracked:
+            return Make(node).hook("load", node, Make(node).constant(node.id))
+        if isinstance(node.ctx, gast.Load) and self.is_outer(node.id):
+            place = Make(node)
+            return place.hook("outer", node, place.constant(node.id), place.thunk(place.load(node.id)))
+        return node
+
+    def is_outer(self, name: str) -> bool:
+        """Return whether a name belongs to no function that is being converted."""
+        own = self.flow.locals - self.globals
+        return name not in own and name not in self.inner and not name.startswith(("tg_", "__"))
+
+    def visit_Attribute(self, node: Node) -> Node:
+        value, name = self.visit(node.value), self.mangled(node.attr)
+        if not isinstance(node.ctx, gast.Load):
+            node.value = value
+            return node
+        return Make(node).hook("getattr", value, Make(node).constant(name))
+
+    def visit_List(self, node: Node) -> Node:
+        node = self.generic_visit(node)
+        return Make(node).hook("display", node) if isinstance(node.ctx, gast.Load) else node
+
+    def visit_Dict(self, node: Node) -> Node:
+        return Make(node).hook("display", self.generic_visit(node))
+
+    def visit_NamedExpr(self, node: Node) -> Node:
+        node.value = Make(node).hook("name", Make(node).constant(node.target.id), self.visit(node.value))
+        return node
+
+    def visit_IfExp(self, node: Node) -> Node:
+        if not self.can_split(node):
+            return self.generic_visit(node)
+        place = Make(node)
+        return place.hook("if_exp", self.visit(node.test), self.thunk(node.body), self.thunk(node.orelse))
+
+    def visit_BoolOp(self, node: Node) -> Node:
+        if not self.can_split(node):
+            return self.generic_visit(node)
+        name = "and_" if isinstance(node.op, gast.And) else "or_"
+        first, *others = node.values
+        return Make(node).hook(name, self.visit(first), *(self.thunk(value) for value in others))
+
+    def visit_UnaryOp(self, node: Node) -> Node:
+        operand = self.visit(node.operand)
+        if isinstance(node.op, gast.Not):
+            return Make(node).hook("not_", operand)
+        node.operand = operand
+        return node
+
+    def visit_Compare(self, node: Node) -> Node:
+        if len(node.ops) == 1 or not self.can_split(node):
+            return self.generic_visit(node)
+        place = Make(node)
+        operators = place.names(OPERATORS[type(op)] for op in node.ops)
+        operands = place.tuple([self.thunk(comparator) for comparator in node.comparators])
+        return place.hook("compare_chain", self.visit(node.left), operators, operands)
+
+    def visit_Call(self, node: Node) -> Node:
+        place, function = Make(node), node.func
+        if isinstance(function, gast.Name) and function.id not in self.flow.locals:
+            if function.id == "super":
+                if not node.args and self.class_name is not None and self.first_parameter is not None:
+                    node.args = [place.load("__class__"), place.load(self.first_parameter)]
+                return node
+            if len(node.args) + len(node.keywords) <= FRAME_READERS.get(function.id, -1):
+                raise SourceUnavailable(f"line {node.lineno}: {function.id}() reads the variables of its caller")
+        function = self.visit(function)
+        arguments = [self.visit(argument) for argument in node.args]
+        return place.hook("call", function, *arguments, keywords=[self.visit(k) for k in node.keywords])
+
+    def visit_Subscript(self, node: Node) -> Node:
+        return Make(node).hook("getitem", self.visit(node.value), self.visit(node.slice))
+
+    def visit_Slice(self, node: Node) -> Node:
+        place = Make(node)
+        parts = (node.lower, node.upper, node.step)
+        return place.call(SLICE, *(place.constant(None) if part is None else self.visit(part) for part in parts))
+
+    def visit_comprehension_expression(self, node: Node) -> Node:
+        """Convert a comprehension: it stays one, and its parts are converted."""
+        first, outside, inner = node.generators[0], self.hoistable, self.inner
+        first.iter = Make(first.iter).hook("iter", self.visit(first.iter))
+        self.hoistable = False
+        self.inner |= frozenset(n.id for g in node.generators for n in gast.walk(g.target) if isinstance(n, gast.Name))
+        for generator in node.generators:
+            if generator is not first:
+                generator.iter = Make(generator.iter).hook("iter", self.visit(generator.iter))
+            generator.ifs = [Make(test).hook("truth", self.visit(test)) for test in generator.ifs]
+        for field in ("key", "value") if isinstance(node, gast.DictComp) else ("elt",):
+            setattr(node, field, self.visit(getattr(node, field)))
+        self.hoistable, self.inner = outside, inner
+        return Make(node).hook("display", node) if isinstance(node, gast.ListComp | gast.DictComp) else node
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_expression
+
+
+def _all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _all_codes(constant)
+
+
+def _rename(code: types.CodeType, name: str, qualname: str) -> types.CodeType:
+    """Return `code` under a name; the functions made for its statements get the same one, for tracebacks."""
+    inside = f"{qualname}.<locals>" if code.co_flags & inspect.CO_NEWLOCALS else qualname
+    constants: list[object] = []
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            if constant.co_name.startswith("tg_"):
+                constant = _rename(constant, name, qualname)
+            else:
+                constant = _rename(constant, constant.co_name, f"{inside}.{constant.co_name}")
+        elif isinstance(constant, str) and constant == code.co_qualname:  # of a class, which stores it
+            constant = qualname
+        constants.append(constant)
+    return code.replace(co_name=name, co_qualname=qualname, co_consts=tuple(constants))
