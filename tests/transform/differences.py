@@ -50,4 +50,6 @@ def weighted_sum(function: Function, rng: np.random.Generator) -> Function:
 
 def relative_error(found: Any, expected: Any) -> float:
     """Return the largest error, relative to the largest element and 1."""
-    return float(np.max(np.abs(np.asarray(found) - expected), initial=0.0) / (1.0 + np.max(np.abs(expected), initial=0.0)))
+    return float(
+        np.max(np.abs(np.asarray(found) - expected), initial=0.0) / (1.0 + np.max(np.abs(expected), initial=0.0))
+    )

@@ -294,20 +294,24 @@ func @nested_while(%x: f64[3], %limit: f64[]) -> (f64[]) {
     (np.array([0.3, 0.45, 1.1]), 2.0),
 )
 
+_SWAP_LOOP = (
+    "%a: f64[], %b: f64[], %c: f64[] = for %o, %n, %x, %y, %x {step=1, reverse=False} "
+    "(%k: i64[], %d: f64[], %e: f64[], %f: f64[]) {"
+)
 SWAP = Program(
     """
 func @swap(%x: f64[], %y: f64[], %n: i64[]) -> (f64[]) {
-  %zero: i64[] = constant {value=0}
-  %a: f64[], %b: f64[], %c: f64[] = for %zero, %n, %x, %y, %x {step=1, reverse=False} (%k: i64[], %a: f64[], %b: f64[], %c: f64[]) {
-    %p: f64[] = multiply %a, %c
+  %o: i64[] = constant {value=0}
+  LOOP
+    %p: f64[] = multiply %d, %f
     %q: f64[] = cos %p
-    yield %b, %q, %y
+    yield %e, %q, %y
   }
   %ab: f64[] = multiply %a, %b
   %r: f64[] = add %ab, %c
   return %r
 }
-""",
+""".replace("LOOP", _SWAP_LOOP),
     (0.4, 1.2, 3),
     (0, 1),
 )

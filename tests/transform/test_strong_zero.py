@@ -74,7 +74,9 @@ func @f(%x: f64[4]) -> (f64[]) {{
 """)
 
 
-@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning", "ignore:overflow:RuntimeWarning")
+@pytest.mark.filterwarnings(
+    "ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning", "ignore:overflow:RuntimeWarning"
+)
 @pytest.mark.parametrize("make", [masked_sum, in_loop])
 @pytest.mark.parametrize("line", SINGULAR.values(), ids=SINGULAR)
 def test_masked_singularities_give_zero(make: object, line: str, rng: np.random.Generator) -> None:

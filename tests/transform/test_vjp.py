@@ -10,7 +10,7 @@ from tests.transform.programs import PROGRAMS, Program
 from tracegrad.ir.verifier import verify_function
 from tracegrad.passes.manager import run_passes
 from tracegrad.testing.interpret import interpret
-from tracegrad.transform.vjp import gradient, vjp
+from tracegrad.transform.vjp import gradient
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
@@ -42,7 +42,9 @@ def test_second_derivatives_agree_with_differences_of_first(
         assert relative_error(ct, central_difference(first, program.arguments, position)) < 1e-7
 
 
-@pytest.mark.parametrize("name", ["branch", "rnn", "nested", "newton", "nested_while", "swap", "triangle", "recurrence"])
+@pytest.mark.parametrize(
+    "name", ["branch", "rnn", "nested", "newton", "nested_while", "swap", "triangle", "recurrence"]
+)
 def test_third_derivatives_agree_with_differences_of_second(name: str, rng: np.random.Generator) -> None:
     program = PROGRAMS[name]
     function = program.function()

@@ -1,6 +1,6 @@
 """Common subexpressions: an operation that was done before, here or in an outer block, is not done again.
 
-Reads and writes IR in place. Previous: canonicalize.py; next: hoist.py.
+Reads and writes IR in place. Previous: elements.py; next: hoist.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _block(block: Block, known: ChainMap[Hashable, list[Value]], mapping: dict[V
         operation.operands = [mapping.get(v, v) for v in operation.operands]
         for nested in operation.blocks:
             changed |= _block(nested, known.new_child(), mapping)
-        if operation.blocks or has_effect(operation):
+        if operation.blocks or has_effect(operation) or _is_fresh(operation):
             kept.append(operation)
             continue
         key = _key(operation)
@@ -45,6 +45,11 @@ def _block(block: Block, known: ChainMap[Hashable, list[Value]], mapping: dict[V
     block.operations = kept
     block.yields = [mapping.get(v, v) for v in block.yields]
     return changed
+
+
+def _is_fresh(operation: Operation) -> bool:
+    """Return whether an operation is better done again: zeros that are written into would have to be copied."""
+    return operation.op in ("full", "undefined") and bool(operation.result.shape)
 
 
 def _key(operation: Operation) -> Hashable:

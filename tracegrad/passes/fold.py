@@ -15,13 +15,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from tracegrad.ops.evaluate import Evaluator
 
+from tracegrad.ir.bounds import size_guess
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, Operation, Value
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE
 from tracegrad.ir.types import ArrayType, is_complex, is_float, is_inexact, is_integer, is_static
 from tracegrad.ir.writes import is_filled_with
+from tracegrad.ops.evaluate import Evaluator
 from tracegrad.passes.rewrite import Rule, rewrite
 
 #: constants of at most so many elements are computed at compile time
@@ -53,6 +54,10 @@ def _op(name: str, *operands: Value, **attrs: Any) -> Value:
     return result
 
 
+def _is_small(kind: ArrayType) -> bool:
+    return is_static(kind.shape) and size_guess(kind.shape) <= _SMALL
+
+
 def _known(value: Value) -> np.ndarray[Any, Any] | None:
     """Return the elements of a value that is a small constant."""
     operation = value.producer
@@ -61,7 +66,7 @@ def _known(value: Value) -> np.ndarray[Any, Any] | None:
     if operation.op == "constant":
         array: np.ndarray[Any, Any] = operation.attrs["value"]
         return array if array.size <= _SMALL else None
-    if operation.op == "full" and is_static(value.shape) and math.prod(value.shape) <= _SMALL:
+    if operation.op == "full" and _is_small(value.type):
         return np.full(value.shape, operation.attrs["value"], value.dtype)
     return None
 
@@ -79,9 +84,7 @@ def _filler(value: Value) -> Any:
 def _evaluate(operation: Operation, builder: Builder) -> Value | None:
     """Compute an operation on small constants, unless it warns or fails, which is left to the run."""
     kind = operation.results[0].type
-    if len(operation.results) != 1 or not isinstance(kind, ArrayType) or not is_static(kind.shape):
-        return None
-    if math.prod(kind.shape) > _SMALL or not operation.operands:
+    if len(operation.results) != 1 or not isinstance(kind, ArrayType) or not _is_small(kind) or not operation.operands:
         return None
     operands = [_known(v) for v in operation.operands]
     if any(v is None for v in operands):
@@ -248,6 +251,7 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
     "negative": (_double("negative"),),
     "conjugate": (_double("conjugate"), _identity(lambda o: o.result.dtype.kind != "c")),
     "real": (_identity(_same_type),),
+    "stop_gradient": (_identity(lambda o: True),),  # all derivatives have been taken
     "logical_not": (_double("logical_not"),),
     "invert": (_double("invert"),),
     "flip": (_double("flip"), _identity(lambda o: not o.attrs["axes"])),

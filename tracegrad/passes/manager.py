@@ -13,6 +13,7 @@ from tracegrad.ir.verifier import verify_function
 from tracegrad.passes.canonicalize import canonicalize
 from tracegrad.passes.cse import eliminate_common_subexpressions
 from tracegrad.passes.dce import eliminate_dead_code
+from tracegrad.passes.elements import forward_elements
 from tracegrad.passes.fold import fold_constants
 from tracegrad.passes.hoist import hoist_invariants
 
@@ -26,6 +27,7 @@ def default_pipeline() -> list[Pass]:
         eliminate_dead_code,
         fold_constants,
         canonicalize,
+        forward_elements,
         eliminate_common_subexpressions,
         hoist_invariants,
         fold_constants,

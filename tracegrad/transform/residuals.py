@@ -72,7 +72,7 @@ def plan_residuals(block: Block, needed: Collection[Value], free: Collection[Val
 
 
 def _size_bytes(value: Value) -> int:
-    return size_guess(value.shape) * value.dtype.itemsize
+    return size_guess(value.shape) * int(value.dtype.itemsize)
 
 
 def _in_order(block: Block) -> Sequence[Value]:

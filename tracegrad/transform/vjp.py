@@ -21,7 +21,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from tracegrad.ops.common import vjp_of
 
 from tracegrad.errors import ArgumentError, ArgumentTypeError, NotDifferentiableError, Span
 from tracegrad.ir.bounds import static_value, trip_count
@@ -40,6 +39,7 @@ from tracegrad.ir.core import (
 from tracegrad.ir.liveness import defined_in, remove_dead, remove_dead_from
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import I64, ArrayType, Dim, StackType, dtype_name, is_inexact
+from tracegrad.ops.common import vjp_of
 from tracegrad.transform.activity import Activity, analyze_activity
 from tracegrad.transform.cotangents import Cotangents, zeros
 from tracegrad.transform.residuals import Plan, plan_residuals

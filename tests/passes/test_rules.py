@@ -1,0 +1,297 @@
+"""What each pass does to small programs, and what it must leave alone; the text before and after."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracegrad.ir.parser import parse_function
+from tracegrad.ir.printer import print_function
+from tracegrad.passes.canonicalize import canonicalize
+from tracegrad.passes.cse import eliminate_common_subexpressions
+from tracegrad.passes.dce import eliminate_dead_code
+from tracegrad.passes.elements import forward_elements
+from tracegrad.passes.fold import fold_constants
+from tracegrad.passes.hoist import hoist_invariants
+from tracegrad.passes.manager import Pass, run_passes
+
+
+def after(
+    body: str, *passes: Pass, params: str = "%x: f64[3], %y: f64[3], %s: f64[], %n: i64[]", result: str = "f64[3]"
+) -> str:
+    """Return the lines of the body of a function after some passes and the removal of dead code."""
+    lines = "\n".join(f"  {line}" for line in body.strip().splitlines())
+    function = parse_function(f"func @f({params}) -> ({result}) {{\n{lines}\n}}\n")
+    run_passes(function, [*passes, eliminate_dead_code], verify=True)
+    return "\n".join(line.removeprefix("  ") for line in print_function(function).splitlines()[1:-1])
+
+
+ONE = "%one: f64[3] = full {shape=(3,), dtype=f64, value=1.0}\n"
+ZERO = "%zero: f64[3] = full {shape=(3,), dtype=f64, value=0.0}\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ONE + "%r: f64[3] = multiply %one, %x\nreturn %r",
+        ONE + "%r: f64[3] = divide %x, %one\nreturn %r",
+        ZERO + "%r: f64[3] = subtract %x, %zero\nreturn %r",
+        "%a: f64[3] = negative %x\n%r: f64[3] = negative %a\nreturn %r",
+        "%a: f64[1,3] = reshape %x {shape=(1, 3)}\n%r: f64[3] = reshape %a {shape=(3,)}\nreturn %r",
+        "%a: f64[3] = cast %x {dtype=f64}\nreturn %a",
+        "%a: f64[3] = slice %x {start=(0,), stop=(3,), step=(1,)}\nreturn %a",
+        "%c: bool[3] = full {shape=(3,), dtype=bool, value=True}\n%r: f64[3] = select %c, %x, %y\nreturn %r",
+        "%c: bool[3] = less %x, %y\n%r: f64[3] = select %c, %x, %x\nreturn %r",
+        "%a: f64[3] = flip %x {axes=(0,)}\n%r: f64[3] = flip %a {axes=(0,)}\nreturn %r",
+    ],
+)
+def test_folds_to_the_operand(body: str) -> None:
+    assert after(body, fold_constants) == "return %x"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ZERO + "%r: f64[3] = multiply %zero, %x\nreturn %r",  # NaN where x is infinite
+        ZERO + "%r: f64[3] = add %zero, %x\nreturn %r",  # 0.0 where x is -0.0
+        "%z: f64[3] = full {shape=(3,), dtype=f64, value=-0.0}\n%r: f64[3] = subtract %x, %z\nreturn %r",
+        "%r: f64[3] = subtract %x, %x\nreturn %r",
+    ],
+)
+def test_does_not_fold(body: str) -> None:
+    assert after(body, fold_constants) == body
+
+
+def test_folds_constants() -> None:
+    body = """
+%a: f64[] = constant {value=2.0}
+%b: f64[] = constant {value=0.5}
+%p: f64[] = multiply %a, %b
+%q: f64[] = multiply %p, %s
+%l: f64[] = log %a
+%r: f64[] = add %q, %l
+return %r
+"""
+    assert after(body, fold_constants, result="f64[]") == (
+        "%l: f64[] = constant {value=0.6931471805599453}\n%r: f64[] = add %s, %l\nreturn %r"
+    )
+
+
+def test_leaves_faults_and_warnings_to_the_run() -> None:
+    body = "%z: f64[] = constant {value=0.0}\n%l: f64[] = log %z\nreturn %l"
+    assert after(body, fold_constants, result="f64[]") == body
+
+
+def test_writes_instead_of_adding_sparse_arrays() -> None:
+    body = (
+        ZERO
+        + """%w: f64[3] = scatter_add %zero, %n, %s {axes=(0,)}
+%p: f64[3] = pad %one {low=(1,), high=(1,), interior=(0,)}
+%a: f64[3] = add %x, %w
+%b: f64[3] = add %p, %a
+return %b"""
+    )
+    params = "%x: f64[3], %s: f64[], %n: i64[], %one: f64[1]"
+    assert after(body, canonicalize, params=params) == (
+        "%a: f64[3] = scatter_add %x, %n, %s {axes=(0,)}\n"
+        "%b: f64[3] = add_slice %a, %one {start=(1,), stop=(2,), step=(1,)}\n"
+        "return %b"
+    )
+
+
+def test_sum_of_broadcast_is_a_product() -> None:
+    body = "%b: f64[4,3] = broadcast_to %x {shape=(4, 3)}\n%r: f64[3] = reduce_sum %b {axes=(0,)}\nreturn %r"
+    assert after(body, canonicalize, fold_constants) == (
+        "%0: f64[3] = full {shape=(3,), dtype=f64, value=4.0}\n%r: f64[3] = multiply %x, %0\nreturn %r"
+    )
+
+
+def test_known_branches_and_loops_are_opened() -> None:
+    body = """
+%c: bool[] = constant {value=True}
+%r: f64[3] = if %c () {
+  %a: f64[3] = sin %x
+  yield %a
+} () {
+  yield %x
+}
+%zero: i64[] = constant {value=0}
+%one: i64[] = constant {value=1}
+%q: f64[3], %t: f64[3] = for %zero, %one, %r, %y {step=1, reverse=False} (%k: i64[], %u: f64[3], %v: f64[3]) {
+  %w: f64[3] = multiply %u, %v
+  yield %w, %v
+}
+%p: f64[3] = for %zero, %zero, %q {step=1, reverse=False} (%k.1: i64[], %u.1: f64[3]) {
+  %w.1: f64[3] = cos %u.1
+  yield %w.1
+}
+%e: f64[3] = add %p, %t
+return %e
+"""
+    assert after(body, canonicalize) == (
+        "%a: f64[3] = sin %x\n%w: f64[3] = multiply %a, %y\n%e: f64[3] = add %w, %y\nreturn %e"
+    )
+
+
+def test_invariant_carries_go() -> None:
+    body = """
+%zero: i64[] = constant {value=0}
+%r: f64[3], %q: f64[3] = for %zero, %n, %x, %y {step=1, reverse=False} (%k: i64[], %u: f64[3], %v: f64[3]) {
+  %w: f64[3] = multiply %u, %v
+  yield %w, %v
+}
+return %r, %q
+"""
+    assert after(body, canonicalize, result="f64[3], f64[3]") == (
+        """%zero: i64[] = constant {value=0}
+%r: f64[3] = for %zero, %n, %x {step=1, reverse=False} (%k: i64[], %u: f64[3]) {
+  %w: f64[3] = multiply %u, %y
+  yield %w
+}
+return %r, %y"""
+    )
+
+
+def test_elements_are_forwarded() -> None:
+    body = """
+%i: i64[] = constant {value=0}
+%j: i64[] = constant {value=1}
+%a: f64[3] = scatter_set %x, %i, %s {axes=(0,)}
+%b: f64[3] = scatter_set %a, %j, %s {axes=(0,)}
+%p: f64[] = gather %b, %i {axes=(0,)}
+%q: f64[] = sin %p
+%c: f64[3] = scatter_set %b, %i, %q {axes=(0,)}
+return %c
+"""
+    assert after(body, forward_elements) == (
+        """%i: i64[] = constant {value=0}
+%j: i64[] = constant {value=1}
+%q: f64[] = sin %s
+%0: f64[3] = scatter_set %x, %j, %s {axes=(0,)}
+%c: f64[3] = scatter_set %0, %i, %q {axes=(0,)}
+return %c"""
+    )
+
+
+def test_elements_at_unknown_distance_are_not_forwarded() -> None:
+    body = """%i: i64[] = constant {value=-1}
+%j: i64[] = constant {value=2}
+%a: f64[3] = scatter_set %x, %i, %s {axes=(0,)}
+%p: f64[] = gather %a, %j {axes=(0,)}
+%q: f64[] = gather %a, %n {axes=(0,)}
+%r: f64[] = add %p, %q
+return %r"""
+    assert after(body, forward_elements, result="f64[]") == body
+
+
+def test_common_subexpressions_respect_blocks() -> None:
+    body = """
+%c: bool[] = constant {value=True}
+%p: f64[3] = multiply %x, %y
+%r: f64[3] = if %c () {
+  %a: f64[3] = multiply %y, %x
+  %b: f64[3] = sin %a
+  yield %b
+} () {
+  %b.1: f64[3] = sin %p
+  yield %b.1
+}
+%d: f64[3] = sin %p
+%e: f64[3] = add %r, %d
+return %e
+"""
+    assert after(body, eliminate_common_subexpressions) == (
+        """%c: bool[] = constant {value=True}
+%p: f64[3] = multiply %x, %y
+%r: f64[3] = if %c () {
+  %b: f64[3] = sin %p
+  yield %b
+} () {
+  %b.1: f64[3] = sin %p
+  yield %b.1
+}
+%d: f64[3] = sin %p
+%e: f64[3] = add %r, %d
+return %e"""
+    )
+
+
+def test_dead_carries_and_stacks_go() -> None:
+    body = """
+%k_stack: stack<f64[3]> = stack {element=f64[3], capacity=None}
+%zero: i64[] = constant {value=0}
+%r: f64[3], %q: f64[3] = for %zero, %n, %x, %y {step=1, reverse=False} (%k: i64[], %u: f64[3], %v: f64[3]) {
+  push %k_stack, %v
+  %w: f64[3] = sin %u
+  %z: f64[3] = multiply %v, %u
+  yield %w, %z
+}
+%t: f64[3] = for %zero, %n, %x {step=1, reverse=True} (%k.1: i64[], %u.1: f64[3]) {
+  %p: f64[3] = pop %k_stack
+  %o: f64[3] = cos %p
+  yield %u.1
+}
+return %r
+"""
+    assert after(body) == (
+        """%zero: i64[] = constant {value=0}
+%r: f64[3] = for %zero, %n, %x {step=1, reverse=False} (%k: i64[], %u: f64[3]) {
+  %w: f64[3] = sin %u
+  yield %w
+}
+return %r"""
+    )
+
+
+def test_effects_stay_and_so_does_their_order() -> None:
+    body = """%zero: f64[] = constant {value=0.0}
+%c: bool[] = greater %s, %zero
+check %c {error='ValueError', message='not positive'}
+print %s {format='s = {}'}
+print %s {format='s = {}'}
+return %x"""
+    assert after(body, eliminate_common_subexpressions, hoist_invariants) == body
+
+
+def test_hoists_what_cannot_fault() -> None:
+    body = """
+%zero: i64[] = constant {value=0}
+%r: f64[3] = for %zero, %n, %x {step=1, reverse=False} (%k: i64[], %u: f64[3]) {
+  %two: f64[] = constant {value=2.0}
+  %t: f64[] = multiply %two, %s
+  %e: f64[] = gather %y, %n {axes=(0,)}
+  %f: f64[] = add %t, %e
+  %b: f64[3] = broadcast_to %f {shape=(3,)}
+  %v: f64[3] = add %u, %b
+  yield %v
+}
+return %r
+"""
+    # the gather may be out of range, and the loop may not run
+    assert after(body, hoist_invariants) == (
+        """%zero: i64[] = constant {value=0}
+%two: f64[] = constant {value=2.0}
+%t: f64[] = multiply %two, %s
+%r: f64[3] = for %zero, %n, %x {step=1, reverse=False} (%k: i64[], %u: f64[3]) {
+  %e: f64[] = gather %y, %n {axes=(0,)}
+  %f: f64[] = add %t, %e
+  %b: f64[3] = broadcast_to %f {shape=(3,)}
+  %v: f64[3] = add %u, %b
+  yield %v
+}
+return %r"""
+    )
+
+
+def test_hoists_faulting_operations_out_of_loops_that_run() -> None:
+    body = """
+%zero: i64[] = constant {value=0}
+%five: i64[] = constant {value=5}
+%r: f64[] = for %zero, %five, %s {step=1, reverse=False} (%k: i64[], %u: f64[]) {
+  %e: f64[] = gather %y, %n {axes=(0,)}
+  %v: f64[] = multiply %u, %e
+  yield %v
+}
+return %r
+"""
+    lines = after(body, hoist_invariants, result="f64[]").splitlines()
+    assert lines[2] == "%e: f64[] = gather %y, %n {axes=(0,)}"

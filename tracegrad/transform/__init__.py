@@ -1,0 +1,1 @@
+"""IR to IR, with another meaning: derivatives. See vjp.py."""
