@@ -229,6 +229,9 @@ def index_text(dim: Dim) -> str:
     if isinstance(dim, int):
         return literal(dim, DTYPES["i64"])
 
+    if len(dim.terms) == 1 and dim.terms[0][1] == 1 and len(dim.terms[0][0]) == 1:
+        return atom_text(dim.terms[0][0][0])
+
     def order(term: tuple[tuple[Atom, ...], int]) -> tuple[Any, ...]:
         monomial, coefficient = term
         return (not monomial, coefficient < 0, -len(monomial), -abs(coefficient), [atom_text(a) for a in monomial])

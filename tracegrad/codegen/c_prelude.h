@@ -35,7 +35,7 @@ typedef struct tg_error {
 /* A store of residuals that grows; zeroed memory is an empty one. */
 typedef struct tg_stack {
     void *data;
-    int64_t capacity; /* in elements */
+    int64_t capacity; /* in bytes */
 } tg_stack;
 
 /* Routines of BLAS and LAPACK (Fortran conventions, 32-bit integers); any may be NULL. */
@@ -73,14 +73,33 @@ static int tg_fail(void *workspace, int kind, const char *file, int line, const 
     return kind;
 }
 
-/* Make room for one more element; NULL when there is no memory. */
-static void *tg_grow(tg_stack *stack, int64_t size_bytes)
+/* Memory at the front of what is left of the workspace. */
+static inline int64_t tg_aligned(int64_t size_bytes)
 {
-    int64_t capacity = stack->capacity ? 2*stack->capacity : 64;
-    void *data = realloc(stack->data, (size_t)(capacity*size_bytes));
+    return size_bytes > 0 ? (size_bytes + 63) & ~(int64_t)63 : 0;
+}
+
+static inline void *tg_take(char **memory, int64_t size_bytes)
+{
+    void *taken = *memory;
+    *memory += tg_aligned(size_bytes);
+    return taken;
+}
+
+static inline int64_t tg_capacity(const tg_stack *stack, int64_t size_bytes)
+{
+    return size_bytes > 0 ? stack->capacity/size_bytes : INT64_MAX;
+}
+
+/* Twice the room for elements of a size; NULL when there is no memory. */
+static void *tg_grow(tg_stack *stack, int64_t size_bytes, int64_t *capacity)
+{
+    const int64_t wanted = stack->capacity > 32*size_bytes ? 2*stack->capacity : 64*size_bytes;
+    void *data = realloc(stack->data, (size_t)wanted);
     if (data) {
         stack->data = data;
-        stack->capacity = capacity;
+        stack->capacity = wanted;
+        *capacity = wanted/size_bytes;
     }
     return data;
 }
@@ -373,4 +392,86 @@ static double tg_polygamma_f64(int64_t order, double x)
         ratio *= (double)((2*k + order)*(2*k + order + 1))/(double)((2*k + 1)*(2*k + 2));
     }
     return sign*sum;
+}
+
+static inline float tg_digamma_f32(float x)
+{
+    return (float)tg_digamma_f64(x);
+}
+
+/* Derivative of digamma of an order >= 1: reflection for x <= 0, recurrence, then the asymptotic series. */
+static double tg_polygamma_f64(int order, double x)
+{
+    static const double bernoulli[] = {1.0/6, -1.0/30, 1.0/42, -1.0/30, 5.0/66, -691.0/2730, 7.0/6, -3617.0/510};
+    const double pi = 3.14159265358979323846;
+    const int is_reflected = x <= 0.0;
+    if (is_reflected && floor(x) == x) return order & 1 ? INFINITY : NAN;
+    double z = is_reflected ? 1.0 - x : x, result = 0.0;
+    const double factorial = tgamma(order + 1.0);
+    for (; z < 14.0 + order; z += 1.0) result += pow(z, -(order + 1.0));
+    result = factorial*result + factorial/order/pow(z, order) + factorial/(2.0*pow(z, order + 1));
+    for (int k = 1; k <= 8; k++) {
+        result += bernoulli[k - 1]*tgamma(2.0*k + order)/tgamma(2.0*k + 1)/pow(z, 2*k + order);
+    }
+    if (!is_reflected) return order & 1 ? result : -result;
+    /* the derivative of pi cot(pi x) of this order is pi^(order + 1) p(cot(pi x)), where p' goes with -(1 + c^2) */
+    double polynomial[64] = {0.0, 1.0};
+    for (int step = 0; step < order && step < 60; step++) {
+        double next[64] = {0.0};
+        for (int k = 1; k <= step + 1; k++) {
+            next[k - 1] -= k*polynomial[k];
+            next[k + 1] -= k*polynomial[k];
+        }
+        memcpy(polynomial, next, sizeof(polynomial));
+    }
+    const double c = 1.0/tan(pi*(x - rint(x)));
+    double value = 0.0;
+    for (int k = order + 1 < 63 ? order + 1 : 63; k >= 0; k--) value = value*c + polynomial[k];
+    return -result - pow(pi, order + 1)*value;
+}
+
+static inline float tg_polygamma_f32(int order, float x)
+{
+    return (float)tg_polygamma_f64(order, x);
+}
+
+/* Cofactors of an n x n matrix: from the inverse where that is safe, else determinants of minors. */
+static void tg_cofactor_f64(const double *restrict a, double *restrict c, int64_t n, double *restrict minor,
+                            int64_t *restrict pivots)
+{
+    if (n > 4) {
+        memcpy(minor, a, (size_t)(n*n)*sizeof(double));
+        double product = tg_lu_f64(minor, pivots, n), least = INFINITY, greatest = 0.0;
+        for (int64_t i = 0; i < n; i++) {
+            const double size = fabs(minor[n*i + i]);
+            product *= minor[n*i + i];
+            if (size < least) least = size;
+            if (size > greatest) greatest = size;
+        }
+        if (least > 1e-4*greatest) {
+            for (int64_t i = 0; i < n*n; i++) c[i] = i % (n + 1) ? 0.0 : 1.0;
+            tg_lu_solve_f64(minor, pivots, c, n, n);
+            for (int64_t i = 0; i < n; i++) {
+                for (int64_t j = 0; j <= i; j++) {
+                    const double lower = c[n*i + j];
+                    c[n*i + j] = product*c[n*j + i];
+                    c[n*j + i] = product*lower;
+                }
+            }
+            return;
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            int64_t filled = 0;
+            for (int64_t k = 0; k < n; k++) {
+                for (int64_t l = 0; l < n; l++) {
+                    if (k != i && l != j) minor[filled++] = a[n*k + l];
+                }
+            }
+            double determinant = tg_lu_f64(minor, pivots, n - 1);
+            for (int64_t k = 0; k < n - 1; k++) determinant *= minor[(n - 1)*k + k];
+            c[n*i + j] = (i + j) % 2 ? -determinant : determinant;
+        }
+    }
 }

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +29,7 @@ from tracegrad.codegen.c_expression import CTYPES, fill, index_text, literal, no
 from tracegrad.errors import CompileError, Span
 from tracegrad.ir.core import Block, Function, Operation, Value, clone_block, clone_function, substitute, walk
 from tracegrad.ir.liveness import remove_dead
-from tracegrad.ir.opdef import TABLE, OpDef
+from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import F32, ArrayType, Dim, Shape, StackType, SymbolicDim, is_integer, is_static, symbol
 
 #: arrays of at most so many elements are computed element by element, with constant indices
@@ -41,7 +42,7 @@ UNROLLED_CONTRACTION = 8
 EXPRESSION_WEIGHT = 8
 
 VIEWS = frozenset(
-    "reshape transpose broadcast_to slice flip iota full constant dim undefined gather".split()
+    "reshape transpose broadcast_to slice flip pad iota full constant dim undefined gather".split()
 )
 LOOPS = frozenset({"for", "while"})
 ONCE = frozenset({"push", "scatter_set", "scatter_add", "set_slice", "add_slice", "check"})
@@ -168,8 +169,9 @@ class Elements:
             used = slot_counts(template)
             texts = {name: self.repeated(names[name], index, count) for name, count in used.items()}
             text = fill(template, texts)
-            if value.dtype.kind in "iu" and value.dtype.itemsize < 4 and operation.op not in ("select", "cast"):
-                return fill("({f_type}){x}".replace("{f_type}", CTYPES[value.dtype]), {"x": text})
+            narrow = value.dtype.itemsize < 4 or (value.dtype.itemsize == 4 and "tg_" in template)
+            if value.dtype.kind in "iu" and narrow and operation.op not in ("select", "cast"):
+                return fill(f"({CTYPES[value.dtype]}){{x}}", {"x": text})
             return text
         if callable(record.c):
             return record.c(self, operation, index)  # type: ignore[arg-type]
@@ -178,6 +180,20 @@ class Elements:
     def repeated(self, value: Value, index: Sequence[Any], count: int) -> str:
         """Return an element that stands `count` times in a template."""
         return self.element(value, index)
+
+    def contiguous(self, value: Value) -> Value | None:
+        """Return the stored array in which the elements of a value lie in order, or None."""
+        if value not in self.lazy:
+            return value
+        operation = value.producer
+        assert operation is not None
+        if operation.op == "reshape":
+            return self.contiguous(operation.operands[0])
+        if operation.op == "gather":
+            x, *indices = operation.operands
+            is_row = all(not v.shape for v in indices) and list(operation.attrs["axes"]) == list(range(len(indices)))
+            return self.contiguous(x) if is_row else None
+        return None
 
     # What rules of records may ask.
 
@@ -205,6 +221,43 @@ class Elements:
 
     def ctype(self, dtype: np.dtype[Any]) -> str:
         return ctype(dtype)
+
+    def local_ctype(self, dtype: np.dtype[Any]) -> str:
+        """Return the C type of a variable."""
+        return "bool" if dtype.kind == "b" else ctype(dtype)
+
+    def fill(self, template: str, operands: Mapping[str, str]) -> str:
+        return fill(template, operands)
+
+    def literal(self, value: Any, dtype: np.dtype[Any]) -> str:
+        return literal(value, dtype)
+
+    def offset(self, pointer: str, elements: Dim) -> str:
+        """Return a pointer so many elements further."""
+        text = index_text(elements)
+        return pointer if text == "0" else f"{pointer} + {text}"
+
+    def combine(self, operation: Operation, x: str, y: str) -> str:
+        """Return one step of the reduction that the record's `c_reduce` describes."""
+        reduction = TABLE[operation.op].c_reduce
+        assert reduction is not None
+        type = ArrayType(operation.operands[-1].dtype)
+        step = Operation(reduction[1], [Value(type), Value(type)], {}, [], [type], operation.span)
+        return fill(element_template(step), {"a0": x, "a1": y})
+
+    def initial(self, operation: Operation) -> str:
+        """Return where that reduction begins."""
+        reduction = TABLE[operation.op].c_reduce
+        assert reduction is not None
+        dtype = operation.operands[-1].dtype
+        if reduction[0] not in ("lowest", "highest"):
+            return literal(int(reduction[0]), dtype)
+        is_lowest = reduction[0] == "lowest"
+        if dtype.kind == "f":
+            return literal(-np.inf if is_lowest else np.inf, dtype)
+        if dtype.kind == "b":
+            return literal(not is_lowest, dtype)
+        return literal(np.iinfo(dtype).min if is_lowest else np.iinfo(dtype).max, dtype)
 
     def affine(self, value: Value) -> Dim | None:
         """Return a rank-0 integer as arithmetic of sizes and loop indices, or None."""
@@ -262,7 +315,7 @@ def wrapped(position: Dim, size: Dim) -> Dim:
         return position if position >= 0 else size + position
     text = index_text(position)
     negative = fill("{x} < 0 ? {x} + {n} : {x}", {"x": text, "n": index_text(size)})
-    return symbol(f"({negative})")
+    return symbol(negative)
 
 
 def ctype(dtype: np.dtype[Any]) -> str:
@@ -291,6 +344,25 @@ class _Slots:
 
     def ctype(self, dtype: np.dtype[Any]) -> str:
         return ctype(dtype)
+
+    def helper(self, name: str, dtype: np.dtype[Any]) -> str:
+        return helper_name(name, dtype)
+
+    def fill(self, template: str, operands: Mapping[str, str]) -> str:
+        return fill(template, operands) if template else ""
+
+
+def helper_name(name: str, dtype: np.dtype[Any]) -> str:
+    """Return the name of the version for a dtype of a function of the prelude; most for integers work on 64 bits."""
+    if dtype.kind in "iu" and name in _WIDE_HELPERS:
+        return f"{name}_{dtype.kind}64"
+    return f"{name}_{'u8' if dtype.kind == 'b' else f'{dtype.kind}{8 * dtype.itemsize}'}"
+
+
+_WIDE_HELPERS = frozenset(
+    f"tg_{name}"
+    for name in "floor_divide remainder fmod absolute maximum minimum sign power left_shift right_shift".split()
+)
 
 
 def element_template(operation: Operation) -> str:
@@ -483,7 +555,7 @@ class Plan(Elements):
     # What a rule may write is ignored in a dry run.
 
     def pointer(self, value: Value) -> str:
-        source = contiguous_source(value) if value in self.lazy else value
+        source = self.contiguous(value)
         if source is None:
             self._pointers.add(value)
         elif self._accesses is not None:
@@ -491,9 +563,6 @@ class Plan(Elements):
         if value in self.lazy and value.producer is not None and value.producer.op == "gather":
             for operand in value.producer.operands[1:]:
                 self.index_of(operand)
-        return "0"
-
-    def target(self, value: Value) -> str:
         return "0"
 
     def store(self, value: Value, index: Sequence[Dim]) -> str:
@@ -508,7 +577,22 @@ class Plan(Elements):
     def line(self, text: str) -> None:
         pass
 
-    def assign(self, target: str, text: str) -> None:
+    def assign(self, target: str, text: str, *, add: bool = False) -> None:
+        pass
+
+    def begin_from(self, result: Value, operand: Value) -> None:
+        self.element(operand, self.identity(operand.shape))
+
+    def checked_index(self, value: Value, index: Sequence[Dim], size: Dim, axis: int, span: Span | None) -> Dim:
+        return self.index_of(value, index)
+
+    def new_stack(self, stack: Value) -> None:
+        pass
+
+    def push(self, stack: Value, value: Value) -> None:
+        self.element(value, self.identity(value.shape))
+
+    def pop(self, stack: Value, result: Value) -> None:
         pass
 
     @contextmanager
@@ -519,7 +603,7 @@ class Plan(Elements):
     def loops(self, shape: Sequence[Dim], *, simd: str | None = None) -> Iterator[list[Dim]]:
         yield [symbol(f"r{id(shape)}_{k}") for k in range(len(shape))]
 
-    def fault(self, condition: str, kind: str, message: str, span: Span | None, *values: str) -> None:
+    def fault(self, condition: str, kind: str, message: str, span: Span | None) -> None:
         pass
 
     def helper(self, name: str, dtype: np.dtype[Any]) -> str:
@@ -727,6 +811,10 @@ class Plan(Elements):
 
     def _nest_reads(self, operation: Operation) -> list[tuple[Value, bool]]:
         """Return the stored values that a member of a nest reads, and whether at the index of the nest."""
+        return [(v, same) for v, same, _ in self.nest_accesses(operation)]
+
+    def nest_accesses(self, operation: Operation) -> list[tuple[Value, bool, int]]:
+        """Return the values that a member of a nest reads, whether at the index of the nest, and how often."""
         with self.recording() as accesses:
             if self.role(operation) == "reduce":
                 space = squeeze(self.shape(operation.operands[0]))
@@ -742,7 +830,7 @@ class Plan(Elements):
             else:
                 space = squeeze(self.shape(operation.result))
                 self.compute(operation.result, self.identity(operation.result.shape))
-        return [(v, self.is_identity(v, i, space)) for v, i, _ in accesses]
+        return [(v, self.is_identity(v, i, space), count) for v, i, count in accesses]
 
     def nest_space(self, operation: Operation) -> Shape:
         """Return the iteration space of a member of a nest."""
@@ -903,13 +991,13 @@ class Plan(Elements):
                         here.setdefault(value, []).append(position)
                 if operation.op == "for":
                     for bound in operation.operands[:2]:
-                        for value in self._read_values(bound):
+                        for value in self.read_values(bound):
                             self.used_at[operation.blocks[0]].setdefault(value, []).append(10**9)
                 for result in operation.results:
                     self.definition[result] = (block, position)
         end = len(self.steps[block])
         for value in block.yields:
-            for leaf in self._read_values(value):
+            for leaf in self.read_values(value):
                 here.setdefault(leaf, []).append(end)
         leaves = {v for s in self.steps[block] if s.kind == "leave" for v in block.params}
         for position, step in enumerate(self.steps[block]):
@@ -918,7 +1006,7 @@ class Plan(Elements):
                     here.setdefault(value, []).append(position)
         return dict.fromkeys(here)
 
-    def _read_values(self, value: Value) -> list[Value]:
+    def read_values(self, value: Value) -> list[Value]:
         if not isinstance(value.type, ArrayType) or self.affine_or_none(value) is not None:
             return []
         with self.recording() as accesses:
@@ -1033,32 +1121,3 @@ class Plan(Elements):
         first.is_carried |= second.is_carried
         for member in second.members:
             self.storage[member] = first
-
-
-def contiguous_source(value: Value) -> Value | None:
-    """Return the array whose storage begins with, or contains, the elements of a view in order; None when there is none."""
-    operation = value.producer
-    if operation is None:
-        return value
-    match operation.op:
-        case "reshape":
-            return contiguous_source(operation.operands[0])
-        case "gather":
-            x, *indices = operation.operands
-            if all(not v.shape for v in indices) and list(operation.attrs["axes"]) == list(range(len(indices))):
-                return contiguous_source(x)
-            return None
-        case name if name in VIEWS:
-            return None
-    return value
-
-
-def record_of(operation: Operation) -> OpDef | None:
-    """Return the record of an operation, None for `leave`, which only plans contain."""
-    return TABLE.get(operation.op)
-
-
-def literal_at(operation: Operation, index: Sequence[int]) -> str:
-    """Return the literal of an element of a constant."""
-    array = operation.attrs["value"]
-    return literal(array[tuple(index)], array.dtype)
