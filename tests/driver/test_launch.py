@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -112,7 +113,9 @@ def test_sizes_bind_and_must_agree(build: Build) -> None:
 
 
 def test_result_sizes_are_expressions(build: Build) -> None:
-    results = tuple(array_type(text) for text in ("f64[n]", "f64[n-1,2]", "f64[(n*m+3)//2]", "f64[n*n-m]", "f64[(n-9)//4+9]"))
+    results = tuple(
+        array_type(text) for text in ("f64[n]", "f64[n-1,2]", "f64[(n*m+3)//2]", "f64[n*n-m]", "f64[(n-9)//4+9]")
+    )
     spec = ExecutableSpec(
         ("x", "y"),
         (FIRST, Tree("leaf", 1, ())),
@@ -219,6 +222,22 @@ def test_array_results_of_rank_0(build: Build) -> None:
     assert type(result) is np.ndarray and result.shape == () and result == 2.0
 
 
+def test_python_results(build: Build) -> None:
+    call, values = copies(build, np.float64(2.5), spec_changes={"python_results": frozenset({0})})
+    assert type(call(*values)[0]) is float
+    value = np.complex64(1 + 2j)
+    call, values = copies(build, value, spec_changes={"python_results": frozenset({0})})
+    assert call(*values) == (1 + 2j,) and type(call(*values)[0]) is complex
+
+
+def test_an_input_reached_twice_must_be_one_object(build: Build) -> None:
+    names = {"w": np.ones(2)}
+    source = Source(FIRST, base=names, steps=(("item", "w"),))
+    call = build(twice_spec(sources=(source,)), TWICE, "twice")
+    assert list(call(names["w"])) == [2, 2]
+    assert call(names["w"].copy()) is NotImplemented
+
+
 def test_python_scalars_are_weak(build: Build) -> None:
     call, _ = copies(build, 2.5)
     assert call(3.5) == (3.5,)
@@ -267,20 +286,39 @@ def test_kernel_errors_become_python_errors(build: Build) -> None:
 
 @pytest.mark.parametrize("many", [1, 60], ids=["on the stack", "on the heap"])
 def test_no_reference_leaks(build: Build, many: int) -> None:
-    class Array(np.ndarray):
-        pass
-
     parts = [np.ones(2) for _ in range(many)]
-    call, values = copies(build, parts, {"k": parts[0]})
-    references = [weakref.ref(np.ones(2).view(Array))]
-    for _ in range(3):
-        results = call(*values)
-        references.append(weakref.ref(results[0]))
-        del results
-        assert call(parts, {"k": np.ones(3)}) is NotImplemented
+    hidden, table, key, flag = np.ones(2), {"k": parts[0]}, "mode", ("a", 1)
+    names, wrong = {"hidden": hidden}, np.ones(3)  # np.ones itself keeps references to the dtype
+    signature, _ = signature_of(("parts", "table", "flag"), (parts, table, flag))
+    count = many + 2
+    inputs = (*signature.leaves, Leaf(array_type("f64[2]")))
+    result = Tree("dict", ("r", key), (FIRST, Tree("tuple", None, tuple(Tree("leaf", i, ()) for i in range(count)))))
+    source = Source(Tree("leaf", count - 1, ()), base=names, steps=(("item", "hidden"),))
+    spec = ExecutableSpec(
+        signature.names, signature.arguments, inputs, tuple(leaf.type for leaf in inputs), result, (source,)
+    )
+    call = build(spec, COPIES.replace("COUNT", str(count)).replace("BYTES", "16"), "copies")
+    watched = [*parts, hidden, table, parts, key, flag, np.dtype(np.float64), None, NotImplemented, source]
+
+    def counts() -> list[int]:
+        return [sys.getrefcount(value) for value in watched]
+
+    def run() -> None:
+        for _ in range(200):
+            assert list(call(parts, table, flag)) == ["r", "mode"]
+            assert call(parts, {"k": wrong}, flag) is NotImplemented
+            assert call(parts, table, ("a", 2)) is NotImplemented
+            assert call([*parts, 1], table, flag) is NotImplemented
+
+    run()
     gc.collect()
-    assert all(reference() is None for reference in references)
-    assert [gc.get_referrers(p).count(parts) for p in parts[1:]] == [1] * (many - 1)
+    before = counts()
+    run()
+    gc.collect()
+    changes = [after - old for after, old in zip(counts(), before, strict=True)]
+    assert max(map(abs, changes)) < 20, f"200 calls of each kind: {changes}"
+    reference = weakref.ref(call(parts, table, flag)["r"])
+    assert reference() is None
 
 
 def test_an_executable_in_a_cycle_is_collected(build: Build, options: Options) -> None:
@@ -407,7 +445,7 @@ def test_the_flat_form_takes_leaves_of_any_layout(build: Build) -> None:
         np.testing.assert_array_equal(original, [3] * 4)
 
 
-# ---- workspace, threads, fork -----------------------------------------------------------------------------------------
+# ---- workspace, threads, fork --------------------------------------------------------------------------------
 
 
 def counter(build: Build) -> Any:
@@ -488,5 +526,3 @@ def test_a_dispatcher_tries_executables_then_the_slow_path(build: Build, options
     assert dispatch(x=np.ones(3)) == "three"
     dispatch.discard(single)
     assert [dispatch(np.ones(n)) for n in (2, 3)] == ["slow", "three"]
-
-

@@ -11,18 +11,16 @@ directories that belong to the user, and that nobody else may write, are read, b
 from __future__ import annotations
 
 import atexit
-import difflib
 import hashlib
 import json
 import logging
 import os
-import secrets
 import shutil
 import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -158,7 +156,7 @@ class Cache:
         if self._private:
             directory = _private_directory()
         final = directory / key.digest
-        staging = directory / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}"
+        staging = directory / f"{_TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}"
         staging.mkdir(mode=0o700)
         try:
             fill(staging)
@@ -182,7 +180,7 @@ class Cache:
 
     def write_file(self, name: str, data: bytes) -> None:
         """Write a small file of the cache's own, atomically; does nothing when that is impossible."""
-        temporary = self.directory / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}"
+        temporary = self.directory / f"{_TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}"
         try:
             temporary.write_bytes(data)
             temporary.replace(self.directory / name)
@@ -192,7 +190,7 @@ class Cache:
 
     def quarantine(self, path: Path, problem: str) -> None:
         """Put a bad entry aside, so that it is built again and can be looked at."""
-        aside = path.with_name(f"{_QUARANTINED}{path.name}-{secrets.token_hex(4)}")
+        aside = path.with_name(f"{_QUARANTINED}{path.name}-{os.urandom(4).hex()}")
         try:
             path.rename(aside)
         except FileNotFoundError:
@@ -240,19 +238,6 @@ class Cache:
         for path in list(self.directory.iterdir()):
             _remove(path)
         return count
-
-    def why(self, name_or_digest: str) -> str:
-        """Return a text on what the entries of a function (or one entry) were made from.
-
-        It says for each what differs from the most similar other entry of that function.
-        """
-        every = self.entries()
-        chosen = [e for e in every if e.name == name_or_digest or e.digest.startswith(name_or_digest)]
-        if not chosen:
-            return f"no entry for {name_or_digest} in {self.directory}"
-        return "\n\n".join(
-            _explain(entry, [e for e in every if e.name == entry.name and e != entry]) for entry in chosen
-        )
 
     def _entry_paths(self) -> list[Path]:
         return sorted(p for p in self.directory.iterdir() if len(p.name) == _DIGEST_LENGTH)
@@ -376,7 +361,7 @@ def _directory_size(path: Path) -> int:
 def _remove(path: Path) -> None:
     """Remove a directory so that no other process sees half of it."""
     if path.is_dir() and not path.name.startswith(_TEMPORARY):
-        aside = path.with_name(f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}")
+        aside = path.with_name(f"{_TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}")
         try:
             path.rename(aside)
         except OSError as error:
@@ -439,42 +424,3 @@ def _warn_once(message: str) -> None:
     if message not in _warned:
         _warned.add(message)
         warnings.warn(message, CacheWarning, stacklevel=2)
-
-
-# ---- explaining -----------------------------------------------------------------------------------------------------
-
-
-def _explain(entry: Entry, others: list[Entry]) -> str:
-    parts: Mapping[str, str] = entry.manifest["parts"]
-    lines = [f"{entry.name} {entry.digest}", *(f"  {name}: {value}" for name, value in sorted(parts.items()))]
-    text = _input(entry)
-    lines.append(f"  text: {len(text.splitlines())} lines, sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}")
-    if not others:
-        return "\n".join([*lines, "  no other entry of this function"])
-    nearest = min(others, key=lambda other: _distance(entry, other))
-    lines.append(f"  differs from the nearest other entry {nearest.digest[:16]} in:")
-    lines.extend(f"    {line}" for line in _differences(entry, nearest))
-    return "\n".join(lines)
-
-
-def _input(entry: Entry) -> str:
-    try:
-        return entry.file(INPUT).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def _distance(a: Entry, b: Entry) -> tuple[int, float]:
-    parts_a, parts_b = a.manifest["parts"], b.manifest["parts"]
-    differing = sum(parts_a.get(k) != parts_b.get(k) for k in {*parts_a, *parts_b})
-    matcher = difflib.SequenceMatcher(None, _input(a).splitlines(), _input(b).splitlines(), autojunk=False)
-    return differing, 1.0 - matcher.quick_ratio()
-
-
-def _differences(a: Entry, b: Entry) -> Iterator[str]:
-    parts_a, parts_b = a.manifest["parts"], b.manifest["parts"]
-    for name in sorted({*parts_a, *parts_b}):
-        if parts_a.get(name) != parts_b.get(name):
-            yield f"{name}: {parts_a.get(name, '(absent)')}  (there: {parts_b.get(name, '(absent)')})"
-    lines_a, lines_b = _input(a).splitlines(), _input(b).splitlines()
-    yield from difflib.unified_diff(lines_b, lines_a, "there", "here", lineterm="", n=0)

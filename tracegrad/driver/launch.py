@@ -96,6 +96,7 @@ class ExecutableSpec:
         write_back: number of a flat input -> number of the flat result that is copied into it after the call.
         release_gil: let other threads run although the arrays are small, because the kernel takes long.
         array_results: numbers of results of rank 0 that are given as arrays rather than NumPy scalars.
+        python_results: numbers of results of rank 0 that are given as Python numbers.
     """
 
     names: tuple[str, ...]
@@ -108,6 +109,11 @@ class ExecutableSpec:
     write_back: Mapping[int, int] = field(default_factory=dict)
     release_gil: bool = False
     array_results: frozenset[int] = frozenset()
+    python_results: frozenset[int] = frozenset()
+
+    def form(self, result: int) -> int:
+        """Return in which form launcher.c gives a result of rank 0."""
+        return 1 if result in self.array_results else 2 if result in self.python_results else 0
 
     def symbols(self) -> list[str]:
         """Return the size symbols, sorted: the order in which a kernel takes them."""
@@ -160,7 +166,7 @@ def build_executable(
     bound = {d for leaf in spec.inputs for d in leaf.type.shape if isinstance(d, SymbolicDim)}
     for name in symbols:
         assert any(str(d) == name for d in bound), f"no input has a dimension that is just {name}"
-    results = tuple((t.dtype, encoder.dims(t), 0, -1, int(i in spec.array_results)) for i, t in enumerate(spec.results))
+    results = tuple((t.dtype, encoder.dims(t), 0, -1, spec.form(i)) for i, t in enumerate(spec.results))
     sources = tuple(
         (s.base, s.argument, tuple((STEPS[kind], key) for kind, key in s.steps), s.passed, s.tree) for s in spec.sources
     )

@@ -15,6 +15,7 @@ import numpy as np
 ACCEPT_ARRAY, ACCEPT_FLOAT, ACCEPT_COMPLEX = 1, 2, 4
 DIM_FIXED, DIM_BIND, DIM_MATCH, DIM_EXPRESSION = range(4)
 PUSH_CONSTANT, PUSH_SYMBOL, DO_ADD, DO_MULTIPLY, DO_FLOOR_DIVIDE = range(5)
+FORM_SCALAR, FORM_ARRAY, FORM_PYTHON = range(3)
 STEP_ITEM, STEP_ATTRIBUTE, STEP_CELL, STEP_CALL = range(4)
 
 
@@ -44,7 +45,14 @@ class _Frame:
 
     def __init__(self, n_inputs: int, n_symbols: int) -> None:
         self.inputs: list[Any] = [None] * n_inputs
+        self.values: list[Any] = [None] * n_inputs
         self.sizes: list[int] = [-1] * n_symbols
+
+    def hold(self, index: int, value: Any, array: Any) -> None:
+        """Take a value as a flat input. One that is reached in two ways must be the same object both times."""
+        if self.inputs[index] is not None and self.values[index] is not value:
+            raise _Mismatch
+        self.inputs[index], self.values[index] = array, value
 
 
 class Executable:
@@ -103,7 +111,7 @@ class Executable:
         for array, spec in zip(frame.inputs, self.inputs, strict=True):
             if spec[3] >= 0:
                 array[...] = results[spec[3]]
-        given: list[Any] = [r if r.ndim or spec[4] else r[()] for r, spec in zip(results, self.results, strict=True)]
+        given = [_form(result, spec[4]) for result, spec in zip(results, self.results, strict=True)]
         return _build(self.result_tree, given)
 
     def _bind_all(self, frame: _Frame, args: Sequence[Any]) -> list[Any]:
@@ -168,7 +176,7 @@ class Executable:
             )
             if not fits:
                 raise _Mismatch
-            frame.inputs[index] = np.asarray(value, dtype)
+            frame.hold(index, value, np.asarray(value, dtype))
             return
         flags = value.flags
         if (
@@ -191,7 +199,7 @@ class Executable:
                 fits = size == frame.sizes[number]
             if not fits:
                 raise _Mismatch
-        frame.inputs[index] = value
+        frame.hold(index, value, value)
 
     def _size(self, dim: tuple[int, int, int], frame: _Frame) -> int:
         kind, value, length = dim
@@ -272,6 +280,12 @@ class Dispatcher:
             if result is not NotImplemented:
                 return result
         return self.slow(*args, **kwargs)
+
+
+def _form(result: Any, form: int) -> Any:
+    if result.ndim or form == FORM_ARRAY:
+        return result
+    return result.item() if form == FORM_PYTHON else result[()]
 
 
 def _read_source(value: Any, steps: Sequence[tuple[int, Any]]) -> Any:

@@ -96,11 +96,13 @@ typedef struct {
     PyObject *names;    /* borrowed: object: attribute names */
 } Node;
 
+enum { FORM_SCALAR, FORM_ARRAY, FORM_PYTHON };
 enum { ACCEPT_ARRAY = 1, ACCEPT_FLOAT = 2, ACCEPT_COMPLEX = 4 };
 
 typedef struct {
     PyArray_Descr *descr; /* owned */
-    int accept, ndim, typenum, builtin, as_array;
+    int accept, ndim, typenum, builtin;
+    int form; /* results of rank 0: a NumPy scalar, an array or a Python number */
     int write_back; /* inputs: number of the result copied into the argument after the call, or -1 */
     char dtype_kind;
     Py_ssize_t itemsize;
@@ -179,6 +181,16 @@ static int is_same_dtype(const Array *spec, PyArray_Descr *descr)
            PyDataType_ELSIZE(descr) == spec->itemsize;
 }
 
+/* Take a value as flat input `index`. An input that is reached in two ways must be the same object both times. */
+static int hold(Frame *frame, int index, PyObject *value, void *data)
+{
+    if (frame->held[index] != NULL)
+        return frame->held[index] == value;
+    frame->held[index] = Py_NewRef(value);
+    frame->pointers[index] = data;
+    return 1;
+}
+
 static int bind_array(Executable *self, Frame *frame, int index, PyArrayObject *array)
 {
     const Array *spec = &self->inputs[index];
@@ -211,9 +223,7 @@ static int bind_array(Executable *self, Frame *frame, int index, PyArrayObject *
         }
     }
     frame->total_bytes += bytes;
-    frame->pointers[index] = PyArray_DATA(array);
-    frame->held[index] = Py_NewRef((PyObject *)array);
-    return 1;
+    return hold(frame, index, (PyObject *)array, PyArray_DATA(array));
 }
 
 static int bind_leaf(Executable *self, Frame *frame, int index, PyObject *value)
@@ -241,9 +251,7 @@ static int bind_leaf(Executable *self, Frame *frame, int index, PyObject *value)
         PyErr_Clear();
         return 0;
     }
-    frame->pointers[index] = storage;
-    frame->held[index] = Py_NewRef(value);
-    return 1;
+    return hold(frame, index, value, storage);
 }
 
 /* Fit a value to the tree at *position and move *position behind it. Returns 1, or 0 when it does not fit. */
@@ -407,7 +415,7 @@ static int allocate_results(Executable *self, Frame *frame)
     for (Py_ssize_t k = 0; k < self->n_results; k++) {
         const Array *spec = &self->results[k];
         Py_ssize_t place = self->n_inputs + k;
-        if (spec->ndim == 0 && !spec->as_array) {
+        if (spec->ndim == 0 && spec->form != FORM_ARRAY) {
             frame->pointers[place] = &frame->scalars[place];
             continue;
         }
@@ -434,13 +442,20 @@ static PyObject *result_leaf(Executable *self, Frame *frame, int index)
     Py_ssize_t place = self->n_inputs + index;
     if (frame->held[place] == NULL) {
         const Array *spec = &self->results[index];
-        if (spec->typenum == NPY_DOUBLE) {
-            PyObject *scalar = PyDoubleArrType_Type.tp_alloc(&PyDoubleArrType_Type, 0);
+        const void *data = frame->pointers[place];
+        PyObject *scalar;
+        if (spec->typenum == NPY_DOUBLE && spec->form == FORM_PYTHON)
+            scalar = PyFloat_FromDouble(*(const double *)data);
+        else if (spec->typenum == NPY_DOUBLE) {
+            scalar = PyDoubleArrType_Type.tp_alloc(&PyDoubleArrType_Type, 0);
             if (scalar != NULL)
-                PyArrayScalar_ASSIGN(scalar, Double, *(double *)frame->pointers[place]);
-            frame->held[place] = scalar;
-        } else
-            frame->held[place] = PyArray_Scalar(frame->pointers[place], spec->descr, NULL);
+                PyArrayScalar_ASSIGN(scalar, Double, *(const double *)data);
+        } else {
+            scalar = PyArray_Scalar((void *)data, spec->descr, NULL);
+            if (spec->form == FORM_PYTHON && scalar != NULL)
+                Py_SETREF(scalar, PyObject_CallMethod(scalar, "item", NULL));
+        }
+        frame->held[place] = scalar;
     }
     return Py_XNewRef(frame->held[place]);
 }
@@ -801,7 +816,7 @@ static int read_tree(PyObject *tree, Node **position, Py_ssize_t limit)
     return 0;
 }
 
-/* Read a sequence of (dtype, dims, accept, write_back, as_array), dims = tuple of (kind, value, length). */
+/* Read a sequence of (dtype, dims, accept, write_back, form), dims = tuple of (kind, value, length). */
 static Array *read_arrays(Executable *self, PyObject *specs, Py_ssize_t *count)
 {
     *count = 0;
@@ -815,7 +830,7 @@ static Array *read_arrays(Executable *self, PyObject *specs, Py_ssize_t *count)
         Array *array = &arrays[*count];
         PyObject *dtype, *dims;
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(specs, *count), "O!O!iii", &PyArrayDescr_Type, &dtype, &PyTuple_Type,
-                              &dims, &array->accept, &array->write_back, &array->as_array))
+                              &dims, &array->accept, &array->write_back, &array->form))
             goto fail;
         array->ndim = (int)PyTuple_GET_SIZE(dims);
         if (array->ndim > NPY_MAXDIMS) {

@@ -41,6 +41,8 @@ OPTIONAL_FLAGS = (
     "-ffp-contract=off",
     "-fopenmp-simd",
     "-mprefer-vector-width=512",
+    "-fno-semantic-interposition",
+    "-Wl,-Bsymbolic",  # a user's function called `exp` must not be taken for the C library's, nor the other way round
     "-pipe",
 )
 LIBRARY_FLAGS = ("-lmvec", "-lm")
@@ -148,6 +150,16 @@ def find_toolchain(options: Options, cache: Cache) -> Toolchain:
     Raises:
         NoCompilerError: there is none that works.
     """
+    place = (options.compiler, os.environ.get("PATH", ""), cache.directory)
+    if place not in _found:
+        _found[place] = _find_toolchain(options, cache)
+    return _found[place]
+
+
+_found: dict[tuple[str, str, Path], Toolchain] = {}
+
+
+def _find_toolchain(options: Options, cache: Cache) -> Toolchain:
     commands = _commands(options.compiler)
     remembered = _load_memory(cache)
     failures = []

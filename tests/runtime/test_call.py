@@ -1,0 +1,103 @@
+"""The slow path: arguments of any layout, and writes that reach the user's arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tracegrad.errors import ArgumentError, InternalError
+from tracegrad.ir.types import array_type
+from tracegrad.runtime.call import call_flat, normalize, raise_kernel_error
+from tracegrad.runtime.signature import Leaf
+
+VECTOR = Leaf(array_type("f64[3]"))
+
+
+def unaligned() -> np.ndarray:
+    return np.zeros(25, np.uint8)[1:].view(np.float64)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.ones(6)[::2],
+        np.ones(3)[::-1],
+        np.ones(3, ">f8"),
+        unaligned(),
+        np.ones(3).view(np.recarray),
+        np.broadcast_to(1.0, 3),
+    ],
+    ids=["strided", "reversed", "swapped", "unaligned", "subclass", "broadcast"],
+)
+def test_normalize_copies_when_needed(value: np.ndarray) -> None:
+    result = normalize(value, VECTOR)
+    assert type(result) is np.ndarray and result.dtype == np.float64 and result.dtype.isnative
+    assert result.flags.c_contiguous and result.flags.aligned
+    np.testing.assert_array_equal(result, np.asarray(value))
+
+
+def test_normalize_copies_nothing_else() -> None:
+    value = np.ones(3)
+    assert normalize(value, VECTOR) is value
+    fortran = np.ones((3, 2), order="F")
+    assert normalize(fortran, Leaf(array_type("f64[3,2]"))).flags.c_contiguous
+    assert normalize(2.5, Leaf(array_type("f64[]"), "float")) == 2.5
+    scalar = normalize(np.float64(2.5), Leaf(array_type("f64[]")))
+    assert type(scalar) is np.ndarray and scalar.shape == ()
+
+
+def writer(x: np.ndarray, y: Any = None) -> str:
+    """Stands for an Executable that writes to its first input."""
+    assert x.flags.c_contiguous and x.flags.aligned and x.dtype.isnative
+    x += 1
+    return "done"
+
+
+@pytest.mark.parametrize("make", [lambda: np.zeros(6)[::2], lambda: np.zeros(3, ">f8"), unaligned, lambda: np.zeros(3)])
+def test_writes_reach_the_argument(make: Any) -> None:
+    value = make()
+    assert call_flat(writer, [value], [VECTOR], ["x"], {0: 0}) == "done"
+    np.testing.assert_array_equal(value, np.ones(3))
+
+
+def test_arguments_that_are_not_written_stay() -> None:
+    value, other = np.zeros(3), np.zeros(6)[::2]
+    call_flat(writer, [value, other], [VECTOR, VECTOR], ["x", "y"], {0: 0})
+    np.testing.assert_array_equal(other, np.zeros(3))
+
+
+def test_read_only_arguments() -> None:
+    value = np.zeros(3)
+    value.flags.writeable = False
+    with pytest.raises(ValueError, match=r'assignment destination is read-only: params\["w"\]'):
+        call_flat(writer, [value], [VECTOR], ['params["w"]'], {0: 0})
+    with pytest.raises(TypeError, match="'float64' object does not support item assignment: x"):
+        call_flat(writer, [np.float64(1)], [Leaf(array_type("f64[]"))], ["x"], {0: 0})
+
+
+def test_shared_arguments() -> None:
+    data = np.zeros(8)
+    for x, y in [(data[:3], data[2:5]), (data[:3], data[:3]), (data[:6:2], data[4:7])]:
+        with pytest.raises(ArgumentError, match="the function writes to x, which shares memory with y"):
+            call_flat(writer, [x, y], [VECTOR, VECTOR], ["x", "y"], {0: 0})
+    np.testing.assert_array_equal(data, np.zeros(8))
+    call_flat(writer, [data[0:6:2], data[1:6:2]], [VECTOR, VECTOR], ["x", "y"], {0: 0})
+    np.testing.assert_array_equal(data, [1, 0, 1, 0, 1, 0, 0, 0])
+
+
+def test_a_refusal_is_a_fault_of_tracegrad() -> None:
+    with pytest.raises(InternalError, match="TG790"):
+        call_flat(lambda x: NotImplemented, [np.zeros(3)], [VECTOR], ["x"])
+
+
+def test_kernel_errors() -> None:
+    with pytest.raises(IndexError, match=r"^index 5 is out of bounds for size 3$"):
+        raise_kernel_error(1, "", 0, "index %lld is out of bounds for size %lld", 5, 3)
+    with pytest.raises(ValueError, match="100 % wrong"):
+        raise_kernel_error(3, "", 0, "100 % wrong", 0, 0)
+    with pytest.raises(RuntimeError, match="odd"):
+        raise_kernel_error(99, "", 0, "odd", 0, 0)
+    with pytest.raises(ZeroDivisionError, match=rf"--> {__file__}:1\n1 \| \"\"\"The slow path"):
+        raise_kernel_error(2, __file__, 1, "division by zero", 0, 0)
