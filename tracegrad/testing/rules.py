@@ -164,12 +164,13 @@ def check_special(op: OpDef) -> None:
 
 
 def check_flat(op: OpDef) -> None:
-    """An op said to have no derivative has differences of zero."""
+    """An op said to have no derivative has differences of zero, unless its result is its operand: that cuts on purpose."""
     if op.marker is not NONDIFF:
         return
     for case in cases(op):
-        moving = any(is_inexact(x.dtype) for x in case.operands) and bool(op.infer(*_types(case), **case.attrs))
-        if moving and op.name != "nextafter":
+        outs = case.evaluate(case.operands)
+        cuts = len(case.operands) == len(outs) == 1 and np.array_equal(case.operands[0], outs[0])
+        if outs and not cuts and any(is_inexact(x.dtype) for x in case.operands):
             tangents = case.directions()
             for difference in differences(case.evaluate, case.operands, tangents, step=1e-7):
                 assert not np.any(difference), f"{case.label} is marked NONDIFF but moves by {difference}"
