@@ -11,20 +11,19 @@ import numpy as np
 
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import NONDIFF, OpDef, Sample, register, type_of
-from tracegrad.ir.types import DTYPES, F64, I64, ArrayType
+from tracegrad.ir.types import BOOL, DTYPES, F64, I64, ArrayType
 from tracegrad.ops import c_rules
 from tracegrad.ops.infer import infer_constant, infer_dim, infer_full, infer_iota, infer_undefined
-from tracegrad.ops.text import dtype_text, scalar_text, shape_text
+from tracegrad.ops.text import array_text, dtype_text, scalar_text, shape_text
 
 
 def _constant_text(operation: Operation) -> str:
     value = operation.attrs["value"]
     if value.ndim == 0:
         return scalar_text(value, value.dtype)
-    digits = np.array2string(value, separator=", ", threshold=value.size + 1, floatmode="unique", max_line_width=10**9)
-    text = digits.replace("\n", "").replace("nan", "np.nan").replace("inf", "np.inf")
-    kept = value.dtype in (F64, I64, np.dtype(bool)) and value.size
-    return f"np.array({text})" if kept else f"np.array({text}, dtype={dtype_text(value.dtype)}).reshape({value.shape})"
+    kept = value.dtype in (F64, I64, BOOL) and value.size
+    text = f"np.array({array_text(value)}{'' if kept else f', dtype={dtype_text(value.dtype)}'})"
+    return text if value.size else f"{text}.reshape({value.shape})"
 
 
 constant = register(

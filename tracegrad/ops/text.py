@@ -43,17 +43,23 @@ def axis_text(axes: Sequence[int], ndim: int) -> str:
 
 def scalar_text(value: Any, dtype: np.dtype[Any]) -> str:
     """Return an expression for one number that has exactly the dtype in NumPy's promotion, and repr's precision."""
-    if dtype == BOOL:
-        return repr(bool(value))
-    if dtype == I64:
-        return repr(int(value))
-    if dtype in (F64, DTYPES["c128"]):
-        number = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
-        return number_text(complex(number) if dtype.kind == "c" else float(number))
-    number = np.asarray(value).astype(dtype)
-    wide = complex(number) if dtype.kind == "c" else int(number) if dtype.kind in "iu" else float(number)
-    shortest = wide if dtype.kind in "ciu" or not math.isfinite(wide.real) else float(str(number))
-    return f"{dtype_text(dtype)}({number_text(shortest)})"
+    text = element_text(np.asarray(value).astype(dtype))
+    return text if dtype in (BOOL, I64, F64, DTYPES["c128"]) else f"{dtype_text(dtype)}({text})"
+
+
+def element_text(value: Any) -> str:
+    """Return the shortest expression for a Python number that an array of rank 0 rounds to."""
+    if value.dtype.kind in "biu":
+        return repr(value.item())
+    if value.dtype.kind == "c":
+        return number_text(complex(value))
+    wide = float(value)
+    return number_text(wide if value.dtype == F64 or not math.isfinite(wide) else float(str(value)))
+
+
+def array_text(value: Any) -> str:
+    """Return the nested list display of an array."""
+    return element_text(value) if value.ndim == 0 else f"[{', '.join(array_text(np.asarray(row)) for row in value)}]"
 
 
 def number_text(value: float | complex) -> str:
