@@ -106,6 +106,7 @@ from tracegrad.ops.elementwise import (
     sinh,
     sqrt,
     square,
+    stop_gradient,
     subtract,
     tan,
     tanh,

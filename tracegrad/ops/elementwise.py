@@ -482,6 +482,11 @@ absolute = elementwise(
     ),
     special=((-1.5, 1.5), (0.0, 0.0)),
 )
+stop_gradient = nondifferentiable(
+    "stop_gradient", X, "x itself, through which no derivative passes.",
+    infer=same(any_dtype), numpy="{x}", c="{x}", cheap=True,
+    samples=(Sample("f[2,3]"), Sample("i[4]")), special=((1.5, 1.5),),
+)
 sign = nondifferentiable(
     "sign", X, "-1, 0 or 1 by the sign of x; NaN stays.",
     infer=same(real_number), numpy="np.sign({x})", cheap=True,
@@ -527,9 +532,10 @@ copysign = elementwise(
     ),
     special=((2.0, -1.0, -2.0), (-2.0, 0.0, 2.0)),
 )
-nextafter = nondifferentiable(
-    "nextafter", XY, "Next number after x towards y.",
+nextafter = elementwise(
+    "nextafter", XY, "Next number after x towards y; its derivative in x is 1.",
     infer=same(is_float), numpy="np.nextafter({x}, {y})", c="nextafter{f}({x}, {y})",
+    partials=(lambda out, x, y: 1, None),
     python=(np.nextafter, math.nextafter), special=((1.0, 1.0, 1.0),),
 )
 
