@@ -9,6 +9,7 @@ import pytest
 from tracegrad.ir.opdef import TABLE, interpreter
 from tracegrad.ops import jvp_of, vjp_of
 from tracegrad.ops.evaluate import Evaluator
+from tracegrad.testing.rules import Case, Program
 
 INF, NAN = np.inf, np.nan
 
@@ -358,3 +359,46 @@ def test_integers_and_cuts_carry_nothing():
     assert gradients("add", np.int64(1), np.int64(2)) == (None, None)
     assert gradients("cast", 1.5, dtype=np.dtype(np.int64)) == (None,)
     assert gradients("argmax", [1.0, 2.0], axis=0) == (None,)
+
+
+# Second order at the same places
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "expected"),
+    [
+        ("power", (0.0, 2.0), 2.0),
+        ("power", (0.0, 3.0), 0.0),
+        ("power", (0.0, 1.0), 0.0),
+        ("power", (0.0, 0.0), 0.0),
+        ("power", (-2.0, 3.0), -12.0),
+        ("power", (0.0, np.int64(2)), 2.0),
+        ("power", (0.0, np.int64(0)), 0.0),
+        ("power", (3.0, np.int64(-1)), 2.0 / 27.0),
+        ("logaddexp", (1.0, 1.0), 0.25),
+        ("logaddexp", (-INF, 1.0), 0.0),
+        ("logaddexp", (900.0, -900.0), 0.0),
+        ("hypot", (0.0, 2.0), 0.5),
+        ("absolute", (0.0,), 0.0),
+        ("square", (0.0,), 2.0),
+        ("divide", (0.0, 2.0), 0.0),
+        ("arctan", (0.0,), 0.0),
+    ],
+)
+def test_second_derivative_in_the_first_operand(name, operands, expected):
+    case = Case(TABLE[name], {}, [np.asarray(x) for x in operands], name)
+    program = Program.of_vjp(case)
+    inputs = [*case.operands, np.array(1.0)]
+    direction = [np.array(1.0), *[np.zeros_like(x) for x in inputs[1:]]]
+    with np.errstate(all="ignore"):
+        forward = program.jvp(inputs, direction)[0]
+        backward = program.vjp(inputs, [np.array(1.0), *[np.zeros_like(x) for x in case.operands[1:]]])[0]
+    np.testing.assert_allclose([forward, backward], expected, rtol=1e-14, atol=1e-300)
+
+
+def test_second_derivative_of_products_with_zeros():
+    # d²(xyz)/dx dy = z, also where x = y = 0
+    case = Case(TABLE["reduce_prod"], {"axes": (0,)}, [np.array([0.0, 0.0, 5.0])], "reduce_prod")
+    program = Program.of_vjp(case)
+    hessian = [program.jvp([*case.operands, np.array(1.0)], [row, np.array(0.0)])[0] for row in np.eye(3)]
+    np.testing.assert_array_equal(hessian, [[0.0, 5.0, 0.0], [5.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
