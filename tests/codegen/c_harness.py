@@ -70,14 +70,15 @@ class Kernel:
     def bind(self, *arrays: Any, sizes: Mapping[str, int] | None = None) -> tuple[Any, list[np.ndarray[Any, Any]]]:
         """Return a function without arguments that runs the kernel, and the arrays it fills."""
         known = dict(sizes or {})
-        inputs = [np.ascontiguousarray(a, p.dtype).reshape(np.shape(a)) for a, p in zip(arrays, self.function.params, strict=True)]
+        inputs = [
+            np.ascontiguousarray(a, p.dtype).reshape(np.shape(a))
+            for a, p in zip(arrays, self.function.params, strict=True)
+        ]
         for param, array in zip(self.function.params, inputs, strict=True):
             for dim, size in zip(param.shape, array.shape, strict=True):
                 if str(dim).isidentifier():
                     known.setdefault(str(dim), size)
-        results = [
-            np.full([dim_evaluate(d, known) for d in r.shape], 77, r.dtype) for r in self.function.results
-        ]
+        results = [np.full([dim_evaluate(d, known) for d in r.shape], 77, r.dtype) for r in self.function.results]
         ordered = [known[s] for s in self.source.sizes]
         size_bytes = self.size_bytes(*(ctypes.c_int64(s) for s in ordered))
         if self.memory is None or len(self.memory) < size_bytes + 64:

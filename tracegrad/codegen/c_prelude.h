@@ -104,19 +104,114 @@ static void *tg_grow(tg_stack *stack, int64_t size_bytes, int64_t *capacity)
     return data;
 }
 
+/* Integer arithmetic as NumPy has it: division rounds down and gives 0 for a divisor of 0, all wraps around. */
 static inline int64_t tg_floor_divide_i64(int64_t x, int64_t y)
 {
-    if (y == 0) return 0; /* as NumPy; where Python would raise, the program checks before */
+    if (y == 0) return 0; /* where Python would raise, the program checks before */
     if (y == -1) return (int64_t)(0 - (uint64_t)x);
-    int64_t quotient = x/y;
-    return quotient - (x%y != 0 && (x < 0) != (y < 0));
+    return x/y - (x%y != 0 && (x < 0) != (y < 0));
+}
+
+static inline uint64_t tg_floor_divide_u64(uint64_t x, uint64_t y)
+{
+    return y ? x/y : 0;
 }
 
 static inline int64_t tg_remainder_i64(int64_t x, int64_t y)
 {
     if (y == 0 || y == -1) return 0;
-    int64_t rest = x%y;
+    const int64_t rest = x%y;
     return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+static inline uint64_t tg_remainder_u64(uint64_t x, uint64_t y)
+{
+    return y ? x%y : 0;
+}
+
+static inline int64_t tg_fmod_i64(int64_t x, int64_t y)
+{
+    return y == 0 || y == -1 ? 0 : x%y;
+}
+
+static inline uint64_t tg_fmod_u64(uint64_t x, uint64_t y)
+{
+    return y ? x%y : 0;
+}
+
+static inline int64_t tg_absolute_i64(int64_t x)
+{
+    return x < 0 ? (int64_t)(0 - (uint64_t)x) : x;
+}
+
+static inline uint64_t tg_absolute_u64(uint64_t x)
+{
+    return x;
+}
+
+static inline int64_t tg_sign_i64(int64_t x)
+{
+    return (x > 0) - (x < 0);
+}
+
+static inline uint64_t tg_sign_u64(uint64_t x)
+{
+    return x > 0;
+}
+
+static inline int64_t tg_maximum_i64(int64_t x, int64_t y)
+{
+    return x > y ? x : y;
+}
+
+static inline uint64_t tg_maximum_u64(uint64_t x, uint64_t y)
+{
+    return x > y ? x : y;
+}
+
+static inline int64_t tg_minimum_i64(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
+
+static inline uint64_t tg_minimum_u64(uint64_t x, uint64_t y)
+{
+    return x < y ? x : y;
+}
+
+static inline uint64_t tg_power_u64(uint64_t x, uint64_t y)
+{
+    uint64_t result = 1;
+    for (; y; y >>= 1) {
+        if (y & 1) result *= x;
+        x *= x;
+    }
+    return result;
+}
+
+static inline int64_t tg_power_i64(int64_t x, int64_t y)
+{
+    return y < 0 ? 1 : (int64_t)tg_power_u64((uint64_t)x, (uint64_t)y);
+}
+
+static inline int64_t tg_left_shift_i64(int64_t x, int64_t y)
+{
+    return y >= 0 && y < 64 ? (int64_t)((uint64_t)x << y) : 0;
+}
+
+static inline uint64_t tg_left_shift_u64(uint64_t x, uint64_t y)
+{
+    return y < 64 ? x << y : 0;
+}
+
+static inline int64_t tg_right_shift_i64(int64_t x, int64_t y)
+{
+    return y >= 0 && y < 64 ? x >> y : x < 0 ? -1 : 0;
+}
+
+static inline uint64_t tg_right_shift_u64(uint64_t x, uint64_t y)
+{
+    return y < 64 ? x >> y : 0;
 }
 
 /* c (m x n) = a (m x k) b (k x n), row-major; transposed operands are stored as k x m and n x k. */
@@ -287,14 +382,20 @@ static void tg_argsort_f64(const double *restrict x, int64_t stride, int64_t n, 
 }
 
 /* Elementwise functions that libm lacks. Their rules are NumPy's, NaN, infinities and signed zeros included. */
+static inline double tg_sign_f64(double x)
+{
+    return x != x ? x : (double)((x > 0) - (x < 0));
+}
 
-static inline double tg_sign_f64(double x) { return x != x ? x : (double)((x > 0) - (x < 0)); }
+static inline double tg_maximum_f64(double x, double y)
+{
+    return x > y || x != x ? x : y;
+}
 
-static inline int64_t tg_absolute_i64(int64_t x) { return x < 0 ? -x : x; }
-
-static inline double tg_maximum_f64(double x, double y) { return x > y || x != x ? x : y; }
-
-static inline double tg_minimum_f64(double x, double y) { return x < y || x != x ? x : y; }
+static inline double tg_minimum_f64(double x, double y)
+{
+    return x < y || x != x ? x : y;
+}
 
 static inline double tg_floor_divide_f64(double x, double y)
 {
@@ -314,24 +415,18 @@ static inline double tg_remainder_f64(double x, double y)
     return (rest < 0) != (y < 0) ? rest + y : rest;
 }
 
-static inline int64_t tg_power_i64(int64_t x, int64_t y)
+#pragma omp declare reduction(tg_max_f64 : double : omp_out = tg_maximum_f64(omp_out, omp_in)) initializer(omp_priv = -INFINITY)
+
+#pragma omp declare reduction(tg_min_f64 : double : omp_out = tg_minimum_f64(omp_out, omp_in)) initializer(omp_priv = INFINITY)
+
+static inline double tg_power_f64(double x, int64_t y)
 {
-    int64_t result = 1;
-    for (; y > 0; y >>= 1) {
-        if (y & 1) result *= x;
+    double result = 1.0;
+    for (uint64_t n = y < 0 ? 0 - (uint64_t)y : (uint64_t)y; n; n >>= 1) {
+        if (n & 1) result *= x;
         x *= x;
     }
-    return result;
-}
-
-static inline int64_t tg_left_shift_i64(int64_t x, int64_t y)
-{
-    return (uint64_t)y < 8*sizeof x ? (int64_t)((uint64_t)x << y) : 0;
-}
-
-static inline int64_t tg_right_shift_i64(int64_t x, int64_t y)
-{
-    return (uint64_t)y < 8*sizeof x ? x >> y : x < 0 ? -1 : 0;
+    return y < 0 ? 1.0/result : result;
 }
 
 static inline double tg_logaddexp_f64(double x, double y)
@@ -399,38 +494,7 @@ static inline float tg_digamma_f32(float x)
     return (float)tg_digamma_f64(x);
 }
 
-/* Derivative of digamma of an order >= 1: reflection for x <= 0, recurrence, then the asymptotic series. */
-static double tg_polygamma_f64(int order, double x)
-{
-    static const double bernoulli[] = {1.0/6, -1.0/30, 1.0/42, -1.0/30, 5.0/66, -691.0/2730, 7.0/6, -3617.0/510};
-    const double pi = 3.14159265358979323846;
-    const int is_reflected = x <= 0.0;
-    if (is_reflected && floor(x) == x) return order & 1 ? INFINITY : NAN;
-    double z = is_reflected ? 1.0 - x : x, result = 0.0;
-    const double factorial = tgamma(order + 1.0);
-    for (; z < 14.0 + order; z += 1.0) result += pow(z, -(order + 1.0));
-    result = factorial*result + factorial/order/pow(z, order) + factorial/(2.0*pow(z, order + 1));
-    for (int k = 1; k <= 8; k++) {
-        result += bernoulli[k - 1]*tgamma(2.0*k + order)/tgamma(2.0*k + 1)/pow(z, 2*k + order);
-    }
-    if (!is_reflected) return order & 1 ? result : -result;
-    /* the derivative of pi cot(pi x) of this order is pi^(order + 1) p(cot(pi x)), where p' goes with -(1 + c^2) */
-    double polynomial[64] = {0.0, 1.0};
-    for (int step = 0; step < order && step < 60; step++) {
-        double next[64] = {0.0};
-        for (int k = 1; k <= step + 1; k++) {
-            next[k - 1] -= k*polynomial[k];
-            next[k + 1] -= k*polynomial[k];
-        }
-        memcpy(polynomial, next, sizeof(polynomial));
-    }
-    const double c = 1.0/tan(pi*(x - rint(x)));
-    double value = 0.0;
-    for (int k = order + 1 < 63 ? order + 1 : 63; k >= 0; k--) value = value*c + polynomial[k];
-    return -result - pow(pi, order + 1)*value;
-}
-
-static inline float tg_polygamma_f32(int order, float x)
+static inline float tg_polygamma_f32(int64_t order, float x)
 {
     return (float)tg_polygamma_f64(order, x);
 }

@@ -1312,7 +1312,7 @@ def _prelude_parts() -> tuple[dict[str, str], dict[str, int]]:
     text = (Path(__file__).parent / "c_prelude.h").read_text(encoding="utf-8")
     parts: dict[str, str] = {}
     order: dict[str, int] = {}
-    for number, part in enumerate(text.split("\n\n")[2:]):
+    for number, part in enumerate(text.split("\n\n")[1:]):
         head = re.sub(r"/\*.*?\*/", "", part, flags=re.S)
         if head.lstrip().startswith(("enum", "typedef")):
             names = re.findall(r"^}\s*(tg_\w+);", head, re.M) or re.findall(r"\b(TG_\w+) =", head)

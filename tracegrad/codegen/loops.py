@@ -51,7 +51,7 @@ ONCE = frozenset({"push", "scatter_set", "scatter_add", "set_slice", "add_slice"
 def is_small(value: Value) -> bool:
     """Return whether an array is computed element by element: static, with few elements."""
     shape = value.shape
-    return is_static(shape) and math.prod(shape) <= SMALL
+    return not shape or (is_static(shape) and math.prod(shape) <= SMALL)
 
 
 def squeeze(shape: Sequence[Dim]) -> Shape:
@@ -698,7 +698,7 @@ class Plan(Elements):
             return "assign" if is_small(operation.result) else "point"
         if operation.op == "dot_general":
             return self._dot_role(operation)
-        if record.c_reduce is not None:
+        if record.c_reduce is not None and "axes" in operation.attrs:
             if is_small(operation.operands[0]):
                 return "assign"
             return "reduce"
