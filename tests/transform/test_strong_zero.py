@@ -160,6 +160,32 @@ func @f(%x: f64[3], %y: f64[3]) -> (f64[]) {
     assert "select" not in print_function(gradient(function, (0, 1)))
 
 
+def test_small_states_read_element_by_element_have_no_guards() -> None:
+    text = """
+func @f(%s0: f64[2]) -> (f64[]) {
+  %i: i64[] = constant {value=0}
+  %j: i64[] = constant {value=1}
+  %stop: i64[] = constant {value=5}
+  %s: f64[2] = for %i, %stop, %s0 {step=1, reverse=False} (%k: i64[], %s: f64[2]) {
+    %x: f64[] = gather %s, %i {axes=(0,)}
+    %y: f64[] = gather %s, %j {axes=(0,)}
+    %q: f64[] = divide %x, %y
+    %e: f64[] = exp %q
+    %a: f64[2] = scatter_set %s, %i, %e {axes=(0,)}
+    %b: f64[2] = scatter_set %a, %j, %q {axes=(0,)}
+    yield %b
+  }
+  %sq: f64[2] = square %s
+  %r: f64[] = reduce_sum %sq {axes=(0,)}
+  return %r
+}
+"""
+    assert "select" not in print_function(gradient(parse_function(text), (0,)))
+    # nobody reads element 0, so the cotangent of %e is zero except in the last iteration
+    one_element = text.replace("gather %s, %i", "gather %s, %j")
+    assert "select" in print_function(gradient(parse_function(one_element), (0,)))
+
+
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 def test_branch_not_taken_in_any_iteration() -> None:
     function = parse_function("""

@@ -13,10 +13,10 @@ from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.types import Dim, SymbolicDim, is_integer
 
 
-def static_value(value: Value) -> Dim | None:
-    """Return a rank-0 integer as a dimension expression, when it is made of constants and `dim` operations."""
+def static_value(value: Value, depth: int = 20) -> Dim | None:
+    """Return a rank-0 integer as a dimension expression, when it is made of few constants and `dim` operations."""
     operation = value.producer
-    if operation is None:
+    if operation is None or depth == 0:
         return None
     match operation.op:
         case "constant":
@@ -29,14 +29,14 @@ def static_value(value: Value) -> Dim | None:
             dim: Dim = operation.attrs["dim"]
             return dim
         case "cast":
-            return static_value(operation.operands[0]) if is_integer(value.dtype) else None
+            return static_value(operation.operands[0], depth - 1) if is_integer(value.dtype) else None
         case "add" | "subtract" | "multiply":
-            x, y = (static_value(v) for v in operation.operands)
+            x, y = (static_value(v, depth - 1) for v in operation.operands)
             if x is None or y is None:
                 return None
             return x + y if operation.op == "add" else x - y if operation.op == "subtract" else x * y
         case "negative":
-            x = static_value(operation.operands[0])
+            x = static_value(operation.operands[0], depth - 1)
             return None if x is None else -x
     return None
 

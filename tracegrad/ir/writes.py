@@ -13,6 +13,7 @@ import numpy as np
 from tracegrad.ir.core import Operation, Value
 
 _WRITES = ("scatter_add", "add_slice")
+_MAX_WRITES = 16
 
 
 def is_filled_with(value: Value, number: float) -> bool:
@@ -31,13 +32,19 @@ def is_filled_with(value: Value, number: float) -> bool:
 
 
 def is_sparse(value: Value) -> bool:
-    """Return whether a value is zeros with something written into them."""
-    operation = value.producer
-    if operation is None:
-        return False
-    if operation.op == "pad":
-        return all(interior == 0 or isinstance(dim, int) for interior, dim in _interiors(operation))
-    return operation.op in _WRITES and (is_filled_with(operation.operands[0], 0) or is_sparse(operation.operands[0]))
+    """Return whether a value is zeros with something written into them, not more than a few times."""
+    for _ in range(_MAX_WRITES):
+        operation = value.producer
+        if operation is None:
+            return False
+        if operation.op == "pad":
+            return all(interior == 0 or isinstance(dim, int) for interior, dim in _interiors(operation))
+        if operation.op not in _WRITES:
+            return False
+        value = operation.operands[0]
+        if is_filled_with(value, 0):
+            return True
+    return False
 
 
 def writes_of(sparse: Value) -> list[tuple[str, list[Value], dict[str, Any]]]:

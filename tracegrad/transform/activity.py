@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from tracegrad.ir.bounds import surely_runs
+from tracegrad.ir.bounds import size_guess, static_value, surely_runs
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import NONDIFF, TABLE
-from tracegrad.ir.types import ArrayType, StackType, is_inexact
+from tracegrad.ir.types import ArrayType, StackType, is_inexact, is_static
 
 #: ops whose transpose leaves zeros in a cotangent, whatever comes in; by position of the operand, None for all
 _ZERO_BORN: dict[str, tuple[int, ...] | None] = {
@@ -33,11 +34,16 @@ _ZERO_BORN: dict[str, tuple[int, ...] | None] = {
     "cummin": None,
     "cholesky": None,
     "triangular_solve": (0,),
+    "power": None,
 }
 #: ops whose partials can be infinite but whose result is finite for finite operands
 _FINITE = frozenset({"arctan2", "hypot", "cbrt", "absolute"})
 #: ops that only move elements, so that a mask stays a mask
 _MOVES = frozenset({"broadcast_to", "reshape", "transpose", "slice", "flip", "gather", "negative", "conjugate"})
+#: arrays of at most so many elements are followed element by element
+_MAX_MASK = 1024
+_Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+_Cover: TypeAlias = bool | np.bool_ | _Mask
 
 
 @dataclass(slots=True)
@@ -69,7 +75,10 @@ def analyze_activity(
     forward: dict[Value, list[Value]] = {}
     backward: dict[Value, list[Value]] = {}
     singular: list[Value] = []
+    masks: set[Value] = set()
     for operation in walk(function.body):
+        if _makes_mask(operation, masks):
+            masks.update(operation.results)
         if any(TABLE[operation.op].singular) and operation.op not in _FINITE:
             singular.extend(operation.results)
         for source, target in _dependencies(operation):
@@ -77,7 +86,7 @@ def analyze_activity(
                 forward.setdefault(source, []).append(target)
                 backward.setdefault(target, []).append(source)
     active = _reach(wrt, forward) & _reach(seeds, backward)
-    may_be_zero = _ZeroAnalysis(active).run(function, seeds, seeds_may_be_zero)
+    may_be_zero = _ZeroAnalysis(active, masks).run(function, seeds, seeds_may_be_zero)
     return Activity(active, may_be_zero, _reach(singular, forward))
 
 
@@ -123,95 +132,136 @@ def _dependencies(operation: Operation) -> Iterator[tuple[Value, Value]]:
 
 
 class _ZeroAnalysis:
-    """Walks blocks backwards; a cotangent may be zero when all contributions to it may be, or when none arrives."""
+    """Walks blocks backwards and finds the cotangents with elements to which no contribution arrives that is not zero.
 
-    def __init__(self, active: set[Value]) -> None:
-        self.active = active
-        self.flagged: set[Value] = set()
+    Of each value it keeps which elements are covered by such contributions: True or False for all, or a mask. A small
+    array that is read element by element, or slice by slice, is covered by all readers together.
+    """
+
+    def __init__(self, active: set[Value], masks: set[Value]) -> None:
+        self.active, self.masks = active, masks
+        self.uncovered: set[Value] = set()
         self.stacks: set[Value] = set()
 
     def run(self, function: Function, seeds: Sequence[Value], seeds_may_be_zero: bool) -> set[Value]:
         while True:
             before = len(self.stacks)
-            state: dict[Value, bool] = {}
+            covered: dict[Value, _Cover] = {}
             for seed in seeds:
-                self.contribute(state, seed, seeds_may_be_zero)
-            self.block(function.body, state)
+                self.contribute(covered, seed, not seeds_may_be_zero)
+            self.block(function.body, covered)
             if len(self.stacks) == before:
-                return self.flagged
+                return self.uncovered
 
-    def contribute(self, state: dict[Value, bool], value: Value, flag: bool) -> None:
+    def contribute(self, covered: dict[Value, _Cover], value: Value, cover: _Cover) -> None:
         if value in self.active:
-            state[value] = state.get(value, True) and flag
+            covered[value] = covered.get(value, False) | cover
 
-    def block(self, block: Block, state: dict[Value, bool]) -> None:
-        """Carry flags from the yields (already in `state`) to the parameters and free values of a block."""
+    def block(self, block: Block, covered: dict[Value, _Cover]) -> None:
+        """Go from what the yields cover (already in `covered`) to parameters and free values of a block."""
         for operation in reversed(block.operations):
             results = [r for r in operation.results if r in self.active]
-            for result in results:
-                if state.get(result, True):
-                    self.flagged.add(result)
+            self.uncovered.update(r for r in results if not np.all(covered.get(r, False)))
             match operation.op:
                 case "if":
-                    self.branches(operation, state)
+                    self.branches(operation, covered)
                 case "for" | "while":
-                    self.loop(operation, state)
+                    self.loop(operation, covered)
                 case "push":
                     stack, value = operation.operands
-                    self.contribute(state, value, stack in self.stacks)
+                    self.contribute(covered, value, stack not in self.stacks)
                 case "pop":
-                    if operation.result in self.flagged:
+                    if operation.result in self.uncovered:
                         self.stacks.add(operation.operands[0])
+                case _ if len(results) == 1:
+                    self.plain(operation, covered.get(results[0], False), covered)
                 case _ if results:
-                    self.plain(operation, any(r in self.flagged for r in results), state)
+                    self.plain(operation, not any(r in self.uncovered for r in results), covered)
 
-    def plain(self, operation: Operation, flag: bool, state: dict[Value, bool]) -> None:
+    def plain(self, operation: Operation, cover: _Cover, covered: dict[Value, _Cover]) -> None:
+        full = bool(np.all(cover))
         born = _ZERO_BORN.get(operation.op, ())
+        place = _place(operation)
         for position, operand in enumerate(operation.operands):
-            zero = flag or born is None or position in born
-            if operation.op == "multiply" and not zero:
-                zero = _is_mask(operation.operands[1 - position])
-            self.contribute(state, operand, zero)
+            if place is not None and position == 0:
+                self.contribute(covered, operand, _cover_of_array(operation.op, place, cover))
+            elif place is not None and position == len(operation.operands) - 1:
+                self.contribute(covered, operand, bool(np.all(cover | ~place)))
+            elif born is None or position in born:
+                self.contribute(covered, operand, False)
+            elif operation.op == "multiply" and operation.operands[1 - position] in self.masks:
+                self.contribute(covered, operand, False)
+            else:
+                self.contribute(covered, operand, cover if TABLE[operation.op].elementwise else full)
 
-    def branches(self, operation: Operation, state: dict[Value, bool]) -> None:
-        parts: list[dict[Value, bool]] = []
+    def branches(self, operation: Operation, covered: dict[Value, _Cover]) -> None:
+        parts: list[dict[Value, _Cover]] = []
         for block in operation.blocks:
-            part: dict[Value, bool] = {}
+            part: dict[Value, _Cover] = {}
             for out, result in zip(block.yields, operation.results, strict=True):
                 if result in self.active:
-                    self.contribute(part, out, result in self.flagged)
+                    self.contribute(part, out, covered.get(result, False))
             self.block(block, part)
             inner = _inner(block)
-            parts.append({v: f for v, f in part.items() if v not in inner})
+            parts.append({v: cover for v, cover in part.items() if v not in inner})
         for value in {**parts[0], **parts[1]}:
-            self.contribute(state, value, any(part.get(value, True) for part in parts))
+            self.contribute(covered, value, parts[0].get(value, False) & parts[1].get(value, False))
 
-    def loop(self, operation: Operation, state: dict[Value, bool]) -> None:
+    def loop(self, operation: Operation, covered: dict[Value, _Cover]) -> None:
         body = operation.blocks[-1]
         first, shift = (2, 1) if operation.op == "for" else (0, 0)
-        may_skip = not surely_runs(operation)
         params, inits = body.params[shift:], operation.operands[first:]
-        entering = [result in self.flagged for result in operation.results]
-        carried = entering
         active = [p in self.active or r in self.active for p, r in zip(params, operation.results, strict=True)]
+        entering = [covered.get(result, False) for result in operation.results]
+        carried = entering
         while True:
-            part: dict[Value, bool] = {}
-            for out, is_active, flag in zip(body.yields, active, carried, strict=True):
+            part: dict[Value, _Cover] = {}
+            for out, is_active, cover in zip(body.yields, active, carried, strict=True):
                 if is_active:
-                    self.contribute(part, out, flag)
+                    self.contribute(part, out, cover)
             self.block(body, part)
-            leaving = [part.get(param, True) for param in params]
-            again = [a or b for a, b in zip(carried, leaving, strict=True)]
-            if again == carried:
+            leaving = [part.get(param, False) for param in params]
+            again = [a & b for a, b in zip(carried, leaving, strict=True)]
+            if all(np.array_equal(a, b) for a, b in zip(carried, again, strict=True)):
                 break
             carried = again
+        runs = surely_runs(operation)
         inner = _inner(body)
-        for value, flag in part.items():
+        for value, cover in part.items():
             if value not in inner:
-                self.contribute(state, value, flag or may_skip)
+                self.contribute(covered, value, cover & runs)
         for is_active, init, at_start, at_end in zip(active, inits, leaving, entering, strict=True):
             if is_active:
-                self.contribute(state, init, at_start or (may_skip and at_end))
+                self.contribute(covered, init, at_start if runs else at_start & at_end)
+
+
+def _cover_of_array(op: str, place: _Mask, cover: _Cover) -> _Cover:
+    """Return what is covered of an array through an op that reads or writes a place in it."""
+    if op in ("gather", "slice"):
+        return place & np.all(cover)
+    return ~place & cover if op in ("scatter_set", "set_slice") else cover
+
+
+def _place(operation: Operation) -> _Mask | None:
+    """Return the mask of the elements of operand 0 that are read or written, when these are known and few."""
+    if operation.op not in ("gather", "slice", "scatter_set", "set_slice", "scatter_add", "add_slice"):
+        return None
+    shape = operation.operands[0].shape
+    if not is_static(shape) or size_guess(shape) > _MAX_MASK:
+        return None
+    key: list[Any] = [slice(None)] * len(shape)
+    if "axes" in operation.attrs:
+        axes = operation.attrs["axes"]
+        for axis, index in zip(axes, operation.operands[1:], strict=False):
+            number = static_value(index)
+            if not isinstance(number, int) or not -shape[axis] <= number < shape[axis]:
+                return None
+            key[axis] = number
+    else:
+        key = [slice(*bounds) for bounds in zip(*(operation.attrs[k] for k in ("start", "stop", "step")), strict=True)]
+    mask = np.zeros(shape, np.bool_)
+    mask[tuple(key)] = True
+    return mask
 
 
 def _inner(block: Block) -> set[Value]:
@@ -223,22 +273,21 @@ def _inner(block: Block) -> set[Value]:
     return values
 
 
-def _is_mask(value: Value) -> bool:
-    """Return whether a float is made of zeros and ones, or steps: a cast bool, a rounding, a selection with a zero."""
-    operation = value.producer
-    if operation is None:
-        return False
-    if operation.op == "cast":
-        source = operation.operands[0].type
-        return isinstance(source, ArrayType) and not is_inexact(source.dtype)
-    if operation.op == "constant":
-        return bool(np.any(operation.attrs["value"] == 0))
-    if operation.op == "full":
-        return bool(operation.attrs["value"] == 0)
-    if operation.op == "select":
-        return any(_is_mask(v) for v in operation.operands[1:])
-    if operation.op in ("multiply", "add", "subtract"):
-        return any(_is_mask(v) for v in operation.operands)
-    if operation.op in _MOVES:
-        return _is_mask(operation.operands[0])
-    return TABLE[operation.op].marker is NONDIFF and bool(operation.operands)
+def _makes_mask(operation: Operation, masks: set[Value]) -> bool:
+    """Return whether a result is made of zeros and ones, or steps: a cast bool, a rounding, a selection with a zero."""
+    match operation.op:
+        case "cast":
+            source = operation.operands[0].type
+            return isinstance(source, ArrayType) and not is_inexact(source.dtype)
+        case "constant":
+            return bool(np.any(operation.attrs["value"] == 0))
+        case "full":
+            return bool(operation.attrs["value"] == 0)
+        case "select":
+            return any(v in masks for v in operation.operands[1:])
+        case "multiply" | "add" | "subtract":
+            return any(v in masks for v in operation.operands)
+        case op if op in _MOVES:
+            return operation.operands[0] in masks
+        case op:
+            return TABLE[op].marker is NONDIFF and bool(operation.operands)

@@ -38,7 +38,7 @@ from tracegrad.ir.core import (
 )
 from tracegrad.ir.liveness import defined_in, remove_dead, remove_dead_from
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
-from tracegrad.ir.types import I64, ArrayType, Dim, StackType, dtype_name, is_inexact
+from tracegrad.ir.types import I64, ArrayType, Dim, StackType, dtype_name, is_float, is_inexact
 from tracegrad.ops.common import vjp_of
 from tracegrad.transform.activity import Activity, analyze_activity
 from tracegrad.transform.cotangents import Cotangents, zeros
@@ -88,9 +88,9 @@ def gradient(function: Function, wrt: Sequence[int], result: int = 0, *, keep_pr
         NotDifferentiableError: an operation on the way from a parameter to the result has no derivative.
     """
     kind = function.results[result].array_type
-    if kind.ndim != 0 or not is_inexact(kind.dtype):
+    if kind.ndim != 0 or not is_float(kind.dtype):
         raise ArgumentError(
-            "the gradient is defined for a scalar result",
+            "a gradient is taken of a real scalar",
             code="TG301",
             span=_span_of(function.results[result]),
             found=f"result {result} of {function.name}: {kind}",
@@ -117,24 +117,24 @@ def _prepare(function: Function, wrt: Sequence[int]) -> Function:
             )
     copy = clone_function(function)
     copy.interface = None
-    _inline_calls(copy.body, (function,))
+    _inline_calls(copy.body)
     return copy
 
 
-def _inline_calls(block: Block, callers: tuple[Function, ...]) -> None:
+def _inline_calls(block: Block) -> None:
     """Replace calls by the bodies of their functions, except recursive ones."""
     operations, block.operations = block.operations, []
     builder = Builder(block)
     mapping: dict[Value, Value] = {}
     for operation in operations:
         for nested in operation.blocks:
-            _inline_calls(nested, callers)
+            _inline_calls(nested)
         callee = operation.attrs.get("function")
         if operation.op != "call" or not isinstance(callee, Function) or _is_recursive(callee):
             block.operations.append(operation)
             continue
         body = clone_function(callee).body
-        _inline_calls(body, (*callers, callee))
+        _inline_calls(body)
         yields = builder.inline(body, [mapping.get(v, v) for v in operation.operands])
         for old, new in zip(operation.results, yields, strict=True):
             new.name = new.name or old.name
