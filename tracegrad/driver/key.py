@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ def normalize_ir(text: str) -> str:
 
 def python_parts() -> dict[str, str]:
     """Return the parts of a key for code that uses the C API of Python and NumPy."""
-    return {"python": f"{sys.implementation.cache_tag} {sys.version.split()[0]}", "numpy": np.__version__}
+    return {"python": f"{sys.version.split()[0]} {EXTENSION_SUFFIXES[0]}", "numpy": np.__version__}
 
 
 @cache
