@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.capture.constants import constant_value
 from tracegrad.errors import CaptureError, InternalError, Span
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.builder import Builder
@@ -66,7 +67,7 @@ class Frame:
         entered: loop: storages read or written in the body -> (value before, block parameter, concrete content before).
         saved: branch: storages written in it -> (value, concrete) before.
         slots: items and attributes of Python containers written in it: (container, kind, key) -> (existed, value before).
-        appended: lists of outer blocks that grew in it -> length before.
+        lists: lists that changed their length in it -> content before (lists.snapshot).
     """
 
     kind: str
@@ -74,37 +75,48 @@ class Frame:
     entered: dict[Storage, tuple[Value, Value, Any]] = field(default_factory=dict)
     saved: dict[Storage, tuple[Value | None, Any]] = field(default_factory=dict)
     slots: dict[tuple[int, str, Any], tuple[Any, bool, Any]] = field(default_factory=dict)
-    lists: dict[int, tuple[list[Any], list[Any]]] = field(default_factory=dict)
+    lists: dict[int, tuple[list[Any], Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value outside the function is: start at `base`, then follow `steps`.
+
+    A step is ("item", key), ("attribute", name) or ("cell", None).
+    """
+
+    base: Any
+    steps: tuple[tuple[str, Any], ...]
+    name: str
+
+    @property
+    def key(self) -> Any:
+        return (id(self.base), self.steps)
+
+    def step(self, kind: str, key: Any) -> Place:
+        """Return the place of a part of the value."""
+        suffix = f".{key}" if kind == "attribute" else f"[{key!r}]"
+        return Place(self.base, (*self.steps, (kind, key)), self.name + suffix)
+
+    def read(self) -> Any:
+        """Return what is there now."""
+        value = self.base
+        for kind, key in self.steps:
+            if kind == "item":
+                value = value[key]
+            else:
+                value = value.cell_contents if kind == "cell" else getattr(value, key)
+        return value
 
 
 @dataclass(eq=False)
 class HiddenInput:
-    """An array or float read from a global, a closure or an object: read again at every call by `read()`."""
+    """An array or float read from a global, a closure or an object: read again at every call."""
 
-    name: str
-    read: Callable[[], Any]
+    place: Place
+    original: Any
     value: Value
     tracer: Any
-
-
-@dataclass(eq=False)
-class Guard:
-    """Something assumed at capture: `read()` must still give `expected`, else the function is captured again."""
-
-    name: str
-    read: Callable[[], Any]
-    expected: Any
-    identity: bool
-
-    def holds(self) -> bool:
-        """Return whether the assumption still holds."""
-        try:
-            found = self.read()
-        except (NameError, AttributeError, LookupError, ValueError):  # deleted since
-            return False
-        return found is self.expected or (
-            not self.identity and type(found) is type(self.expected) and bool(found == self.expected)
-        )
 
 
 class Capture:
@@ -115,9 +127,8 @@ class Capture:
         self.builder = Builder(Block())
         self.frames: list[Frame] = [Frame("function", self.builder.block)]
         self.hidden: dict[Any, HiddenInput] = {}
-        self.guards: dict[Any, Guard] = {}
+        self.guards: dict[Any, tuple[Place, Any]] = {}
         self.lifted: dict[Any, Any] = {}
-        self.outside: dict[int, tuple[Any, Callable[[], Any]]] = {}
         self.active: dict[CodeType, int] = {}
         self.created: dict[int, tuple[Any, int]] = {}
         self.events: list[tuple[Span | None, str]] = []
@@ -164,9 +175,9 @@ class Capture:
         if storage.type.ndim:
             # one constant for the array, where it was made, so that every later block sees it
             with self.builder.into(self.frames[min(storage.depth, self.depth)].block):
-                storage.value = self.builder.constant(storage.concrete)
+                storage.value = constant_value(storage.concrete)
             return storage.value
-        return self.builder.constant(storage.concrete)
+        return constant_value(storage.concrete)
 
     def write(self, storage: Storage, value: Value) -> None:
         """Make `value` the current version of an array."""
@@ -186,7 +197,7 @@ class Capture:
                 continue
             if storage.value is None:
                 with self.builder.into(self.frames[storage.depth].block):
-                    storage.value = self.builder.constant(storage.concrete)
+                    storage.value = constant_value(storage.concrete)
             param = Value(storage.type, storage.value.name)
             frame.entered[storage] = (storage.value, param, storage.concrete)
             # a branch opened after this loop has not written the storage: else it would have entered the loop before

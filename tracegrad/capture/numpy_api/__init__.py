@@ -1,1 +1,12 @@
 """What functions of NumPy, SciPy, math and builtins do with traced values, by family. Importing it fills `HANDLERS`."""
+
+from tracegrad.capture.numpy_api import (
+    creation,
+    elementwise,
+    indexing,
+    reduce,
+    scalar,
+    shape,
+)
+
+__all__ = ["creation", "elementwise", "indexing", "reduce", "scalar", "shape"]

@@ -60,7 +60,8 @@ def covers(*functions: Any, native: bool = True, always: bool = False) -> Callab
         names = list(inspect.signature(handler).parameters)
         position = names.index("out") if "out" in names else None
         for function in functions:
-            HANDLERS[function] = _entry(function, handler, position, native)
+            place = function.nin if isinstance(function, np.ufunc) else position
+            HANDLERS[function] = _entry(function, handler, place, native)
             if always:
                 ALWAYS.add(function)
         return handler

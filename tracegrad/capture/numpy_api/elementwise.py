@@ -72,8 +72,10 @@ _WEAK: dict[str, Any] = {"f": float, "i": int, "u": int, "b": np.dtype(bool), "c
 
 @functools.cache
 def _resolve(ufunc: np.ufunc, samples: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-    signature = None if dtype is None else (*[None] * len(samples), *[dtype] * ufunc.nout)
-    return ufunc.resolve_dtypes((*samples, *[None] * ufunc.nout), signature=signature)
+    dtypes = (*samples, *[None] * ufunc.nout)
+    if dtype is None:
+        return ufunc.resolve_dtypes(dtypes)
+    return ufunc.resolve_dtypes(dtypes, signature=(*[None] * len(samples), *[dtype] * ufunc.nout))
 
 
 def resolve(ufunc: np.ufunc, operands: Sequence[Tracer], dtype: Any = None) -> tuple[Any, ...]:

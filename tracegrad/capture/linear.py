@@ -1,0 +1,51 @@
+"""Differences of traced integers that are the same at every run: the length of `x[i - 1:i + 2]`.
+
+Reads IR values; writes nothing. Used by numpy_api/ for slices and ranges whose bounds are traced.
+"""
+
+from __future__ import annotations
+
+from tracegrad.ir.bounds import static_value
+from tracegrad.ir.core import Value
+from tracegrad.ir.types import Dim, is_integer
+
+#: coefficients of values (None: the constant part) of a sum
+_Sum = dict[Value | None, Dim]
+
+
+def difference(x: Value, y: Value) -> Dim | None:
+    """Return x - y when it is a dimension whatever the traced integers in both are, else None."""
+    total = _combine(_linear(x), _linear(y), -1)
+    return total.get(None, 0) if all(value is None for value in total) else None
+
+
+def _combine(x: _Sum, y: _Sum, factor: Dim) -> _Sum:
+    total = dict(x)
+    for value, coefficient in y.items():
+        total[value] = total.get(value, 0) + factor * coefficient
+    return {v: c for v, c in total.items() if c != 0}
+
+
+def _linear(value: Value) -> _Sum:
+    known = static_value(value)
+    if known is not None:
+        return {None: known} if known != 0 else {}
+    operation = value.producer
+    if operation is None or value.shape:
+        return {value: 1}
+    operands = operation.operands
+    match operation.op:
+        case "add":
+            return _combine(_linear(operands[0]), _linear(operands[1]), 1)
+        case "subtract":
+            return _combine(_linear(operands[0]), _linear(operands[1]), -1)
+        case "negative":
+            return _combine({}, _linear(operands[0]), -1)
+        case "cast" if is_integer(operands[0].dtype):
+            return _linear(operands[0])
+        case "multiply":
+            for factor, other in (operands, operands[::-1]):
+                scale = static_value(factor)
+                if scale is not None:
+                    return _combine({}, _linear(other), scale)
+    return {value: 1}

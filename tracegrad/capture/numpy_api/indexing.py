@@ -1,0 +1,832 @@
+"""Reading and writing `x[key]`: basic and advanced indexing, views, traced indices, windows and masks; take, put and `.at`.
+
+Previous: creation.py; next: shape.py.
+
+A key is parsed into one `Item` per axis and new axis. Reading is then at most a gather of the points and windows, a slice of the
+rest, a transpose and a reshape. Writing is one set_slice when all bounds are static, else one scatter_set that touches only what
+is written.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.context import NeedsPythonValue, current, user_span
+from tracegrad.capture.linear import difference
+from tracegrad.capture.numpy_api.common import (
+    as_axis,
+    as_bool,
+    as_dim,
+    as_known,
+    check,
+    covers,
+    dim_value,
+    is_known,
+    select,
+    spread,
+    wrap_known,
+)
+from tracegrad.capture.numpy_api.masked import Masked, same_value, unknown_count
+from tracegrad.capture.tracer import (
+    CaptureErrorValue,
+    Tracer,
+    asarray,
+    broadcast_shapes,
+    call_handler,
+    cast_to,
+    from_concrete,
+    from_value,
+    stage,
+    unsupported,
+    view_of,
+)
+from tracegrad.errors import TracedIndexError
+from tracegrad.ir.core import Value
+from tracegrad.ir.bounds import static_value
+from tracegrad.ir.types import BOOL, I64, SymbolicDim, is_integer
+
+#: known arrays up to this size stay known after a write of known values
+_KNOWN_WRITE_LIMIT = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """What a key says of one axis.
+
+    Attributes:
+        kind: "slice" (static), "window" (traced start, static length), "int" (static), "point" (traced scalar), "array"
+            (index array, one axis), "mask" (traced bool array; may cover several axes), or "new" (None).
+        axis: the first axis it is about; -1 for "new".
+        start, stop, step: of a slice, as IR dimensions, 0 <= start <= stop <= size and step >= 1; an int is start.
+        reverse: the slice runs backwards over start:stop:step.
+        full: the slice is the whole axis, forwards.
+        length: number of elements of a slice or window.
+        index: value of a point, window start, index array or mask.
+    """
+
+    kind: str
+    axis: int
+    start: Any = 0
+    stop: Any = 0
+    step: int = 1
+    reverse: bool = False
+    full: bool = False
+    length: Any = None
+    index: Value | None = None
+
+    def same(self, other: Item) -> bool:
+        """Return whether two items surely select the same."""
+        ours = (self.kind, self.axis, self.start, self.stop, self.step, self.reverse, self.length)
+        if ours != (other.kind, other.axis, other.start, other.stop, other.step, other.reverse, other.length):
+            return False
+        if self.index is None or other.index is None:
+            return self.index is other.index
+        return same_value(self.index, other.index)
+
+
+# ---- parsing a key
+
+
+def parse(shape: tuple[Any, ...], key: Any) -> list[Item]:
+    """Return items for all axes of an array of this shape, in the order of the key.
+
+    Raises:
+        TracedIndexError: a static index is out of range, or there are too many.
+        NeedsPythonValue: a slice whose length depends on traced values.
+    """
+    parts = list(key) if isinstance(key, tuple) else [key]
+    parts = [_part(p) for p in parts]
+    used = sum(_axes_of(p) for p in parts)
+    if used > len(shape):
+        raise TracedIndexError(
+            "too many indices for array",
+            code="TG116",
+            span=user_span(),
+            found=f"{used} indices for an array of {len(shape)} dimensions",
+            help="remove the indices that are too many",
+        )
+    dots = [k for k, p in enumerate(parts) if p is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    place = dots[0] if dots else len(parts)
+    parts[place : place + len(dots)] = [slice(None)] * (len(shape) - used)
+    items: list[Item] = []
+    axis = 0
+    for part in parts:
+        for item in _items(part, axis, shape):
+            items.append(item)
+        axis += _axes_of(part)
+    return items
+
+
+def _part(part: Any) -> Any:
+    """Bring one entry of a key into one of: None, Ellipsis, slice, a dimension, Tracer."""
+    if part is None or part is Ellipsis or isinstance(part, slice):
+        return part
+    if isinstance(part, bool | np.bool_):
+        raise unsupported("a bool as an index", "use an int, or a mask of the shape of the array")
+    if isinstance(part, int | SymbolicDim):
+        return part
+    if isinstance(part, Masked):
+        raise unknown_count()
+    if hasattr(part, "dim"):
+        return part.dim
+    if isinstance(part, np.integer):
+        return int(part)
+    if isinstance(part, list | tuple) and not part:
+        return from_concrete(np.zeros(0, np.int64))
+    tracer = asarray(part)
+    if tracer.dtype != BOOL and not is_integer(tracer.dtype):
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and integer or boolean arrays are valid indices, "
+            f"not {part!r}"
+        )
+    if not tracer.ndim:
+        if tracer.dtype == BOOL:
+            raise unsupported("a traced bool as an index", "use np.where")
+        if tracer.concrete is not None:
+            return int(tracer.concrete)
+        known = static_value(tracer.value)
+        return known if known is not None else tracer
+    return tracer
+
+
+def _axes_of(part: Any) -> int:
+    """Return how many axes of the array an entry is about."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if isinstance(part, Tracer) and part.dtype == BOOL else 1
+
+
+def _items(part: Any, axis: int, shape: tuple[Any, ...]) -> list[Item]:
+    if part is None:
+        return [Item("new", -1, length=1)]
+    if isinstance(part, slice):
+        return [_slice_item(part, axis, shape[axis])]
+    if not isinstance(part, Tracer):
+        return [Item("int", axis, start=_wrapped(part, axis, shape[axis]))]
+    if part.dtype == BOOL:
+        covered = shape[axis : axis + part.ndim]
+        if part.type.shape != covered:
+            wrong = next(k for k in range(part.ndim) if part.type.shape[k] != covered[k])
+            raise TracedIndexError(
+                "boolean index did not match the indexed array",
+                code="TG116",
+                span=user_span(),
+                found=f"size {covered[wrong]} along axis {axis + wrong}, and the mask has {part.type.shape[wrong]}",
+                help="make the mask as large as the axes that it indexes",
+            )
+        if part.concrete is not None:
+            return [_array_item(index, axis + k, shape[axis + k]) for k, index in enumerate(part.concrete.nonzero())]
+        return [Item("mask", axis, index=part.value)]
+    if not part.ndim:
+        return [Item("point", axis, index=cast_to(part, I64).value)]
+    if part.concrete is not None:
+        return [_array_item(part.concrete, axis, shape[axis])]
+    return [Item("array", axis, index=cast_to(part, I64).value)]
+
+
+def _array_item(content: np.ndarray[Any, Any], axis: int, size: Any) -> Item:
+    if isinstance(size, int) and content.size:
+        for extreme in (content.min(), content.max()):
+            _wrapped(int(extreme), axis, size)
+        content = np.where(content < 0, content + size, content)
+    return Item("array", axis, index=from_concrete(content.astype(np.int64)).value)
+
+
+def _wrapped(index: Any, axis: int, size: Any) -> Any:
+    """Return a static index counted from the front."""
+    if isinstance(index, int) and isinstance(size, int) and not -size <= index < size:
+        raise TracedIndexError(
+            "an index is out of range",
+            code="TG117",
+            span=user_span(),
+            found=f"index {index} is out of bounds for axis {axis} with size {size}",
+            help=f"use an index from {-size} to {size - 1}",
+        )
+    return index + size if _is_negative(index) else index
+
+
+def _is_negative(dim: Any) -> bool:
+    if isinstance(dim, SymbolicDim):
+        return all(coefficient < 0 for _, coefficient in dim.terms)
+    return bool(dim < 0)
+
+
+def _bound(value: Any) -> Any:
+    """Return a bound of a slice: None, a dimension, or a traced scalar."""
+    part = None if value is None else _part(value)
+    if isinstance(part, Tracer) and part.ndim:
+        raise TypeError("only integer scalar arrays can be converted to a scalar index")
+    return part
+
+
+def _slice_item(part: slice, axis: int, size: Any) -> Item:
+    start, stop, step = _bound(part.start), _bound(part.stop), _bound(part.step)
+    if isinstance(step, Tracer | SymbolicDim):
+        step = operator.index(step)  # type: ignore[arg-type]
+    step = 1 if step is None else step
+    if isinstance(start, Tracer) or isinstance(stop, Tracer):
+        return _window_item(start, stop, step, axis, size)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    if isinstance(size, int) and not isinstance(start, SymbolicDim) and not isinstance(stop, SymbolicDim):
+        covered = range(*slice(start, stop, step).indices(size))
+        if not covered:
+            return Item("slice", axis, start=0, stop=0, length=0)
+        low, high = (covered[0], covered[-1]) if step > 0 else (covered[-1], covered[0])
+        return _static(axis, low, high + 1, abs(step), step < 0, len(covered), size)
+    if step > 0:
+        low = 0 if start is None else start + size if _is_negative(start) else start
+        high = size if stop is None else stop + size if _is_negative(stop) else stop
+    else:
+        low = 0 if stop is None else (stop + size if _is_negative(stop) else stop) + 1
+        high = size if start is None else (start + size if _is_negative(start) else start) + 1
+        if step < -1:
+            raise NeedsPythonValue(
+                "a backwards slice with steps needs a size known at capture",
+                code="TG118",
+                span=user_span(),
+                found=f"a slice with step {step} of an axis of size {size}",
+                help="reverse with [::-1] first, then slice",
+            )
+    length = high - low if abs(step) == 1 else (high - low + (abs(step) - 1)) // abs(step)
+    return _static(axis, low, high, abs(step), step < 0, length, size)
+
+
+def _static(axis: int, low: Any, high: Any, step: int, reverse: bool, length: Any, size: Any) -> Item:
+    full = low == 0 and high == size and step == 1 and not reverse
+    return Item("slice", axis, start=low, stop=high, step=step, reverse=reverse, full=full, length=length)
+
+
+def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item:
+    low = start if isinstance(start, Tracer) else dim_value(0 if start is None else start)
+    high = stop if isinstance(stop, Tracer) else dim_value(size if stop is None else stop)
+    low, high = cast_to(low, I64), cast_to(high, I64)
+    distance = difference(high.value, low.value)
+    if distance is None or step < 1:
+        raise NeedsPythonValue(
+            "the length of a slice depends on traced values",
+            code="TG118",
+            span=user_span(),
+            found="bounds whose difference is not known at capture" if step > 0 else "a backwards slice with traced bounds",
+            help="use bounds at a fixed distance (`x[i:i + 3]`), or the whole axis with a mask: np.where(np.arange(n) < i, x, 0)",
+        )
+    if isinstance(distance, int):
+        distance = max(distance, 0)
+    if distance != 0:
+        # Python cuts a slice that reaches past the front; with a fixed length that is an error instead
+        inside = call_handler(np.logical_or, asarray(low >= 0), asarray(high < 0))
+        check(inside, "IndexError", "a slice with traced bounds must lie inside the axis")
+    length = distance if step == 1 else (distance + (step - 1)) // step
+    return Item("window", axis, step=step, length=length, index=low.value)
+
+
+# ---- reading and writing items
+
+
+def _constant_index(item: Item) -> Value:
+    if item.kind == "int":
+        return dim_value(item.start).value
+    assert item.index is not None
+    return item.index
+
+
+def _is_pointlike(item: Item, gathers: bool) -> bool:
+    return item.kind in ("array", "point") or (gathers and item.kind == "int")
+
+
+def _own_index(item: Item) -> Value:
+    """Return the positions along its axis that a window or slice covers: i64[length]."""
+    positions: Value = stage(ops.iota, shape=(item.length,), dtype=I64, axis=0)
+    if item.reverse:
+        positions = stage(ops.flip, positions, axes=(0,))
+    if item.step != 1:
+        positions = stage(ops.multiply, positions, _filled(item.step, item.length))
+    if item.kind == "window":
+        assert item.index is not None
+        return stage(ops.add, positions, stage(ops.broadcast_to, item.index, shape=(item.length,)))  # type: ignore[no-any-return]
+    if item.start == 0:
+        return positions
+    start: Value = dim_value(item.start).value
+    return stage(ops.add, positions, stage(ops.broadcast_to, start, shape=(item.length,)))  # type: ignore[no-any-return]
+
+
+def _filled(number: int, length: Any) -> Value:
+    return stage(ops.full, shape=(length,), dtype=I64, value=number)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a parsed key is read and written.
+
+    The dimensions after the gather are: those of the points, one per indexed slice or window, then the other axes in order.
+
+    Attributes:
+        points: items that a gather takes one element of per index.
+        ranged: windows (and, for writes, partial slices) that a gather covers by index arrays.
+        rest: the other slices, in order of axis.
+        point_shape: broadcast shape of the index arrays of `points`.
+        order: transpose from those dimensions to the result, without new axes.
+        shape: shape of the result.
+    """
+
+    points: tuple[Item, ...]
+    ranged: tuple[Item, ...]
+    rest: tuple[Item, ...]
+    point_shape: tuple[Any, ...]
+    order: tuple[int, ...]
+    shape: tuple[Any, ...]
+    plain: tuple[Any, ...]
+
+
+def plan(items: Sequence[Item], *, writing: bool) -> Plan:
+    """Decide what is gathered, what is sliced and where dimensions go, by NumPy's rules."""
+    advanced = any(item.kind == "array" for item in items)
+    gathers = advanced or any(item.kind in ("point", "window") for item in items)
+    points = tuple(item for item in items if _is_pointlike(item, gathers))
+    ranged = tuple(
+        item
+        for item in items
+        if item.kind == "window" or (writing and gathers and item.kind == "slice" and not item.full)
+    )
+    rest = tuple(
+        sorted(
+            (i for i in items if i.kind in ("slice", "int") and i not in ranged and i not in points),
+            key=lambda i: i.axis,
+        )
+    )
+    shapes = [i.index.shape for i in points if i.index is not None]
+    point_shape = broadcast_shapes(*shapes) if shapes else ()
+    # where the dimensions of index arrays go: in the place of the arrays when these stand together, else to the front
+    places = [k for k, item in enumerate(items) if advanced and item.kind in ("array", "point", "int")]
+    together = bool(places) and places[-1] - places[0] + 1 == len(places)
+    lead = len(point_shape)
+    order: list[int] = [] if together or not advanced else list(range(lead))
+    shape: list[Any] = [] if together or not advanced else list(point_shape)
+    for position, item in enumerate(items):
+        if together and position == places[0]:
+            order.extend(range(lead))
+            shape.extend(point_shape)
+        if item.kind == "new":
+            shape.append(1)
+        elif item in ranged:
+            order.append(lead + ranged.index(item))
+            shape.append(item.length)
+        elif item in rest:
+            order.append(lead + len(ranged) + rest.index(item))
+            if item.kind == "slice":
+                shape.append(item.length)
+    sizes = [*point_shape, *[i.length for i in ranged], *[1 if i.kind == "int" else i.length for i in rest]]
+    return Plan(points, ranged, rest, point_shape, tuple(order), tuple(shape), tuple(sizes[k] for k in order))
+
+
+def _indices(made: Plan) -> tuple[list[Value], tuple[int, ...]]:
+    """Return the index arrays of a gather or scatter, all of one shape, and their axes."""
+    lead = len(made.point_shape)
+    whole = (*made.point_shape, *[i.length for i in made.ranged])
+    result = []
+    for item in made.points:
+        index = _constant_index(item)
+        if index.shape != whole:
+            if made.ranged and index.shape:
+                index = stage(ops.reshape, index, shape=(*index.shape, *[1] * len(made.ranged)))
+            index = stage(ops.broadcast_to, index, shape=whole) if index.shape != whole else index
+        result.append(index)
+    for k, item in enumerate(made.ranged):
+        index = _own_index(item)
+        column = (item.length, *[1] * (len(made.ranged) - k - 1))
+        if index.shape != column:
+            index = stage(ops.reshape, index, shape=column)
+        result.append(stage(ops.broadcast_to, index, shape=whole) if index.shape != whole else index)
+    assert lead <= len(whole), "ranged dimensions follow those of points"
+    return result, tuple(i.axis for i in (*made.points, *made.ranged))
+
+
+def read_items(base: Value, items: Sequence[Item]) -> Value:
+    """Stage the reading of `base[key]`."""
+    made = plan(items, writing=False)
+    value = base
+    if made.points or made.ranged:
+        indices, axes = _indices(made)
+        value = stage(ops.gather, value, *indices, axes=axes)
+    value = _slice_rest(value, made)
+    if made.order != tuple(range(len(made.order))):
+        value = stage(ops.transpose, value, axes=made.order)
+    return stage(ops.reshape, value, shape=made.shape) if value.shape != made.shape else value
+
+
+def _rest_bounds(shape: tuple[Any, ...], made: Plan) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[int, ...]]:
+    lead = len(shape) - len(made.rest)
+    start: list[Any] = [0] * lead
+    stop: list[Any] = list(shape[:lead])
+    step = [1] * lead
+    for item in made.rest:
+        start.append(item.start)
+        stop.append(item.start + 1 if item.kind == "int" else item.stop)
+        step.append(item.step)
+    return tuple(start), tuple(stop), tuple(step)
+
+
+def _slice_rest(value: Value, made: Plan) -> Value:
+    if any(not item.full for item in made.rest):
+        start, stop, step = _rest_bounds(value.shape, made)
+        if start != (0,) * len(start) or stop != value.shape or set(step) != {1}:
+            value = stage(ops.slice_, value, start=start, stop=stop, step=step)
+    backwards = _backwards(made, len(value.shape))
+    return stage(ops.flip, value, axes=backwards) if backwards else value
+
+
+def _backwards(made: Plan, ndim: int) -> tuple[int, ...]:
+    return tuple(ndim - len(made.rest) + k for k, item in enumerate(made.rest) if item.reverse)
+
+
+def write_items(base: Value, items: Sequence[Item], new: Value, op: Any = None) -> Value:
+    """Stage `base[key] = new` for a value of the shape of `base[key]`; returns the new base.
+
+    `op` is ops.scatter_add to accumulate.
+    """
+    made = plan(items, writing=True)
+    value = stage(ops.reshape, new, shape=made.plain) if new.shape != made.plain else new
+    if made.order != tuple(range(len(made.order))):
+        back = tuple(made.order.index(k) for k in range(len(made.order)))
+        value = stage(ops.transpose, value, axes=back)
+    if not made.points and not made.ranged:
+        if all(item.full for item in made.rest) and op is None:
+            return value
+        backwards = _backwards(made, len(base.shape))
+        value = stage(ops.flip, value, axes=backwards) if backwards else value
+        start, stop, step = _rest_bounds(base.shape, made)
+        write = ops.set_slice if op is None else ops.add_slice
+        return stage(write, base, value, start=start, stop=stop, step=step)  # type: ignore[no-any-return]
+    indices, axes = _indices(made)
+    return stage(op or ops.scatter_set, base, *indices, value, axes=axes)  # type: ignore[no-any-return]
+
+
+# ---- getitem
+
+
+def _leads_by_ints(tracer: Tracer) -> tuple[Tracer, tuple[Item, ...]] | None:
+    """Return base and leading ints of a view such as `a[i]`, so that `a[i][j]` is done as `a[i, j]`."""
+    view = tracer._view
+    if view is None or view.key is None:
+        return None
+    leading = []
+    for item in view.key:
+        if item.kind in ("int", "point") and item.axis == len(leading):
+            leading.append(item)
+        elif not item.full:
+            return None
+    return (view.base, tuple(leading)) if leading else None
+
+
+def _shifted(items: Sequence[Item], count: int) -> list[Item]:
+    return [item if item.kind == "new" else replace(item, axis=item.axis + count) for item in items]
+
+
+def _is_basic(items: Sequence[Item]) -> bool:
+    return not any(item.kind in ("array", "mask") for item in items)
+
+
+def _keeps_contiguous(items: Sequence[Item]) -> bool:
+    """Return whether the elements that a basic key selects stand together in memory."""
+    cut = False
+    for item in items:
+        if item.kind == "new" or item.full:
+            cut = cut or item.full
+            continue
+        if cut or item.step != 1 or item.reverse:
+            return False
+        cut = item.kind in ("slice", "window")
+    return True
+
+
+@covers(operator.getitem, native=False)
+def getitem(x: Any, key: Any) -> Any:
+    """Do `x[key]`."""
+    if isinstance(x, Masked) or not isinstance(x, Tracer | np.ndarray):
+        return x[as_known(key)] if is_known(key) and not isinstance(x, Masked) else x[key]
+    base = asarray(x)
+    content = base.concrete if is_known(key) else None
+    items = parse(base.type.shape, key)
+    if any(item.kind == "mask" for item in items):
+        return _select_mask(base, items)
+    if not _is_basic(items):
+        if content is not None:
+            return wrap_known(content[as_known(key)])
+        return from_value(read_items(base.value, items))
+    scalar = all(item.kind in ("int", "point") for item in items) and base.ndim > 0
+    if scalar and content is not None:
+        return content[as_known(key)]
+    while (lead := _leads_by_ints(base)) is not None:
+        base, items = lead[0], [*lead[1], *_shifted(items, len(lead[1]))]
+    if scalar:
+        return from_value(read_items(base.value, items))
+    return view_of(
+        base,
+        lambda value: read_items(value, items),
+        lambda value, new: write_items(value, items, new),
+        contiguous=base.is_contiguous and _keeps_contiguous(items),
+        native=_native_reader(items),
+        key=tuple(items),
+    )
+
+
+def _native_reader(items: Sequence[Item]) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None:
+    """Return the reading of a known base by NumPy, when all bounds are ints."""
+    key: list[Any] = []
+    for item in items:
+        if item.kind == "new":
+            key.append(None)
+        elif item.kind == "int" and isinstance(item.start, int):
+            key.append(item.start)
+        elif item.kind == "slice" and isinstance(item.start, int) and isinstance(item.stop, int):
+            if item.reverse:
+                last = item.start + (item.length - 1) * item.step
+                key.append(slice(last, item.start - 1 if item.start else None, -item.step))
+            else:
+                key.append(slice(item.start, item.stop, item.step))
+        else:
+            return None
+    return lambda content: content[tuple(key)]
+
+
+# ---- setitem
+
+
+def fit(value: Any, shape: tuple[Any, ...], dtype: np.dtype[Any]) -> Tracer:
+    """Return a value cast and broadcast to what it is written into.
+
+    Raises:
+        CaptureErrorValue: it does not broadcast.
+    """
+    tracer = cast_to(asarray(value), dtype)
+    own = tracer.type.shape
+    while len(own) > len(shape) and own[0] == 1:
+        own = own[1:]
+    if len(own) > len(shape) or any(d not in (1, e) for d, e in zip(own, shape[len(shape) - len(own) :], strict=True)):
+        raise CaptureErrorValue(
+            "the value written does not broadcast to the place",
+            code="TG119",
+            span=user_span(),
+            found=f"could not broadcast input array from shape {tracer.type.shape} into shape {shape}",
+            help="give a value of the shape of the place",
+        )
+    if own != tracer.type.shape:
+        tracer = from_value(stage(ops.reshape, tracer.value, shape=own))
+    return spread(tracer, shape)
+
+
+@covers(operator.setitem, native=False)
+def setitem(x: Any, key: Any, value: Any) -> None:
+    """Do `x[key] = value`."""
+    if not isinstance(x, Tracer):
+        if isinstance(x, np.ndarray):
+            raise unsupported(
+                "a traced value written into an array made outside the function",
+                "make the array in the function, or pass it as an argument",
+            )
+        x[key] = value
+        return
+    if _write_known(x, key, value):
+        return
+    items = parse(x.type.shape, key)
+    if any(item.kind == "mask" for item in items):
+        _assign_mask(x, items, value)
+        return
+    if isinstance(value, Masked):
+        raise unknown_count()
+    base = x
+    while _is_basic(items) and (lead := _leads_by_ints(base)) is not None:
+        base, items = lead[0], [*lead[1], *_shifted(items, len(lead[1]))]
+    if _is_same_view(base, items, value):
+        return  # `a[1:3] += v` has written through the view already
+    made = plan(items, writing=True)
+    new = fit(value, made.shape, base.dtype)
+    base.assign(write_items(base.value, items, new.value))
+
+
+def _is_same_view(base: Tracer, items: Sequence[Item], value: Any) -> bool:
+    view = value._view if isinstance(value, Tracer) else None
+    if view is None or view.base is not base or view.key is None or len(view.key) != len(items):
+        return False
+    return all(a.same(b) for a, b in zip(view.key, items, strict=True))
+
+
+def _write_known(x: Tracer, key: Any, value: Any) -> bool:
+    """Write a known value into a known array, which then stays known; return whether it was done."""
+    storage = x._storage
+    if x._view is not None or storage.concrete is None or storage.depth != current().depth:
+        return False
+    if storage.concrete.size > _KNOWN_WRITE_LIMIT or isinstance(value, Masked) or not is_known((key, value)):
+        return False
+    content = np.array(storage.concrete)
+    content[as_known(key)] = as_known(value)
+    storage.value, storage.concrete = None, content
+    return True
+
+
+# ---- masks known only at run time
+
+
+def _split_mask(x: Tracer, items: Sequence[Item]) -> tuple[Tracer, Tracer, int | None]:
+    """Return the array without the other indices, the mask broadcast to it, and the rank of a mask of leading axes."""
+    masks = [item for item in items if item.kind == "mask"]
+    if len(masks) != 1 or any(item.kind in ("array", "new") for item in items):
+        raise unsupported(
+            "a traced mask together with index arrays, None or another mask", "apply one index after the other"
+        )
+    mask = masks[0]
+    assert mask.index is not None
+    count = len(mask.index.shape)
+    others: list[Item] = []
+    for item in items:
+        if item is mask:
+            others += [
+                _static(mask.axis + k, 0, size, 1, False, size, size) for k, size in enumerate(mask.index.shape)
+            ]
+        else:
+            others.append(item)
+    place = sum(1 for item in items[: items.index(mask)] if item.kind not in ("int", "point"))
+    target = x
+    if not all(item.full for item in others):
+        target = view_of(
+            x,
+            lambda value: read_items(value, others),
+            lambda value, new: write_items(value, others, new),
+            contiguous=False,
+            key=tuple(others),
+        )
+    shape = target.type.shape
+    column = (1,) * place + mask.index.shape + (1,) * (len(shape) - place - count)
+    whole: Value = mask.index
+    if whole.shape != column:
+        whole = stage(ops.reshape, whole, shape=column)
+    return target, spread(from_value(whole), shape), count if place == 0 else None
+
+
+def _select_mask(x: Tracer, items: Sequence[Item]) -> Masked:
+    target, mask, leading = _split_mask(x, items)
+    return Masked(target.copy(), mask, leading)
+
+
+def _assign_mask(x: Tracer, items: Sequence[Item], value: Any) -> None:
+    target, mask, leading = _split_mask(x, items)
+    shape = target.type.shape
+    if isinstance(value, Masked):
+        if not same_value(value.mask.value, mask.value):
+            raise unknown_count("a selection by another mask")
+        new = cast_to(value.content, target.dtype)
+    else:
+        tracer = asarray(value)
+        room = 0 if leading is None else len(shape) - leading
+        if tracer.ndim > room and any(d != 1 for d in tracer.type.shape[: tracer.ndim - room]):
+            raise unknown_count()
+        new = fit(tracer, shape, target.dtype)
+    target.assign(stage(ops.select, mask.value, new.value, target.value))
+
+
+# ---- take and put
+
+
+@covers(np.take)
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Tracer:
+    tracer, index = asarray(a), asarray(indices)
+    if axis is None:
+        tracer, place = call_handler(np.ravel, tracer), 0
+    else:
+        place = as_axis(axis, tracer.ndim)
+    size = dim_value(tracer.type.shape[place])
+    if mode == "wrap":
+        index = call_handler(np.remainder, index, size)
+    elif mode == "clip":
+        index = call_handler(np.clip, index, 0, call_handler(np.subtract, size, 1))
+    elif mode != "raise":
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    return asarray(getitem(tracer, (slice(None),) * place + (index,)))
+
+
+def _along(tracer: Tracer, indices: Any, axis: Any) -> tuple[Tracer, tuple[Any, ...]]:
+    """Return the array and the key that takes `indices` along an axis, element by element."""
+    index = asarray(indices)
+    if axis is None:
+        tracer, place = call_handler(np.ravel, tracer), 0
+        index = call_handler(np.ravel, index)
+    else:
+        place = as_axis(axis, tracer.ndim)
+    if index.ndim != tracer.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    key: list[Any] = []
+    for k, size in enumerate(tracer.type.shape):
+        if k == place:
+            key.append(index)
+        else:
+            shape = tuple(size if j == k else 1 for j in range(tracer.ndim))
+            key.append(from_value(stage(ops.iota, shape=shape, dtype=I64, axis=k)))
+    return tracer, tuple(key)
+
+
+@covers(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tracer:
+    tracer, key = _along(asarray(arr), indices, axis)
+    return asarray(getitem(tracer, key))
+
+
+@covers(np.put_along_axis, native=False)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    tracer, key = _along(asarray(arr), indices, axis)
+    setitem(tracer, key, values)
+
+
+@covers(np.put, native=False)
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    if not isinstance(a, Tracer) or not a.is_contiguous or mode != "raise":
+        raise unsupported("np.put of this array or mode", "assign with a[index] = value")
+    setitem(call_handler(np.ravel, a), as_known(ind) if is_known(ind) else ind, v)
+
+
+@covers(np.putmask, native=False)
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    tracer = asarray(a)
+    new = asarray(values)
+    if new.ndim and new.type.shape != tracer.type.shape:
+        raise unsupported("np.putmask with values of another shape", "use np.where")
+    tracer.assign(cast_to(select(mask, fit(new, tracer.type.shape, tracer.dtype), tracer), tracer.dtype).value)
+
+
+@covers(np.place, native=False)
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    if asarray(vals).type.size != 1:
+        raise unsupported("np.place with several values", "use np.where")
+    setitem(arr, as_bool(mask), call_handler(np.reshape, vals, ()))
+
+
+@covers(np.ix_, native=False)
+def ix_(*args: Any) -> tuple[Tracer, ...]:
+    result = []
+    for k, vector in enumerate(args):
+        tracer = asarray(vector)
+        if tracer.ndim != 1:
+            raise ValueError("Cross index must be 1 dimensional")
+        if tracer.dtype == BOOL:
+            if tracer.concrete is None:
+                raise unknown_count()
+            tracer = from_concrete(tracer.concrete.nonzero()[0])
+        size = tracer.type.shape[0]
+        result.append(call_handler(np.reshape, tracer, tuple(size if j == k else 1 for j in range(len(args)))))
+    return tuple(result)
+
+
+# ---- ufunc.at
+
+
+def _accumulate_at(a: Any, indices: Any, values: Any, *, sign: int) -> None:
+    if not isinstance(a, Tracer):
+        raise unsupported("ufunc.at on an array made outside the function", "make the array in the function")
+    items = parse(a.type.shape, indices)
+    if any(item.kind == "mask" for item in items):
+        update = call_handler(np.add if sign > 0 else np.subtract, getitem(a, indices), values)
+        setitem(a, indices, update)
+        return
+    new = fit(values, plan(items, writing=True).shape, a.dtype)
+    value = stage(ops.negative, new.value) if sign < 0 else new.value
+    a.assign(write_items(a.value, items, value, ops.scatter_add))
+
+
+@covers((np.add, "at"), native=False)
+def add_at(a: Any, indices: Any, b: Any) -> None:
+    _accumulate_at(a, indices, b, sign=1)
+
+
+@covers((np.subtract, "at"), native=False)
+def subtract_at(a: Any, indices: Any, b: Any) -> None:
+    _accumulate_at(a, indices, b, sign=-1)
+
+
+def _register_at(ufunc: np.ufunc) -> None:
+    def at(a: Any, indices: Any, b: Any) -> None:
+        """Update elements, each once: the indices must be known and distinct."""
+        parts = [p for p in (indices if isinstance(indices, tuple) else (indices,)) if not isinstance(p, slice | int)]
+        if not is_known(tuple(parts)):
+            raise unsupported(
+                f"np.{ufunc.__name__}.at with traced indices", "write a loop: for k in range(n): a[i[k]] = ..."
+            )
+        arrays = np.broadcast_arrays(*[np.asarray(p) for p in parts])
+        points = np.stack([p.ravel() for p in arrays], axis=-1) if arrays else np.zeros((1, 0))
+        if arrays and arrays[0].dtype != bool and len(np.unique(points, axis=0)) != len(points):
+            raise unsupported(
+                f"np.{ufunc.__name__}.at with repeated indices", "write a loop: for k in range(n): a[i[k]] = ..."
+            )
+        setitem(a, indices, call_handler(ufunc, getitem(a, indices), b))
+
+    covers((ufunc, "at"), native=False)(at)
+
+
+for _ufunc in (np.multiply, np.divide, np.maximum, np.minimum, np.power):
+    _register_at(_ufunc)

@@ -1,0 +1,633 @@
+"""Builtins, the math module, operator and functools on traced values.
+
+Previous: linalg.py; next: scipy_api.py.
+
+Functions of math take anything of one element and give a Python scalar. Results keep their derivative, except those that are
+int or bool.
+"""
+
+from __future__ import annotations
+
+import cmath
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.context import user_span
+from tracegrad.capture.numpy_api.common import (
+    as_known,
+    covers,
+    full,
+    is_known,
+    known_scalar,
+    reshape,
+    select,
+)
+from tracegrad.capture.numpy_api.elementwise import (
+    PYTHON_OPERATORS,
+    absolute,
+    add,
+    ceil,
+    divide,
+    equal,
+    floor,
+    isfinite,
+    isnan,
+    less_equal,
+    log,
+    logical_and,
+    logical_or,
+    multiply,
+    rint,
+    safe_sqrt,
+    square,
+    subtract,
+    trunc,
+)
+from tracegrad.capture.numpy_api.indexing import getitem
+from tracegrad.capture.numpy_api.masked import Masked
+from tracegrad.capture.tracer import (
+    CaptureErrorValue,
+    Tracer,
+    apply,
+    asarray,
+    call_handler,
+    cast_to,
+    describe,
+    from_value,
+    inplace,
+    make_weak,
+    python_operator,
+    stage,
+    unsupported,
+)
+from tracegrad.errors import ArgumentTypeError
+from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.types import BOOL, F64, I64, is_complex, is_float
+
+# ---- conversions
+
+
+def scalar(value: Any, what: str) -> Tracer:
+    """Return a traced operand of a function that takes one number.
+
+    Raises:
+        ArgumentTypeError: it has not exactly one element.
+    """
+    tracer = asarray(value)
+    if tracer.type.size != 1:
+        raise ArgumentTypeError(
+            f"{what} takes one number",
+            code="TG109",
+            span=user_span(),
+            found=describe(tracer),
+            help="only arrays of one element can be converted to Python scalars; use the NumPy function for arrays",
+        )
+    return reshape(tracer, ())
+
+
+def _float(value: Any, what: str) -> Tracer:
+    """Return a number as a rank-0 f64."""
+    tracer = scalar(value, what)
+    if is_complex(tracer.dtype):
+        raise ArgumentTypeError(
+            f"{what} takes a real number",
+            code="TG109",
+            span=user_span(),
+            found=describe(tracer),
+            help="take np.real or np.abs first",
+        )
+    return cast_to(tracer, F64)
+
+
+def weak(tracer: Tracer) -> Tracer:
+    return from_value(tracer.value, weak=True)
+
+
+@covers(float)
+def float_(x: Any = 0.0, /) -> Tracer:
+    return weak(_float(x, "float()"))
+
+
+@covers(int)
+def int_(x: Any = 0, /) -> Tracer:
+    """Truncate; the derivative ends here."""
+    tracer = scalar(x, "int()")
+    if tracer.dtype == I64:
+        return weak(tracer)
+    if is_float(tracer.dtype):
+        tracer = trunc(tracer)
+    return weak(cast_to(tracer, I64))
+
+
+@covers(bool)
+def bool_(x: Any = False, /) -> Any:
+    if isinstance(x, Tracer):
+        if x.type.size != 1:
+            return bool(x)  # raises as NumPy does
+        return weak(cast_to(reshape(x, ()), BOOL))
+    return bool(x)
+
+
+@covers(complex)
+def complex_(real: Any = 0.0, imag: Any = None, /) -> Tracer:
+    result = cast_to(scalar(real, "complex()"), np.dtype(np.complex128))
+    if imag is not None:
+        result = add(result, multiply(cast_to(scalar(imag, "complex()"), np.dtype(np.complex128)), 1j))
+    return weak(result)
+
+
+def _scalar_type(dtype: Any) -> Callable[..., Tracer]:
+    kind = np.dtype(dtype)
+    return lambda x=0, /: cast_to(asarray(x), kind)
+
+
+for _kind in (
+    np.float64,
+    np.float32,
+    np.float16,
+    np.int64,
+    np.int32,
+    np.int16,
+    np.int8,
+    np.uint64,
+    np.uint32,
+    np.uint16,
+    np.uint8,
+    np.bool_,
+    np.complex64,
+    np.complex128,
+):
+    covers(_kind)(_scalar_type(_kind))
+
+
+# ---- builtins
+
+
+@covers(len, native=False)
+def len_(x: Any, /) -> Any:
+    if isinstance(x, Tracer):
+        if not x.ndim:
+            raise TypeError("len() of unsized object")
+        return x.shape[0]
+    return len(x.as_tracer()) if not isinstance(x, list | tuple | dict) and hasattr(x, "as_tracer") else len(x)
+
+
+@covers(abs)
+def abs_(x: Any, /) -> Any:
+    return python_operator(np.absolute, x)
+
+
+@covers(pow)
+def pow_(base: Any, exp: Any, mod: Any = None) -> Any:
+    result = python_operator(np.power, base, exp)
+    return result if mod is None else python_operator(np.remainder, result, mod)
+
+
+@covers(divmod)
+def divmod_(x: Any, y: Any, /) -> tuple[Any, Any]:
+    return python_operator(np.floor_divide, x, y), python_operator(np.remainder, x, y)
+
+
+@covers(round)
+def round_(number: Any, ndigits: Any = None) -> Any:
+    tracer = asarray(number)
+    if ndigits is None and not tracer.ndim:
+        return int_(rint(tracer) if is_float(tracer.dtype) else tracer)
+    result = call_handler(np.round, tracer, 0 if ndigits is None else ndigits)
+    return weak(result) if tracer.weak else result
+
+
+@covers(sum, native=False)
+def sum_(iterable: Any, /, start: Any = 0) -> Any:
+    """Add up in Python's order; the rows of an array in one reduction."""
+    if isinstance(iterable, Tracer):
+        if not iterable.ndim:
+            raise TypeError("iteration over a 0-d array")
+        total = call_handler(np.sum, iterable, axis=0, dtype=None if iterable.dtype == BOOL else iterable.dtype)
+        return total if known_scalar(start) is not None and known_scalar(start) == 0 else python_operator(np.add, start, total)
+    total = start
+    for item in iterable:
+        total = total + item
+    return total
+
+
+def _choose(better: Any, function: Any, name: str) -> Callable[..., Any]:
+    missing = object()
+
+    def choose(*args: Any, key: Any = None, default: Any = missing) -> Any:
+        if len(args) == 1 and isinstance(args[0], Tracer):
+            if key is not None:
+                raise unsupported(f"{name}() of an array with key=", f"use np.arg{name} of the keys")
+            if args[0].ndim != 1:
+                raise CaptureErrorValue(
+                    "the truth value of an array with more than one element is ambiguous",
+                    code="TG102",
+                    span=user_span(),
+                    found=f"{name}() of {describe(args[0])}",
+                    help=f"use np.{name}(x)",
+                )
+            return call_handler(function, args[0])
+        items = list(args[0]) if len(args) == 1 else list(args)
+        if not items:
+            if default is not missing:
+                return default
+            raise ValueError(f"{name}() iterable argument is empty")
+        best = items[0]
+        rank = best if key is None else key(best)
+        for item in items[1:]:
+            other = item if key is None else key(item)
+            wins = python_operator(better, other, rank) if isinstance(rank, Tracer) or isinstance(other, Tracer) else PYTHON_OPERATORS[better](other, rank)
+            best, rank = _pick(wins, item, best), (None if key is None else _pick(wins, other, rank))
+            rank = best if key is None else rank
+        return best
+
+    return choose
+
+
+def _pick(condition: Any, x: Any, y: Any) -> Any:
+    """Return x when the condition holds, else y, as a conditional expression does."""
+    if not isinstance(condition, Tracer):
+        return x if condition else y
+    if condition.concrete is not None or condition.type.size != 1:
+        return x if condition else y
+    first, second = asarray(x), asarray(y)
+    result = select(condition, first, second)
+    return weak(result) if first.weak and second.weak else result
+
+
+max_ = covers(max)(_choose(np.greater, np.max, "max"))
+min_ = covers(min)(_choose(np.less, np.min, "min"))
+
+
+@covers(sorted)
+def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[Any]:
+    """Sort numbers; a tie keeps its order."""
+    if key is not None:
+        raise unsupported("sorted() of traced values with key=", "use np.argsort of the keys")
+    items = [asarray(v) for v in iterable]
+    if any(v.ndim for v in items):
+        raise unsupported("sorted() of arrays", "sort numbers, or use np.argsort")
+    is_weak = all(v.weak for v in items)
+    ordered = call_handler(np.sort, call_handler(np.stack, items))
+    result = [getitem(ordered, k) for k in range(len(items))]
+    if reverse:
+        result.reverse()
+    return [weak(v) for v in result] if is_weak else result
+
+
+@covers(any)
+def any_of(iterable: Any, /) -> Any:
+    return _fold(iterable, np.logical_or, np.any, False)
+
+
+@covers(all)
+def all_of(iterable: Any, /) -> Any:
+    return _fold(iterable, np.logical_and, np.all, True)
+
+
+def _fold(iterable: Any, ufunc: Any, reduction: Any, empty: bool) -> Any:
+    if isinstance(iterable, Tracer):
+        return make_weak(call_handler(reduction, iterable))
+    total: Any = empty
+    for item in iterable:
+        truth = scalar(item, "a truth value") if isinstance(item, Tracer) else bool(item)
+        if truth is (not empty):
+            return truth
+        if isinstance(truth, Tracer):
+            total = weak(call_handler(ufunc, total, truth))
+    return total
+
+
+def is_instance(x: Any, kinds: Any) -> bool:
+    """Return whether a traced value counts as an instance: an array, a NumPy scalar or a Python number."""
+    if isinstance(kinds, tuple):
+        return any(is_instance(x, k) for k in kinds)
+    if hasattr(kinds, "__args__") and not isinstance(kinds, type):
+        return any(is_instance(x, k) for k in kinds.__args__)
+    if not isinstance(x, Tracer):
+        return isinstance(x, kinds) or (kinds is int and hasattr(x, "dim"))
+    if kinds is Tracer or kinds is object:
+        return True
+    if x.weak:
+        return issubclass({"f": float, "i": int, "u": int, "b": bool, "c": complex}[x.dtype.kind], kinds)
+    if not x.ndim and issubclass(x.dtype.type, kinds):
+        return True
+    return issubclass(np.ndarray, kinds)
+
+
+@covers(isinstance, native=False)
+def isinstance_(x: Any, kinds: Any, /) -> bool:
+    return is_instance(x, kinds)
+
+
+@covers(type, native=False)
+def type_(x: Any, /, *rest: Any) -> Any:
+    if rest or not isinstance(x, Tracer):
+        return type(x, *rest)
+    if x.weak:
+        return {"f": float, "i": int, "u": int, "b": bool, "c": complex}[x.dtype.kind]
+    return np.ndarray if x.ndim else x.dtype.type
+
+
+@covers(np.isscalar, native=False)
+def isscalar(element: Any) -> bool:
+    return not element.ndim if isinstance(element, Tracer) else np.isscalar(element)
+
+
+@covers(callable, native=False)
+def callable_(x: Any, /) -> bool:
+    return not isinstance(x, Tracer) and callable(x)
+
+
+@covers(id, native=False)
+def id_(x: Any, /) -> int:
+    return id(x)
+
+
+@covers(print, native=False)
+def print_(*values: Any, sep: Any = None, end: Any = None, file: Any = None, flush: bool = False) -> None:
+    """Print when the compiled function runs."""
+    if file is not None:
+        raise unsupported("print of traced values with file=", "print to the standard output")
+    parts: list[str] = []
+    traced: list[Any] = []
+
+    def text(value: Any) -> str:
+        if isinstance(value, Masked):
+            return text(value.as_tracer())
+        if isinstance(value, Tracer) or (hasattr(type(value), "as_tracer")):
+            if isinstance(value, Tracer) and value.concrete is not None:
+                return _escaped(str(value.concrete))
+            traced.append(asarray(value).value)
+            return "{}"
+        if isinstance(value, list | tuple) and not is_known(value):
+            inner = ", ".join(text(v) for v in value)
+            if isinstance(value, list):
+                return f"[{inner}]"
+            return f"({inner},)" if len(value) == 1 else f"({inner})"
+        if isinstance(value, dict) and not is_known(value):
+            return "{{" + ", ".join(f"{_escaped(repr(k))}: {text(v)}" for k, v in value.items()) + "}}"
+        return _escaped(str(as_known(value)))
+
+    for value in values:
+        parts.append(text(value))
+    line = _escaped(" " if sep is None else sep).join(parts)
+    if end is not None and end != "\n":
+        line += _escaped(end)
+    stage(ops.print_, *traced, format=line)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+# ---- the math module
+
+#: functions of math that are one op
+_FUNCTIONS = {f: op for op in TABLE.values() for f in op.python if getattr(f, "__module__", None) == "math"}
+_SPECIAL_MATH = (math.floor, math.ceil, math.trunc, math.log, math.hypot, math.pow)
+
+
+def _register_math(function: Any, op: Any) -> None:
+    name = f"math.{function.__name__}"
+
+    def apply_math(*args: Any) -> Tracer:
+        if len(args) != len(op.operands):
+            raise TypeError(f"{name} takes {len(op.operands)} arguments ({len(args)} given)")
+        return weak(apply(op, *[_float(a, name) for a in args]))
+
+    covers(function)(apply_math)
+
+
+for _function, _op in _FUNCTIONS.items():
+    if _function not in _SPECIAL_MATH:
+        _register_math(_function, _op)
+
+
+@covers(math.log)
+def math_log(x: Any, base: Any = None, /) -> Tracer:
+    result = log(_float(x, "math.log"))
+    return weak(result if base is None else divide(result, log(_float(base, "math.log"))))
+
+
+@covers(math.pow)
+def math_pow(x: Any, y: Any, /) -> Tracer:
+    exponent = _float(y, "math.pow") if known_scalar(y) is None else asarray(float(known_scalar(y)))
+    return weak(call_handler(np.power, _float(x, "math.pow"), exponent))
+
+
+@covers(math.hypot)
+def math_hypot(*coordinates: Any) -> Tracer:
+    values = [_float(c, "math.hypot") for c in coordinates]
+    if len(values) == 2:
+        return weak(apply(ops.hypot, *values))
+    return weak(safe_sqrt(functools.reduce(add, [square(v) for v in values], full((), 0, F64))))
+
+
+@covers(math.dist)
+def math_dist(p: Any, q: Any, /) -> Tracer:
+    away = subtract(asarray(p), asarray(q))
+    return weak(cast_to(call_handler(np.linalg.norm, away), F64))
+
+
+@covers(math.floor)
+def math_floor(x: Any, /) -> Tracer:
+    return weak(cast_to(floor(scalar(x, "math.floor")), I64))
+
+
+@covers(math.ceil)
+def math_ceil(x: Any, /) -> Tracer:
+    return weak(cast_to(ceil(scalar(x, "math.ceil")), I64))
+
+
+@covers(math.trunc)
+def math_trunc(x: Any, /) -> Tracer:
+    return int_(x)
+
+
+@covers(math.isnan)
+def math_isnan(x: Any, /) -> Tracer:
+    return weak(isnan(_float(x, "math.isnan")))
+
+
+@covers(math.isinf)
+def math_isinf(x: Any, /) -> Tracer:
+    return weak(apply(ops.isinf, _float(x, "math.isinf")))
+
+
+@covers(math.isfinite)
+def math_isfinite(x: Any, /) -> Tracer:
+    return weak(isfinite(_float(x, "math.isfinite")))
+
+
+@covers(math.isclose)
+def math_isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Tracer:
+    x, y = _float(a, "math.isclose"), _float(b, "math.isclose")
+    away = absolute(subtract(x, y))
+    larger = call_handler(np.maximum, absolute(x), absolute(y))
+    near = less_equal(away, call_handler(np.maximum, multiply(rel_tol, larger), abs_tol))
+    return weak(logical_or(equal(x, y), logical_and(near, isfinite(away))))
+
+
+@covers(math.radians)
+def math_radians(x: Any, /) -> Tracer:
+    return weak(multiply(_float(x, "math.radians"), math.pi / 180))
+
+
+@covers(math.degrees)
+def math_degrees(x: Any, /) -> Tracer:
+    return weak(multiply(_float(x, "math.degrees"), 180 / math.pi))
+
+
+@covers(math.fsum)
+def math_fsum(seq: Any, /) -> Any:
+    return weak(cast_to(call_handler(np.sum, asarray(seq)), F64))
+
+
+@covers(math.prod)
+def math_prod(iterable: Any, /, *, start: Any = 1) -> Any:
+    if isinstance(iterable, Tracer):
+        return python_operator(np.multiply, start, call_handler(np.prod, iterable, axis=0))
+    result = start
+    for item in iterable:
+        result = result * item
+    return result
+
+
+@covers(math.modf)
+def math_modf(x: Any, /) -> tuple[Tracer, Tracer]:
+    value = _float(x, "math.modf")
+    whole = trunc(value)
+    return weak(subtract(value, whole)), weak(whole)
+
+
+@covers(math.ldexp)
+def math_ldexp(x: Any, i: Any, /) -> Tracer:
+    return weak(multiply(_float(x, "math.ldexp"), apply(ops.exp2, _float(i, "math.ldexp"))))
+
+
+@covers(math.remainder)
+def math_remainder(x: Any, y: Any, /) -> Tracer:
+    first, second = _float(x, "math.remainder"), _float(y, "math.remainder")
+    return weak(subtract(first, multiply(rint(divide(first, second)), second)))
+
+
+if hasattr(math, "cbrt"):
+
+    @covers(math.cbrt)
+    def math_cbrt(x: Any, /) -> Tracer:
+        return weak(apply(ops.cbrt, _float(x, "math.cbrt")))
+
+
+@covers(math.comb, math.perm, math.factorial, math.gcd, math.lcm, math.isqrt, math.frexp, math.ulp)
+def refuse_integers(*args: Any) -> Any:
+    raise unsupported(
+        "an integer function of math (comb, factorial, gcd, isqrt, frexp, ...) of a traced value",
+        "use math.gamma or math.lgamma, or pass the result as an argument",
+    )
+
+
+def _register_cmath(function: Any, ufunc: Any) -> None:
+    def apply_cmath(z: Any, /) -> Tracer:
+        value = cast_to(scalar(z, f"cmath.{function.__name__}"), np.dtype(np.complex128))
+        return weak(call_handler(ufunc, value))
+
+    covers(function)(apply_cmath)
+
+
+for _name, _ufunc in {
+    "exp": np.exp,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+}.items():
+    _register_cmath(getattr(cmath, _name), _ufunc)
+
+
+@covers(cmath.phase)
+def cmath_phase(z: Any, /) -> Tracer:
+    return weak(call_handler(np.angle, scalar(z, "cmath.phase")))
+
+
+# ---- operator and functools
+
+
+def _register_operator(function: Any, ufunc: Any) -> None:
+    covers(function)(lambda *args: python_operator(ufunc, *args))
+
+
+for _name, _ufunc in {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "pow": np.power,
+    "and_": np.bitwise_and,
+    "or_": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "lshift": np.left_shift,
+    "rshift": np.right_shift,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "neg": np.negative,
+    "pos": np.positive,
+    "abs": np.absolute,
+    "invert": np.invert,
+}.items():
+    _register_operator(getattr(operator, _name), _ufunc)
+
+
+@covers(operator.matmul)
+def matmul(a: Any, b: Any, /) -> Any:
+    return call_handler(np.matmul, a, b)
+
+
+@covers(operator.not_)
+def not_(a: Any, /) -> Any:
+    return weak(call_handler(np.logical_not, scalar(a, "not")))
+
+
+@covers(operator.is_, native=False)
+def is_(a: Any, b: Any, /) -> bool:
+    return a is b
+
+
+@covers(operator.is_not, native=False)
+def is_not(a: Any, b: Any, /) -> bool:
+    return a is not b
+
+
+def _register_inplace(function: Any, ufunc: Any) -> None:
+    def update(a: Any, b: Any, /) -> Any:
+        return inplace(ufunc, a, b) if isinstance(a, Tracer) else function(a, b)
+
+    covers(function, native=False)(update)
+
+
+for _name, _ufunc in {
+    "iadd": np.add,
+    "isub": np.subtract,
+    "imul": np.multiply,
+    "itruediv": np.divide,
+    "ifloordiv": np.floor_divide,
+    "imod": np.remainder,
+    "ipow": np.power,
+}.items():
+    _register_inplace(getattr(operator, _name), _ufunc)
+
