@@ -144,6 +144,7 @@ square: OpDef = elementwise(
 
 _REMAINDER_SAMPLES = (
     Sample("f[2,3] f[2,3]", domain=(0.5, 5.0)), Sample("f[5] f[5]", domain=(-5.0, -0.5)),
+    Sample("f[6] f[6]", domain=(-5.0, 5.0)),
     Sample("i[2,3] i[2,3]", integers=(1, 9)), Sample("i[5] i[5]", integers=(-9, 0)),
 )
 floor_divide = nondifferentiable(

@@ -48,13 +48,10 @@ class Case:
         results = _apply(self.op, operands, self.attrs)
         return list(results)
 
-    def rng(self) -> np.random.Generator:
-        return np.random.default_rng(zlib.crc32(self.label.encode()))
-
-    def directions(self) -> Arrays:
-        """Return a random tangent per operand, zeros where the operand cannot carry one."""
-        rng = self.rng()
-        return [random_like(rng, x) for x in self.operands]
+    def random(self, arrays: Sequence[Array], purpose: str) -> Arrays:
+        """Return random arrays like these, independent between purposes; zeros for what cannot carry a derivative."""
+        rng = np.random.default_rng(zlib.crc32(f"{purpose} {self.label}".encode()))
+        return [random_like(rng, x) for x in arrays]
 
 
 def _apply(op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
@@ -164,14 +161,14 @@ def check_special(op: OpDef) -> None:
 
 
 def check_flat(op: OpDef) -> None:
-    """An op said to have no derivative has differences of zero, unless its result is its operand: that cuts on purpose."""
+    """An op said to have no derivative has differences of zero, unless it returns its operand: that cuts on purpose."""
     if op.marker is not NONDIFF:
         return
     for case in cases(op):
         outs = case.evaluate(case.operands)
         cuts = len(case.operands) == len(outs) == 1 and np.array_equal(case.operands[0], outs[0])
         if outs and not cuts and any(is_inexact(x.dtype) for x in case.operands):
-            tangents = case.directions()
+            tangents = case.random(case.operands, "tangents")
             for difference in differences(case.evaluate, case.operands, tangents, step=1e-7):
                 assert not np.any(difference), f"{case.label} is marked NONDIFF but moves by {difference}"
 
@@ -182,7 +179,7 @@ def check_first_order(op: OpDef) -> None:
         return
     for case in cases(op):
         if _is_smooth(case):
-            tangents = case.directions()
+            tangents = case.random(case.operands, "tangents")
             outs = case.evaluate(case.operands)
             found = _jvp(case, outs, tangents)
             step, tolerance = _accuracy([*case.operands, *outs])
@@ -190,7 +187,7 @@ def check_first_order(op: OpDef) -> None:
             for mine, theirs in zip(found, expected, strict=True):
                 _assert_close(mine, theirs, tolerance, f"{case.label}: JVP differs from differences")
             _check_each_operand(case, outs, tangents)
-            cts = [random_like(case.rng(), out) for out in outs]
+            cts = case.random(outs, "cotangents")
             message = f"{case.label}: VJP is not the transpose of JVP"
             _assert_transposed(_vjp(case, outs, cts), tangents, cts, found, message)
 
@@ -220,18 +217,17 @@ def check_second_order(op: OpDef) -> None:
         if _is_smooth(case):
             outs = case.evaluate(case.operands)
             program = Program.of_vjp(case)
-            inputs = [*case.operands, *[random_like(case.rng(), out) for out in outs]]
+            inputs = [*case.operands, *case.random(outs, "cotangents")]
             eager = _vjp(case, outs, inputs[len(case.operands) :])
             for staged, direct in zip(program.run(inputs), eager, strict=True):
                 _assert_close(staged, direct, 1e-13, f"{case.label}: the VJP differs staged and eager")
-            rng = np.random.default_rng(zlib.crc32(f"second {case.label}".encode()))
-            tangents = [random_like(rng, x) for x in inputs]
+            tangents = case.random(inputs, "second tangents")
             found = program.jvp(inputs, tangents)
             step, tolerance = _accuracy([*inputs, *outs])
             expected = differences(program.run, inputs, tangents, step)
             for mine, theirs in zip(found, expected, strict=True):
                 _assert_close(mine, theirs, 20.0 * tolerance, f"{case.label}: JVP of the VJP differs from differences")
-            cts = [random_like(rng, out) for out in program.run(inputs)]
+            cts = case.random(program.run(inputs), "second cotangents")
             message = f"{case.label}: VJP of the VJP is not the transpose of its JVP"
             _assert_transposed(program.vjp(inputs, cts), tangents, cts, found, message)
 
