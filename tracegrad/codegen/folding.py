@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.liveness import has_effect, uses
 from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.types import is_float
 from tracegrad.ops.text import numpy_text
 from tracegrad.passes.buffers import BufferPlan, written_operand
 
@@ -22,6 +23,9 @@ from tracegrad.passes.buffers import BufferPlan, written_operand
 LONGEST_OPERAND, LONGEST_LINE = 64, 76
 #: deepest nesting of operations in one expression
 DEEPEST = 6
+
+#: most statements between an operation and the expression that it moves into
+FARTHEST = 3
 
 #: operations that are statements whatever uses them
 _STATEMENTS = frozenset({"if", "for", "while", "call", "stack", "push", "pop", "check", "print", "undefined"})
@@ -68,6 +72,17 @@ def is_statement(operation: Operation) -> bool:
     return operation.op in _STATEMENTS or TABLE[operation.op].inplace is not None or len(operation.results) != 1
 
 
+def is_atom(operation: Operation) -> bool:
+    """Return whether the text of an operation is a number or a name."""
+    return operation.op in _ATOMS or is_size(operation)
+
+
+def is_size(operation: Operation) -> bool:
+    """Return whether an operation makes a float of a size, which NumPy does by itself with a Python int."""
+    producer = operation.operands[0].producer if operation.op == "cast" else None
+    return producer is not None and producer.op == "dim" and is_float(operation.result.dtype)
+
+
 class _Planner:
     def __init__(self, function: Function, buffers: BufferPlan) -> None:
         self.buffers = buffers
@@ -105,8 +120,10 @@ class _Planner:
         end = len(block.operations)
         # where the text of an operation ends up: the position of a statement, or None for several places
         anchor: dict[Operation, int | None] = dict(position)
+        lines: list[int] = []
         for operation in reversed(block.operations):
             here = position[operation]
+            lines.append(here)
             if is_statement(operation):
                 continue
             value = operation.result
@@ -114,14 +131,16 @@ class _Planner:
             there: int | None = None
             if self.uses.get(value) == 1:
                 if not users:
-                    there = end if folds_yields and value in block.yields else None
+                    is_last = len(lines) == 1 and folds_yields and value in block.yields
+                    there = end if is_last else None
                 elif users[0] in anchor and not self.repeats(users[0], value):
                     there = anchor[users[0]]
             if self.is_everywhere(operation):
                 self.folding.inline.add(value)
                 anchor[operation] = there
+                lines.pop()
                 continue
-            if value.name or there is None:
+            if value.name or there is None or sum(i < there for i in lines[-FARTHEST - 2 : -1]) > FARTHEST:
                 continue
             reads = frozenset[Value]().union(*(self.buffers.roots[v] for v in operation.operands))
             if any(here < i < there and not roots.isdisjoint(reads) for i, roots in writes):
@@ -129,6 +148,7 @@ class _Planner:
             if not TABLE[operation.op].elementwise and any(here < i < there for i in effects):
                 continue
             anchor[operation] = there
+            lines.pop()
             self.folding.inline.add(value)
 
     def is_everywhere(self, operation: Operation) -> bool:
@@ -143,7 +163,11 @@ class _Planner:
                 return True
             case "constant":
                 return True
-            case "full" | "broadcast_to":
+            case "full":
+                return not value.name
+            case "cast":
+                return is_size(operation)
+            case "broadcast_to":
                 return not value.name and in_expressions and all(map(spreads_operands, users))
         return False
 
@@ -209,14 +233,14 @@ class _Planner:
         if value in self.folding.inline:
             producer = value.producer
             assert producer is not None
-            return 4 if producer.op in _ATOMS else self.size[value] + 2
+            return 4 if is_atom(producer) else self.size[value] + 2
         return len(value.name) or 8
 
     def depth_of(self, value: Value) -> int:
         if value not in self.folding.inline:
             return 0
         assert value.producer is not None
-        return 0 if value.producer.op in _ATOMS else self.depth[value]
+        return 0 if is_atom(value.producer) else self.depth[value]
 
 
 def spreads_operands(operation: Operation) -> bool:

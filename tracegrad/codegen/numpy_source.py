@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.codegen.folding import Folding, is_statement, placeholder, plan_folding
+from tracegrad.codegen.folding import Folding, is_size, is_statement, placeholder, plan_folding
 from tracegrad.codegen.text import BlankLine, Comment, print_source
 from tracegrad.codegen.variables import Names, assign_variables, identifier
 from tracegrad.errors import Span
@@ -187,7 +187,11 @@ class _FunctionEmitter:
                 if text in symbols and name:
                     named.setdefault(text, name)
         names = Names({*self.taken, *self.arguments})
-        self.sizes = {symbol: names.fresh(identifier(named.get(symbol, symbol))) for symbol in sorted(symbols)}
+        hints = {v.name for v in _all_values(self.function) if v.producer is None or v.producer.op != "dim"}
+        self.sizes = {}
+        for symbol in sorted(symbols):
+            name = named.get(symbol, symbol)
+            self.sizes[symbol] = names.fresh(identifier(f"n_{name}" if name in hints else name))
 
     def definition(self) -> ast.stmt:
         """Return the def statement."""
@@ -222,7 +226,7 @@ class _FunctionEmitter:
                 if text:
                     found.append((len(text), text))
         assert found, f"no parameter of @{self.function.name} shows the size {symbol}"
-        return self.rename_sizes(_parse(min(found)[1]), keep=True)
+        return _parse(min(found)[1])
 
     def result_node(self) -> ast.expr:
         """Return the expression of the return statement."""
@@ -260,8 +264,13 @@ class _FunctionEmitter:
                 self.statement(operation)
             elif operation.result not in self.folding.inline:
                 self.comment(operation.span, operation.results)
-                node = self.full(self.build(operation), operation.result, fresh=operation.op != "broadcast_to")
-                self.assign(self.names[operation.result], node)
+                self.assign(self.names[operation.result], self.computed(operation))
+
+    def computed(self, operation: Operation) -> ast.expr:
+        """Return the expression of an operation that has a variable."""
+        expression, value = self.build(operation), operation.result
+        # a broadcast that was left to NumPy but not done by it makes a view that cannot be written to
+        return self.full(expression, value, fresh=expression.shape != value.shape)
 
     def nested(self, block: Block) -> Any:
         """Build statements of a nested block inside a with statement."""
@@ -454,12 +463,12 @@ class _FunctionEmitter:
         written = self.expression(values)
         value = written.node
         if operation.op in ("set_slice", "add_slice"):
-            place = slices_text(operation, x.shape)
+            place = slices_text(operation, x.shape) or ("[...]" if operation.op == "set_slice" else "")
+            pattern = self.rename_sizes(_parse(f"{placeholder(0)}{place}"))
+            target = _substitute(pattern, {placeholder(0): ast.Name(name, ast.Load())})
             if operation.op == "add_slice":
-                target = self.rename_sizes(_parse(f"{name}{place}"))
                 self.body.append(_add_to(target, value))
             else:
-                target = self.rename_sizes(_parse(f"{name}{place or '[...]'}"))
                 self.body.append(ast.Assign([_stored(target)], value))
             return
         axes = operation.attrs["axes"]
@@ -553,7 +562,9 @@ class _FunctionEmitter:
             case "full":
                 return _Expression(_literal(operation.attrs["value"], value.dtype), (), is_literal=True)
             case "dim":
-                return _Expression(self.dim_node(operation.attrs["dim"]), (), is_literal=False)
+                return _Expression(self.dim_node(operation.attrs["dim"]), ())
+            case "cast" if is_size(operation):
+                return _Expression(self.expression(operation.operands[0]).node, (), is_literal=True)
             case "broadcast_to":
                 inner = self.expression(operation.operands[0])
                 if value in self.folding.inline:
@@ -590,7 +601,7 @@ class _FunctionEmitter:
             keyword = ast.keyword("dtype", _parse(dtype_text(dtype)))
             return _Expression(ast.Call(_parse("np.power"), nodes, [keyword]), shape)
         mapping = {placeholder(i): node for i, node in enumerate(nodes)}
-        return _Expression(self.rename_sizes(_substitute(template, mapping)), shape)
+        return _Expression(_substitute(template, mapping), shape)
 
     def gather(self, operation: Operation) -> ast.expr:
         """Return an indexing expression; index arrays broadcast against each other."""
@@ -604,7 +615,7 @@ class _FunctionEmitter:
     def fill(self, template: ast.expr, operation: Operation) -> ast.expr:
         """Put the operands, of exact shape and dtype, and the size variables into the text of an operation."""
         mapping = {placeholder(i): self.whole(v) for i, v in enumerate(operation.operands)}
-        return self.rename_sizes(_substitute(template, mapping), keep=True)
+        return _substitute(template, mapping)
 
     def template(self, operation: Operation) -> ast.expr:
         found = self.templates.get(operation)
@@ -632,9 +643,9 @@ class _FunctionEmitter:
     def dim_node(self, dim: Dim) -> ast.expr:
         return self.rename_sizes(_parse(str(dim)))
 
-    def rename_sizes(self, node: ast.expr, *, keep: bool = False) -> ast.expr:
-        """Replace size symbols by their variables; `keep` leaves a tree alone whose symbols are replaced already."""
-        if keep or all(symbol == variable for symbol, variable in self.sizes.items()):
+    def rename_sizes(self, node: ast.expr) -> ast.expr:
+        """Replace size symbols by their variables, in a tree without other variables."""
+        if all(symbol == variable for symbol, variable in self.sizes.items()):
             return node
         return _substitute(node, {s: ast.Name(v, ast.Load()) for s, v in self.sizes.items()})
 

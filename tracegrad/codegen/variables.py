@@ -125,6 +125,7 @@ class _Assigner:
         self.register_block(function.body)
         live = self.block(function.body, self.mask(self.reads(function.results)))
         self.define([p for p in function.params if live >> self.number[p] & 1], live)
+        self.results = self.mask(set(function.results) - folding.inline)
         self.classes: dict[Value, _Class] = {}
         for value in self.values:
             name = arguments.get(value) or (identifier(value.name) if value.name else "")
@@ -278,7 +279,8 @@ class _Assigner:
         names: dict[_Class, str] = {}
         classes = list(dict.fromkeys(self.classes[v] for v in self.values))
         for group in sorted(classes, key=lambda c: not c.forced):
-            base = group.name or self.describe(group.first)
+            is_result = group.members & self.results
+            base = group.name or ("result" if is_result else self.describe(group.first))
             number = 0
             while True:
                 name = f"{base}_{number}" if number else base

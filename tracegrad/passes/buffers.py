@@ -88,7 +88,7 @@ class _Planner:
             write: loops for write, loops in _with_loops(function.body, ()) if write in set(self.writes)
         }
         self.protected = {READ_ONLY, *function.params}
-        self.protected |= {o.result for o in walk(function.body) if o.op == "constant"}
+        self.protected |= {o.result for o in walk(function.body) if o.op == "constant" and o.result.shape}
         self.plan = BufferPlan(in_place=set(self.writes))
         while (violation := self.first_violation()) is not None:
             self.repair(*violation)
@@ -146,6 +146,9 @@ class _Planner:
         written = written_operand(operation)
         if written is not None:
             return roots[written] if operation in self.plan.in_place else frozenset({result})
+        if operation.op in ("constant", "full", "dim") and not result.shape:
+            # a number, not memory
+            return frozenset()
         own = frozenset({result}) if makes_fresh(operation) else _union(roots, operation.operands)
         repeats = operation.op == "broadcast_to" or (operation.op == "iota" and len(result.shape) > 1)
         return own | {READ_ONLY} if repeats else own
