@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.capture.context import Capture, Guard, HiddenInput, Storage, capturing
+from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLERS
+from tracegrad.capture.context import Capture, HiddenInput, Place, Storage, capturing
 from tracegrad.capture.hooks import call
+from tracegrad.capture.lists import StackedList, count_before, count_of, restore
 from tracegrad.capture.state import Tree, Undefined, flatten
 from tracegrad.capture.staging import set_slot, read_slot
 from tracegrad.capture.tracer import Tracer, asarray, is_traced
@@ -86,7 +88,7 @@ class Captured:
     result: Result
     write_back: dict[int, int]
     hidden: list[HiddenInput]
-    guards: list[Guard]
+    guards: list[tuple[Place, Any]]
     effects: list[Effect]
     events: list[tuple[Span | None, str]]
 
@@ -117,12 +119,12 @@ def capture(
         args, kwargs = rebuild(tracers)
         returned = call(function, *args, **kwargs)
         results: list[Value] = []
-        result = _collect(returned, results, name)
+        result = collect(returned, results)
         effects = _effects(state, results)
         hidden = list({id(h): h for h in state.hidden.values()}.values())
         ir.body.params.extend(h.value for h in hidden)
         write_back = {}
-        inputs = [*tracers, *(h.tracer[1] for h in hidden)]
+        inputs = [*tracers, *(h.tracer for h in hidden)]
         for position, (tracer, param) in enumerate(zip(inputs, ir.body.params, strict=True)):
             if tracer._storage.value is not param:
                 write_back[position] = len(results)
@@ -160,7 +162,7 @@ def _unique(names: list[str], taken: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _collect(value: Any, results: list[Value], name: str) -> Result:
+def collect(value: Any, results: list[Value]) -> Result:
     """Append the array leaves of a returned value to the flat results."""
     leaves, tree = flatten(value)
     positions: list[Any] = []
@@ -186,16 +188,16 @@ def _effects(state: Capture, results: list[Value]) -> list[Effect]:
     for (_, kind, key), (container, _, before) in frame.slots.items():
         final = read_slot(container, kind, key)
         if final is not before:
-            effects.append(Effect(container, kind, key, _collect(final, results, str(key))))
+            effects.append(Effect(container, kind, key, collect(final, results)))
         set_slot(container, kind, key, before)
     for values, before_items in frame.lists.values():
-        if len(values) != len(before_items):
-            values[:] = before_items
+        if count_of(values) != count_before(before_items):
+            restore(values, before_items)
             raise CaptureError(
                 "the function changes the length of a list from outside",
                 code="TG124",
                 span=None,
-                found=f"a list of {len(before_items)} items that is not made by the function",
+                found=f"a list of {count_before(before_items)} items that is not made by the function",
                 help="make the list in the function and return it",
             )
     return effects
@@ -213,6 +215,8 @@ def _unflatten(tree: Tree, leaves: list[Any]) -> Any:
             position += child.size
     if tree.kind is tuple:
         return tuple(children)
+    if tree.kind is StackedList:
+        return list(children[0])
     if tree.kind is list:
         return list(children)
     if tree.kind is dict:
@@ -236,6 +240,8 @@ def result_text(tree: Tree, leaves: list[Any]) -> str:
     for child in tree.children:
         texts.append(result_text(child, leaves[position : position + child.size]))
         position += child.size
+    if tree.kind is StackedList:
+        return f"list({texts[0]})"
     if tree.kind is list:
         return f"[{', '.join(texts)}]"
     if tree.kind is tuple or hasattr(tree.kind, "_fields"):

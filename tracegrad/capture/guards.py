@@ -9,101 +9,80 @@ strings, functions and the structure of containers are assumed to stay as they a
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tracegrad.capture.context import Guard, HiddenInput, Storage, current
-from tracegrad.capture.state import new_list
+from tracegrad.capture.context import HiddenInput, Place, Storage, current
+from tracegrad.capture.staging import new_list
 from tracegrad.capture.tracer import Tracer
 from tracegrad.ir.core import Value
 from tracegrad.ir.types import DTYPES, ArrayType
 
 _NUMERIC = frozenset(DTYPES.values())
-_CONSTANTS = (bool, int, str, bytes, type(None), np.integer, np.bool_)
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type, np.ufunc, types.MethodType)
+_FUNCTIONS = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)
 
 
-def lift(value: Any, read: Callable[[], Any], name: str, key: Any) -> Any:
-    """Return what captured code gets for a value read from outside; `read()` reads it again, `key` identifies the place."""
+def lift(value: Any, place: Place) -> Any:
+    """Return what captured code gets for a value read from outside."""
     if isinstance(value, Tracer | types.ModuleType):
         return value
     capture = current()
     if id(value) in capture.created:
         return value
-    if _is_float_or_array(value):
-        return _hidden_input(value, read, name, key)
-    if key in capture.lifted:
-        return capture.lifted[key]
-    if isinstance(value, _CONSTANTS):
-        capture.guards.setdefault(key, Guard(name, read, value, identity=value is None))
-        return value
-    if isinstance(value, types.FunctionType):
-        capture.guards.setdefault(key, Guard(name, read, value, identity=True))
-        code_key = (id(value), "code")
-        capture.guards.setdefault(code_key, Guard(name, lambda: value.__code__, value.__code__, identity=True))
-        return value
-    if isinstance(value, types.MethodType | types.BuiltinMethodType):
+    if is_hidden_input(value):
+        return _hidden_input(value, place)
+    if place.key in capture.lifted:
+        return capture.lifted[place.key]
+    if isinstance(value, _FUNCTIONS):
         return value  # made anew at each read; what it is bound to has been guarded
-    if type(value) in (list, dict, tuple) or (isinstance(value, tuple) and hasattr(value, "_fields")):
-        lifted = _lift_container(value, read, name, key)
-        capture.lifted[key] = lifted
+    # the structure, and all parts that are no hidden inputs, are compared at every call
+    capture.guards.setdefault(place.key, (place, value))
+    if isinstance(value, types.FunctionType):
+        code = Place(value, (("attribute", "__code__"),), f"{place.name}.__code__")
+        capture.guards.setdefault(code.key, (code, value.__code__))
+        return value
+    if is_open_container(value):
+        lifted = _lift_container(value, place)
+        capture.lifted[place.key] = lifted
         return lifted
-    capture.guards.setdefault(key, Guard(name, read, value, identity=True))
     return value
 
 
-def _is_float_or_array(value: Any) -> bool:
+def is_hidden_input(value: Any) -> bool:
+    """Return whether a value from outside is read again at every call."""
     if isinstance(value, np.ndarray | np.inexact):
         return value.dtype in _NUMERIC
     return isinstance(value, float | complex)
 
 
-def _hidden_input(value: Any, read: Callable[[], Any], name: str, key: Any) -> Tracer:
+def is_open_container(value: Any) -> bool:
+    """Return whether a value from outside is a container whose parts are lifted one by one."""
+    return type(value) in (list, dict, tuple) or (isinstance(value, tuple) and hasattr(value, "_fields"))
+
+
+def _hidden_input(value: Any, place: Place) -> Tracer:
     capture = current()
-    known = capture.hidden.get(key)
+    known = capture.hidden.get(place.key)
     if known is None:
-        # two names of one array are one input, so that a write through one is seen through the other
-        for other in capture.hidden.values():
-            if isinstance(value, np.ndarray) and other.tracer[0] is value:
-                capture.guards.setdefault(key, Guard(name, lambda: read() is other.read(), True, identity=True))
-                capture.hidden[key] = other
-                return other.tracer[1]  # type: ignore[no-any-return]
         array = np.asarray(value)
-        param = Value(ArrayType(array.dtype.newbyteorder("="), array.shape), name.rpartition(".")[2])
+        words = "".join(c if c.isalnum() or c == "_" else " " for c in place.name).split()
+        name = "_".join(w for w in words[-2 if len(words) > 1 and words[-1].isdigit() else -1 :])
+        param = Value(ArrayType(array.dtype.newbyteorder("="), array.shape), name if name.isidentifier() else "")
         weak = isinstance(value, float | complex) and not isinstance(value, np.generic)
         tracer = Tracer(Storage(param.array_type, 0, param), weak=weak, contiguous=array.flags.c_contiguous)
-        known = HiddenInput(name, read, param, (value, tracer))
-        capture.hidden[key] = known
-    return known.tracer[1]  # type: ignore[no-any-return]
+        known = HiddenInput(place, value, param, tracer)
+        capture.hidden[place.key] = known
+    return known.tracer  # type: ignore[no-any-return]
 
 
-def _lift_container(value: Any, read: Callable[[], Any], name: str, key: Any) -> Any:
-    capture = current()
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    children = {}
-    for item_key, item in items:
-
-        def read_item(item_key: Any = item_key) -> Any:
-            return read()[item_key]
-
-        children[item_key] = lift(item, read_item, f"{name}[{item_key!r}]", (key, "item", item_key))
+def _lift_container(value: Any, place: Place) -> Any:
     if isinstance(value, dict):
-        keys = tuple(value)
-        capture.guards[key, "keys"] = Guard(name, lambda: tuple(read()), keys, identity=False)
-        result: Any = dict(children)
-        capture.outside[id(result)] = (result, read)
-    elif isinstance(value, list):
-        capture.guards[key, "length"] = Guard(name, lambda: len(read()), len(value), identity=False)
-        result = list(children.values())
-        capture.outside[id(result)] = (result, read)
-    elif hasattr(value, "_fields"):
-        result = type(value)(*children.values())
-    else:
-        capture.guards[key, "length"] = Guard(name, lambda: len(read()), len(value), identity=False)
-        result = tuple(children.values())
-    return result
+        return {key: lift(item, place.step("item", key)) for key, item in value.items()}
+    items = [lift(item, place.step("item", index)) for index, item in enumerate(value)]
+    if isinstance(value, list):
+        return items
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
 
 
 def new_container(value: Any) -> Any:

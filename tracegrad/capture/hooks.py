@@ -17,9 +17,10 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture import staging
-from tracegrad.capture.context import current, user_span
+from tracegrad.capture.context import Place, current, user_span
 from tracegrad.capture.convert import convert
 from tracegrad.capture.guards import lift, new_container
+from tracegrad.capture.lists import StackedList
 from tracegrad.capture.source import SourceUnavailable
 from tracegrad.capture.state import Conflict, Undefined
 from tracegrad.capture.tracer import (
@@ -108,12 +109,15 @@ def assert_(test: Any, message: Callable[[], Any]) -> None:
 # ---- loads and stores
 
 
-def outer(value: Any, name: str, read: Callable[[], Any]) -> Any:
+def outer(value: Any, name: str, read: types.FunctionType) -> Any:
     """A read of a global or a closure variable."""
     if isinstance(value, types.ModuleType | Tracer):
         return value
-    place = read.__closure__[0] if read.__closure__ else read.__globals__
-    return lift(value, read, name, (id(place), name))
+    if read.__closure__:
+        return lift(value, Place(read.__closure__[0], (("cell", None),), name))
+    if name not in read.__globals__:
+        return value  # a builtin
+    return lift(value, Place(read.__globals__, (("item", name),), name))
 
 
 def getattr_(obj: Any, name: str) -> Any:
@@ -132,7 +136,7 @@ def getattr_(obj: Any, name: str) -> Any:
     if isinstance(obj, tuple):
         return value
     label = f"{getattr(obj, '__name__', type(obj).__name__.lower())}.{name}"
-    return lift(value, lambda: getattr(obj, name), label, (id(obj), "attr", name))
+    return lift(value, Place(obj, (("attribute", name),), label))
 
 
 def getitem(x: Any, key: Any) -> Any:
@@ -149,7 +153,7 @@ def getitem(x: Any, key: Any) -> Any:
 
 def setitem(x: Any, key: Any, value: Any) -> None:
     """`x[key] = value`."""
-    if isinstance(x, Tracer):
+    if isinstance(x, Tracer | StackedList):
         x[key] = value
         return
     if isinstance(x, np.ndarray):
@@ -210,11 +214,15 @@ def _augmented(value: Any, op: str, other: Any) -> Any:
 
 def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`."""
+    if f is len and isinstance(args[0], StackedList):
+        return args[0].length
     try:
         handler = HANDLERS.get(f)
     except TypeError:
         handler = None
     if handler is not None:
+        if any(isinstance(a, StackedList) for a in args) and (f in _ROWS or full_name(f).startswith("numpy.")):
+            return _call_on_stacked(f, args, kwargs)
         if f in ALWAYS or is_traced(args) or is_traced(kwargs):
             return call_handler(f, *args, **kwargs)
         return _known(f, f(*args, **kwargs))
@@ -253,6 +261,24 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     if isinstance(method, types.FunctionType) and not hasattr(f, "__tracegrad__"):
         return _call_function(method, (f, *args), kwargs)
     return _known(f, f(*args, **kwargs))
+
+
+#: functions that join a list of arrays: what they make of arrays stacked along axis 0
+_ROWS: dict[Any, Callable[[Tracer], Any]] = {
+    np.stack: lambda rows: rows.copy(),
+    np.vstack: lambda rows: rows.copy() if rows.ndim == 2 else rows.reshape(-1, *rows.shape[2:]) if rows.ndim > 2 else rows[:, None],
+    np.concatenate: lambda rows: rows.reshape(-1, *rows.shape[2:]),
+    sum: lambda rows: call_handler(np.sum, rows, axis=0),
+}
+
+
+def _call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a NumPy function with lists that a staged loop has filled: on the array of their items."""
+    if f in _ROWS and len(args) == 1 and not kwargs:
+        return _ROWS[f](args[0].as_tracer())
+    if f in (np.stack, np.vstack, np.hstack, np.concatenate, np.column_stack, np.dstack, sum):
+        return call_handler(f, *(list(a) if isinstance(a, StackedList) else a for a in args), **kwargs)
+    return call_handler(f, *(a.as_tracer() if isinstance(a, StackedList) else a for a in args), **kwargs)
 
 
 def _known(f: Any, result: Any) -> Any:

@@ -18,6 +18,17 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import Frame, NeedsPythonValue, RestageError, Storage, current, user_span
+from tracegrad.capture.lists import (
+    CapturedList,
+    StackedList,
+    count_before,
+    count_of,
+    item_type,
+    items_of,
+    make_room,
+    restore,
+    snapshot,
+)
 from tracegrad.capture.state import Conflict, Tree, Undefined, flatten, unflatten
 from tracegrad.capture.tracer import (
     Tracer,
@@ -32,6 +43,7 @@ from tracegrad.capture.tracer import (
 )
 from tracegrad.errors import CaptureError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
+from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL, I64, ArrayType
 
 #: a loop whose body cannot be staged is unrolled up to this many iterations
@@ -85,12 +97,12 @@ def note_list(values: list[Any]) -> None:
     capture = current()
     for frame in capture.frames[capture.created_depth(values) + 1 :]:
         if id(values) not in frame.lists:
-            frame.lists[id(values)] = (values, list(values))
+            frame.lists[id(values)] = (values, snapshot(values))
 
 
 def _undo(frame: Frame) -> None:
     for values, before in frame.lists.values():
-        values[:] = before
+        restore(values, before)
     for (_, kind, key), (container, _, before) in reversed(frame.slots.items()):
         set_slot(container, kind, key, before)
 
@@ -157,7 +169,7 @@ class _Branch:
             try:
                 fn()
             except TracegradError:
-                _leave_branch(frame)
+                leave_branch(frame)
                 raise
             except Exception as error:  # the user's own raise, on this path only
                 self.raised = error
@@ -168,8 +180,8 @@ class _Branch:
             slot: (container, read_slot(container, slot[1], slot[2]), before)
             for slot, (container, _, before) in frame.slots.items()
         }
-        self.lists = [values for values, before in frame.lists.values() if len(values) != len(before)]
-        self.writes = _leave_branch(frame)
+        self.lists = [values for values, before in frame.lists.values() if count_of(values) != count_before(before)]
+        self.writes = leave_branch(frame)
 
 
 def _tracers(state: list[tuple[list[Any], Tree]]) -> Iterator[tuple[tuple[int, int], Tracer]]:
@@ -179,7 +191,7 @@ def _tracers(state: list[tuple[list[Any], Tree]]) -> Iterator[tuple[tuple[int, i
                 yield (position, index), leaf
 
 
-def _leave_branch(frame: Frame) -> dict[Storage, Value]:
+def leave_branch(frame: Frame) -> dict[Storage, Value]:
     """Undo a branch's writes; return the storages it wrote with their value after."""
     _undo(frame)
     writes = {}
@@ -379,7 +391,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 def new_list(items: list[Any]) -> list[Any]:
     """Return a list as captured code makes it."""
-    result = list(items)
+    result = CapturedList(items)
     current().register_created(result)
     return result
 
@@ -445,7 +457,7 @@ def _boolean(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any], on: 
         value = right()
         bare = truth(value)
         known = bare.value if isinstance(bare, Tracer) else None
-    writes = _leave_branch(frame)
+    writes = leave_branch(frame)
     simple = isinstance(value, Tracer) and value.dtype == BOOL or isinstance(value, bool)
     if simple and asarray(left).dtype == BOOL and not writes and _is_total(block):
         capture.builder.block.operations.extend(block.operations)
@@ -458,7 +470,7 @@ def _boolean(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any], on: 
 
 def _is_total(block: Block) -> bool:
     """Whether running a block when it would have been skipped changes nothing: no faults, no effects, cheap."""
-    return all(ops.TABLE[o.op].elementwise or o.op in ("constant", "cast", "broadcast_to") for o in block.operations)
+    return all(TABLE[o.op].elementwise or o.op in ("constant", "cast", "broadcast_to") for o in block.operations)
 
 
 def not_(value: Any) -> Any:
@@ -469,23 +481,17 @@ def not_(value: Any) -> Any:
     return not test
 
 
-_COMPARE = {
-    "Lt": operator.lt,
-    "LtE": operator.le,
-    "Gt": operator.gt,
-    "GtE": operator.ge,
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
     "is": operator.is_,
-    "is not": operator.is_not,
+    "is_not": operator.is_not,
     "in": lambda a, b: a in b,
-    "not in": lambda a, b: a not in b,
+    "not_in": lambda a, b: a not in b,
 }
 
 
@@ -557,6 +563,9 @@ def as_sequence(iterable: Any) -> Sequence_ | None:
     """Return what a staged loop runs over, or None when the iterable must be run in Python."""
     if isinstance(iterable, Sequence_):
         return iterable
+    if isinstance(iterable, StackedList):
+        stacked = iterable
+        return Sequence_(0, stacked.length, 1, lambda i: stacked[i])
     if isinstance(iterable, np.ndarray):
         iterable = asarray(iterable)
     if isinstance(iterable, Tracer):
@@ -615,6 +624,7 @@ class _State:
     def __init__(self, names: tuple[str, ...], get_state: GetState, set_state: SetState) -> None:
         self.names, self.get_names, self.set_names = names, get_state, set_state
         self.slots: list[tuple[Any, str, Any]] = []
+        self.growing: list[_Growth] = []
 
     def get(self) -> list[Any]:
         return [*self.get_names(), *(read_slot(*slot) for slot in self.slots)]
@@ -633,6 +643,51 @@ class _State:
         new = [(c, slot[1], slot[2]) for slot, (c, _, _) in frame.slots.items() if slot not in known]
         self.slots.extend(new)
         return bool(new)
+
+    def add_lists(self, grown: list[_Growth], trips: int | None) -> bool:
+        """Note how lists from outside grow in one iteration; return whether that was not known before."""
+        found = False
+        for growth in grown:
+            known = next((g for g in self.growing if g.values is growth.values), None)
+            if known is not None and known.count == growth.count:
+                continue
+            if growth.count <= 0 or not isinstance(growth.values, CapturedList) or trips is None:
+                how = "shrinks or is changed" if growth.count <= 0 else "grows"
+                raise RestageError(f"a list {how} in a loop" + (" whose length is not known" if trips is None else ""))
+            growth.kind = growth.items if isinstance(growth.items, tuple) else item_type(growth.items)
+            self.growing = [g for g in self.growing if g is not known] + [growth]
+            found = True
+        return found
+
+    def prepare_lists(self, trips: int | None) -> None:
+        """Make the lists that grow stacked, with room for all iterations."""
+        for growth in self.growing:
+            assert isinstance(growth.values, CapturedList) and growth.kind is not None and trips is not None
+            note_list(growth.values)
+            growth.base = count_of(growth.values)
+            make_room(growth.values, *growth.kind, growth.base + trips * growth.count)
+
+    def start_iteration(self, number: Any) -> None:
+        """Set the length of the lists that grow, at the start of the captured body."""
+        for growth in self.growing:
+            note_list(growth.values)
+            assert isinstance(growth.values, StackedList)
+            growth.values.length = number * growth.count + growth.base
+
+    def finish_lists(self, trips: int | None) -> None:
+        """Set the length of the lists that grow, after the loop."""
+        for growth in self.growing:
+            assert isinstance(growth.values, StackedList) and trips is not None
+            growth.values.length = growth.values.count = growth.base + trips * growth.count
+
+
+class _Growth:
+    """How a list grows: `count` items in each iteration, from `base` items before the loop."""
+
+    def __init__(self, values: list[Any], count: int, items: Any) -> None:
+        self.values, self.count, self.items = values, count, items
+        self.base = 0
+        self.kind: tuple[ArrayType, bool] | None = None
 
 
 class _StandIns:
@@ -682,7 +737,7 @@ def _stage_loop(
     state: _State,
     parts: Callable[[], list[tuple[list[Value], Callable[[], Value | None]]]],
     emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
-    constant_trips: int | None,
+    trips: int | None,
 ) -> None:
     """Capture the blocks of a loop until the types of its carries are stable, then emit its operation.
 
@@ -694,7 +749,7 @@ def _stage_loop(
     for _ in range(12):
         entry = state.get()
         try:
-            _try_loop(state, entry, parts, emit, overrides, kept, constant_trips)
+            _try_loop(state, entry, parts, emit, overrides, kept, trips)
             return
         except _Retype as retype:
             overrides[retype.key] = (retype.kind, retype.weak)
@@ -714,10 +769,11 @@ def _try_loop(
     emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
     overrides: dict[tuple[int, int], tuple[ArrayType, bool]],
     kept: set[int],
-    constant_trips: int | None,
+    trips: int | None,
 ) -> None:
     capture = current()
     captured = []
+    state.prepare_lists(trips)
     for leading, run in parts():
         block = Block(list(leading))
         with capture.open("loop", block) as frame:
@@ -737,10 +793,10 @@ def _try_loop(
                 _undo(frame)
                 raise
         entered = capture.leave_loop(frame)
+        grown = [_Growth(v, count_of(v) - count_before(b), items_of(v)) for v, b in frame.lists.values()]
         _undo(frame)
-        if frame.lists:
-            raise RestageError("a list changes its length in the loop")
-        if state.add_slots(frame):
+        new_lists, new_slots = state.add_lists(grown, trips), state.add_slots(frame)
+        if new_lists or new_slots:
             raise _Again
         captured.append((block, stand_ins, condition, exit_trees, exit_values, entered))
     body_block, stand_ins, _, exit_trees, exit_values, entered = captured[-1]
@@ -770,7 +826,7 @@ def _try_loop(
                 raise _Again
             _check_type(key, param.type, stand_in.weak, asarray(new), old)
             carries.append((key, param.type))
-    _emit_loop(state, entry, captured, carries, emit, constant_trips)
+    _emit_loop(state, entry, captured, carries, emit, trips)
 
 
 def _brief(value: Any) -> str:
@@ -811,7 +867,7 @@ def _emit_loop(
     captured: list[Any],
     carries: list[tuple[tuple[int, int], ArrayType]],
     emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
-    constant_trips: int | None,
+    trips: int | None,
 ) -> None:
     capture = current()
     _, stand_ins, _, exit_trees, exit_values, body_entered = captured[-1]
@@ -864,7 +920,7 @@ def _emit_loop(
         substitute(block, mapping)
         blocks.append(block)
 
-    if constant_trips is not None and constant_trips <= NATIVE_LIMIT and not written:
+    if (trips is None or trips <= NATIVE_LIMIT) and not written and not state.growing:
         outer = [*inits, *(v for b in blocks for v in free_values(b))]
         if all(v.producer is not None and v.producer.op in ("constant", "undefined") for v in outer):
             if not any(_has_effect(b) for b in blocks):
@@ -872,6 +928,8 @@ def _emit_loop(
     operation = emit(inits, blocks, types)
     results = operation.results
     capture.builder.block.operations.append(operation)
+
+    state.finish_lists(trips)
 
     # the state after the loop
     after: dict[tuple[int, int], Any] = {}
@@ -1017,7 +1075,10 @@ def _stage_for(
         index = Value(ArrayType(I64), "")
 
         def run() -> None:
-            body_fn(sequence.item(from_value(index, weak=True)))
+            k = from_value(index, weak=True)
+            if state.growing:
+                state.start_iteration(k if _is_zero(sequence.start) and sequence.step == 1 else (k - sequence.start) // sequence.step)
+            body_fn(sequence.item(k))
             if extra_test is not None:
                 goes_on = truth(extra_test())
                 if isinstance(goes_on, Tracer) or not goes_on:
@@ -1138,4 +1199,4 @@ def _stage_while(
     def emit(inits: list[Value], blocks: list[Block], types: list[ArrayType]) -> Operation:
         return Operation("while", list(inits), {}, blocks, list(types), span)
 
-    _stage_loop(state, lambda: [([], condition), ([], body)], emit, 0)
+    _stage_loop(state, lambda: [([], condition), ([], body)], emit, None)

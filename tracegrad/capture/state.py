@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.lists import StackedList
 from tracegrad.errors import TracedNameError
 
 
@@ -67,6 +68,8 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
     kind = type(value)
     if kind is dict:
         return _flatten_children(kind, tuple(value), list(value.values()))
+    if isinstance(value, StackedList):
+        return [value.as_tracer()], Tree(StackedList, None, (LEAF,))
     if isinstance(value, list):
         return _flatten_children(list, len(value), list(value))
     if isinstance(value, tuple):
@@ -100,6 +103,8 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
         position += child.size
     if tree.kind is dict:
         return dict(zip(tree.data, children, strict=True))
+    if tree.kind is StackedList:
+        return make_list(list(children[0]))
     if tree.kind is list:
         return make_list(children)
     if tree.kind is tuple:

@@ -1,0 +1,395 @@
+"""The functional interface: decorator and transforms on plain NumPy functions.
+
+Reads functions and their arguments; calls driver/pipeline.py for each new signature, and runtime/ to call the result.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture import context
+from tracegrad.capture.hooks import call as call_captured
+from tracegrad.capture.tracer import Tracer, apply
+from tracegrad.config import BACKENDS, load_options
+from tracegrad.driver import pipeline
+from tracegrad.driver.cache import open_cache
+from tracegrad.driver.launch import build_dispatcher
+from tracegrad.driver.pipeline import Program, Request, Specialization
+from tracegrad.errors import ArgumentError, ArgumentTypeError
+from tracegrad.ir.types import is_inexact
+from tracegrad.runtime.signature import Signature, signature_of
+
+_MEMORY = "__tracegrad_transforms__"
+#: specializations kept per function and signature; more mean that a guard fails again and again
+MAX_VARIANTS = 32
+
+
+class Transformed:
+    """A function made by one of the transforms; call it like the original.
+
+    `.source(*args)` gives its generated code, `.ir(*args)` and `.lower(*args)` its IR.
+    """
+
+    __tracegrad__ = True
+
+    def __init__(self, function: Callable[..., Any], request: RequestMaker, backend: str | None) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._function, self._request = function, request
+        self._backend = _check_backend(backend)
+        self._parameters = _parameters(function)
+        self._lock = threading.RLock()
+        self._specializations: dict[Signature, list[Specialization]] = {}
+        self._dispatch: Callable[..., Any] = self._first
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._dispatch(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind as a method does."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<tracegrad {self._request.kind} of {_name(self._function)}, backend {self._backend}>"
+
+    # ---- calls
+
+    def _first(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the dispatcher at the first call, so that decorating costs nothing."""
+        if context.is_capturing():
+            return self._slow(*args, **kwargs)
+        options = load_options()
+        self._dispatch = build_dispatcher(self._slow, cache=open_cache(options), options=options)
+        return self._slow(*args, **kwargs)
+
+    def _slow(self, *args: Any, **kwargs: Any) -> Any:
+        if context.is_capturing():
+            return self._inline(args, kwargs)
+        signature, values = self._signature(args, kwargs)
+        made = self._find(signature)
+        return made.call(values)
+
+    def _find(self, signature: Signature) -> Specialization:
+        with self._lock:
+            variants = self._specializations.setdefault(signature, [])
+            for made in variants:
+                if made.holds():
+                    return made
+            program = self._program(signature)
+            made = pipeline.compile_program(program, self._backend)
+            for old in variants[MAX_VARIANTS - 1 :]:
+                if old.direct is not None:
+                    self._dispatch.discard(old.direct)  # type: ignore[attr-defined]
+            variants[:] = [made, *variants[: MAX_VARIANTS - 1]]
+            if made.direct is not None and hasattr(self._dispatch, "add"):
+                self._dispatch.add(made.direct)
+            return made
+
+    def _program(self, signature: Signature) -> Program:
+        return pipeline.build_program(self._function, self._request(signature.names), signature)
+
+    def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
+        names, values = bind(self._parameters, self._function, args, kwargs)
+        return signature_of(names, values)
+
+    # ---- inside a capture
+
+    def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Stage the transformed function into the capture in progress."""
+        names, values = bind(self._parameters, self._function, args, kwargs)
+        request = self._request(names)
+        if request.kind == "function":
+            return call_captured(self._function, *args, **kwargs)
+        return pipeline.inline_gradient(self._function, request, names, values)
+
+    # ---- inspection
+
+    def source(self, *args: Any, backend: str | None = None, **kwargs: Any) -> str:
+        """Return the generated code for arguments like these, as text.
+
+        Args:
+            backend: "numpy" or "c"; by default that of the function.
+        """
+        backend = self._backend if backend is None else _check_backend(backend)
+        return pipeline.source_text(self._example(args, kwargs), backend)
+
+    def ir(self, *args: Any, **kwargs: Any) -> str:
+        """Return the text of the captured function in IR, for arguments like these."""
+        return pipeline.print_function(self._example(args, kwargs).captured.function)
+
+    def lower(self, *args: Any, **kwargs: Any) -> str:
+        """Return the text of the transformed and optimised function in IR, for arguments like these."""
+        return pipeline.print_function(self._example(args, kwargs).function)
+
+    def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+        return self._program(self._signature(args, kwargs)[0])
+
+
+class RequestMaker:
+    """Makes the Request for given argument names: `argnums` may be names."""
+
+    def __init__(self, kind: str, argnums: Any = (), has_aux: bool = False) -> None:
+        self.kind, self.argnums, self.has_aux = kind, argnums, has_aux
+
+    def __call__(self, names: Sequence[str]) -> Request:
+        if self.kind == "function":
+            return Request()
+        wanted = self.argnums if isinstance(self.argnums, tuple | list) else (self.argnums,)
+        single = not isinstance(self.argnums, tuple | list)
+        return Request(self.kind, tuple(self._position(a, names) for a in wanted), single, self.has_aux)
+
+    def _position(self, argnum: Any, names: Sequence[str]) -> int:
+        plain = [n.lstrip("*=") for n in names]
+        if isinstance(argnum, str):
+            if argnum in plain:
+                return plain.index(argnum)
+        elif isinstance(argnum, int) and not isinstance(argnum, bool) and -len(names) <= argnum < len(names):
+            return argnum % len(names)
+        raise ArgumentError(
+            "argnums names an argument that the function does not have",
+            code="TG205",
+            span=None,
+            found=f"argnums={self.argnums!r}, arguments ({', '.join(plain)})",
+            help="give the position (from 0) or the name of an argument, or a tuple of them",
+        )
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _check_backend(backend: str | None) -> str:
+    if backend is None:
+        return load_options().backend
+    if backend not in BACKENDS:
+        raise ArgumentError(
+            "there is no such backend",
+            code="TG206",
+            span=None,
+            found=f"backend={backend!r}",
+            help=f"choose one of {', '.join(BACKENDS)}",
+        )
+    return backend
+
+
+def _check_callable(function: Any, transform: str) -> None:
+    if not callable(function):
+        raise ArgumentTypeError(
+            f"tg.{transform} needs a function",
+            code="TG207",
+            span=None,
+            found=f"{type(function).__name__} {function!r}"[:120],
+            help=f"pass the function itself, not its result: tg.{transform}(f), then call what it returns",
+        )
+
+
+def _transformed(f: Any, kind: str, argnums: Any, has_aux: bool, backend: str | None) -> Transformed:
+    _check_callable(f, kind)
+    backend = _check_backend(backend)
+    argnums = tuple(argnums) if isinstance(argnums, list) else argnums
+    made: Transformed = _remembered(
+        f, (kind, argnums, has_aux, backend), lambda: Transformed(f, RequestMaker(kind, argnums, has_aux), backend)
+    )
+    return made
+
+
+def _remembered(f: Any, key: Any, make: Callable[[], Any]) -> Any:
+    """Return what was made for this function before, so that `tg.grad(f)(x)` in a loop compiles once.
+
+    It is kept on the function itself and goes when the function goes.
+    """
+    memory = getattr(f, "__dict__", {}).get(_MEMORY)
+    if memory is None or memory[0] is not f:  # functools.wraps copies the attribute to another function
+        memory = (f, {})
+        try:
+            setattr(f, _MEMORY, memory)
+        except (AttributeError, TypeError):  # a bound method or a C function takes no attributes
+            return make()
+    if key not in memory[1]:
+        memory[1][key] = make()
+    return memory[1][key]
+
+
+def _parameters(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (ValueError, TypeError):
+        return None
+
+
+def bind(
+    parameters: inspect.Signature | None, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[str], list[Any]]:
+    """Return names and values of the arguments of a call, defaults filled in.
+
+    Names of `*args` and `**kwargs` keep their stars; keyword-only names start with `=`.
+    """
+    if parameters is None:
+        names = [f"x{i}" for i in range(len(args))] + [f"={k}" for k in kwargs]
+        return names, [*args, *kwargs.values()]
+    try:
+        bound = parameters.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{_name(function)}() {error}") from None
+    bound.apply_defaults()
+    names = []
+    for name in bound.arguments:
+        kind = parameters.parameters[name].kind
+        prefix = {
+            inspect.Parameter.VAR_POSITIONAL: "*",
+            inspect.Parameter.VAR_KEYWORD: "**",
+            inspect.Parameter.KEYWORD_ONLY: "=",
+        }.get(kind, "")
+        names.append(prefix + name)
+    return names, list(bound.arguments.values())
+
+
+# ---- public functions
+
+
+@overload
+def function(f: Callable[..., Any], *, backend: str | None = None) -> Transformed: ...
+@overload
+def function(f: None = None, *, backend: str | None = None) -> Callable[[Callable[..., Any]], Transformed]: ...
+def function(f: Callable[..., Any] | None = None, *, backend: str | None = None) -> Any:
+    """Compile a NumPy function; a decorator, with and without arguments.
+
+    Args:
+        f: any function of arrays, numbers and pytrees of them.
+        backend: "numpy" or "c"; by default TRACEGRAD_BACKEND, else "numpy".
+
+    Returns:
+        A function that gives the same results. It is compiled at its first call, and again for arguments of other types.
+
+    >>> @function
+    ... def norm(x):
+    ...     return np.sqrt(np.sum(x * x))
+    >>> float(norm(np.array([3.0, 4.0])))
+    5.0
+    """
+    if f is None:
+        return lambda g: function(g, backend=backend)
+    _check_callable(f, "function")
+    return Transformed(f, RequestMaker("function"), backend)
+
+
+def grad(
+    f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
+) -> Transformed:
+    """Return the function that computes the gradient of a scalar function.
+
+    Args:
+        f: returns one float; with `has_aux`, a tuple (float, anything).
+        argnums: the argument to differentiate by: its position or name, or a tuple of them.
+        has_aux: return (gradient, auxiliary value).
+        backend: "numpy" or "c".
+
+    Returns:
+        A function with the arguments of `f`. The gradient has structure, shapes and dtypes of the argument; for a tuple of
+        argnums, a tuple of gradients.
+
+    Raises:
+        ArgumentTypeError: (when called) `f` returns no scalar, or the argument holds integers.
+
+    >>> grad(lambda x: np.sum(x**3))(np.array([1.0, 2.0])).tolist()
+    [3.0, 12.0]
+    """
+    return _transformed(f, "grad", argnums, has_aux, backend)
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
+) -> Transformed:
+    """Return the function that computes the value and the gradient of a scalar function in one pass.
+
+    Args and errors are those of `grad`. With `has_aux` the value is the whole tuple (float, auxiliary).
+
+    >>> value, gradient = value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+    >>> float(value), gradient.tolist()
+    (5.0, [2.0, 4.0])
+    """
+    return _transformed(f, "value_and_grad", argnums, has_aux, backend)
+
+
+def vjp(f: Callable[..., Any], *primals: Any, backend: str | None = None) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """Return the value of a function and its pullback.
+
+    Args:
+        f: any function of arrays, numbers and pytrees of them.
+        primals: its arguments.
+
+    Returns:
+        (out, pullback). `pullback(ct)` takes a cotangent with the structure and shapes of `out` and returns a tuple with
+        one entry per primal, of the primal's structure (None for what carries no derivative). It may be called again; a
+        primal overwritten in between does not matter.
+
+    >>> out, pullback = vjp(lambda x: x**2, np.array([1.0, 2.0]))
+    >>> pullback(np.array([1.0, 10.0]))[0].tolist()
+    [2.0, 40.0]
+    """
+    _check_callable(f, "vjp")
+    backend = _check_backend(backend)
+    made: VJP = _remembered(f, ("vjp", backend), lambda: VJP(f, backend))
+    return made(*primals)
+
+
+class VJP:
+    """`tg.vjp` of one function, compiled once per signature."""
+
+    def __init__(self, function: Callable[..., Any], backend: str) -> None:
+        self._function, self._backend = function, backend
+        self._forward = Transformed(function, RequestMaker("function"), backend)
+        self._pullbacks: dict[Signature, list[Specialization]] = {}
+
+    def __call__(self, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+        """Return (out, pullback)."""
+        names, values = bind(self._forward._parameters, self._function, primals, {})
+        if context.is_capturing():
+            return pipeline.inline_vjp(self._function, names, values)
+        signature, leaves = signature_of(names, values)
+        kept = [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
+        made = self._find(signature)
+        hidden = made.program.hidden_values()
+        out = self._forward(*primals)
+
+        def pullback(ct: Any) -> tuple[Any, ...]:
+            return made.pull_back([*kept, *hidden], ct)
+
+        return out, pullback
+
+    def _find(self, signature: Signature) -> Specialization:
+        variants = self._pullbacks.setdefault(signature, [])
+        for made in variants:
+            if made.holds():
+                return made
+        program = pipeline.build_vjp_program(self._function, signature)
+        made = pipeline.compile_program(program, self._backend)
+        variants[:] = [made, *variants[: MAX_VARIANTS - 1]]
+        return made
+
+
+def stop_gradient(x: Any) -> Any:
+    """Return the same value, through which no derivative passes. Works on pytrees; outside a capture it does nothing.
+
+    >>> float(grad(lambda x: x * stop_gradient(x))(3.0))
+    3.0
+    """
+    if isinstance(x, Tracer):
+        return apply(ops.stop_gradient, x) if is_inexact(x.dtype) else x
+    if isinstance(x, dict):
+        return {k: stop_gradient(v) for k, v in x.items()}
+    if isinstance(x, list | tuple):
+        items = [stop_gradient(v) for v in x]
+        return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)
+    return x
+
+
+def is_tracer(x: Any) -> bool:
+    """Return whether `x` stands for an array in a function that is being captured."""
+    return isinstance(x, Tracer)

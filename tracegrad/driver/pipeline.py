@@ -1,0 +1,763 @@
+"""Composes the stages: capture, transform, passes, codegen, load. The only file that knows them all.
+
+Reads a function and the signature of a call; gives a Specialization to api.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tracegrad.capture import entry
+from tracegrad.capture.context import Place, Storage, current, user_span
+from tracegrad.capture.entry import Captured
+from tracegrad.capture.guards import is_hidden_input, is_open_container
+from tracegrad.capture.hooks import call
+from tracegrad.capture.lists import StackedList
+from tracegrad.capture.staging import leave_branch, new_list, set_slot
+from tracegrad.capture.state import Tree as StateTree
+from tracegrad.capture.state import flatten
+from tracegrad.capture.state import unflatten as unflatten_state
+from tracegrad.capture.tracer import Tracer, asarray, broadcast, cast_to, from_value, is_traced
+from tracegrad.codegen.c_source import emit_c
+from tracegrad.codegen.numpy_source import emit_numpy
+from tracegrad.config import Options, load_options
+from tracegrad.driver.cache import Cache, open_cache
+from tracegrad.driver.key import normalize_ir, package_fingerprint
+from tracegrad.driver.launch import ExecutableSpec, Source, build_executable
+from tracegrad.driver.load_c import compile_c, kernel_key, load_cached
+from tracegrad.driver.load_python import load_python
+from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
+from tracegrad.errors import ArgumentTypeError, CaptureError, CompileError
+from tracegrad.ir.core import Block, Function, Interface, Value, clone_function
+from tracegrad.ir.printer import print_function
+from tracegrad.ir.types import ArrayType, is_inexact
+from tracegrad.passes.manager import default_pipeline, run_passes
+from tracegrad.runtime.call import call_flat, check_writable
+from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, renumber, unflatten
+from tracegrad.transform.vjp import gradient, vjp
+
+logger = logging.getLogger("tracegrad")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is wanted of a function.
+
+    Attributes:
+        kind: "function" (its value), "grad", "value_and_grad", or "vjp" (arguments and cotangents to cotangents).
+        argnums: positions of the arguments differentiated, () for "function".
+        single: the gradient of one argument is returned by itself, not in a tuple.
+        has_aux: the function returns (scalar, anything).
+    """
+
+    kind: str = "function"
+    argnums: tuple[int, ...] = ()
+    single: bool = True
+    has_aux: bool = False
+
+
+@dataclass(slots=True)
+class Program:
+    """A captured and transformed function, before code generation."""
+
+    captured: Captured
+    request: Request
+    signature: Signature
+    build: Callable[[], Function]
+    inputs: tuple[Leaf, ...]
+    results: tuple[ArrayType, ...]
+    tree: Tree
+    weak: frozenset[int]
+    write_back: dict[int, int]
+    out: Tree = NONE
+    _function: Function | None = None
+
+    def hidden_values(self) -> list[Any]:
+        """Read the hidden inputs."""
+        return [hidden.place.read() for hidden in self.captured.hidden]
+
+    @property
+    def function(self) -> Function:
+        """The optimised IR, made when first needed: a cached kernel does not need it."""
+        if self._function is None:
+            self._function = run_passes(self.build(), default_pipeline())
+        return self._function
+
+
+@dataclass(slots=True)
+class Specialization:
+    """One compiled instance.
+
+    Attributes:
+        direct: a callable for the fast path, or None when the result needs work in Python.
+        timings: seconds by stage.
+        cached: whether the kernel came from the compile cache.
+    """
+
+    program: Program
+    backend: str
+    flat: Callable[..., Any]
+    spec: ExecutableSpec
+    direct: Callable[..., Any] | None
+    timings: dict[str, float] = field(default_factory=dict)
+    cached: bool = False
+
+    def holds(self) -> bool:
+        """Return whether what was read from outside is still as it was at capture."""
+        captured = self.program.captured
+        inputs, first = self.program.inputs, len(self.program.signature.leaves)
+        hidden = [(h.place, Tree("leaf", first + number, ())) for number, h in enumerate(captured.hidden)]
+        try:
+            return all(_fits(tree, place.read(), inputs) for place, tree in [*_guard_trees(captured, first), *hidden])
+        except (LookupError, AttributeError, ValueError):  # deleted since
+            return False
+
+    def call(self, values: Sequence[Any]) -> Any:
+        """Call with the array leaves of the arguments; arrays may have any layout."""
+        program = self.program
+        every = [*values, *program.hidden_values()]
+        paths = [*program.signature.paths(), *(h.place.name for h in program.captured.hidden)]
+        results = call_flat(self.flat, every, program.inputs, paths, program.write_back if self.backend == "c" else None)
+        if self.backend != "c":
+            for index, result in program.write_back.items():
+                check_writable(every, index, paths)
+                every[index][...] = results[result]
+        value = unflatten(program.tree, [_finish(r, i in program.weak) for i, r in enumerate(results)])
+        for effect in program.captured.effects:
+            set_slot(effect.container, effect.kind, effect.key, effect.result.build(results))
+        return value
+
+
+    def pull_back(self, primals: Sequence[Any], ct: Any) -> tuple[Any, ...]:
+        """Call a "vjp" program with the leaves of the primals, hidden inputs included, and a cotangent of the result."""
+        program = self.program
+        types = [v.array_type for v in program.captured.function.results]
+        every = [*primals, *cotangent_leaves(program.out, ct, types)]
+        results = call_flat(self.flat, every, program.inputs, [""] * len(every))
+        value: tuple[Any, ...] = unflatten(program.tree, results)
+        return value
+
+
+def _finish(result: Any, weak: bool) -> Any:
+    if weak:
+        return result.item()
+    return result
+
+
+# ---- front: capture and transform
+
+
+def build_program(function: Callable[..., Any], request: Request, signature: Signature) -> Program:
+    """Capture a function for a signature and transform it as requested."""
+    leaves = [
+        entry.Leaf(leaf.type, leaf.kind != "array", path)
+        for leaf, path in zip(signature.leaves, signature.paths(), strict=True)
+    ]
+    _check_differentiable(request, signature)
+    names = signature.names
+
+    def rebuild(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return call_arguments(names, [unflatten(tree, values) for tree in signature.arguments])
+
+    captured = entry.capture(function, leaves, rebuild, tuple(n.lstrip("*") for n in names))
+    inputs = (*signature.leaves, *(Leaf(h.value.array_type, _kind(h.tracer)) for h in captured.hidden))
+    primal = [v.array_type for v in captured.function.results]
+    tree, weak = _result_tree(captured.result)
+    if request.kind == "function":
+        interface = captured.function.interface
+
+        def build() -> Function:
+            copy = clone_function(captured.function)
+            copy.interface = interface
+            return copy
+
+        return Program(captured, request, signature, build, inputs, tuple(primal), tree, weak, dict(captured.write_back))
+    return _gradient_program(captured, request, signature, inputs, primal, tree, weak)
+
+
+def _kind(tracer: Any) -> str:
+    if not tracer.weak:
+        return "array"
+    return "complex" if tracer.dtype.kind == "c" else "float"
+
+
+def call_arguments(names: Sequence[str], values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Turn named argument values back into a call; `*args` and `**kwargs` are spread."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for name, value in zip(names, values, strict=True):
+        if name.startswith("**"):
+            kwargs.update(value)
+        elif name.startswith("*"):
+            args.extend(value)
+        elif name.startswith("="):
+            kwargs[name[1:]] = value
+        else:
+            args.append(value)
+    return tuple(args), kwargs
+
+
+def _check_differentiable(request: Request, signature: Signature) -> None:
+    for argnum in request.argnums:
+        tree = signature.arguments[argnum]
+        for path, leaf in _leaves(tree, signature, signature.names[argnum]):
+            if leaf is None or not is_inexact(leaf.type.dtype):
+                raise ArgumentTypeError(
+                    f"the gradient with respect to {path} is not defined: it is not a float",
+                    code="TG201",
+                    span=None,
+                    found=f"{path}: {leaf if leaf is not None else 'an int, bool or other Python value'}",
+                    help="pass floats (3.0, or x.astype(float)), or leave the argument out of argnums",
+                )
+
+
+def _leaves(tree: Tree, signature: Signature, path: str) -> list[tuple[str, Leaf | None]]:
+    if tree.kind == "leaf":
+        return [(path, signature.leaves[tree.data])]
+    if tree.kind == "static" and tree.data[0] in (int, bool):
+        return [(path, None)]
+    found: list[tuple[str, Leaf | None]] = []
+    for child in tree.children:
+        found.extend(_leaves(child, signature, path))
+    return found
+
+
+def _leaf_numbers(tree: Tree) -> list[int]:
+    if tree.kind == "leaf":
+        return [tree.data]
+    return [number for child in tree.children for number in _leaf_numbers(child)]
+
+
+def _gradient_program(
+    captured: Captured,
+    request: Request,
+    signature: Signature,
+    inputs: tuple[Leaf, ...],
+    primal: list[ArrayType],
+    tree: Tree,
+    weak: frozenset[int],
+) -> Program:
+    name = captured.function.name
+    value_tree, aux_tree = tree, None
+    if request.has_aux:
+        if tree.kind != "tuple" or len(tree.children) != 2:
+            raise ArgumentTypeError(
+                f"has_aux=True: {name} must return (scalar, auxiliary)",
+                code="TG203",
+                span=None,
+                found=f"a returned value of kind {tree.kind}",
+                help="return a tuple of two: the scalar to differentiate, then anything",
+            )
+        value_tree, aux_tree = tree.children
+    scalar = _check_scalar(name, value_tree, primal, request)
+    wrt = [number for argnum in request.argnums for number in _leaf_numbers(signature.arguments[argnum])]
+    if not wrt:
+        raise ArgumentTypeError(
+            "there is nothing to differentiate by",
+            code="TG201",
+            span=None,
+            found=f"arguments {', '.join(signature.names[a] for a in request.argnums)} hold no float array or number",
+            help="choose argnums whose arguments hold floats",
+        )
+    keep = request.kind == "value_and_grad" or request.has_aux or bool(captured.effects) or bool(captured.write_back)
+    offset = len(primal) if keep else 0
+    results = (*(primal if keep else ()), *(inputs[number].type for number in wrt))
+    numbers = {number: offset + position for position, number in enumerate(wrt)}
+    trees = [renumber(signature.arguments[a], numbers) for a in request.argnums]
+    gradient_tree = trees[0] if request.single else Tree("tuple", None, tuple(trees))
+    if request.kind == "value_and_grad":
+        result = Tree("tuple", None, (tree, gradient_tree))
+    elif aux_tree is not None:
+        result = Tree("tuple", None, (gradient_tree, aux_tree))
+    else:
+        result = gradient_tree
+
+    def build() -> Function:
+        made = gradient(captured.function, wrt, scalar, keep_primal=keep)
+        made.name = f"{name}_{'value_and_grad' if request.kind == 'value_and_grad' else 'grad'}"
+        assert captured.function.interface is not None
+        made.interface = Interface(
+            captured.function.interface.arguments, captured.function.interface.paths, _tree_text(result)
+        )
+        return made
+
+    write_back = dict(captured.write_back)
+    return Program(captured, request, signature, build, inputs, results, result, weak if keep else frozenset(), write_back)
+
+
+def _check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: Request) -> int:
+    kind = "value_and_grad" if request.kind == "value_and_grad" else "grad"
+    if tree.kind != "leaf":
+        found = "None" if tree.kind == "none" else f"a {tree.kind}"
+        raise ArgumentTypeError(
+            f"{kind} needs a function that returns a scalar",
+            code="TG202",
+            span=None,
+            found=f"{name} returns {found}"
+            + (" that does not depend on its arguments" if tree.kind == "static" else ""),
+            help="return one float; with has_aux=True return (scalar, anything); tg.vjp takes functions with several results",
+        )
+    found_type = primal[tree.data]
+    if found_type.shape != ():
+        raise ArgumentTypeError(
+            f"{kind} needs a function that returns a scalar",
+            code="TG202",
+            span=None,
+            found=f"{name} returns {found_type}",
+            help="reduce it, for instance with np.sum; or use tg.vjp, which takes a cotangent of that shape",
+        )
+    if not is_inexact(found_type.dtype):
+        raise ArgumentTypeError(
+            f"{kind} needs a function that returns a float",
+            code="TG202",
+            span=None,
+            found=f"{name} returns {found_type}, which does not depend smoothly on anything",
+            help="return a float",
+        )
+    return int(tree.data)
+
+
+def build_vjp_program(function: Callable[..., Any], signature: Signature) -> Program:
+    """Return the program that maps arguments and a cotangent of the result to cotangents of the arguments."""
+    primal = build_program(function, Request(), signature)
+    captured = primal.captured
+    wrt = [i for i, leaf in enumerate(signature.leaves) if is_inexact(leaf.type.dtype)]
+    seeds = [i for i in _leaf_numbers(primal.tree) if is_inexact(primal.results[i].dtype)]
+    tree = Tree("tuple", None, tuple(_inexact_part(t, wrt) for t in signature.arguments))
+
+    def build() -> Function:
+        copy = clone_function(captured.function)
+        copy.body.yields = [copy.body.yields[i] for i in seeds]
+        made = vjp(copy, wrt, keep_primal=False)
+        made.name = f"{captured.function.name}_vjp"
+        interface = captured.function.interface
+        assert interface is not None
+        added = tuple(f"ct_{i}" if len(seeds) > 1 else "ct" for i in range(len(seeds)))
+        made.interface = Interface((*interface.arguments, *added), (*interface.paths, *added), _tree_text(tree))
+        return made
+
+    inputs = (*primal.inputs, *(Leaf(primal.results[i]) for i in seeds))
+    results = tuple(signature.leaves[i].type for i in wrt)
+    made = Program(captured, Request("vjp"), signature, build, inputs, results, tree, frozenset(), {})
+    made.out = primal.tree
+    return made
+
+
+def _inexact_part(tree: Tree, wrt: Sequence[int]) -> Tree:
+    """Return the structure of the cotangent of an argument: leaves that carry a derivative, None for all else."""
+    if tree.kind == "leaf":
+        return Tree("leaf", wrt.index(tree.data), ()) if tree.data in wrt else NONE
+    if tree.kind in ("static", "identity", "none"):
+        return NONE
+    return Tree(tree.kind, tree.data, tuple(_inexact_part(child, wrt) for child in tree.children))
+
+
+def cotangent_leaves(tree: Tree, ct: Any, types: Sequence[ArrayType], path: str = "ct") -> list[Any]:
+    """Return the leaves of a cotangent that has the structure of a result.
+
+    Raises:
+        ArgumentTypeError: it has another structure, or a leaf another shape.
+    """
+    if tree.kind == "leaf":
+        kind = types[tree.data]
+        if not is_inexact(kind.dtype):
+            return []
+        if isinstance(ct, Tracer):
+            return [cast_to(broadcast(ct, kind.shape), kind.dtype).value]
+        array = np.asarray(ct)
+        if array.shape != kind.shape or not np.can_cast(array.dtype, kind.dtype, "same_kind"):
+            raise _cotangent_error(path, str(kind), f"{array.dtype} array of shape {array.shape}")
+        return [array.astype(kind.dtype)]
+    if tree.kind in ("none", "static", "identity"):
+        return []
+    if tree.kind == "dict":
+        if not isinstance(ct, dict) or set(ct) != set(tree.data):
+            raise _cotangent_error(path, f"a dict with keys {list(tree.data)}", repr(ct)[:100])
+        items = [ct[key] for key in tree.data]
+    elif tree.kind == "object":
+        items = [getattr(ct, name) for name in tree.data[1]]
+    else:
+        if not isinstance(ct, tuple | list) or len(ct) != len(tree.children):
+            raise _cotangent_error(path, f"a {tree.kind} of {len(tree.children)}", repr(ct)[:100])
+        items = list(ct)
+    pairs = enumerate(zip(tree.children, items, strict=True))
+    return [leaf for i, (child, item) in pairs for leaf in cotangent_leaves(child, item, types, f"{path}[{i}]")]
+
+
+def _cotangent_error(path: str, wanted: str, found: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        "the cotangent does not fit the result",
+        code="TG209",
+        span=None,
+        found=f"{path}: {found}; the result is {wanted}",
+        help="give a cotangent with the structure, shapes and dtypes of the function's result",
+    )
+
+
+def inline_vjp(function: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> tuple[Any, Any]:
+    """Stage `function` at traced arguments; return its result and a pullback that stages the cotangent sweep."""
+    every = tuple(p for p, v in enumerate(values) if any(_is_inexact_leaf(leaf) for leaf in flatten(v)[0]))
+    inner = _capture_inner(function, Request("vjp", every), names, values)
+    capture = current()
+    staged = capture.builder.inline(inner.block, inner.outer)
+    out = unflatten(inner.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
+    types = [v.array_type for v in inner.block.yields]
+
+    def pullback(ct: Any) -> tuple[Any, ...]:
+        cotangents = cotangent_leaves(inner.tree, ct, types)
+        seeds = [i for i in _leaf_numbers(inner.tree) if is_inexact(types[i].dtype)]
+        seeded = clone_function(Function("function", inner.block))
+        seeded.body.yields = [seeded.body.yields[i] for i in seeds]
+        made = vjp(seeded, range(len(inner.outer)), keep_primal=False)
+        _hoist_stacks(made, current().frames[0].block)
+        given = [c if isinstance(c, Value) else asarray(c).value for c in cotangents]
+        found = iter([from_value(v) for v in current().builder.inline(made.body, [*inner.outer, *given])])
+        result = []
+        for position, (leaves, structure) in enumerate(inner.trees):
+            wanted = position in every
+            parts = [next(found) if wanted and _is_inexact_leaf(leaf) else None for leaf in leaves]
+            result.append(unflatten_state(structure, parts, new_list))
+        return tuple(result)
+
+    return out, pullback
+
+
+def _is_inexact_leaf(leaf: Any) -> bool:
+    if isinstance(leaf, float | complex):
+        return True
+    return isinstance(leaf, Tracer | np.ndarray | np.generic) and is_inexact(leaf.dtype)
+
+
+@dataclass(slots=True)
+class _Inner:
+    """A function captured inside another capture: its block, the outer values of its parameters, what it returned."""
+
+    block: Block
+    outer: list[Value]
+    trees: list[tuple[list[Any], StateTree]]
+    tree: Tree
+    weak: frozenset[int]
+
+
+def _capture_inner(function: Callable[..., Any], request: Request, names: Sequence[str], values: Sequence[Any]) -> _Inner:
+    capture = current()
+    trees = [flatten(value) for value in values]
+    block = Block()
+    outer: list[Value] = []
+    with capture.open("branch", block) as frame:
+        arguments = []
+        for position, (leaves, structure) in enumerate(trees):
+            inner = []
+            for leaf in leaves:
+                if position in request.argnums and (request.kind != "vjp" or _is_inexact_leaf(leaf)):
+                    leaf = _stand_in(leaf, names[position].lstrip("*="), block, outer)
+                inner.append(leaf)
+            arguments.append(unflatten_state(structure, inner, new_list))
+        args, kwargs = call_arguments(names, arguments)
+        returned = call(function, *args, **kwargs)
+        results: list[Value] = []
+        result = entry.collect(returned, results)
+        block.yields = results
+    if leave_branch(frame):
+        raise CaptureError(
+            "a function inside a gradient writes into an array from outside",
+            code="TG208",
+            span=user_span(),
+            found="an in-place write whose effect leaves the differentiated function",
+            help="return the new array as auxiliary value (has_aux=True)",
+        )
+    tree, weak = _result_tree(result)
+    return _Inner(block, outer, trees, tree, weak)
+
+
+def inline_gradient(function: Callable[..., Any], request: Request, names: Sequence[str], values: Sequence[Any]) -> Any:
+    """Stage the gradient of `function` at traced arguments into the capture in progress."""
+    capture = current()
+    inner = _capture_inner(function, request, names, values)
+    block, tree, outer = inner.block, inner.tree, inner.outer
+    name = getattr(function, "__name__", "function")
+    value_tree = tree.children[0] if request.has_aux and tree.children else tree
+    scalar = _check_scalar(name, value_tree, [v.array_type for v in block.yields], request)
+    made = gradient(Function(name, block), range(len(outer)), scalar, keep_primal=True)
+    _hoist_stacks(made, capture.frames[0].block)
+    staged = capture.builder.inline(made.body, outer)
+    traced = [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)]
+    value = unflatten(tree, traced)
+    cotangents = iter(traced[len(block.yields) :])
+    gradients = []
+    for argnum in request.argnums:
+        leaves, structure = inner.trees[argnum]
+        gradients.append(unflatten_state(structure, [next(cotangents) for _ in leaves], new_list))
+    given = gradients[0] if request.single else tuple(gradients)
+    if request.kind == "value_and_grad":
+        return value, given
+    return (given, value[1]) if request.has_aux else given
+
+
+def _stand_in(leaf: Any, name: str, block: Block, outer: list[Value]) -> Tracer:
+    """Add a parameter for an argument that an inner gradient differentiates by."""
+    if not (isinstance(leaf, Tracer | float | complex | np.ndarray | np.inexact) or is_traced(leaf)):
+        found: Any = leaf
+    else:
+        tracer = asarray(leaf)
+        if is_inexact(tracer.dtype):
+            outer.append(tracer.value)
+            param = Value(tracer.type, name)
+            block.params.append(param)
+            return Tracer(Storage(tracer.type, current().depth, param), weak=tracer.weak)
+        found = tracer.type
+    raise ArgumentTypeError(
+        f"the gradient with respect to {name} is not defined: it is not a float",
+        code="TG201",
+        span=user_span(),
+        found=f"{name}: {found}",
+        help="pass floats (3.0, or x.astype(float)), or leave the argument out of argnums",
+    )
+
+
+def _hoist_stacks(function: Function, block: Block) -> None:
+    """Move the stacks of an inner gradient to the top level of the function in capture; each is empty between its uses."""
+    stacks = [o for o in function.body.operations if o.op == "stack"]
+    function.body.operations = [o for o in function.body.operations if o.op != "stack"]
+    block.operations[:0] = stacks
+
+
+def _result_tree(result: entry.Result) -> tuple[Tree, frozenset[int]]:
+    leaves = iter(zip(result.leaves, result.weak, strict=True))
+    weak: set[int] = set()
+
+    def convert(tree: StateTree) -> Tree:
+        if tree.kind is None:
+            leaf, is_weak = next(leaves)
+            if isinstance(leaf, entry.Static):
+                return _static(leaf.value)
+            if is_weak:
+                weak.add(leaf)
+            return Tree("leaf", leaf, ())
+        children = tuple(convert(child) for child in tree.children)
+        if tree.kind is StackedList:
+            return Tree("call", list, children)
+        if tree.kind in (tuple, list):
+            return Tree(tree.kind.__name__, None, children)
+        if tree.kind is dict:
+            return Tree("dict", tree.data, children)
+        if hasattr(tree.kind, "_fields"):
+            return Tree("named", tree.kind, children)
+        return Tree("object", (tree.kind, tree.data), children)
+
+    return convert(result.tree), frozenset(weak)
+
+
+def _static(value: Any) -> Tree:
+    if value is None:
+        return NONE
+    try:
+        hash(value)
+    except TypeError:
+        return Tree("identity", Identity(value), ())
+    return Tree("static", (type(value), value), ())
+
+
+def _tree_text(tree: Tree) -> str:
+    """Return the template of a returned structure; see Interface.result."""
+    texts = [_tree_text(child) for child in tree.children]
+    if tree.kind == "leaf":
+        return f"{{{tree.data}}}"
+    if tree.kind == "none":
+        return "None"
+    if tree.kind in ("static", "identity"):
+        value = tree.data[1] if tree.kind == "static" else tree.data.value
+        return repr(value).replace("{", "{{").replace("}", "}}")
+    if tree.kind == "list":
+        return f"[{', '.join(texts)}]"
+    if tree.kind == "dict":
+        return "{{" + ", ".join(f"{k!r}: {t}" for k, t in zip(tree.data, texts, strict=True)) + "}}"
+    if tree.kind == "call":
+        return f"list({texts[0]})"
+    if tree.kind == "object":
+        return "{{" + ", ".join(f"{k!r}: {t}" for k, t in zip(tree.data[1], texts, strict=True)) + "}}"
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+# ---- back: code generation and loading
+
+
+def source_text(program: Program, backend: str) -> str:
+    """Return the generated code of a program."""
+    if backend == "c":
+        return emit_c(program.function).text
+    return emit_numpy(program.function)
+
+
+_warned_no_compiler = False
+
+
+def compile_program(program: Program, backend: str, options: Options | None = None) -> Specialization:
+    """Generate, compile and load a program."""
+    options = options or load_options()
+    cache = open_cache(options)
+    started = time.perf_counter()
+    if backend == "c":
+        try:
+            made = _compile_c(program, cache, options)
+        except NoCompilerError as error:
+            _warn_no_compiler(error)
+            made = _compile_numpy(program, cache, options)
+        except CompileError as error:
+            if error.code != "TG620":  # what the C backend does not cover
+                raise
+            warnings.warn(f"{error.title}; the NumPy backend is used instead", RuntimeWarning, stacklevel=5)
+            made = _compile_numpy(program, cache, options)
+    else:
+        made = _compile_numpy(program, cache, options)
+    made.timings["compile"] = time.perf_counter() - started
+    return made
+
+
+def _warn_no_compiler(error: NoCompilerError) -> None:
+    global _warned_no_compiler
+    if not _warned_no_compiler:
+        _warned_no_compiler = True
+        warnings.warn(
+            f"no C compiler is found, so the NumPy backend is used instead ({error.found})", RuntimeWarning, stacklevel=6
+        )
+
+
+def _compile_c(program: Program, cache: Cache, options: Options) -> Specialization:
+    toolchain = find_toolchain(options, cache)
+    request = program.request
+    key_text = normalize_ir(print_function(program.captured.function))
+    name = f"{program.captured.function.name}_{request.kind}"
+    key = kernel_key(
+        name,
+        key_text,
+        toolchain,
+        options,
+        generator=package_fingerprint(),
+        request=f"{request.kind} {request.argnums} {request.has_aux}",
+    )
+    library = load_cached(key, cache)
+    cached = library is not None
+    if library is None:
+        code = emit_c(program.function)
+        library = compile_c(code.text, code.name, cache=cache, options=options, key=_renamed(key, code.name), metadata={})
+    spec = _spec(program, kernel=True)
+    flat = build_executable(_flat(spec), library, cache=cache, options=options)
+    direct = None
+    if spec.is_direct() and not program.captured.effects and not program.weak and not _has_star(program.signature):
+        direct = build_executable(spec, library, cache=cache, options=options)
+    return Specialization(program, "c", flat, spec, direct, cached=cached)
+
+
+def _renamed(key: Any, name: str) -> Any:
+    return dataclasses.replace(key, name=name)
+
+
+def _has_star(signature: Signature) -> bool:
+    return any(n.startswith(("*", "=")) for n in signature.names)
+
+
+def _compile_numpy(program: Program, cache: Cache, options: Options) -> Specialization:
+    function = program.function
+    interface = function.interface
+    assert interface is not None
+    flat_function = Function(function.name, function.body, _flat_interface(function))
+    flat = load_python(emit_numpy(flat_function, comments=False), function.name)
+    spec = _spec(program, kernel=False)
+    direct = None
+    plain = not program.captured.effects and not program.weak and not program.write_back and _is_plain(program.tree)
+    if plain and spec.is_direct() and not _has_star(program.signature):
+        target = load_python(emit_numpy(function), function.name)
+        direct = build_executable(spec, target=target, cache=cache, options=options)
+    return Specialization(program, "numpy", flat, spec, direct)
+
+
+def _flat_interface(function: Function) -> Interface:
+    names = tuple(f"input_{i}" for i in range(len(function.params)))
+    results = "".join(f"{{{i}}}, " for i in range(len(function.results)))
+    return Interface(names, names, f"({results})")
+
+
+def _is_plain(tree: Tree) -> bool:
+    return tree.kind in ("leaf", "none", "tuple", "list", "dict") and all(_is_plain(c) for c in tree.children)
+
+
+def _flat(spec: ExecutableSpec) -> ExecutableSpec:
+    tree = Tree("tuple", None, tuple(Tree("leaf", i, ()) for i in range(len(spec.results))))
+    return dataclasses.replace(spec.flat(), result=tree)
+
+
+def _spec(program: Program, *, kernel: bool) -> ExecutableSpec:
+    signature, captured = program.signature, program.captured
+    first = len(signature.leaves)
+    sources = [Source(tree, place.base, steps=place.steps) for place, tree in _guard_trees(captured, first)]
+    for number, hidden in enumerate(captured.hidden):
+        tree = Tree("leaf", first + number, ())
+        sources.append(Source(tree, hidden.place.base, steps=hidden.place.steps, passed=True))
+    return ExecutableSpec(
+        names=signature.names,
+        arguments=signature.arguments,
+        inputs=program.inputs,
+        results=program.results,
+        result=program.tree,
+        sources=tuple(sources),
+        write_back=program.write_back if kernel else {},
+    )
+
+
+def _guard_trees(captured: Captured, first: int) -> list[tuple[Place, Tree]]:
+    """Return the guards of a capture with the tree that each value must fit; hidden inputs are numbered from `first`."""
+    numbers = {hidden.place.key: first + number for number, hidden in enumerate(captured.hidden)}
+    return [(place, _guard_tree(value, place, numbers)) for place, value in captured.guards]
+
+
+def _guard_tree(value: Any, place: Place, numbers: dict[Any, int]) -> Tree:
+    if place.key in numbers:
+        return Tree("leaf", numbers[place.key], ())
+    if is_open_container(value):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        children = tuple(_guard_tree(item, place.step("item", key), numbers) for key, item in items)
+        if isinstance(value, dict):
+            return Tree("dict", tuple(value), children)
+        if hasattr(value, "_fields"):
+            return Tree("named", type(value), children)
+        return Tree(type(value).__name__, None, children)
+    if value is None or isinstance(value, bool | int | str | bytes | np.integer | np.bool_):
+        return _static(value)
+    return Tree("identity", Identity(value), ())
+
+
+def _fits(tree: Tree, value: Any, leaves: Sequence[Leaf]) -> bool:
+    if tree.kind == "leaf":
+        return _fits_leaf(value, leaves[tree.data])
+    if tree.kind == "none":
+        return value is None
+    if tree.kind == "identity":
+        return value is tree.data.value
+    if tree.kind == "static":
+        return type(value) is tree.data[0] and bool(value == tree.data[1])
+    kind = {"tuple": tuple, "list": list, "dict": dict}.get(tree.kind, tree.data)
+    if type(value) is not kind or len(value) != len(tree.children):
+        return False
+    if kind is dict and tuple(value) != tree.data:
+        return False
+    items = value.values() if kind is dict else value
+    return all(_fits(child, item, leaves) for child, item in zip(tree.children, items, strict=True))
+
+
+def _fits_leaf(value: Any, leaf: Leaf) -> bool:
+    if leaf.kind != "array":
+        return type(value).__name__ == leaf.kind
+    return (
+        isinstance(value, np.ndarray | np.generic)
+        and value.shape == leaf.type.shape
+        and value.dtype.newbyteorder("=") == leaf.type.dtype
+    )
