@@ -186,6 +186,16 @@ def _subtract_negative(operation: Operation, builder: Builder) -> Value | None:
     return None if inner is None else _op("add", operation.operands[0], inner.operands[0])
 
 
+def _negative_factor(operation: Operation, builder: Builder) -> Value | None:
+    """Move a sign outwards, where it may meet a sum."""
+    x, y = operation.operands
+    if (inner := _operand_made_by(operation, 1, "negative")) is not None:
+        return _op("negative", _op(operation.op, x, inner.operands[0]))
+    if (inner := _operand_made_by(operation, 0, "negative")) is not None:
+        return _op("negative", _op(operation.op, inner.operands[0], y))
+    return None
+
+
 def _multiply_by_reciprocal(operation: Operation, builder: Builder) -> Value | None:
     x, y = operation.operands
     if (inner := _operand_made_by(operation, 1, "reciprocal")) is not None:
@@ -240,8 +250,8 @@ def _has_negative_zero(operation: Operation) -> bool:
 
 
 _SPECIFIC: dict[str, tuple[Rule, ...]] = {
-    "multiply": (_multiply_by_one, _multiply_by_minus_one, _multiply_by_reciprocal),
-    "divide": (_identity(lambda o: is_filled_with(o.operands[1], 1)),),
+    "multiply": (_multiply_by_one, _multiply_by_minus_one, _multiply_by_reciprocal, _negative_factor),
+    "divide": (_identity(lambda o: is_filled_with(o.operands[1], 1)), _negative_factor),
     "add": (_add_integer_zero, _add_negative),
     "subtract": (
         _identity(lambda o: is_filled_with(o.operands[1], 0) and not _has_negative_zero(o)),

@@ -321,8 +321,11 @@ class _Sweep:
         Values of one type from both branches share a result; where one branch has none it yields `undefined`.
         """
         plans = [_plan(block, reverse) for block, reverse in zip(operation.blocks, reverses, strict=True)]
-        mappings: list[dict[Value, Value]] = [{}, {}]
-        for values in _pair_by_type(plans[0].stored, plans[1].stored):
+        # what a branch yields already is at hand
+        mappings = [dict(zip(block.yields, operation.results, strict=True)) for block in operation.blocks]
+        missing = [[v for v in plan.stored if v not in m] for plan, m in zip(plans, mappings, strict=True)]
+        mappings = [{v: m[v] for v in plan.stored if v in m} for plan, m in zip(plans, mappings, strict=True)]
+        for values in _pair_by_type(*missing):
             kept = next(v for v in values if v is not None)
             result = Value(kept.type, kept.name, operation)
             operation.results.append(result)
