@@ -115,6 +115,7 @@ class _Line:
     depth: int
     text: str
     defines: str = ""
+    assigns: str = ""
     is_comment: bool = False
 
 
@@ -296,7 +297,8 @@ class _Emitter(Elements):
         self.open_letters.pop()
 
     def assign(self, target: str, text: str, *, add: bool = False) -> None:
-        self.line(assignment(target, text, add))
+        base = _WORD.match(target)
+        self.lines.append(_Line(self.depth, assignment(target, text, add), assigns=base[0] if base else ""))
 
     # Elements.
 
@@ -801,9 +803,9 @@ class _Emitter(Elements):
         carries = self.plan.carries(operation)
         moves = []
         for param, init in zip(carries, inits, strict=True):
-            if init.producer is not None and init.producer.op == "undefined" and init in self.lazy:
+            if may_be_undefined(init):
                 self.declare(param, cleared=True)
-            else:
+            if init.producer is None or init.producer.op != "undefined":
                 moves.append((param, init))
         self.move(moves)
 
@@ -829,9 +831,8 @@ class _Emitter(Elements):
             texts = {"c": condition, "x": self.element(then.yields[0], ()), "y": self.element(otherwise.yields[0], ())}
             self.write_small(result, [fill("{c} ? {x} : {y}", texts)])
             return
-        for k, result in enumerate(operation.results):
-            vague = any(y.producer is not None and y.producer.op == "undefined" for y in (then.yields[k], otherwise.yields[k]))
-            self.declare(result, cleared=vague)
+        for result in operation.results:
+            self.declare(result, cleared=may_be_undefined(result))
         written: list[list[_Line]] = []
         for block in (then, otherwise):
             before, self.lines = self.lines, []
@@ -1199,6 +1200,19 @@ def _symbols_in(attribute: Any) -> frozenset[str]:
     return frozenset()
 
 
+def may_be_undefined(value: Value) -> bool:
+    """Return whether a value is, or is chosen by branches from what includes, an `undefined` one."""
+    operation = value.producer
+    if operation is None:
+        return False
+    if operation.op == "if":
+        position = operation.results.index(value)
+        return any(may_be_undefined(b.yields[position]) for b in operation.blocks)
+    if operation.op in ("for", "while"):
+        return may_be_undefined(operation.operands[operation.results.index(value) + (2 if operation.op == "for" else 0)])
+    return operation.op == "undefined"
+
+
 def _constant_array(value: Value) -> np.ndarray[Any, Any] | None:
     operation = value.producer
     while operation is not None and operation.op in ("reshape", "broadcast_to", "transpose"):
@@ -1236,24 +1250,34 @@ def _filled(texts: Sequence[str], width: int) -> list[str]:
 
 
 def _without_unused(lines: list[_Line]) -> list[_Line]:
-    """Return the lines without definitions of variables that nothing reads, and without comments on nothing."""
-    counts: Counter[str] = Counter()
-    for entry in lines:
-        if not entry.is_comment:
-            counts.update(_WORD.findall(entry.text))
+    """Return the lines without variables that nothing reads, and without comments on nothing."""
+    words = [Counter(_WORD.findall(x.text)) if not x.is_comment else Counter() for x in lines]
+    total: Counter[str] = Counter()
+    own: Counter[str] = Counter()
+    variables = {x.defines for x in lines if x.defines}
+    groups: dict[str, list[int]] = {}
+    for number, (entry, found) in enumerate(zip(lines, words, strict=True)):
+        total.update(found)
+        name = entry.defines or entry.assigns
+        if name in variables:
+            own[name] += found[name]
+            groups.setdefault(name, []).append(number)
+    removed: set[int] = set()
+    waiting = [name for name in variables if total[name] == own[name]]
+    while waiting:
+        for number in groups.pop(waiting.pop(), ()):
+            removed.add(number)
+            total.subtract(words[number])
+            name = lines[number].defines or lines[number].assigns
+            for word in words[number]:
+                if word in groups and word != name and total[word] == own[word]:
+                    waiting.append(word)
     kept: list[_Line] = []
-    spans = {}
-    for entry in lines:
-        if entry.defines:
-            spans[entry.defines] = spans.get(entry.defines, 0) + len(re.findall(rf"\b{entry.defines}\b", entry.text))
-    for entry in reversed(lines):
-        if entry.defines and counts[entry.defines] <= spans[entry.defines]:
-            own = Counter(_WORD.findall(entry.text))
-            spans[entry.defines] -= own[entry.defines]
-            counts.subtract(own)
-            continue
-        kept.append(entry)
-    kept.reverse()
+    for number, entry in enumerate(lines):
+        if number not in removed:
+            kept.append(entry)
+        elif taken := re.search(r"\[--(\w+)\]", entry.text):
+            kept.append(_Line(entry.depth, f"{taken[1]}--;"))
     return [
         entry
         for entry, following in zip(kept, [*kept[1:], _Line(0, "}")], strict=True)

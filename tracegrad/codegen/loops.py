@@ -762,7 +762,7 @@ class Plan(Elements):
             if role == "assign" or role == "view":
                 for index in points(user.result.shape):
                     self.compute(user.result, index)
-            elif user.op in ONCE:
+            elif user.op in ONCE and (not value.shape or user.op == "push"):
                 for operand in user.operands:
                     if isinstance(operand.type, ArrayType):
                         if not is_static(operand.shape):
@@ -780,7 +780,7 @@ class Plan(Elements):
         seen: set[Any] = set()
         for read, index, count in accesses:
             if read is value:
-                if count > 1 or index is None or index in seen:
+                if count > 1 or index is None or index in seen or not all(isinstance(i, int) for i in index):
                     return False
                 seen.add(index)
         return True

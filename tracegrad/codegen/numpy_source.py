@@ -596,10 +596,12 @@ class _FunctionEmitter:
                 nodes[i] = self.typed(expression, value.dtype)
         if operation.op == "cast" and not shape:
             return _Expression(_call(_scalar_type(dtype), nodes[0]), shape)
-        if operation.op == "power" and not operands[1].is_literal and operation.operands[1].dtype != dtype != F64:
-            # an integer array would widen a float32 base to float64
-            keyword = ast.keyword("dtype", _parse(dtype_text(dtype)))
-            return _Expression(ast.Call(_parse("np.power"), nodes, [keyword]), shape)
+        if operation.op == "power" and operands[1].is_literal:
+            return _Expression(ast.BinOp(nodes[0], ast.Pow(), nodes[1]), shape)
+        if operation.op == "power" and not operands[1].shape and operation.result.shape:
+            # the text converts an exponent of another dtype as the array that is not written here
+            exponent = _call(dtype_text(dtype), nodes[1]) if operation.operands[1].dtype != dtype else nodes[1]
+            return _Expression(ast.BinOp(nodes[0], ast.Pow(), exponent), shape)
         mapping = {placeholder(i): node for i, node in enumerate(nodes)}
         return _Expression(_substitute(template, mapping), shape)
 

@@ -225,7 +225,7 @@ def _scattered(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) ->
     for k, i in enumerate(index):
         if k in chosen:
             place, size = emitter.affine(chosen[k]), x.shape[k]
-            assert isinstance(place, int) and isinstance(size, int)
+            assert isinstance(place, int) and isinstance(size, int) and isinstance(i, int)
             if i != (place if place >= 0 else place + size):
                 return None
         else:
