@@ -17,7 +17,7 @@ import pytest
 from tests.driver.kernels import COPIES, FAILING, TWICE, WORKSPACE
 from tracegrad.config import Options
 from tracegrad.driver.cache import open_cache
-from tracegrad.driver.launch import ExecutableSpec, Source, build_dispatcher, source_of
+from tracegrad.driver.launch import ExecutableSpec, Source, build_dispatcher, build_forward, source_of
 from tracegrad.ir.types import DTYPES, ArrayType, array_type
 from tracegrad.runtime.call import call_flat
 from tracegrad.runtime.signature import Identity, Leaf, Tree, flatten, result_tree, signature_of, unflatten
@@ -506,6 +506,29 @@ def test_works_in_a_forked_child(build: Build) -> None:
 
 
 # ---- Dispatcher -----------------------------------------------------------------------------------------------------
+
+
+def test_a_forward_calls_an_attribute(build: Build, options: Options) -> None:
+    class Function:
+        """Calls what stands in `dispatch`."""
+
+        def __init__(self, dispatch: Any) -> None:
+            self.dispatch = dispatch
+
+    forward = build_forward("dispatch", cache=open_cache(options), options=options)
+    Function.__call__ = forward  # type: ignore[attr-defined]
+    function: Any = Function(lambda *args, **kwargs: (args, kwargs))
+    assert function() == ((), {}) and function(1, 2, k=3) == ((1, 2), {"k": 3})
+    assert function.__call__(1) == ((1,), {}) and Function.__call__(function, k=1) == ((), {"k": 1})
+    dispatch = build_dispatcher(lambda *args, **kwargs: "slow", cache=open_cache(options), options=options)
+    dispatch.add(build(twice_spec(), TWICE, "twice"))
+    function.dispatch = dispatch
+    assert list(function(np.ones(2))) == [2, 2] and list(function(x=np.ones(1))) == [2] and function(1) == "slow"
+    del function.dispatch
+    with pytest.raises(AttributeError, match="dispatch"):
+        function()
+    with pytest.raises(TypeError):
+        forward()
 
 
 def test_a_dispatcher_tries_executables_then_the_slow_path(build: Build, options: Options) -> None:

@@ -200,6 +200,11 @@ def build_dispatcher(slow: Callable[..., Any], *, cache: Cache, options: Options
     return cast(Dispatcher, load_launcher(cache, options).Dispatcher(slow))
 
 
+def build_forward(name: str, *, cache: Cache, options: Options) -> Any:
+    """Return a method that calls the attribute `name` of its instance, for a `__call__` that costs no Python frame."""
+    return load_launcher(cache, options).Forward(name)
+
+
 def _set_blas(library: LoadedLibrary) -> None:
     address = library.address(f"{library.name}_set_blas")
     if address:

@@ -282,6 +282,19 @@ class Dispatcher:
         return self.slow(*args, **kwargs)
 
 
+class Forward:
+    """See launcher.c."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else getattr(instance, self.name)
+
+    def __call__(self, instance: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(instance, self.name)(*args, **kwargs)
+
+
 def _form(result: Any, form: int) -> Any:
     if result.ndim or form == FORM_ARRAY:
         return result

@@ -1,9 +1,10 @@
-/* The fast call path: an extension module with two callable types, compiled once per machine and Python into the cache.
+/* The fast call path: an extension module with three callable types, compiled once per machine and Python into the cache.
 
    Executable   checks the arguments of one specialization in C, runs its kernel (or a Python function) and builds the
                 result tree. Returns NotImplemented, without an error, when the arguments are not exactly what the
                 specialization takes; the caller then goes the slow way (runtime/call.py).
    Dispatcher   tries the Executables of one function, the last that fitted first, then calls the slow path.
+   Forward      a method that calls an attribute of its instance, for a `__call__` that costs no Python frame.
 
    load_c.py builds the descriptions read here; its ctypes classes do the same, slower, where this cannot be compiled.
    The kernel ABI is that of codegen/c_prelude.h.  */
@@ -1207,6 +1208,71 @@ static PyTypeObject DispatcherType = {
     .tp_vectorcall_offset = offsetof(Dispatcher, vectorcall),
 };
 
+/* ---- Forward ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *name; /* of the attribute that is called */
+} Forward;
+
+static PyObject *forward_call(PyObject *object, PyObject *const *arguments, size_t flags, PyObject *keywords)
+{
+    Forward *self = (Forward *)object;
+    Py_ssize_t count = PyVectorcall_NARGS(flags);
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "the instance is missing");
+        return NULL;
+    }
+    PyObject *target = PyObject_GetAttr(arguments[0], self->name), *result;
+    if (target == NULL)
+        return NULL;
+    /* The place of the instance is free for the callee, as the flag says. */
+    size_t rest = (size_t)(count - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+    result = Py_IS_TYPE(target, &DispatcherType) ? dispatcher_call(target, arguments + 1, rest, keywords)
+                                                 : PyObject_Vectorcall(target, arguments + 1, rest, keywords);
+    Py_DECREF(target);
+    return result;
+}
+
+static PyObject *forward_get(PyObject *self, PyObject *instance, PyObject *owner)
+{
+    return instance == NULL || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static PyObject *forward_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"name", NULL};
+    PyObject *name;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U:Forward", names, &name))
+        return NULL;
+    Forward *self = (Forward *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->vectorcall = forward_call;
+    self->name = Py_NewRef(name);
+    PyUnicode_InternInPlace(&self->name);
+    return (PyObject *)self;
+}
+
+static void forward_dealloc(Forward *self)
+{
+    Py_DECREF(self->name);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyTypeObject ForwardType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tracegrad_launcher.Forward",
+    .tp_basicsize = sizeof(Forward),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_doc = "A method that calls an attribute of the instance: `__call__ = Forward(\"_dispatch\")`, in C.",
+    .tp_new = forward_new,
+    .tp_dealloc = (destructor)forward_dealloc,
+    .tp_descr_get = forward_get,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Forward, vectorcall),
+};
+
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "tracegrad_launcher",
@@ -1217,13 +1283,15 @@ static struct PyModuleDef module = {
 PyMODINIT_FUNC PyInit_tracegrad_launcher(void)
 {
     import_array();
-    if (PyType_Ready(&ExecutableType) < 0 || PyType_Ready(&DispatcherType) < 0)
+    if (PyType_Ready(&ExecutableType) < 0 || PyType_Ready(&DispatcherType) < 0 ||
+        PyType_Ready(&ForwardType) < 0)
         return NULL;
     PyObject *self = PyModule_Create(&module);
     if (self == NULL)
         return NULL;
     if (PyModule_AddObjectRef(self, "Executable", (PyObject *)&ExecutableType) < 0 ||
-        PyModule_AddObjectRef(self, "Dispatcher", (PyObject *)&DispatcherType) < 0) {
+        PyModule_AddObjectRef(self, "Dispatcher", (PyObject *)&DispatcherType) < 0 ||
+        PyModule_AddObjectRef(self, "Forward", (PyObject *)&ForwardType) < 0) {
         Py_DECREF(self);
         return NULL;
     }
