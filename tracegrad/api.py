@@ -145,7 +145,7 @@ class RequestMaker:
         return Request(self.kind, tuple(self._position(a, names) for a in wanted), single, self.has_aux)
 
     def _position(self, argnum: Any, names: Sequence[str]) -> int:
-        plain = [n.lstrip("*=") for n in names]
+        plain = [n.lstrip("=") for n in names]
         if isinstance(argnum, str):
             if argnum in plain:
                 return plain.index(argnum)
@@ -228,7 +228,7 @@ def bind(
 ) -> tuple[list[str], list[Any]]:
     """Return names and values of the arguments of a call, defaults filled in.
 
-    Names of `*args` and `**kwargs` keep their stars; keyword-only names start with `=`.
+    Each value of `*args` is an argument by itself, and so is each of `**kwargs`; names passed by keyword start with `=`.
     """
     if parameters is None:
         names = [f"x{i}" for i in range(len(args))] + [f"={k}" for k in kwargs]
@@ -238,16 +238,19 @@ def bind(
     except TypeError as error:
         raise TypeError(f"{_name(function)}() {error}") from None
     bound.apply_defaults()
-    names = []
-    for name in bound.arguments:
+    names, values = [], []
+    for name, value in bound.arguments.items():
         kind = parameters.parameters[name].kind
-        prefix = {
-            inspect.Parameter.VAR_POSITIONAL: "*",
-            inspect.Parameter.VAR_KEYWORD: "**",
-            inspect.Parameter.KEYWORD_ONLY: "=",
-        }.get(kind, "")
-        names.append(prefix + name)
-    return names, list(bound.arguments.values())
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            names.extend(f"{name}_{i}" for i in range(len(value)))
+            values.extend(value)
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            names.extend(f"={key}" for key in value)
+            values.extend(value.values())
+        else:
+            names.append(f"={name}" if kind is inspect.Parameter.KEYWORD_ONLY else name)
+            values.append(value)
+    return names, values
 
 
 # ---- public functions

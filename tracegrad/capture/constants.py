@@ -28,7 +28,12 @@ def constant_value(content: np.ndarray[Any, Any]) -> Value:
         progression = _progression(content)
         if progression is not None:
             return progression
-    if content.ndim == 2 and content.size >= _SMALL and content.dtype != BOOL and np.array_equal(content, np.eye(*content.shape)):
+    if (
+        content.ndim == 2
+        and content.size >= _SMALL
+        and content.dtype != BOOL
+        and np.array_equal(content, np.eye(*content.shape))
+    ):
         rows, columns = (ops.iota(shape=content.shape, dtype=I64, axis=axis) for axis in (0, 1))
         identity: Value = ops.cast(ops.equal(rows, columns), dtype=content.dtype)
         return identity

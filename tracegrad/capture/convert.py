@@ -44,10 +44,11 @@ from tracegrad.capture.nodes import (
     assignment_expressions,
     bindings,
     parameter_names,
+    settled_bindings,
     walk_scope,
 )
 from tracegrad.capture.scopes import Flow, declarations
-from tracegrad.capture.source import FUTURE_FLAGS, SourceUnavailable, find_source
+from tracegrad.capture.source import FUTURE_FLAGS, FunctionSource, SourceUnavailable, find_source
 
 OPERATORS = {
     gast.Add: "add",
@@ -103,6 +104,8 @@ def convert(function: types.FunctionType, hooks: object) -> types.FunctionType:
                 _cache[id(code)] = code, _convert_code(function)
             except SourceUnavailable as error:
                 _cache[id(code)] = code, error
+            except RecursionError:  # not kept: the stack may have been deep before
+                raise SourceUnavailable(f"{function.__qualname__} nests its branches too deep") from None
         outcome = _cache[id(code)][1]
         if isinstance(outcome, SourceUnavailable):
             raise SourceUnavailable(outcome.reason)
@@ -133,7 +136,7 @@ def dump_converted(function: types.FunctionType) -> str:
 
     Raises: SourceUnavailable, when it cannot be converted.
     """
-    factory = _convert_source(function)
+    factory = _convert_source(function, find_source(function))
     definition = factory.body[0]
     definition.name = function.__name__ if function.__name__.isidentifier() else definition.name
     return ast.unparse(ast.fix_missing_locations(gast.gast_to_ast(gast.Module([definition], []))))
@@ -141,8 +144,8 @@ def dump_converted(function: types.FunctionType) -> str:
 
 def _convert_code(function: types.FunctionType) -> types.CodeType:
     code = function.__code__
-    factory = _convert_source(function)
-    class_name = find_source(function).class_name
+    source = find_source(function)
+    factory, class_name = _convert_source(function, source), source.class_name
     module = [factory]
     if class_name is not None:  # so that the compiler mangles names such as __x
         module = [Make(factory).at(gast.ClassDef(class_name, [], [], module, [], []))]
@@ -159,9 +162,8 @@ def _convert_code(function: types.FunctionType) -> types.CodeType:
     return converted
 
 
-def _convert_source(function: types.FunctionType) -> Node:
+def _convert_source(function: types.FunctionType, source: FunctionSource) -> Node:
     """Return a function definition that takes the free variables of `function` and defines it, converted."""
-    source = find_source(function)
     node, place = source.node, Make(source.node)
     if isinstance(node, gast.Lambda):
         body = [Make(node.body).returns(node.body)]
@@ -278,7 +280,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     def region(self, name: str, statements: list[Node], place: Make) -> Node:
         """Return a function without parameters that runs `statements` on the variables of this function."""
-        bound = bindings(statements)
+        bound = settled_bindings(statements)
         return place.function(self.fresh.shared(name), [], self.body(bound, self.block(statements), place))
 
     def body(self, bound: Iterable[str], statements: list[Node], place: Make) -> list[Node]:
@@ -339,7 +341,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
     def visit_For(self, node: Node) -> list[Node]:
         place, target = Make(node, node.iter), Make(node.target)
         iterable = self.visit(node.iter)
-        bound = bindings([node.target, *node.body])
+        bound = settled_bindings([node.target, *node.body])
         item = self.fresh.shared("tg_item")
         statements = [*self.assign(node.target, target.load(item), target), *self.block(node.body)]
         body = place.function(self.fresh.shared("tg_body"), [item], self.body(bound, statements, place))

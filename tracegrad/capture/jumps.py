@@ -124,6 +124,7 @@ class _Lowering:
         for position, statement in enumerate(statements):
             if isinstance(statement, gast.Return):
                 return [*lowered, statement]
+            goes_on = _completes(statement)  # lowering removes the `break` that this looks for
             if "return" not in jumps([statement]):
                 lowered += self.region([statement], None)
             elif _can_stay(statement):
@@ -136,7 +137,7 @@ class _Lowering:
                 result = place.load(self.result)
                 result.tg_sure = True  # every path has assigned it, though the flags hide that
                 return [*lowered, *rest, place.returns(result)]
-            if not _completes(statement):
+            if not goes_on:
                 break
         return lowered
 
@@ -144,7 +145,8 @@ class _Lowering:
         """Lower a list whose jumps must become assignments."""
         lowered: list[Node] = []
         for position, statement in enumerate(statements):
-            rest = list(statements[position + 1 :]) if _completes(statement) else []
+            goes_on = _completes(statement)
+            rest = list(statements[position + 1 :]) if goes_on else []
             kinds = jumps([statement])
             if type(statement) in JUMPS:
                 return [*lowered, *self.jump(statement, loop)]
@@ -154,7 +156,7 @@ class _Lowering:
                 for part in parts(statement):
                     part[:] = self.region(part, loop)
                 lowered.append(statement)
-                if not _completes(statement):
+                if not goes_on:
                     return lowered
                 continue
             if isinstance(statement, gast.If) and rest:

@@ -18,6 +18,7 @@ SLICE = "tg_slice"  # and the one that holds the builtin `slice`, whatever the u
 FUNCTIONS = (gast.FunctionDef, gast.AsyncFunctionDef)
 COMPREHENSIONS = (gast.ListComp, gast.SetComp, gast.DictComp, gast.GeneratorExp)
 LOOPS = (gast.For, gast.While)
+COMPOUND = (*LOOPS, gast.If, gast.With, gast.Try, gast.TryStar, gast.ExceptHandler, gast.Match, gast.match_case)
 
 
 class Make:
@@ -138,9 +139,11 @@ def walk_scope(nodes: Iterable[Node]) -> Iterator[Node]:
     Of nested functions and classes that is what runs where they are defined (decorators, defaults, bases); of
     comprehensions everything but their targets, so that an assignment expression counts as the function's own.
     """
-    for node in nodes:
+    pending = [*nodes][::-1]
+    while pending:
+        node = pending.pop()
         yield node
-        yield from walk_scope(scope_children(node))
+        pending += reversed(scope_children(node))
 
 
 def scope_children(node: Node) -> list[Node]:
@@ -178,6 +181,19 @@ def bindings(nodes: Iterable[Node]) -> dict[str, None]:
             bound[node.name] = None
         else:
             bound.update(dict.fromkeys(_bound_by(node)))
+    return bound
+
+
+def settled_bindings(nodes: Iterable[Node]) -> dict[str, None]:
+    """Return what `bindings` returns, for statements that no longer change: what is inside them is kept, in `tg_bound`."""
+    bound: dict[str, None] = {}
+    for node in nodes:
+        if isinstance(node, COMPOUND):
+            if not hasattr(node, "tg_bound"):
+                node.tg_bound = settled_bindings(scope_children(node))
+            bound.update(node.tg_bound)
+        else:
+            bound.update(bindings([node]))
     return bound
 
 

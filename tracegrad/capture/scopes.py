@@ -27,6 +27,7 @@ from tracegrad.capture.nodes import (
     bindings,
     defaults,
     parameter_names,
+    settled_bindings,
     walk_scope,
 )
 
@@ -62,7 +63,7 @@ class Flow:
     ) -> None:
         self.parameters = frozenset(parameter_names(arguments))
         self.declared, self.outer = declared, outer
-        bound = bindings(body)
+        bound = settled_bindings(body)
         self.locals = (self.parameters | set(bound) | set(original)) - declared
         # Names that are locals of this function, rebound by converted statements or never, and unbound at its start.
         self.undefined = {name: None for name in original if name in self.locals and name not in bound}
@@ -168,7 +169,7 @@ class Flow:
 
     def _rebinds(self, region: list[Node]) -> dict[str, None]:
         """Return the names that statements may rebind, themselves or by calling a nested function."""
-        names = bindings(region)
+        names = settled_bindings(region)
         if self.rebound and any(isinstance(n, gast.Call) for n in walk_scope(region)):
             names.update(self.rebound)
         return names

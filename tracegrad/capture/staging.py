@@ -235,7 +235,7 @@ def _join_branches(
     join = _Join(branches)
     for branch in branches:
         if branch.lists:
-            raise CaptureError(
+            raise NeedsPythonValue(
                 "a list changes its length in one branch only",
                 code="TG113",
                 span=span,
@@ -1018,7 +1018,8 @@ def for_stmt(
             length -= 1
     if length is None or length > UNROLL_LIMIT:
         many = f"{length} iterations" if length is not None else "a number of iterations known only at run time"
-        raise CaptureError(
+        # when the length is known in an enclosing loop, that one is unrolled
+        raise (NeedsPythonValue if length is None else CaptureError)(
             "the loop can neither be staged nor unrolled",
             code="TG120",
             span=span,

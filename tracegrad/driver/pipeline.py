@@ -147,9 +147,7 @@ class Specialization:
 
 
 def _finish(result: Any, weak: bool) -> Any:
-    if weak:
-        return result.item()
-    return result
+    return result.item() if weak and isinstance(result, np.generic | np.ndarray) else result
 
 
 # ---- front: capture and transform
@@ -167,7 +165,7 @@ def build_program(function: Callable[..., Any], request: Request, signature: Sig
     def rebuild(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return call_arguments(names, [unflatten(tree, values) for tree in signature.arguments])
 
-    captured = entry.capture(function, leaves, rebuild, tuple(n.lstrip("*") for n in names))
+    captured = entry.capture(function, leaves, rebuild, tuple(n.lstrip("=") for n in names))
     inputs = (*signature.leaves, *(Leaf(h.value.array_type, _kind(h.tracer)) for h in captured.hidden))
     primal = [v.array_type for v in captured.function.results]
     tree, weak = _result_tree(captured.result)
@@ -190,15 +188,11 @@ def _kind(tracer: Any) -> str:
 
 
 def call_arguments(names: Sequence[str], values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Turn named argument values back into a call; `*args` and `**kwargs` are spread."""
+    """Turn named argument values back into a call; names that start with `=` go by keyword."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for name, value in zip(names, values, strict=True):
-        if name.startswith("**"):
-            kwargs.update(value)
-        elif name.startswith("*"):
-            args.extend(value)
-        elif name.startswith("="):
+        if name.startswith("="):
             kwargs[name[1:]] = value
         else:
             args.append(value)
@@ -458,7 +452,7 @@ def _capture_inner(function: Callable[..., Any], request: Request, names: Sequen
             inner = []
             for leaf in leaves:
                 if position in request.argnums and (request.kind != "vjp" or _is_inexact_leaf(leaf)):
-                    leaf = _stand_in(leaf, names[position].lstrip("*="), block, outer)
+                    leaf = _stand_in(leaf, names[position].lstrip("="), block, outer)
                 inner.append(leaf)
             arguments.append(unflatten_state(structure, inner, new_list))
         args, kwargs = call_arguments(names, arguments)
@@ -652,7 +646,7 @@ def _compile_c(program: Program, cache: Cache, options: Options) -> Specializati
     spec = _spec(program, kernel=True)
     flat = build_executable(_flat(spec), library, cache=cache, options=options)
     direct = None
-    if spec.is_direct() and not program.captured.effects and not program.weak and not _has_star(program.signature):
+    if spec.is_direct() and not program.captured.effects and not program.weak and not _has_keywords(program.signature):
         direct = build_executable(spec, library, cache=cache, options=options)
     return Specialization(program, "c", flat, spec, direct, cached=cached)
 
@@ -661,8 +655,8 @@ def _renamed(key: Any, name: str) -> Any:
     return dataclasses.replace(key, name=name)
 
 
-def _has_star(signature: Signature) -> bool:
-    return any(n.startswith(("*", "=")) for n in signature.names)
+def _has_keywords(signature: Signature) -> bool:
+    return any(n.startswith("=") for n in signature.names)
 
 
 def _compile_numpy(program: Program, cache: Cache, options: Options) -> Specialization:
@@ -674,7 +668,7 @@ def _compile_numpy(program: Program, cache: Cache, options: Options) -> Speciali
     spec = _spec(program, kernel=False)
     direct = None
     plain = not program.captured.effects and not program.weak and not program.write_back and _is_plain(program.tree)
-    if plain and spec.is_direct() and not _has_star(program.signature):
+    if plain and spec.is_direct() and not _has_keywords(program.signature):
         target = load_python(emit_numpy(function), function.name)
         direct = build_executable(spec, target=target, cache=cache, options=options)
     return Specialization(program, "numpy", flat, spec, direct)

@@ -4,9 +4,24 @@ from tracegrad.capture.numpy_api import (
     creation,
     elementwise,
     indexing,
+    linalg,
+    products,
     reduce,
     scalar,
+    scipy_api,
     shape,
+    sorting,
 )
 
-__all__ = ["creation", "elementwise", "indexing", "reduce", "scalar", "shape"]
+__all__ = [
+    "creation",
+    "elementwise",
+    "indexing",
+    "linalg",
+    "products",
+    "reduce",
+    "scalar",
+    "scipy_api",
+    "shape",
+    "sorting",
+]

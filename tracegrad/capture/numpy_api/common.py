@@ -83,7 +83,9 @@ def _entry(function: Any, handler: Callable[..., Any], position: int | None, nat
         if isinstance(out, tuple) and len(out) == 1:
             out = out[0]
         if out is not None:
-            return _write_out(full_name(plain), out, functools.partial(entry, *args, **kwargs), kwargs.get("where", True))
+            return _write_out(
+                full_name(plain), out, functools.partial(entry, *args, **kwargs), kwargs.get("where", True)
+            )
         if native and is_known((args, kwargs)):
             return wrap_known(plain(*as_known(args), **as_known(kwargs)))
         return handler(*args, **kwargs)
@@ -269,7 +271,9 @@ def as_bool(value: Any) -> Tracer:
 def select(condition: Any, x: Any, y: Any) -> Tracer:
     """Return x where the condition holds, else y; operands are promoted and broadcast."""
     condition, x, y = as_bool(condition), asarray(x), asarray(y)
-    dtype = np.result_type(*[_sample(t) for t in (x, y)]) if not (x.weak and y.weak) else np.result_type(x.dtype, y.dtype)
+    dtype = (
+        np.result_type(*[_sample(t) for t in (x, y)]) if not (x.weak and y.weak) else np.result_type(x.dtype, y.dtype)
+    )
     shape = broadcast_shapes(condition.type.shape, x.type.shape, y.type.shape)
     x, y = (spread(cast_to(t, dtype), shape) for t in (x, y))
     return apply(ops.select, spread(condition, shape), x, y)  # type: ignore[no-any-return]
@@ -320,4 +324,3 @@ def check(condition: Any, error: str, message: str) -> None:
 def call(function: Any, *args: Any, **kwargs: Any) -> Tracer:
     """Do what a NumPy function does; the result is a tracer."""
     return asarray(call_handler(function, *args, **kwargs))
-

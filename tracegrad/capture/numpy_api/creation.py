@@ -95,7 +95,9 @@ def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None,
 
 
 @covers(np.full)
-def full_(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Tracer:
+def full_(
+    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+) -> Tracer:
     _no_like(like)
     return _filled(as_shape(shape), fill_value, dtype)
 
@@ -132,7 +134,14 @@ def ones_like(
 
 @covers(np.full_like, native=False)
 def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
 ) -> Tracer:
     a = asarray(a)
     return _filled(_like_shape(a, shape), fill_value, _dtype(dtype, a.dtype))
@@ -173,7 +182,9 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
 
 
 @covers(np.arange)
-def arange(start: Any = None, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, like: Any = None) -> Tracer:
+def arange(
+    start: Any = None, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, like: Any = None
+) -> Tracer:
     _no_like(like)
     if stop is None:
         start, stop = 0, start
@@ -348,7 +359,14 @@ def _stacked(object: Any, dtype: Any) -> Tracer:
 
 @covers(np.asarray, np.ascontiguousarray, np.asanyarray, np.asfortranarray, np.require, native=False)
 def asarray_(
-    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None, requirements: Any = None
+    a: Any,
+    dtype: Any = None,
+    order: Any = None,
+    *,
+    device: Any = None,
+    copy: Any = None,
+    like: Any = None,
+    requirements: Any = None,
 ) -> Tracer:
     """Return the array itself when it has the dtype, as NumPy does."""
     _no_like(like)

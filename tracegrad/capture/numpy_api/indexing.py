@@ -22,7 +22,6 @@ from tracegrad.capture.linear import difference
 from tracegrad.capture.numpy_api.common import (
     as_axis,
     as_bool,
-    as_dim,
     as_known,
     check,
     covers,
@@ -47,8 +46,8 @@ from tracegrad.capture.tracer import (
     view_of,
 )
 from tracegrad.errors import TracedIndexError
-from tracegrad.ir.core import Value
 from tracegrad.ir.bounds import static_value
+from tracegrad.ir.core import Value
 from tracegrad.ir.types import BOOL, I64, SymbolicDim, is_integer
 
 #: known arrays up to this size stay known after a write of known values
@@ -275,7 +274,9 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
             "the length of a slice depends on traced values",
             code="TG118",
             span=user_span(),
-            found="bounds whose difference is not known at capture" if step > 0 else "a backwards slice with traced bounds",
+            found="bounds whose difference is not known at capture"
+            if step > 0
+            else "a backwards slice with traced bounds",
             help="use bounds at a fixed distance (`x[i:i + 3]`), or the whole axis with a mask: np.where(np.arange(n) < i, x, 0)",
         )
     if isinstance(distance, int):
@@ -648,9 +649,7 @@ def _split_mask(x: Tracer, items: Sequence[Item]) -> tuple[Tracer, Tracer, int |
     others: list[Item] = []
     for item in items:
         if item is mask:
-            others += [
-                _static(mask.axis + k, 0, size, 1, False, size, size) for k, size in enumerate(mask.index.shape)
-            ]
+            others += [_static(mask.axis + k, 0, size, 1, False, size, size) for k, size in enumerate(mask.index.shape)]
         else:
             others.append(item)
     place = sum(1 for item in items[: items.index(mask)] if item.kind not in ("int", "point"))

@@ -113,7 +113,9 @@ class Masked:
             raise unknown_count()
         axes = None if axis is None else tuple(range(self.leading or 0))
         if function is np.count_nonzero:
-            return call_handler(np.sum, call_handler(np.logical_and, call_handler(np.not_equal, self.content, 0), self.mask))
+            return call_handler(
+                np.sum, call_handler(np.logical_and, call_handler(np.not_equal, self.content, 0), self.mask)
+            )
         fill = _REDUCTIONS[function]
         if fill is None:
             return call_handler(function, self.content, axis=axes, where=self.mask, **kwargs)

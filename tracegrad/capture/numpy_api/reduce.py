@@ -18,11 +18,9 @@ from tracegrad.capture.numpy_api.common import (
     as_axes,
     as_axis,
     as_bool,
-    as_dim,
     covers,
     dim_value,
     full,
-    insert_dims,
     known_scalar,
     reshape,
     select,
@@ -51,11 +49,9 @@ from tracegrad.capture.tracer import (
     Tracer,
     apply,
     asarray,
-    broadcast_shapes,
     call_handler,
     cast_to,
     from_value,
-    stage,
     unsupported,
 )
 from tracegrad.ir.types import BOOL, DTYPES, F32, F64, I64, is_complex, is_inexact, is_integer
@@ -134,7 +130,12 @@ def prod(
 
 def _extreme(op: Any, name: str, choose: Callable[..., Tracer]) -> Callable[..., Tracer]:
     def extreme(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO_VALUE, where: Any = _NO_VALUE
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = _NO_VALUE,
+        where: Any = _NO_VALUE,
     ) -> Tracer:
         tracer = _strong(a)
         if _where(where):
@@ -288,7 +289,9 @@ def var(
     total = sum(squares, axes, keepdims=keepdims, where=where)
     count = _count(tracer, axes, where, keepdims, total.dtype)
     if isinstance(count, float):
-        degrees: Any = builtins.max(count - less, 0.0) if known_scalar(less) is not None else maximum(subtract(count, less), 0.0)
+        degrees: Any = (
+            builtins.max(count - less, 0.0) if known_scalar(less) is not None else maximum(subtract(count, less), 0.0)
+        )
     else:
         degrees = maximum(subtract(count, less), 0.0)
     result = divide(total, degrees)
@@ -315,9 +318,7 @@ def std(
 
 
 @covers(np.average)
-def average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
-) -> Any:
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     tracer = _strong(a)
     if weights is None:
         result = mean(tracer, axis, keepdims=keepdims)
@@ -398,14 +399,26 @@ def _missing(value: Any, fill: Any) -> tuple[Tracer, Tracer]:
 
 @covers(np.nansum)
 def nansum(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO_VALUE, where: Any = _NO_VALUE
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = _NO_VALUE,
+    where: Any = _NO_VALUE,
 ) -> Tracer:
     return sum(_missing(a, 0)[0], axis, dtype, None, keepdims, initial, where)
 
 
 @covers(np.nanprod)
 def nanprod(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO_VALUE, where: Any = _NO_VALUE
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = _NO_VALUE,
+    where: Any = _NO_VALUE,
 ) -> Tracer:
     return prod(_missing(a, 1)[0], axis, dtype, None, keepdims, initial, where)
 
@@ -420,7 +433,14 @@ def nanmean(
 
 @covers(np.nanvar)
 def nanvar(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = _NO_VALUE
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = _NO_VALUE,
 ) -> Tracer:
     numbers, present = _missing(a, 0)
     keep = logical_and(present, where) if _where(where) else present
@@ -429,14 +449,26 @@ def nanvar(
 
 @covers(np.nanstd)
 def nanstd(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = _NO_VALUE
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = _NO_VALUE,
 ) -> Tracer:
     return safe_sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where=where))
 
 
 def _nan_extreme(extreme: Callable[..., Tracer], fill: float) -> Callable[..., Tracer]:
     def without_nan(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO_VALUE, where: Any = _NO_VALUE
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = _NO_VALUE,
+        where: Any = _NO_VALUE,
     ) -> Tracer:
         numbers, present = _missing(a, fill)
         if not is_inexact(numbers.dtype):
@@ -570,7 +602,9 @@ cumprod = covers(np.cumprod)(_scan(ops.cumprod))
 
 
 def _cumulative(scan: Callable[..., Tracer], start: int) -> Callable[..., Tracer]:
-    def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Tracer:
+    def cumulative(
+        x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    ) -> Tracer:
         tracer = _strong(x)
         place = 0 if axis is None and tracer.ndim == 1 else as_axis(axis, tracer.ndim)
         result = scan(tracer, place, dtype)
@@ -662,9 +696,7 @@ def _gradient_axis(tracer: Tracer, axis: int, spacing: Tracer, edge_order: int) 
                 add(multiply(-1.5, part(0, 1)), subtract(multiply(2.0, part(1, 2)), multiply(0.5, part(2, 3)))), h
             )
             last = divide(
-                add(
-                    subtract(multiply(0.5, part(-3, -2)), multiply(2.0, part(-2, -1))), multiply(1.5, part(-1, None))
-                ),
+                add(subtract(multiply(0.5, part(-3, -2)), multiply(2.0, part(-2, -1))), multiply(1.5, part(-1, None))),
                 h,
             )
         return join([first, inside, last], axis)
@@ -746,7 +778,13 @@ for _ufunc, _reducer in _REDUCERS.items():
 
 @covers((np.logaddexp, "reduce"))
 def logaddexp_reduce(
-    array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
 ) -> Tracer:
     if initial is not None or where is not True or dtype is not None:
         raise unsupported("np.logaddexp.reduce with initial, where or dtype", "leave them out")
@@ -778,7 +816,12 @@ def _accumulate(ufunc: np.ufunc, op: Any) -> None:
     covers((ufunc, "accumulate"))(accumulate)
 
 
-for _ufunc, _op in ((np.add, ops.cumsum), (np.multiply, ops.cumprod), (np.maximum, ops.cummax), (np.minimum, ops.cummin)):
+for _ufunc, _op in (
+    (np.add, ops.cumsum),
+    (np.multiply, ops.cumprod),
+    (np.maximum, ops.cummax),
+    (np.minimum, ops.cummin),
+):
     _accumulate(_ufunc, _op)
 
 
@@ -793,5 +836,10 @@ def _register_outer(ufunc: np.ufunc) -> None:
 
 for _name in dir(np):
     _candidate = getattr(np, _name)
-    if isinstance(_candidate, np.ufunc) and _candidate.nin == 2 and _candidate.nout == 1 and _candidate.signature is None:
+    if (
+        isinstance(_candidate, np.ufunc)
+        and _candidate.nin == 2
+        and _candidate.nout == 1
+        and _candidate.signature is None
+    ):
         _register_outer(_candidate)

@@ -210,7 +210,11 @@ def sum_(iterable: Any, /, start: Any = 0) -> Any:
         if not iterable.ndim:
             raise TypeError("iteration over a 0-d array")
         total = call_handler(np.sum, iterable, axis=0, dtype=None if iterable.dtype == BOOL else iterable.dtype)
-        return total if known_scalar(start) is not None and known_scalar(start) == 0 else python_operator(np.add, start, total)
+        return (
+            total
+            if known_scalar(start) is not None and known_scalar(start) == 0
+            else python_operator(np.add, start, total)
+        )
     total = start
     for item in iterable:
         total = total + item
@@ -242,7 +246,11 @@ def _choose(better: Any, function: Any, name: str) -> Callable[..., Any]:
         rank = best if key is None else key(best)
         for item in items[1:]:
             other = item if key is None else key(item)
-            wins = python_operator(better, other, rank) if isinstance(rank, Tracer) or isinstance(other, Tracer) else PYTHON_OPERATORS[better](other, rank)
+            wins = (
+                python_operator(better, other, rank)
+                if isinstance(rank, Tracer) or isinstance(other, Tracer)
+                else PYTHON_OPERATORS[better](other, rank)
+            )
             best, rank = _pick(wins, item, best), (None if key is None else _pick(wins, other, rank))
             rank = best if key is None else rank
         return best
@@ -630,4 +638,3 @@ for _name, _ufunc in {
     "ipow": np.power,
 }.items():
     _register_inplace(getattr(operator, _name), _ufunc)
-

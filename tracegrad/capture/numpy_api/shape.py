@@ -314,7 +314,9 @@ def _sequence(arrays: Any, function: str) -> list[Tracer]:
 
 
 @covers(np.concatenate, np.concat)
-def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
+def concatenate(
+    arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> Tracer:
     parts = _sequence(arrays, "concatenate")
     if axis is None:
         return join([reshape(p, (p.type.size,)) for p in parts], 0, dtype)
@@ -468,7 +470,10 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tracer:
         counts = np.broadcast_to(np.asarray(repeats), (shape[place],))
         return take_axis(tracer, from_concrete(np.repeat(np.arange(shape[place]), counts)), place)
     count = as_dim(repeats)
-    widened = spread(reshape(tracer, (*shape[: place + 1], 1, *shape[place + 1 :])), (*shape[: place + 1], count, *shape[place + 1 :]))
+    widened = spread(
+        reshape(tracer, (*shape[: place + 1], 1, *shape[place + 1 :])),
+        (*shape[: place + 1], count, *shape[place + 1 :]),
+    )
     return reshape(widened, (*shape[:place], shape[place] * count, *shape[place + 1 :]))
 
 
@@ -600,7 +605,9 @@ def _per_axis(values: Any, ndim: int) -> list[tuple[Any, Any]]:
         if len(pairs) == 1:
             return pairs * ndim
         if len(pairs) != ndim:
-            raise ValueError(f"operands could not be broadcast together with remapped shapes: {len(pairs)} pads of {ndim} axes")
+            raise ValueError(
+                f"operands could not be broadcast together with remapped shapes: {len(pairs)} pads of {ndim} axes"
+            )
         return pairs
     if len(items) == 1:
         return [(items[0], items[0])] * ndim
@@ -706,7 +713,9 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Tracer:
         place = as_axis(axis, tracer.ndim)
     if not is_known(obj):
         raise unsupported("np.delete of a traced index", "the rows kept would be known only at run time; use np.where")
-    kept = np.delete(np.arange(operator.index(tracer.shape[place])), np.asarray(obj) if isinstance(obj, Tracer) else obj)
+    kept = np.delete(
+        np.arange(operator.index(tracer.shape[place])), np.asarray(obj) if isinstance(obj, Tracer) else obj
+    )
     return take_axis(tracer, from_concrete(kept), place)
 
 
@@ -845,4 +854,3 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         dst[...] = src
     else:
         dst[where] = src if not asarray(src).ndim else spread(asarray(src), dst.type.shape)[where]
-

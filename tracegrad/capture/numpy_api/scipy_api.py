@@ -1,0 +1,331 @@
+"""Functions of scipy.special and scipy.linalg, registered when SciPy is installed.
+
+Previous: scalar.py. The one optional import of capture.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.numpy_api.common import as_axes, covers, full, known_scalar, select, spread
+from tracegrad.capture.numpy_api.elementwise import (
+    absolute,
+    add,
+    divide,
+    equal,
+    exp,
+    greater,
+    greater_equal,
+    less,
+    log,
+    log1p,
+    multiply,
+    negative,
+    subtract,
+)
+from tracegrad.capture.numpy_api.linalg import cholesky, det, inv, solve_with
+from tracegrad.capture.numpy_api.reduce import log_sum_exp, max, sum
+from tracegrad.capture.numpy_api.shape import tril, triu
+from tracegrad.capture.tracer import Tracer, apply, asarray, broadcast_shapes, call_handler, cast_to, unsupported
+from tracegrad.ir.types import F64, is_float, is_inexact
+
+try:
+    import scipy.linalg
+    import scipy.special
+except ImportError:  # without SciPy its functions cannot occur in captured code
+    scipy = None
+
+
+def _floats(*operands: Any) -> list[Tracer]:
+    """Return operands of one float dtype and one shape."""
+    tracers = [asarray(v) for v in operands]
+    strong = [t.dtype for t in tracers if not t.weak]
+    dtype = np.result_type(*strong) if strong else F64
+    if any(is_inexact(t.dtype) for t in tracers) and not is_inexact(dtype):
+        dtype = F64
+    dtype = dtype if is_float(dtype) else F64
+    shape = broadcast_shapes(*[t.type.shape for t in tracers])
+    return [spread(cast_to(t, dtype), shape) for t in tracers]
+
+
+def _one(x: Tracer) -> Tracer:
+    return full((), 1, x.dtype)
+
+
+def expit(x: Any) -> Tracer:
+    (x,) = _floats(x)
+    # one formula per sign, chosen on both sides of the operation: no kink of abs at 0
+    positive = greater_equal(x, full((), 0, x.dtype))
+    zero = full((), 0, x.dtype)
+    right = divide(_one(x), add(_one(x), exp(negative(select(positive, x, zero)))))
+    growth = exp(select(positive, zero, x))
+    return select(positive, right, divide(growth, add(_one(x), growth)))
+
+
+def logit(x: Any) -> Tracer:
+    (x,) = _floats(x)
+    return subtract(log(x), log1p(negative(x)))
+
+
+def log_expit(x: Any) -> Tracer:
+    (x,) = _floats(x)
+    return negative(call_handler(np.logaddexp, full((), 0, x.dtype), negative(x)))
+
+
+def erf(x: Any) -> Tracer:
+    return apply(ops.erf, *_floats(x))  # type: ignore[no-any-return]
+
+
+def erfc(x: Any) -> Tracer:
+    return apply(ops.erfc, *_floats(x))  # type: ignore[no-any-return]
+
+
+def gammaln(x: Any) -> Tracer:
+    return apply(ops.lgamma, *_floats(x))  # type: ignore[no-any-return]
+
+
+def gamma(x: Any) -> Tracer:
+    return apply(ops.gamma, *_floats(x))  # type: ignore[no-any-return]
+
+
+def digamma(x: Any) -> Tracer:
+    return apply(ops.digamma, *_floats(x))  # type: ignore[no-any-return]
+
+
+def polygamma(n: Any, x: Any) -> Tracer:
+    order = known_scalar(n)
+    if order is None:
+        raise unsupported("scipy.special.polygamma of a traced order", "give the order as a number")
+    (x,) = _floats(x)
+    return apply(ops.polygamma, x, order=int(order)) if order else apply(ops.digamma, x)  # type: ignore[no-any-return]
+
+
+def ndtr(x: Any) -> Tracer:
+    (x,) = _floats(x)
+    return multiply(apply(ops.erfc, multiply(x, full((), -math.sqrt(0.5), x.dtype))), full((), 0.5, x.dtype))
+
+
+def xlogy(x: Any, y: Any) -> Tracer:
+    x, y = _floats(x, y)
+    zero = equal(x, full((), 0, x.dtype))
+    return select(zero, full((), 0, x.dtype), multiply(x, log(select(zero, _one(y), y))))
+
+
+def xlog1py(x: Any, y: Any) -> Tracer:
+    x, y = _floats(x, y)
+    zero = equal(x, full((), 0, x.dtype))
+    return select(zero, full((), 0, x.dtype), multiply(x, log1p(select(zero, full((), 0, y.dtype), y))))
+
+
+def entr(x: Any) -> Tracer:
+    (x,) = _floats(x)
+    none = full((), 0, x.dtype)
+    positive = greater(x, none)
+    inside = negative(multiply(x, log(select(positive, x, _one(x)))))
+    return select(positive, inside, select(less(x, none), full((), -np.inf, x.dtype), none))
+
+
+def rel_entr(x: Any, y: Any) -> Tracer:
+    x, y = _floats(x, y)
+    none = full((), 0, x.dtype)
+    both = call_handler(np.logical_and, greater(x, none), greater(y, none))
+    inside = multiply(x, log(divide(select(both, x, _one(x)), select(both, y, _one(y)))))
+    empty = call_handler(np.logical_and, equal(x, none), greater_equal(y, none))
+    return select(both, inside, select(empty, none, full((), np.inf, x.dtype)))
+
+
+def kl_div(x: Any, y: Any) -> Tracer:
+    x, y = _floats(x, y)
+    return add(rel_entr(x, y), subtract(y, x))
+
+
+def huber(delta: Any, r: Any) -> Tracer:
+    delta, r = _floats(delta, r)
+    size = absolute(r)
+    near = call_handler(np.less_equal, size, delta)
+    half = full((), 0.5, r.dtype)
+    return select(near, multiply(half, multiply(r, r)), multiply(delta, subtract(size, multiply(half, delta))))
+
+
+def beta_ln(a: Any, b: Any) -> Tracer:
+    a, b = _floats(a, b)
+    return subtract(add(gammaln(a), gammaln(b)), gammaln(add(a, b)))
+
+
+def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Tracer:
+    if return_sign:
+        raise unsupported("scipy.special.logsumexp with return_sign=True", "use np.log(np.sum(b * np.exp(a)))")
+    tracer = asarray(a)
+    tracer = tracer if is_inexact(tracer.dtype) else cast_to(tracer, F64)
+    weights = None
+    if b is not None:
+        weights = cast_to(asarray(b), tracer.dtype)
+        shape = broadcast_shapes(tracer.type.shape, weights.type.shape)
+        tracer, weights = spread(tracer, shape), spread(weights, shape)
+    return log_sum_exp(tracer, as_axes(axis, tracer.ndim), keepdims, weights)
+
+
+def softmax(x: Any, axis: Any = None) -> Tracer:
+    (tracer,) = _floats(x)
+    weights = exp(subtract(tracer, max(tracer, axis, keepdims=True)))
+    return divide(weights, sum(weights, axis, keepdims=True))
+
+
+def log_softmax(x: Any, axis: Any = None) -> Tracer:
+    (tracer,) = _floats(x)
+    shifted = subtract(tracer, max(tracer, axis, keepdims=True))
+    return subtract(shifted, log(sum(exp(shifted), axis, keepdims=True)))
+
+
+# ---- scipy.linalg
+
+
+def _pair(a: Any, b: Any) -> tuple[Tracer, Tracer]:
+    x, y = asarray(a), asarray(b)
+    dtype = np.result_type(x.dtype, y.dtype)
+    dtype = dtype if is_inexact(dtype) else F64
+    return cast_to(x, dtype), cast_to(y, dtype)
+
+
+def linalg_solve(
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    assume_a: Any = None,
+    transposed: bool = False,
+) -> Tracer:
+    matrix, right = _pair(a, b)
+    if assume_a in ("pos", "sym", "her", "positive definite", "symmetric", "hermitian") and not lower:
+        matrix = _mirrored(matrix, upper=True)
+    elif assume_a in ("pos", "sym", "her", "positive definite", "symmetric", "hermitian"):
+        matrix = _mirrored(matrix, upper=False)
+    if transposed:
+        matrix = call_handler(np.swapaxes, matrix, -1, -2)
+    return solve_with(ops.solve, matrix, right, right.ndim == 1)
+
+
+def _mirrored(matrix: Tracer, *, upper: bool) -> Tracer:
+    """Return the symmetric matrix of which only one triangle is read."""
+    half, rest = (triu(matrix), triu(matrix, 1)) if upper else (tril(matrix), tril(matrix, -1))
+    return add(half, call_handler(np.conjugate, call_handler(np.swapaxes, rest, -1, -2)))
+
+
+def linalg_cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Tracer:
+    matrix = asarray(a)
+    return cholesky(matrix, upper=not lower)
+
+
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: Any = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Tracer:
+    matrix, right = _pair(a, b)
+    if trans not in (0, "N", 1, "T", 2, "C"):
+        raise ValueError("trans must be 0, 1, 2, 'N', 'T' or 'C'")
+    if trans in (2, "C"):
+        matrix = call_handler(np.conjugate, matrix)
+    return solve_with(
+        ops.triangular_solve,
+        matrix,
+        right,
+        right.ndim == 1,
+        lower=bool(lower),
+        transpose_a=trans not in (0, "N"),
+        unit_diagonal=bool(unit_diagonal),
+    )
+
+
+def cho_factor(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Tracer, bool]:
+    """Factor; the other triangle of the result is zero here and arbitrary in SciPy."""
+    return linalg_cholesky(a, lower), bool(lower)
+
+
+def cho_solve(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Tracer:
+    factor, lower = c_and_lower
+    first = solve_triangular(factor, b, trans=0 if lower else 1, lower=lower)
+    return solve_triangular(factor, first, trans=1 if lower else 0, lower=lower)
+
+
+def linalg_inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Tracer:
+    return inv(a)
+
+
+def linalg_det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Tracer:
+    return det(a)
+
+
+def linalg_norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Tracer:
+    return call_handler(np.linalg.norm, a, ord, axis, keepdims)  # type: ignore[no-any-return]
+
+
+_SPECIAL: dict[str, Callable[..., Any]] = {
+    "expit": expit,
+    "logit": logit,
+    "log_expit": log_expit,
+    "erf": erf,
+    "erfc": erfc,
+    "gammaln": gammaln,
+    "loggamma": gammaln,
+    "gamma": gamma,
+    "digamma": digamma,
+    "psi": digamma,
+    "polygamma": polygamma,
+    "ndtr": ndtr,
+    "xlogy": xlogy,
+    "xlog1py": xlog1py,
+    "entr": entr,
+    "rel_entr": rel_entr,
+    "kl_div": kl_div,
+    "huber": huber,
+    "betaln": beta_ln,
+    "logsumexp": logsumexp,
+    "softmax": softmax,
+    "log_softmax": log_softmax,
+}
+_LINALG: dict[str, Callable[..., Any]] = {
+    "solve": linalg_solve,
+    "cholesky": linalg_cholesky,
+    "solve_triangular": solve_triangular,
+    "cho_factor": cho_factor,
+    "cho_solve": cho_solve,
+    "inv": linalg_inv,
+    "det": linalg_det,
+    "norm": linalg_norm,
+}
+
+
+def _register() -> None:
+    for name, handler in _SPECIAL.items():
+        covers(getattr(scipy.special, name))(handler)
+    for name, handler in _LINALG.items():
+        covers(getattr(scipy.linalg, name))(handler)
+    covers(scipy.special.exp10)(lambda x: call_handler(np.power, 10.0, x))
+    covers(scipy.special.log1p)(log1p)
+    covers(scipy.special.expm1)(lambda x: call_handler(np.expm1, x))
+    for name in ("exp2", "cbrt", "sinc"):
+        function = getattr(scipy.special, name, None)
+        if function is not None and function is not getattr(np, name):
+            covers(function)(_same_as(getattr(np, name)))
+
+
+def _same_as(function: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: call_handler(function, *args, **kwargs)
+
+
+if scipy is not None:
+    _register()
