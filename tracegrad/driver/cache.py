@@ -4,7 +4,8 @@ Reads a Key; gives an Entry, a directory with the files of one compilation. Prev
 
 An entry directory is `<cache>/v1/<digest>` and holds, beside the files of the compilation, `input.txt` (the text of the
 key), `manifest.json` (the key's parts, metadata, and size and sha256 of each file) and `checksum` (of the manifest).
-It is written under a temporary name beside its place and renamed; the loser of a race drops its copy. Only
+Beside the entries stand single files, with checksums inside (toolchain.py, code_store.py).
+An entry is written under a temporary name beside its place and renamed; the loser of a race drops its copy. Only
 directories that belong to the user, and that nobody else may write, are read, because their files are loaded as code.
 """
 
@@ -256,7 +257,7 @@ class Cache:
                     _remove(path)
             elif path.name.startswith(_QUARANTINED):
                 kept.append((0.0, size, path))
-            elif len(path.name) == _DIGEST_LENGTH and path.name != keep:
+            elif len(path.stem) == _DIGEST_LENGTH and path.name != keep:
                 kept.append((used, size, path))
         total = sum(size for _, size, _ in kept)
         for _, size, path in sorted(kept):

@@ -1,6 +1,6 @@
 """Why a cache entry is what it is: the parts of its key, and how it differs from its nearest neighbour.
 
-Reads entries of cache.py; gives text to `tracegrad cache why`. Previous: cache.py; next: toolchain.py.
+Reads entries of cache.py; gives text to `tracegrad cache why`. Previous: cache.py; next: code_store.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The C compiler: which one, what it is able to do, and running it.
 
 Reads Options and the machine; what was found about a compiler is remembered in the cache directory, so that a new
-process asks no compiler for its version. Previous: cache.py; next: load_c.py.
+process asks no compiler for its version. Previous: code_store.py; next: load_c.py.
 """
 
 from __future__ import annotations
