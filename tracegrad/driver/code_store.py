@@ -1,10 +1,10 @@
 """Converted Python code kept between processes: conversion is most of what a warm start would take.
 
-Reads and writes files of the compile cache for capture/convert.py, which works without. Previous: explain.py; next:
-toolchain.py.
+Reads and writes files of the compile cache for capture/convert.py, which works without.
+Previous: explain.py; next: toolchain.py.
 
-Reads and writes files of the compile cache for capture/convert.py, which works without. Previous: explain.py; next:
-the version of Python, and holds a sha256 and the converted code object, marshalled.
+A file is named by a digest of the original code object (with its positions and file name), of tracegrad's own files
+and of the version of Python, and holds a sha256 and the converted code object, marshalled.
 """
 
 from __future__ import annotations
