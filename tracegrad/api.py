@@ -15,11 +15,13 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture import context
+from tracegrad.capture.convert import keep_converted
 from tracegrad.capture.hooks import call as call_captured
 from tracegrad.capture.tracer import Tracer, apply
 from tracegrad.config import BACKENDS, load_options
 from tracegrad.driver import pipeline
 from tracegrad.driver.cache import open_cache
+from tracegrad.driver.code_store import CodeStore
 from tracegrad.driver.launch import build_dispatcher
 from tracegrad.driver.pipeline import Program, Request, Specialization
 from tracegrad.errors import ArgumentError, ArgumentTypeError
@@ -65,7 +67,9 @@ class Transformed:
         if context.is_capturing():
             return self._slow(*args, **kwargs)
         options = load_options()
-        self._dispatch = build_dispatcher(self._slow, cache=open_cache(options), options=options)
+        cache = open_cache(options)
+        keep_converted(CodeStore(cache))
+        self._dispatch = build_dispatcher(self._slow, cache=cache, options=options)
         return self._slow(*args, **kwargs)
 
     def _slow(self, *args: Any, **kwargs: Any) -> Any:

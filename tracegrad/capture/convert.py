@@ -30,6 +30,7 @@ import ast
 import inspect
 import types
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import gast
 
@@ -142,7 +143,37 @@ def dump_converted(function: types.FunctionType) -> str:
     return ast.unparse(ast.fix_missing_locations(gast.gast_to_ast(gast.Module([definition], []))))
 
 
+class CodeStore(Protocol):
+    """Keeps converted code between processes."""
+
+    def load(self, code: types.CodeType) -> types.CodeType | None:
+        """Return what was saved for a code object, or None."""
+
+    def save(self, code: types.CodeType, converted: types.CodeType) -> None:
+        """Keep the converted form of a code object."""
+
+
+_store: CodeStore | None = None
+
+
+def keep_converted(store: CodeStore) -> None:
+    """Keep converted code in `store` from now on."""
+    global _store
+    _store = store
+
+
 def _convert_code(function: types.FunctionType) -> types.CodeType:
+    converted = _store.load(function.__code__) if _store is not None else None
+    if converted is None:
+        converted = _compile_converted(function)
+        if _store is not None:
+            _store.save(function.__code__, converted)
+    for part in _all_codes(converted):
+        _converted[id(part)] = part
+    return converted
+
+
+def _compile_converted(function: types.FunctionType) -> types.CodeType:
     code = function.__code__
     source = find_source(function)
     factory, class_name = _convert_source(function, source), source.class_name
@@ -156,10 +187,7 @@ def _convert_code(function: types.FunctionType) -> types.CodeType:
         raise SourceUnavailable(f"{function.__qualname__} does not compile once converted: {error}") from None
     for _ in range(3 if class_name is not None else 2):  # (the class,) the factory, the function
         compiled = next(c for c in compiled.co_consts if isinstance(c, types.CodeType))
-    converted = _rename(compiled, code.co_name, code.co_qualname)
-    for part in _all_codes(converted):
-        _converted[id(part)] = part
-    return converted
+    return _rename(compiled, code.co_name, code.co_qualname)
 
 
 def _convert_source(function: types.FunctionType, source: FunctionSource) -> Node:
