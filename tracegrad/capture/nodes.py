@@ -185,7 +185,7 @@ def bindings(nodes: Iterable[Node]) -> dict[str, None]:
 
 
 def settled_bindings(nodes: Iterable[Node]) -> dict[str, None]:
-    """Return what `bindings` returns, for statements that no longer change: what is inside them is kept, in `tg_bound`."""
+    """Return what `bindings` returns, for statements that no longer change: it is kept in them, as `tg_bound`."""
     bound: dict[str, None] = {}
     for node in nodes:
         if isinstance(node, COMPOUND):

@@ -1,0 +1,242 @@
+"""Hooks that do plain Python, and the comparison of a function with its conversions.
+
+`NativeHooks` is plain Python. `ForgetfulHooks` forgets, after each branch and each turn of a loop, every variable that
+is not in the state of the statement: so it shows when the state misses one.
+"""
+
+from __future__ import annotations
+
+import copy
+import dis
+import inspect
+import operator
+import types
+from typing import Any
+
+from tracegrad.capture.convert import convert, dump_converted
+from tracegrad.capture.source import SourceUnavailable
+
+
+class Undefined:
+    """Stands for a variable that is not bound."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def fail(self, *_: object) -> Any:
+        raise AssertionError(f"{self.name} is used while it is not bound")
+
+    __bool__ = __add__ = __radd__ = __iter__ = __eq__ = __lt__ = __getitem__ = __call__ = fail
+    __hash__ = None  # type: ignore[assignment]
+
+
+COMPARISONS = {
+    "is": operator.is_,
+    "is_not": operator.is_not,
+    "in": lambda x, y: x in y,
+    "not_in": lambda x, y: x not in y,
+}
+
+
+class NativeHooks:
+    """Plain Python."""
+
+    def if_stmt(self, test, then_fn, else_fn, get_state, set_state, names):
+        if test:
+            then_fn()
+        else:
+            else_fn()
+        assert len(get_state()) == len(names)
+
+    def while_stmt(self, test_fn, body_fn, get_state, set_state, names):
+        while test_fn():
+            body_fn()
+        assert len(get_state()) == len(names)
+
+    def for_stmt(self, iterable, body_fn, get_state, set_state, names, extra_test):
+        items = iter(iterable)
+        while extra_test is None or extra_test():
+            try:
+                item = next(items)
+            except StopIteration:
+                break
+            body_fn(item)
+        assert len(get_state()) == len(names)
+
+    def if_exp(self, test, then_fn, else_fn):
+        return then_fn() if test else else_fn()
+
+    def and_(self, value, *fns):
+        for fn in fns:
+            if not value:
+                break
+            value = fn()
+        return value
+
+    def or_(self, value, *fns):
+        for fn in fns:
+            if value:
+                break
+            value = fn()
+        return value
+
+    def not_(self, value):
+        return not value
+
+    def compare_chain(self, value, operators, fns):
+        result = True
+        for name, fn in zip(operators, fns, strict=True):
+            if not result:
+                break
+            other = fn()
+            result = COMPARISONS.get(name, getattr(operator, name, None))(value, other)
+            value = other
+        return result
+
+    def call(self, f, /, *args, **kwargs):
+        if isinstance(f, types.MethodType) and isinstance(f.__func__, types.FunctionType):
+            return self.call(f.__func__, f.__self__, *args, **kwargs)
+        if isinstance(f, types.FunctionType) and f.__module__ in ("tests.capture.programs", "builtins"):
+            try:
+                f = convert(f, self)
+            except SourceUnavailable:
+                assert f.__code__.co_flags & inspect.CO_GENERATOR
+        return f(*args, **kwargs)
+
+    def getitem(self, x, key):
+        return x[key]
+
+    def setitem(self, x, key, value):
+        x[key] = value
+
+    def aug_setitem(self, x, key, op, value):
+        x[key] = self.aug_name(x[key], op, value)
+
+    def getattr(self, x, name):
+        return getattr(x, name)
+
+    def outer(self, value, name, read):
+        assert read() is value
+        return value
+
+    def display(self, value):
+        assert type(value) in (list, dict)
+        return value
+
+    def setattr(self, x, name, value):
+        setattr(x, name, value)
+
+    def aug_setattr(self, x, name, op, value):
+        setattr(x, name, self.aug_name(getattr(x, name), op, value))
+
+    def aug_name(self, x, op, value):
+        return getattr(operator, "i" + op)(x, value)
+
+    def name(self, name, value):
+        assert not isinstance(value, Undefined), name
+        return value
+
+    def load(self, value, name):
+        if isinstance(value, Undefined):
+            raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
+        return value
+
+    def undefined(self, name):
+        return Undefined(name)
+
+    def unpack(self, value, count, star):
+        if star is None:
+            values = list(value)
+            if len(values) < count:
+                raise ValueError(f"not enough values to unpack (expected {count}, got {len(values)})")
+            if len(values) > count:
+                raise ValueError(f"too many values to unpack (expected {count})")
+            return tuple(values)
+        values = list(value)
+        rest = len(values) - (count - 1)
+        if rest < 0:
+            raise ValueError(f"not enough values to unpack (expected at least {count - 1}, got {len(values)})")
+        return (*values[:star], values[star : star + rest], *values[star + rest :])
+
+    def iter(self, value):
+        return value
+
+    def truth(self, value):
+        return bool(value)
+
+    def assert_(self, test, message):
+        if not test:
+            text = message()
+            raise AssertionError(text) if text is not None else AssertionError
+
+    def ret(self, value):
+        assert not isinstance(value, Undefined)
+        return value
+
+
+class ForgetfulHooks(NativeHooks):
+    """Plain Python that forgets what is not in the state of a statement when the statement, or a turn of it, ends."""
+
+    def if_stmt(self, test, then_fn, else_fn, get_state, set_state, names):
+        super().if_stmt(test, then_fn, else_fn, get_state, set_state, names)
+        forget(names, then_fn, else_fn)
+        set_state(get_state())
+
+    def while_stmt(self, test_fn, body_fn, get_state, set_state, names):
+        def body():
+            body_fn()
+            forget(names, test_fn, body_fn)
+            set_state(get_state())
+
+        def test():
+            result = test_fn()
+            forget(names, test_fn)
+            return result
+
+        super().while_stmt(test, body, get_state, set_state, names)
+
+    def for_stmt(self, iterable, body_fn, get_state, set_state, names, extra_test):
+        def body(item):
+            body_fn(item)
+            forget(names, body_fn)
+            set_state(get_state())
+
+        super().for_stmt(iterable, body, get_state, set_state, names, extra_test)
+
+
+def forget(names: tuple[str, ...], *functions: Any) -> None:
+    for function in functions:
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        for name in stored_names(function.__code__):
+            if name not in names and name in cells:
+                cells[name].cell_contents = Undefined(name)
+
+
+def stored_names(code: types.CodeType) -> set[str]:
+    """Return the variables of enclosing functions that a piece of a converted function rebinds."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname == "STORE_DEREF"}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType) and constant.co_name == code.co_name:
+            found |= stored_names(constant)
+    return found
+
+
+def outcome(function: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return what a call gives, and what it leaves in its arguments."""
+    arguments = copy.deepcopy(arguments)
+    try:
+        result = function(*arguments)
+    except Exception as error:
+        result = type(error), str(error)
+        if isinstance(error, NameError):
+            result = NameError
+    return repr(result), repr(arguments)
+
+
+def check(function: Any, *calls: tuple[Any, ...], hooks: tuple[Any, ...] = (NativeHooks, ForgetfulHooks)) -> None:
+    """Compare a function with its conversions, for each tuple of arguments."""
+    for kind in hooks:
+        converted = convert(function, kind())
+        assert converted.__code__ is not function.__code__
+        for arguments in calls:
+            assert outcome(converted, arguments) == outcome(function, arguments), dump_converted(function)
