@@ -1,4 +1,4 @@
-"""Checks one call pattern of the NumPy surface: the traced function against NumPy itself, its gradient against differences.
+"""Checks one call pattern of the NumPy surface: a traced function against NumPy, its gradient against differences.
 
 Used by test_numpy_*.py. A row is a function of arrays, written as user code, and the arrays to call it with.
 """
@@ -74,8 +74,8 @@ def capture(function: Callable[..., Any], arrays: Sequence[Any]) -> tuple[Functi
     state = Capture(function)
     params = [Value(_type(a), f"x{k}") for k, a in enumerate(arrays)]
     with capturing(state):
-        tracers = [from_value(p, weak=isinstance(a, bool | int | float)) for p, a in zip(params, arrays, strict=True)]
-        # a write into an argument must not change what a later argument reads
+        weak = [isinstance(a, bool | int | float) and not isinstance(a, np.generic) for a in arrays]
+        tracers = [from_value(p, weak=w) for p, w in zip(params, weak, strict=True)]
         results = [asarray(r) for r in flat(function(*tracers))]
         values = [r.value for r in results]
     block = Block(params)

@@ -18,7 +18,7 @@ _SMALL = 16
 
 
 def constant_value(content: np.ndarray[Any, Any]) -> Value:
-    """Stage a content: filled arrays as `full`, progressions through `iota`, identity matrices, anything else as it is."""
+    """Stage a content: filled arrays as `full`, progressions and identities through `iota`, anything else as it is."""
     if not content.ndim or content.dtype == DTYPES["bf16"]:
         return _constant(content)
     if content.size and _is_uniform(content):

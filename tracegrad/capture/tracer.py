@@ -294,7 +294,10 @@ class Tracer:
     # ---- methods
 
     def item(self, *index: Any) -> Any:
-        scalar = self[index[0] if len(index) == 1 else index] if index else call_handler(np.reshape, self, ())
+        if len(index) == 1 and not isinstance(index[0], tuple):
+            scalar = call_handler(np.ravel, self)[index[0]]
+        else:
+            scalar = self[index[0] if len(index) == 1 else index] if index else call_handler(np.reshape, self, ())
         return make_weak(scalar)
 
     def copy(self, order: str = "C") -> Tracer:

@@ -46,7 +46,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 NO_VALUE = np._NoValue  # type: ignore[attr-defined]
 
 
-def covers(*functions: Any, native: bool = True, always: bool = False) -> Callable[[F], F]:
+def covers(*functions: Any, native: bool = True, always: bool = False, masked: bool = False) -> Callable[[F], F]:
     """Register the decorated function as what `functions` do with traced values.
 
     Args:
@@ -54,14 +54,16 @@ def covers(*functions: Any, native: bool = True, always: bool = False) -> Callab
         native: NumPy computes the result when all operands are known at capture. False for functions that return views,
             that write into their arguments, or that have a rule of their own for known operands.
         always: the handler is used in captured code even when no argument is traced.
+        masked: the handler deals with selections by a traced mask itself.
     """
 
     def decorate(handler: F) -> F:
-        names = list(inspect.signature(handler).parameters)
-        position = names.index("out") if "out" in names else None
+        parameters = inspect.signature(handler).parameters
+        named = "out" in parameters and parameters["out"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        position = list(parameters).index("out") if named else None
         for function in functions:
             place = function.nin if isinstance(function, np.ufunc) else position
-            HANDLERS[function] = _entry(function, handler, place, native)
+            HANDLERS[function] = _entry(function, handler, place, native, masked)
             if always:
                 ALWAYS.add(function)
         return handler
@@ -69,17 +71,20 @@ def covers(*functions: Any, native: bool = True, always: bool = False) -> Callab
     return decorate
 
 
-def _entry(function: Any, handler: Callable[..., Any], position: int | None, native: bool) -> Callable[..., Any]:
+def _entry(
+    function: Any, handler: Callable[..., Any], position: int | None, native: bool, masked: bool
+) -> Callable[..., Any]:
     """Return the registered form of a handler; `position` is where its parameter `out` stands."""
     plain = getattr(function[0], function[1]) if isinstance(function, tuple) else function
 
     def entry(*args: Any, **kwargs: Any) -> Any:
         for argument in args:
-            if type(argument) is Masked:
+            if type(argument) is Masked and not masked:
                 return argument.call(plain, args, kwargs)
         out = kwargs.pop("out", None)
         if out is None and position is not None and len(args) > position:
-            out, args = args[position], (*args[:position], None, *args[position + 1 :])
+            rest = args[position + 1 :]
+            out, args = args[position], (*args[:position], None, *rest) if rest else args[:position]
         if isinstance(out, tuple) and len(out) == 1:
             out = out[0]
         if out is not None:

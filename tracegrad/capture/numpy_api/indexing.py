@@ -1,10 +1,10 @@
-"""Reading and writing `x[key]`: basic and advanced indexing, views, traced indices, windows and masks; take, put and `.at`.
+"""Reading and writing `x[key]`: basic and advanced indexing, views, traced indices, windows, masks; take, put, `.at`.
 
 Previous: creation.py; next: shape.py.
 
-A key is parsed into one `Item` per axis and new axis. Reading is then at most a gather of the points and windows, a slice of the
-rest, a transpose and a reshape. Writing is one set_slice when all bounds are static, else one scatter_set that touches only what
-is written.
+A key is parsed into one `Item` per axis and new axis. Reading is then at most a gather of the points and windows, a
+slice of the rest, a transpose and a reshape. Writing is one set_slice when all bounds are static, else one scatter_set
+that touches only what is written.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
             found="bounds whose difference is not known at capture"
             if step > 0
             else "a backwards slice with traced bounds",
-            help="use bounds at a fixed distance (`x[i:i + 3]`), or the whole axis with a mask: np.where(np.arange(n) < i, x, 0)",
+            help="use bounds at a fixed distance (`x[i:i + 3]`), or the whole axis: np.where(np.arange(n) < i, x, 0)",
         )
     if isinstance(distance, int):
         distance = max(distance, 0)
@@ -327,7 +327,7 @@ def _filled(number: int, length: Any) -> Value:
 class Plan:
     """How a parsed key is read and written.
 
-    The dimensions after the gather are: those of the points, one per indexed slice or window, then the other axes in order.
+    The dimensions after the gather are: those of the points, one per indexed slice or window, then the other axes.
 
     Attributes:
         points: items that a gather takes one element of per index.
@@ -508,7 +508,7 @@ def _keeps_contiguous(items: Sequence[Item]) -> bool:
     return True
 
 
-@covers(operator.getitem, native=False)
+@covers(operator.getitem, native=False, masked=True)
 def getitem(x: Any, key: Any) -> Any:
     """Do `x[key]`."""
     if isinstance(x, Masked) or not isinstance(x, Tracer | np.ndarray):
@@ -584,7 +584,7 @@ def fit(value: Any, shape: tuple[Any, ...], dtype: np.dtype[Any]) -> Tracer:
     return spread(tracer, shape)
 
 
-@covers(operator.setitem, native=False)
+@covers(operator.setitem, native=False, masked=True)
 def setitem(x: Any, key: Any, value: Any) -> None:
     """Do `x[key] = value`."""
     if not isinstance(x, Tracer):

@@ -3,7 +3,7 @@
 Previous: tracer.py; next: common.py.
 
 A Masked keeps the whole array and the mask. Elementwise operations work on the whole array; reductions leave the other
-elements out by a select; assigning it back at the same mask is a select. Whatever needs the number of elements is refused.
+elements out by a select; assigning it back at the same mask is a select. What needs the number of elements is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products: dot, matmul, tensordot, einsum, outer, kron, cross, convolve, polynomials. All through dot_general or elementwise.
+"""Products: dot, matmul, tensordot, einsum, outer, kron, cross, convolve, polynomials.
 
 Previous: sorting.py; next: linalg.py.
 """
@@ -285,9 +285,7 @@ def _parse_einsum(operands: Sequence[Any]) -> tuple[list[str], str, list[Tracer]
         output_term = dots + "".join(sorted(c for c in set(labels) if labels.count(c) == 1 and c not in dots))
     for label in output_term:
         if output_term.count(label) > 1 or label not in "".join(expanded):
-            raise ValueError(
-                f"einstein sum subscripts string included output subscript '{label}' which never appeared or is repeated"
-            )
+            raise ValueError(f"einsum output subscript '{label}' never appeared or is repeated")
     return expanded, output_term, arrays
 
 

@@ -141,8 +141,7 @@ def _extreme(op: Any, name: str, choose: Callable[..., Tracer]) -> Callable[...,
         if _where(where):
             if initial is _NO_VALUE:
                 raise ValueError(
-                    f"reduction operation '{name}' does not have an identity, so to use a where mask one has to specify "
-                    "'initial'"
+                    f"reduction operation '{name}' has no identity, so to use a where mask one has to specify 'initial'"
                 )
             tracer = select(where, tracer, cast_to(asarray(initial), tracer.dtype))
         axes = as_axes(axis, tracer.ndim)
@@ -721,7 +720,7 @@ def negated(tracer: Tracer) -> Tracer:
     return call_handler(np.negative, tracer)  # type: ignore[no-any-return]
 
 
-@covers(np.trapezoid, *([np.trapz] if hasattr(np, "trapz") else []))
+@covers(np.trapezoid, *filter(None, [getattr(np, "trapz", None)]))
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Tracer:
     values = _inexact(y)
     place = as_axis(axis, values.ndim)

@@ -2,8 +2,8 @@
 
 Previous: linalg.py; next: scipy_api.py.
 
-Functions of math take anything of one element and give a Python scalar. Results keep their derivative, except those that are
-int or bool.
+Functions of math take anything of one element and give a Python scalar. Results keep their derivative, except
+those that are int or bool.
 """
 
 from __future__ import annotations

@@ -289,7 +289,7 @@ def refuse_histogram(*args: Any, **kwargs: Any) -> Any:
     raise unsupported("a histogram of traced values", "use np.bincount(np.digitize(x, edges), minlength=n)")
 
 
-@covers(np.isin, np.in1d if hasattr(np, "in1d") else np.isin)
+@covers(np.isin)
 def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
 ) -> Tracer:
