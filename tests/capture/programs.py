@@ -828,3 +828,256 @@ def temporaries(n):
         w = lambda: t + 1
         total += w()
     return total, previous
+
+
+@program(0, 1, 4)
+def definitions_in_branches(n):
+    made = []
+    for i in range(n):
+        if i % 2:
+
+            class Item:
+                index = i
+
+                def get(self):
+                    if self.index > 2:
+                        return "big", i
+                    return self.index
+
+        else:
+
+            def Item(i=i):
+                class Other:
+                    def get(self):
+                        return -i if i else "zero"
+
+                return Other()
+
+        made.append(Item().get())
+    return made, Item().get() if n else None
+
+
+@program(0, 1, 3)
+def helper_rebinds(n):
+    count, best = 0, None
+
+    def visit(k):
+        nonlocal count, best
+        count += 1
+        if best is None or k > best:
+            best = k
+
+        def deeper():
+            nonlocal count
+            count += 10
+
+        if k == 2:
+            deeper()
+
+    for i in range(n):
+        if i != 1:
+            visit(i)
+        else:
+            [visit(j) for j in range(2)]
+    while count < 5 and n:
+        visit(count)
+    return count, best
+
+
+@program(*range(5))
+def retries(n):
+    attempts = 0
+    while True:
+        try:
+            attempts += 1
+            if attempts < n:
+                raise ValueError("again")
+            result = attempts * 10
+        except ValueError:
+            if attempts > 2:
+                return "gave up", attempts
+            continue
+        break
+    return result, attempts
+
+
+@program(*range(5))
+def finally_with_loops(n):
+    log = []
+    try:
+        for i in range(n):
+            if i == 2:
+                return log
+            log.append(i)
+    finally:
+        for j in range(3):
+            if j == 1:
+                continue
+            if j == n:
+                break
+            log.append(("f", j))
+        else:
+            log.append("all")
+    log.append("end")
+    return log
+
+
+@program(*range(4))
+def suppressed(n):
+    import contextlib
+
+    for i in range(3):
+        with contextlib.suppress(ZeroDivisionError):
+            x = 1 / (i - n)
+            if i == 1:
+                continue
+            if x > 0:
+                return "positive", x
+        if i == 2:
+            break
+    else:
+        return "never"
+    try:
+        return x, i
+    except UnboundLocalError:
+        return "unbound"
+
+
+@program((1, 2, 3), (0, 0, 0), (3, 2, 1))
+def dispatch(a, b, c):
+    kind = "x" if a > b else "y" if b > c else "z"
+    if kind == "x":
+        if c:
+            r = 1
+        else:
+            return "x0"
+    elif kind == "y":
+        return "y"
+    else:
+        r = 2
+        if a:
+            r += 1
+        if b:
+            return r, "z"
+        r += 5
+    for k in range(r):
+        if k == c:
+            r = -k
+    return r
+
+
+@program(5)
+def starred_everywhere(n):
+    xs = [*range(n), *"ab"]
+    t = 0, *xs
+    d = {**{"a": 1}, "b": 2}
+    (*head, (last, *rest)) = *xs, (1, 2, 3)
+    first, *_ = xs[:2], *xs
+    print(*xs, sep="-", end="\n", file=type("F", (), {"write": lambda self, s: None})())
+    return xs, t, d, head, last, rest, first, _, {*xs, 9} >= {9}
+
+
+@program((3, [1, 2, 3, 4, 5, 6]))
+def numeric_kernels(n, xs):
+    a = np.array(xs, dtype=float)
+    b = a.reshape(2, -1)
+    out = np.zeros_like(b)
+    for i in range(b.shape[0]):
+        for j in range(b.shape[1]):
+            if (i + j) % 2 == 0:
+                continue
+            out[i, j] = b[i, j] * 2 if b[i, j] > 2 else -b[i, j]
+            out[i] += a[: b.shape[1]] / n
+            if out[i, j] > 8:
+                break
+    out[..., -1] -= np.mean(a)
+    out.T[0] *= 2
+    k, s = 0, 0.0
+    while k < len(a) and (s := s + a[k]) < 9:
+        k += 1
+    return out.tolist(), k, s, (lambda v, *, w=2: v**w)(a)[-1]
+
+
+@program("abc", "", [1, 2, 2, 3])
+def sets_and_dicts(xs):
+    counts = {}
+    for x in xs:
+        counts[x] = counts.get(x, 0) + 1
+        counts[x] += 0
+        if counts[x] > 1:
+            counts.setdefault("many", []).append(x)
+    for key in list(counts):
+        if key == "b":
+            del counts[key]
+    return {k: v for k, v in sorted(counts.items(), key=lambda kv: str(kv[0])) if v}, len(counts) or None
+
+
+@program(0, 1, 2)
+def raises_in_branches(n):
+    if n == 0:
+        x = "fine"
+    elif n == 1:
+        raise ValueError("one") from KeyError("cause")
+    else:
+        raise RuntimeError
+    return x
+
+
+@program(0, 1, 2, 3, 4, 5)
+def collatz(n):
+    steps, seen = 0, set()
+    while n not in (0, 1):
+        if n in seen:
+            return "cycle"
+        seen.add(n)
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps += 1
+        if steps > 100:
+            break
+    else:
+        return steps, sorted(seen)
+    return "long"
+
+
+class Stack:
+    def __init__(self, *items):
+        self.items = list(items)
+        self.limit: int = 3
+        self.last = self.size = None
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, k):
+        return self.items[k]
+
+    def __call__(self, *values, strict=False):
+        for self.last in values:
+            if len(self) >= self.limit:
+                if strict:
+                    raise OverflowError(self.last)
+                break
+            self.items += [self.last]
+        else:
+            return self
+        self.size = len(self.items)
+        return None
+
+    def __bool__(self):
+        return not self.items or self[0] is not None
+
+
+@program((), (1,), (1, 2, 3, 4), (None,))
+def objects(*values):
+    s = Stack()
+    r = s(*values)
+    if s and not r:
+        s.limit += 2
+        s.items[0:1] = []
+    try:
+        s(7, 8, 9, 10, strict=True)
+    except OverflowError as e:
+        r = e.args
+    else:
+        r = "fits"
+    return s.items, s.last, s.size, s.limit, len(s), r is None, s[-1] if len(s) else None

@@ -141,6 +141,36 @@ def test_decorated() -> None:
     assert convert(function, NativeHooks())(3) == 6
 
 
+def test_closures_keep_their_cells() -> None:
+    def make():
+        total, unset = 0, None
+
+        def add(x):
+            nonlocal total
+            for i in range(x):
+                if i % 2:
+                    total += i
+            return total
+
+        def late():
+            return later() if total else unset
+
+        def fact(n):
+            if n < 2:
+                return 1
+            return n * fact(n - 1)
+
+        def later():
+            return "later", fact(4)
+
+        return add, late, fact, lambda: total
+
+    add, late, fact, read = make()
+    converted = [convert(f, NativeHooks()) for f in (add, late, fact, read)]
+    assert (converted[0](4), add(4), read(), converted[3]()) == (4, 8, 8, 8)
+    assert converted[1]() == ("later", 24) and converted[2](5) == 120
+
+
 def test_private_names(tmp_path: Path) -> None:
     module = load_file(
         tmp_path / "private.py",
@@ -308,6 +338,7 @@ def spans_of(function: types.FunctionType, *arguments: Any) -> dict[str, list[st
     return {name: [text for text, _ in found] for name, found in hooks.spans.items()}
 
 
+# fmt: off
 def sample(x, n):
     d = {"k": [x]}
     if x > 0 and n:
@@ -317,10 +348,17 @@ def sample(x, n):
     for i, v in enumerate(d["k"]):
         if i == 3 + v:
             break
-        while n > 1:
-            n -= 1
+        while (
+            n > 1
+        ):
+            n -= (
+                1
+            )
     a, *b = d["k"]
-    return abs(a), b if n else x, [len(str(c)) for c in b if not c], 0 < x < n
+    return abs(
+        a
+    ), b if n else x, [len(str(c)) for c in b if not c], 0 < x < n
+# fmt: on
 
 
 def test_positions() -> None:
