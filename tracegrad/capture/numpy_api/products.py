@@ -487,18 +487,17 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Tracer:
     y = conjugate(y) if is_complex(y.dtype) else y
     if isinstance(x.type.shape[0], int) and isinstance(y.type.shape[0], int) and y.type.shape[0] > x.type.shape[0]:
         # the shorter slides: the result runs backwards
-        swapped = apply(ops.flip, _correlated(y, x, _mode(mode), True), axes=(0,))
+        swapped = apply(ops.flip, _correlated(y, x, _mode(mode)), axes=(0,))
         return _returned(swapped, dtype)
-    return _returned(_correlated(x, y, _mode(mode), False), dtype)
+    return _returned(_correlated(x, y, _mode(mode)), dtype)
 
 
-def _correlated(x: Tracer, y: Tracer, mode: str, swapped: bool) -> Tracer:
+def _correlated(x: Tracer, y: Tracer, mode: str) -> Tracer:
+    """Slide the shorter `y`; of the full result `same` keeps the middle as long as `x`."""
     if mode != "same":
         return _sliding(x, y, mode)
-    whole = _sliding(x, y, "full")
-    m, n = y.type.shape[0], x.type.shape[0]
-    start = m // 2 if not swapped else (m - 1) // 2
-    return asarray(getitem(whole, slice(start, start + n)))
+    start = (y.type.shape[0] - 1) // 2
+    return asarray(getitem(_sliding(x, y, "full"), slice(start, start + x.type.shape[0])))
 
 
 # ---- polynomials
