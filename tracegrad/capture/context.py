@@ -65,6 +65,7 @@ class Frame:
 
     Attributes:
         entered: loop: storages read or written in the body -> (value before, block parameter, concrete content before).
+        assumed: loop: storages of outer blocks whose content was used as known at capture.
         saved: branch: storages written in it -> (value, concrete) before.
         slots: items and attributes of Python containers written in it: (container, kind, key) -> (existed, value before).
         lists: lists that changed their length in it -> content before (lists.snapshot).
@@ -73,6 +74,7 @@ class Frame:
     kind: str
     block: Block
     entered: dict[Storage, tuple[Value, Value, Any]] = field(default_factory=dict)
+    assumed: set[Storage] = field(default_factory=set)
     saved: dict[Storage, tuple[Value | None, Any]] = field(default_factory=dict)
     slots: dict[tuple[int, str, Any], tuple[Any, bool, Any]] = field(default_factory=dict)
     lists: dict[int, tuple[list[Any], Any]] = field(default_factory=dict)
@@ -187,6 +189,14 @@ class Capture:
             if frame.kind == "branch" and storage not in frame.saved:
                 frame.saved[storage] = (storage.value, storage.concrete)
         storage.value, storage.concrete = value, None
+
+    def known(self, storage: Storage) -> Any:
+        """Return the content when it is known at capture, else None; loops note that they rely on it."""
+        if storage.concrete is not None:
+            for frame in self.frames[storage.depth + 1 :]:
+                if frame.kind == "loop":
+                    frame.assumed.add(storage)
+        return storage.concrete
 
     def _enter(self, storage: Storage) -> None:
         if not storage.type.ndim:

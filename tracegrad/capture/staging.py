@@ -773,6 +773,7 @@ def _try_loop(
 ) -> None:
     capture = current()
     captured = []
+    assumed: set[Storage] = set()
     state.prepare_lists(trips)
     for leading, run in parts():
         block = Block(list(leading))
@@ -799,6 +800,13 @@ def _try_loop(
         if new_lists or new_slots:
             raise _Again
         captured.append((block, stand_ins, condition, exit_trees, exit_values, entered))
+        assumed |= frame.assumed
+    stale = assumed & {s for *_, entered in captured for s, _, param, after in entered if after is not param}
+    if stale:
+        # an iteration would use the content from before the loop, which another has changed
+        for storage in stale:
+            storage.concrete = None
+        raise _Again
     body_block, stand_ins, _, exit_trees, exit_values, entered = captured[-1]
 
     # which names are carries, and of which type

@@ -101,7 +101,7 @@ class Tracer:
             base = self._view.base.concrete if self._view.native is not None else None
             return None if base is None else self._view.native(base)  # type: ignore[misc]
         content: np.ndarray[Any, Any] | None = self._storage.concrete
-        return content
+        return content if content is None else current().known(self._storage)  # type: ignore[no-any-return]
 
     @property
     def root(self) -> Tracer:
@@ -127,7 +127,7 @@ class Tracer:
 
     def set_name(self, name: str) -> None:
         """Give the value the user's name, unless it has one."""
-        if self.concrete is None and self._view is None and self._storage.value is not None:
+        if self._view is None and self._storage.concrete is None and self._storage.value is not None:
             value = self._storage.value
             if not value.name:
                 value.name = name

@@ -43,7 +43,7 @@ from tracegrad.ir.types import I64, SymbolicDim, is_integer
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: the default of keywords that NumPy marks with its own no-value object
-NO_VALUE = np._NoValue  # type: ignore[attr-defined]
+NO_VALUE = np._NoValue
 
 
 def covers(*functions: Any, native: bool = True, always: bool = False, masked: bool = False) -> Callable[[F], F]:

@@ -37,6 +37,7 @@ from tracegrad.capture.numpy_api.elementwise import (
     equal,
     exp,
     greater_equal,
+    less,
     log,
     multiply,
     resolve,
@@ -71,7 +72,8 @@ def is_creator(function: Any) -> bool:
 
 
 def _dtype(dtype: Any, default: Any) -> np.dtype[Any]:
-    return np.dtype(default if dtype is None else dtype)
+    chosen: np.dtype[Any] = np.dtype(default if dtype is None else dtype)
+    return chosen
 
 
 def _no_like(like: Any) -> None:
@@ -191,7 +193,7 @@ def arange(
     step = 1 if step is None else step
     first, last, stride = asarray(start), asarray(stop), asarray(step)
     result_dtype = _dtype(dtype, np.result_type(*[t.dtype for t in (first, last, stride)]))
-    count = None
+    count: Any = None
     known_step = known_scalar(stride)
     if known_step is not None and is_known((first, last)):
         count = len(np.arange(known_scalar(first), known_scalar(last), known_step))
@@ -281,7 +283,7 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
     first, last = asarray(start), asarray(stop)
     if is_complex(first.dtype) or is_complex(last.dtype):
         raise unsupported("np.geomspace of complex numbers", "use np.exp of np.linspace")
-    negative = asarray(first < 0)
+    negative = less(first, 0)
     num = _count(num)
     exponents, _ = _line(log(absolute(first)), log(absolute(last)), num, endpoint, axis)
     result = exp(exponents)
@@ -397,7 +399,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     order = list(builtins.range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         order[:2] = [1, 0]
-    shape = [1] * len(vectors)
+    shape: list[Any] = [1] * len(vectors)
     for vector, axis in zip(vectors, order, strict=True):
         shape[axis] = vector.type.shape[0]
     result = []

@@ -486,10 +486,10 @@ def clip(
     """Limit values; at a border the derivative is that of the inside."""
     if kwargs:
         raise unsupported(f"np.clip with {', '.join(kwargs)}", "use a, min and max alone")
-    low = min if a_min is None or a_min is np._NoValue else a_min  # type: ignore[attr-defined]
-    high = max if a_max is None or a_max is np._NoValue else a_max  # type: ignore[attr-defined]
+    low = min if a_min is None or a_min is np._NoValue else a_min
+    high = max if a_max is None or a_max is np._NoValue else a_max
     result = asarray(a)
-    bounds = [asarray(b) for b in (low, high) if b is not None and b is not np._NoValue]  # type: ignore[attr-defined]
+    bounds = [asarray(b) for b in (low, high) if b is not None and b is not np._NoValue]
     if not bounds:
         return result.copy()
     for bound in bounds:  # the dtype of all three
@@ -573,20 +573,20 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
 @covers(np.real)
 def real(val: Any) -> Tracer:
     x = asarray(val)
-    return apply(ops.real, x) if is_complex(x.dtype) else x  # type: ignore[no-any-return]
+    return apply(ops.real, x) if is_complex(x.dtype) else x
 
 
 @covers(np.imag)
 def imag(val: Any) -> Tracer:
     x = asarray(val)
-    return apply(ops.imag, x) if is_complex(x.dtype) else full(x.type.shape, 0, x.dtype)  # type: ignore[no-any-return]
+    return apply(ops.imag, x) if is_complex(x.dtype) else full(x.type.shape, 0, x.dtype)
 
 
 @covers(np.angle)
 def angle(z: Any, deg: bool = False) -> Tracer:
     z = asarray(z)
     result = _function(np.arctan2)(_as_float(imag(z)), _as_float(real(z)))
-    return call_handler(np.degrees, result) if deg else result  # type: ignore[no-any-return]
+    return call_handler(np.degrees, result) if deg else result
 
 
 @covers(np.iscomplexobj)

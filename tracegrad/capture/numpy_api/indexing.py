@@ -283,7 +283,7 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
         distance = max(distance, 0)
     if distance != 0:
         # Python cuts a slice that reaches past the front; with a fixed length that is an error instead
-        inside = call_handler(np.logical_or, asarray(low >= 0), asarray(high < 0))
+        inside = call_handler(np.logical_or, call_handler(np.greater_equal, low, 0), call_handler(np.less, high, 0))
         check(inside, "IndexError", "a slice with traced bounds must lie inside the axis")
     length = distance if step == 1 else (distance + (step - 1)) // step
     return Item("window", axis, step=step, length=length, index=low.value)
@@ -478,7 +478,7 @@ def _leads_by_ints(tracer: Tracer) -> tuple[Tracer, tuple[Item, ...]] | None:
     view = tracer._view
     if view is None or view.key is None:
         return None
-    leading = []
+    leading: list[Item] = []
     for item in view.key:
         if item.kind in ("int", "point") and item.axis == len(leading):
             leading.append(item)

@@ -158,7 +158,7 @@ def same_value(x: Value, y: Value, limit: int = 12) -> bool:
 
 def _same_attributes(a: dict[str, Any], b: dict[str, Any]) -> bool:
     for name, value in a.items():
-        other = b.get(name)
+        other: Any = b.get(name)
         if isinstance(value, np.ndarray):
             if value.dtype != other.dtype or not np.array_equal(value, other):
                 return False

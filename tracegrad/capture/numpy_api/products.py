@@ -254,8 +254,8 @@ def _parse_einsum(operands: Sequence[Any]) -> tuple[list[str], str, list[Tracer]
         else:
             output = None
         letters = string.ascii_letters
-        spell = lambda axes: "".join("..." if k is Ellipsis else letters[k] for k in axes)  # noqa: E731
-        text = ",".join(spell(axes) for axes in lists) + ("" if output is None else "->" + spell(output))
+        spelled = ["".join("..." if k is Ellipsis else letters[k] for k in axes) for axes in (*lists, output or ())]
+        text = ",".join(spelled[:-1]) + ("" if output is None else "->" + spelled[-1])
     inputs, arrow, result = text.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(arrays):

@@ -56,7 +56,7 @@ from tracegrad.capture.tracer import (
 )
 from tracegrad.ir.types import BOOL, DTYPES, F32, F64, I64, is_complex, is_inexact, is_integer
 
-_NO_VALUE = np._NoValue  # type: ignore[attr-defined]
+_NO_VALUE = np._NoValue
 
 
 def _strong(value: Any) -> Tracer:
@@ -679,7 +679,7 @@ def _gradient_axis(tracer: Tracer, axis: int, spacing: Tracer, edge_order: int) 
         return slice_axis(tracer, axis, slice(start, stop))
 
     def step(start: Any, stop: Any) -> Tracer:
-        shape = [1] * tracer.ndim
+        shape: list[Any] = [1] * tracer.ndim
         piece = slice_axis(steps, 0, slice(start, stop))
         shape[axis] = piece.type.shape[0]
         return reshape(piece, tuple(shape))

@@ -301,7 +301,7 @@ def join(arrays: Sequence[Tracer], axis: int, dtype: Any = None) -> Tracer:
     parts = [cast_to(a, kind) for a in arrays]
     if is_known(parts):
         return from_concrete(np.concatenate([p.concrete for p in parts], axis=axis))
-    return parts[0].copy() if len(parts) == 1 else apply(ops.concatenate, *parts, axis=axis)  # type: ignore[no-any-return]
+    return parts[0].copy() if len(parts) == 1 else apply(ops.concatenate, *parts, axis=axis)
 
 
 def _sequence(arrays: Any, function: str) -> list[Tracer]:
@@ -467,8 +467,9 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tracer:
     if known_scalar(repeats) is None and not hasattr(repeats, "dim"):
         if not is_known(repeats):
             raise unsupported("np.repeat with traced counts", "the size of the result would be known only at run time")
-        counts = np.broadcast_to(np.asarray(repeats), (shape[place],))
-        return take_axis(tracer, from_concrete(np.repeat(np.arange(shape[place]), counts)), place)
+        size = operator.index(tracer.shape[place])
+        counts = np.broadcast_to(np.asarray(repeats), (size,))
+        return take_axis(tracer, from_concrete(np.repeat(np.arange(size), counts)), place)
     count = as_dim(repeats)
     widened = spread(
         reshape(tracer, (*shape[: place + 1], 1, *shape[place + 1 :])),
@@ -644,7 +645,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Tr
             parts = [_edge(tracer, axis, 0, low), tracer, _edge(tracer, axis, size - 1, high)]
             tracer = join([p for p in parts if p.type.shape[axis] != 0], axis)
             continue
-        places = np.pad(np.arange(operator.index(size)), (low, high), mode=mode)
+        places = np.pad(np.arange(operator.index(tracer.shape[axis])), (low, high), mode=mode)
         tracer = take_axis(tracer, from_concrete(places), axis)
     return tracer.copy()
 
@@ -826,7 +827,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     if not isinstance(a, Tracer) or a.ndim != 2 or wrap:
         raise unsupported("np.fill_diagonal of this array", "use a[np.arange(n), np.arange(n)] = value on a matrix")
     value = asarray(val)
-    length = _diagonal_length(*a.type.shape, 0)
+    length = _diagonal_length(a.type.shape[0], a.type.shape[1], 0)
     step = iota((length,))
     values = spread(cast_to(value, a.dtype), (length,))
     a.assign(stage(ops.scatter_set, a.value, step.value, step.value, values.value, axes=(0, 1)))
