@@ -1,4 +1,7 @@
-"""What a call costs beside the kernel. Best of several runs, so that other work on the machine does not matter."""
+"""What a call costs beside the kernel.
+
+The best of many short runs, each shorter than a time slice, so that other work on the machine does not matter.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ from tracegrad.runtime.signature import Tree, renumber, signature_of
 
 
 def best_ns(call: Callable[..., Any], *arguments: Any) -> float:
-    number = 5000
-    runs = timeit.repeat("call(*a)", globals={"call": call, "a": arguments}, number=number, repeat=20)
+    number = 100
+    runs = timeit.repeat("call(*a)", globals={"call": call, "a": arguments}, number=number, repeat=3000)
     return min(runs) / number * 1e9
 
 

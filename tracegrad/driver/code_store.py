@@ -54,5 +54,9 @@ class CodeStore:
 
     def _name(self, code: CodeType) -> str:
         digest = hashlib.sha256(marshal.dumps(code, _WITHOUT_REFERENCES)).hexdigest()
-        parts = {"kind": "converted", "generator": package_fingerprint(), "python": f"{sys.version} {sys.flags.optimize}"}
+        parts = {
+            "kind": "converted",
+            "generator": package_fingerprint(),
+            "python": f"{sys.version} {sys.flags.optimize}",
+        }
         return build_key(code.co_qualname, digest, parts).digest + SUFFIX
