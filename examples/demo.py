@@ -46,11 +46,20 @@ def source_of(function):
     return "\n".join(lines[first - 1 : last])
 
 
+def head_of(lines, body):
+    """Return the lines of the declaration that stands before the brace in line `body`."""
+    start = body
+    while start and lines[start - 1] and not lines[start - 1].endswith((";", "}")):
+        start -= 1
+    return "\n".join([*lines[start:body], ""])
+
+
 def function_text(c_source, name):
     """Return one function out of a C text, without the helpers that stand before it."""
     lines = c_source.splitlines()
-    start = next(k for k, line in enumerate(lines) if line.startswith(f"int {name}("))
-    stop = next(k for k in range(start, len(lines)) if lines[k] == "}")
+    body = next(k for k in range(len(lines)) if lines[k] == "{" and f"int {name}(" in head_of(lines, k))
+    start = body - head_of(lines, body).count("\n")
+    stop = lines.index("}", body)
     return "\n".join(lines[start : stop + 1])
 
 
@@ -106,7 +115,7 @@ def show_cache(console, before, elapsed_s):
 
 def main():
     start = time.perf_counter()
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 110
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 130
     console = Console(width=width)
     before = {entry.digest for entry in open_cache(load_options()).entries()}
     console.print(Rule("[bold]tracegrad: plain NumPy in, gradient source out", align="left"))
@@ -115,10 +124,10 @@ def main():
     result = digits.train(console=console)
     console.print(f"loss      {result.losses[0]:.4f} -> [bold]{result.losses[-1]:.4f}[/]")
     console.print(f"accuracy  [bold green]{result.accuracy:.1%}[/] on 360 digits it has not seen")
-    per_step_us = result.train_s / result.steps * 1e6
+    console.print(f"ready in  {result.compile_s:.2f} s: capture, compile or cache, load")
     console.print(
-        f"time      gradient ready in {result.compile_s:.2f} s (capture, compile or cache, load), then "
-        f"{result.steps} steps in {result.train_s:.2f} s: {per_step_us:.0f} µs each, Adam included"
+        f"training  {result.steps} steps in {result.train_s:.2f} s, "
+        f"{result.gradient_s / result.steps * 1e6:.0f} µs per loss and gradient of 64 digits"
     )
     console.print(Rule("[bold]compiled and cached", align="left"))
     show_cache(console, before, time.perf_counter() - start)

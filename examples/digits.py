@@ -38,6 +38,7 @@ class Training:
     accuracy: float
     compile_s: float
     train_s: float
+    gradient_s: float
     steps: int
 
 
@@ -73,7 +74,7 @@ def train(epochs=40, hidden=48, batch=64, rate=0.01, seed=0, console=None):
         TextColumn("loss [cyan]{task.fields[loss]:.4f}[/]   test accuracy [cyan]{task.fields[accuracy]:.1%}[/]"),
         TimeElapsedColumn(),
     )
-    losses, step, accuracy = [], 0, 0.0
+    losses, step, accuracy, gradient_s = [], 0, 0.0, 0.0
     start = time.perf_counter()
     with Progress(*columns, console=console or Console()) as progress:
         task = progress.add_task("train", total=epochs, loss=float("nan"), accuracy=0.0)
@@ -82,7 +83,10 @@ def train(epochs=40, hidden=48, batch=64, rate=0.01, seed=0, console=None):
             total = 0.0
             for k in range(len(labels) // batch):
                 chosen = order[k * batch : (k + 1) * batch]
-                value, ct = gradient(params, images[chosen], labels[chosen])
+                arguments = params, images[chosen], labels[chosen]
+                before = time.perf_counter()
+                value, ct = gradient(*arguments)
+                gradient_s += time.perf_counter() - before
                 total += float(value)
                 step += 1
                 for name in params:
@@ -93,7 +97,8 @@ def train(epochs=40, hidden=48, batch=64, rate=0.01, seed=0, console=None):
             losses.append(total / (len(labels) // batch))
             accuracy = np.mean(np.argmax(logits(params, test_images), axis=1) == test_labels)
             progress.update(task, advance=1, loss=losses[-1], accuracy=accuracy)
-    return Training(losses, float(accuracy), compile_s, time.perf_counter() - start, step)
+    train_s = time.perf_counter() - start
+    return Training(losses, float(accuracy), compile_s, train_s, gradient_s, step)
 
 
 def main():
@@ -103,7 +108,11 @@ def main():
         f"loss {result.losses[0]:.4f} -> {result.losses[-1]:.4f}, test accuracy {result.accuracy:.1%} "
         f"after {result.steps} steps"
     )
-    console.print(f"gradient ready in {result.compile_s:.2f} s, training {result.train_s:.2f} s", style="dim")
+    console.print(
+        f"gradient ready in {result.compile_s:.2f} s, {result.gradient_s / result.steps * 1e6:.0f} µs each; "
+        f"training {result.train_s:.2f} s",
+        style="dim",
+    )
 
 
 if __name__ == "__main__":

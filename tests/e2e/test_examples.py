@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
 
 
 def run(name: str) -> str:
-    environment = {**os.environ, "COLUMNS": "120", "PYTHONWARNINGS": "error"}
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)], env=environment, capture_output=True, text=True, check=False
-    )
+    environment = {**os.environ, "COLUMNS": "120", "PYTHONWARNINGS": "error", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(ROOT / "examples" / name)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
