@@ -55,3 +55,18 @@ def test_third_derivatives_agree_with_differences_of_second(name: str, rng: np.r
     verify_function(third)
     for position, ct in zip(program.wrt, interpret(third, *program.arguments), strict=True):
         assert relative_error(ct, central_difference(function, program.arguments, position)) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["rnn", "nested", "newton", "recurrence"])
+def test_functions_whose_stacks_are_made_outside(name: str, rng: np.random.Generator) -> None:
+    # as when a gradient is part of a loop body of a larger function, which holds the stacks
+    program = PROGRAMS[name]
+    first = weighted_sum(gradient(program.function(), program.wrt, keep_primal=False), rng)
+    expected = interpret(gradient(first, program.wrt), *program.arguments)
+    stacks = [o for o in first.body.operations if o.op == "stack"]
+    first.body.operations = [o for o in first.body.operations if o.op != "stack"]
+    second = gradient(first, program.wrt)
+    second.body.operations[:0] = stacks
+    verify_function(second)
+    for found, value in zip(interpret(run_passes(second), *program.arguments), expected, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-12)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import TABLE
 
-STACK_OPS = frozenset({"stack", "push", "pop"})
-
 
 def remove_dead(function: Function) -> bool:
     """Remove what neither a result nor an effect of the function needs; return whether anything was removed.
@@ -79,11 +77,18 @@ class _Liveness:
         for value in self.root.yields:
             self.mark(value)
         for operation in self.parents:
-            is_stack = operation.op in STACK_OPS
-            if (is_stack and self.keep_stacks) or (not is_stack and not operation.blocks and has_effect(operation)):
+            if self.is_root(operation):
                 self.need(operation)
         while self.waiting:
             self.visit(self.waiting.pop())
+
+    def is_root(self, operation: Operation) -> bool:
+        if operation.op in ("push", "pop"):
+            # of a stack made outside not all uses are in view
+            return self.keep_stacks or operation.operands[0].producer not in self.parents
+        if operation.op == "stack":
+            return self.keep_stacks
+        return not operation.blocks and has_effect(operation)
 
     def mark(self, value: Value) -> None:
         if value not in self.live:
