@@ -88,7 +88,7 @@ def test_shared_arguments() -> None:
 
 
 def test_a_refusal_is_a_fault_of_tracegrad() -> None:
-    with pytest.raises(InternalError, match="TG790"):
+    with pytest.raises(InternalError, match="TG904"):
         call_flat(lambda x: NotImplemented, [np.zeros(3)], [VECTOR], ["x"])
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.constants import constant_value
-from tracegrad.errors import CaptureError, InternalError, Span
+from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.opdef import interpreter
@@ -233,12 +233,12 @@ def current() -> Capture:
     """Return the capture in progress."""
     capture = _current.get()
     if capture is None:
-        raise InternalError(
-            "no capture is in progress",
-            code="TG903",
+        raise CaptureError(
+            "a traced value is used outside the call that made it",
+            code="TG129",
             span=None,
-            found="a traced value used after the capture that made it",
-            help="do not keep traced values in globals or attributes; return them",
+            found="a stand-in for an array, kept in a global, an attribute or a container after the function was compiled",
+            help="do not keep values of a compiled function outside it; return them",
         )
     return capture
 

@@ -256,7 +256,7 @@ def _gradient_program(
     if not wrt:
         raise ArgumentTypeError(
             "there is nothing to differentiate by",
-            code="TG201",
+            code="TG204",
             span=None,
             found=f"arguments {', '.join(signature.names[a] for a in request.argnums)} hold no float array or number",
             help="choose argnums whose arguments hold floats",

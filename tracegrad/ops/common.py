@@ -188,7 +188,7 @@ def jvp_of(
 def _no_rule(op: OpDef) -> InternalError:
     return InternalError(
         f"'{op.name}' is differentiated by a transform, not by a rule",
-        code="TG900",
+        code="TG902",
         span=None,
         found=f"a rule was asked for '{op.name}'",
         help="report this with the function and its arguments",

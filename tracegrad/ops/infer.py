@@ -91,12 +91,12 @@ _WORDS: dict[Accepts, str] = {
 
 def fail_shape(title: str, found: str, help: str = "make the shapes agree; write out any broadcast") -> NoReturn:
     """Raise ShapeError without a place in the user's code; capture adds it."""
-    raise ShapeError(title, code="TG201", span=None, found=found, help=help)
+    raise ShapeError(title, code="TG301", span=None, found=found, help=help)
 
 
 def fail_type(title: str, found: str, help: str = "cast the operand first") -> NoReturn:
     """Raise ArgumentTypeError without a place in the user's code; capture adds it."""
-    raise ArgumentTypeError(title, code="TG202", span=None, found=found, help=help)
+    raise ArgumentTypeError(title, code="TG302", span=None, found=found, help=help)
 
 
 def require_dtype(accepts: Accepts, *types: ArrayType) -> None:

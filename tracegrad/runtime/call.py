@@ -75,7 +75,7 @@ def call_flat(
     if result is NotImplemented:
         raise InternalError(
             "a compiled function refuses the arguments it was compiled for",
-            code="TG790",
+            code="TG904",
             span=None,
             found=", ".join(f"{path}: {leaf}" for path, leaf in zip(paths, leaves, strict=True)),
             help="report it with the function and the shapes of the arguments",

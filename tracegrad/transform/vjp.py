@@ -91,7 +91,7 @@ def gradient(function: Function, wrt: Sequence[int], result: int = 0, *, keep_pr
     if kind.ndim != 0 or not is_float(kind.dtype):
         raise ArgumentError(
             "a gradient is taken of a real scalar",
-            code="TG301",
+            code="TG210",
             span=_span_of(function.results[result]),
             found=f"result {result} of {function.name}: {kind}",
             help="reduce it to a scalar, with np.sum for instance, or use a VJP or a Jacobian",
@@ -110,7 +110,7 @@ def _prepare(function: Function, wrt: Sequence[int]) -> Function:
         if not is_inexact(param.dtype):
             raise ArgumentTypeError(
                 "a derivative is taken with respect to floating-point values",
-                code="TG302",
+                code="TG211",
                 span=None,
                 found=f"parameter {param.name or position} of {function.name} has dtype {dtype_name(param.dtype)}",
                 help="pass it as an array of floats, or leave it out",
@@ -221,7 +221,7 @@ class _Sweep:
         if op.marker is BY_TRANSFORM:
             raise NotDifferentiableError(
                 f"{operation.op!r} has no derivative",
-                code="TG303",
+                code="TG212",
                 span=operation.span,
                 found=f"{operation.op} on the way from an input to the result",
                 help="write the recursion as a loop, or give the function a rule with custom_vjp",

@@ -108,7 +108,7 @@ def _write_out(name: str, out: Any, compute: Callable[[], Any], where: Any) -> A
     if not np.can_cast(result.dtype, out.dtype, "same_kind"):
         raise ArgumentTypeError(
             f"cannot cast the result of {name} to the dtype of out",
-            code="TG122",
+            code="TG131",
             span=user_span(),
             found=f"a result of {result.dtype} and out of {out.dtype}",
             help="give an out array of the dtype of the result",
@@ -116,7 +116,7 @@ def _write_out(name: str, out: Any, compute: Callable[[], Any], where: Any) -> A
     if result.type.shape != out.type.shape:
         raise CaptureErrorValue(
             f"out of {name} has another shape than the result",
-            code="TG123",
+            code="TG132",
             span=user_span(),
             found=f"a result of shape {result.type.shape} and out of shape {out.type.shape}",
             help="give an out array of the shape of the result",

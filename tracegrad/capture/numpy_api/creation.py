@@ -316,7 +316,7 @@ def _nested(value: Any) -> tuple[tuple[Any, ...], list[Tracer]]:
 def _ragged() -> CaptureErrorValue:
     return CaptureErrorValue(
         "the rows of a new array differ in length",
-        code="TG113",
+        code="TG125",
         span=user_span(),
         found="setting an array element with a sequence: an inhomogeneous shape",
         help="make all rows equally long",

@@ -176,7 +176,7 @@ def _items(part: Any, axis: int, shape: tuple[Any, ...]) -> list[Item]:
             wrong = next(k for k in range(part.ndim) if part.type.shape[k] != covered[k])
             raise TracedIndexError(
                 "boolean index did not match the indexed array",
-                code="TG116",
+                code="TG126",
                 span=user_span(),
                 found=f"size {covered[wrong]} along axis {axis + wrong}, and the mask has {part.type.shape[wrong]}",
                 help="make the mask as large as the axes that it indexes",
