@@ -184,6 +184,28 @@ def fill(template: str, operands: Mapping[str, str]) -> str:
     return text + template[position:]
 
 
+def sum_of(x: str, y: str, *, minus: bool = False) -> str:
+    """Return `x + y`, or `x - y`, with the sign of an operand merged into the operator (which is exact).
+
+    >>> sum_of("a", "-b"), sum_of("-a*b", "c"), sum_of("a", "-b", minus=True)
+    ('a - b', 'c - a*b', 'a + b')
+    """
+    positive = _without_sign(y)
+    if positive is not None:
+        return fill("{x} + {y}" if minus else "{x} - {y}", {"x": x, "y": positive})
+    first = _without_sign(x)
+    if first is not None and not minus:
+        return fill("{x} - {y}", {"x": y, "y": first})
+    return fill("{x} - {y}" if minus else "{x} + {y}", {"x": x, "y": y})
+
+
+def _without_sign(text: str) -> str | None:
+    """Return the negated expression for one that begins with a minus sign that goes for the whole, else None."""
+    if not text.startswith("-") or strength(text) < PRODUCT:
+        return None
+    return normalize_template(text[1:], "")
+
+
 def literal(value: Any, dtype: np.dtype[Any]) -> str:
     """Return a C literal for one number of a dtype.
 

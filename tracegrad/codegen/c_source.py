@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.codegen.c_expression import (
+    CTYPES,
     PRIMARY,
     PRODUCT,
     RESERVED,
@@ -39,6 +40,7 @@ from tracegrad.codegen.c_expression import (
     identifier,
     index_text,
     literal,
+    normalize_template,
     strength,
     wrap,
     zero,
@@ -249,6 +251,8 @@ class _Emitter(Elements):
         if span is None or not self.comments:
             return
         source = span.text().strip().replace("*/", "* /")
+        if len(source) > 90:
+            source = source[:87].rstrip() + "..."
         text = f"{os.path.basename(span.file)}:{span.line}" + (f"  {source}" if source else "")
         if text != self.last_comment:
             self.last_comment = text
@@ -305,6 +309,8 @@ class _Emitter(Elements):
     def read(self, value: Value, index: Sequence[Dim]) -> str:
         if value in self.bound:
             return self.bound[value]
+        if value in self.loop_names:
+            return self.loop_names[value]
         if value in self.parameters:
             name = self.parameters[value]
             return name if not value.shape else f"{name}[{index_text(flatten(index, self.shape(value)))}]"
@@ -535,6 +541,7 @@ class _Emitter(Elements):
             if record.c_statement is None:
                 raise unsupported(operation.op, operation.span)
             self.comment(operation.span)
+            self.current = operation
             if operation.op != "pop":
                 for result in operation.results:
                     if isinstance(result.type, ArrayType):
@@ -626,6 +633,8 @@ class _Emitter(Elements):
                 self.declare(operation.result)
         for reduction in reductions:
             self.begin_reduction(reduction)
+            if 0 < reduction.level < len(space):
+                reduction.name = self.fresh("sum" if reduction.is_sum else "best")
         clauses = self._clauses(reductions, len(space))
         index: list[Dim] = []
         for level in range(len(space) + 1):
@@ -732,8 +741,6 @@ class _Emitter(Elements):
         return zero(operation.result.dtype) if operation.op == "dot_general" else self.initial(operation)
 
     def begin_sum(self, reduction: _Reduction) -> None:
-        if not reduction.name:
-            reduction.name = self.fresh("sum" if reduction.is_sum else "best")
         ctype = self.local_ctype(reduction.operation.result.dtype)
         self.line(f"{ctype} {reduction.name} = {self.initial_of(reduction.operation)};")
 
@@ -905,6 +912,7 @@ class _Emitter(Elements):
         self.saved_old = []
 
     saved_old: list[Value]
+    current: Operation
 
     def _storages_read(self, source: Value) -> set[Storage]:
         plan = self.plan
@@ -942,7 +950,8 @@ class _Emitter(Elements):
         element: ArrayType = stack.type.element
         name = self.fresh(stack.name or "stack")
         size = math.prod(self.sizes(d) for d in element.shape)
-        made = _Stack(name, self.fresh(f"{name}_top"), element, size)
+        partner = next((self.stacks[s] for s in self.plan.step_partners(stack) if s in self.stacks), None)
+        made = _Stack(name, partner.top if partner else self.fresh(f"{name}_top"), element, size)
         self.stacks[stack] = made
         capacity = operation.attrs["capacity"]
         if capacity is not None:
@@ -954,7 +963,8 @@ class _Emitter(Elements):
             bytes_each = self._bytes(made)
             self.line(f"{self.ctype(element.dtype)} *{name} = {made.fields[0]}.data;")
             self.line(f"int64_t {made.fields[1]} = tg_capacity(&{made.fields[0]}, {bytes_each});")
-        self.line(f"int64_t {made.top} = 0;", made.top)
+        if partner is None:
+            self.line(f"int64_t {made.top} = 0;", made.top)
 
     def _bytes(self, stack: _Stack) -> str:
         size = f"(int64_t)sizeof({self.ctype(stack.element.dtype)})"
@@ -970,8 +980,9 @@ class _Emitter(Elements):
             with self.braces(f"if ({made.top} == {made.fields[1]})"):
                 self.line(f"{made.name} = tg_grow(&{made.fields[0]}, {self._bytes(made)}, &{made.fields[1]});")
                 self.fault(f"!{made.name}", "MemoryError", "no memory for the residuals of a loop", None)
+        moves = self.plan.moves_top(self.current)
         if not value.shape:
-            self.assign(f"{made.name}[{made.top}++]", self.element(value, ()))
+            self.assign(f"{made.name}[{made.top}{'++' if moves else ''}]", self.element(value, ()))
             return
         if is_small(value):
             for index in points(value.shape):
@@ -979,22 +990,27 @@ class _Emitter(Elements):
         else:
             with self.loops(self.shape(value), simd="") as place:
                 self.assign(self._slot(made, place), self.element(value, place))
-        self.line(f"{made.top}++;")
+        if moves:
+            self.line(f"{made.top}++;")
 
     def pop(self, stack: Value, result: Value) -> None:
         made = self.stacks[stack]
         storage = self.plan.storage.get(result)
+        moves = self.plan.moves_top(self.current)
         if storage is None:
+            if moves:
+                self.line(f"{made.top}--;")
+            return
+        if not result.shape:
+            self.write_small(result, [f"{made.name}[{'--' if moves else ''}{made.top}]"])
+            return
+        if moves:
             self.line(f"{made.top}--;")
-        elif not result.shape:
-            self.write_small(result, [f"{made.name}[--{made.top}]"])
-        elif len(storage.members) == 1 and storage.result is None and not self._is_pushed_again(stack, result):
-            self.line(f"{made.top}--;")
+        if len(storage.members) == 1 and storage.result is None and not self._is_pushed_again(stack, result):
             name = self.fresh(result.name or "t")
             self.line(f"const {self.ctype(result.dtype)} *const {name} = &{self._slot(made, [0]*len(result.shape))};", name)
             self.pointers[result] = name
         else:
-            self.line(f"{made.top}--;")
             if is_small(result):
                 self.write_small(result, [self._slot(made, index) for index in points(result.shape)])
             else:
@@ -1062,9 +1078,14 @@ class _Emitter(Elements):
         opening = [f"(void){p};" for p in unused] + opening
         kernel = _signature(f"int {self.kernel}", arguments)
         opening_text = "".join(f"{_INDENT}{x}\n" for x in opening)
-        total = " + ".join([str(header)] * bool(header) + [f"tg_aligned({_bytes_text(m)})" for m in kept]) or "0"
-        used_sizes = set(_WORD.findall(total))
-        size_body = [f"(void){s};" for s in sizes if s not in used_sizes] + [f"return {total};"]
+        fixed = header + sum(-(-_fixed_bytes(m)//64)*64 for m in kept)
+        varying = [f"tg_aligned({_bytes_text(m)})" for m in kept if not isinstance(m.size, int)]
+        used_sizes = set(_WORD.findall(" ".join(varying)))
+        size_body = [f"(void){s};" for s in sizes if s not in used_sizes]
+        if len(varying) < 2:
+            size_body.append(f"return {' + '.join([str(fixed)] * (fixed > 0 or not varying) + varying)};")
+        else:
+            size_body += [f"int64_t size_bytes = {fixed};", *(f"size_bytes += {v};" for v in varying), "return size_bytes;"]
         parts = [
             f"{kernel}\n{{\n{opening_text}{body_text}\n{_INDENT}return 0;\n}}",
             f"int64_t {self.kernel}_workspace({size_arguments})\n{{\n" + "".join(f"{_INDENT}{x}\n" for x in size_body) + "}",
@@ -1141,8 +1162,8 @@ def assignment(target: str, text: str, add: bool) -> str:
     ('s += a*b;', 's -= a;')
     """
     if add:
-        if text.startswith("-") and strength(text) >= UNARY and strength(text[1:]) >= PRODUCT:
-            return f"{target} -= {text[1:]};"
+        if text.startswith("-") and strength(text) >= PRODUCT:
+            return f"{target} -= {normalize_template(text[1:], '')};"
         return f"{target} += {text};"
     for sign, least in ((" + ", PRODUCT), (" - ", PRODUCT), ("*", UNARY), ("/", UNARY)):
         if text.startswith(target + sign):
@@ -1218,6 +1239,13 @@ def _constant_array(value: Value) -> np.ndarray[Any, Any] | None:
     while operation is not None and operation.op in ("reshape", "broadcast_to", "transpose"):
         operation = operation.operands[0].producer
     return operation.attrs["value"] if operation is not None and operation.op == "constant" else None
+
+
+def _fixed_bytes(memory: _Memory) -> int:
+    return max(0, memory.size)*_ITEM_SIZES[memory.ctype] if isinstance(memory.size, int) else 0
+
+
+_ITEM_SIZES = {ctype: dtype.itemsize for dtype, ctype in CTYPES.items()}
 
 
 def _bytes_text(memory: _Memory) -> str:

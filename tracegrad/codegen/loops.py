@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.codegen.c_expression import CTYPES, fill, index_text, literal, normalize_template, slot_counts
+from tracegrad.codegen.c_expression import CTYPES, fill, index_text, literal, normalize_template, slot_counts, sum_of
 from tracegrad.errors import CompileError, Span
 from tracegrad.ir.core import Block, Function, Operation, Value, clone_block, clone_function, substitute, walk
 from tracegrad.ir.liveness import remove_dead
@@ -168,7 +168,10 @@ class Elements:
             names = {f"a{k}": v for k, v in enumerate(operation.operands)}
             used = slot_counts(template)
             texts = {name: self.repeated(names[name], index, count) for name, count in used.items()}
-            text = fill(template, texts)
+            if operation.op in ("add", "subtract") and len(texts) == 2 and value.dtype.kind == "f":
+                text = sum_of(texts["a0"], texts["a1"], minus=operation.op == "subtract")
+            else:
+                text = fill(template, texts)
             narrow = value.dtype.itemsize < 4 or (value.dtype.itemsize == 4 and "tg_" in template)
             if value.dtype.kind in "iu" and narrow and operation.op not in ("select", "cast"):
                 return fill(f"({CTYPES[value.dtype]}){{x}}", {"x": text})
@@ -231,6 +234,12 @@ class Elements:
 
     def literal(self, value: Any, dtype: np.dtype[Any]) -> str:
         return literal(value, dtype)
+
+    def plus(self, x: str, y: str) -> str:
+        """Return a sum; a literal zero is left out."""
+        if x in ("0.0", "0.0f", "0"):
+            return y
+        return x if y in ("0.0", "0.0f", "0") else sum_of(x, y)
 
     def offset(self, pointer: str, elements: Dim) -> str:
         """Return a pointer so many elements further."""
@@ -329,7 +338,7 @@ def unsupported(what: str, span: Span | None) -> CompileError:
     """Return the error for what has no C text."""
     return CompileError(
         f"the C backend does not support {what}",
-        code="TG501", span=span, found=what, help='use backend="numpy" for this function',
+        code="TG620", span=span, found=what, help='use backend="numpy" for this function',
     )  # fmt: skip
 
 
@@ -495,6 +504,7 @@ class Plan(Elements):
         self._plan_block(self.function.body)
         self._locate(self.function.body)
         self._share_storage()
+        self._pair_stacks()
 
     # Structure of the function.
 
@@ -657,7 +667,7 @@ class Plan(Elements):
         """Store what is read through a view of an array after the array has been changed in place."""
         for operation in walk(self.function.body):
             record = TABLE.get(operation.op)
-            if record is None or record.inplace is None or is_small(operation.result):
+            if record is None or record.inplace is None or self.role(operation) != "statement":
                 continue
             changed = operation.operands[record.inplace]
             if changed in self.lazy or changed in self.function.params:
@@ -744,17 +754,18 @@ class Plan(Elements):
             if value.name or value in self.forced or weight > EXPRESSION_WEIGHT:
                 continue
             uses = self._effective_uses(value)
-            if len(uses) != 1:
+            is_sign = operation.op == "negative" and not value.shape and weight == 1
+            if len(uses) != 1 and not is_sign:
                 continue
-            user, block = uses[0]
-            if user is None or block is not self.home[operation]:
-                continue
-            if self._accepts(user, value):
+            if all(
+                user is not None and block is self.home[operation] and self._accepts(user, value, often=is_sign)
+                for user, block in uses
+            ):
                 self.lazy.add(value)
                 self.weights[value] = weight
 
-    def _accepts(self, user: Operation, value: Value) -> bool:
-        """Return whether a value may be inlined in an operation: each element is read at most once."""
+    def _accepts(self, user: Operation, value: Value, *, often: bool) -> bool:
+        """Return whether a value may be inlined in an operation: each element is read at most once, unless `often`."""
         if user.op in ("if", "leave"):
             return value in user.operands[:1]
         role = self.role(user)
@@ -780,6 +791,8 @@ class Plan(Elements):
         seen: set[Any] = set()
         for read, index, count in accesses:
             if read is value:
+                if often:
+                    continue
                 if count > 1 or index is None or index in seen or not all(isinstance(i, int) for i in index):
                     return False
                 seen.add(index)
@@ -957,6 +970,9 @@ class Plan(Elements):
             record = TABLE.get(operation.op)
             if record is not None and record.inplace is not None:
                 changed = operation.operands[record.inplace]
+                values = operation.operands[-1]
+                if values.shape and (values is changed or changed in self.read_values(values)):
+                    changed = None  # what is written later may be read from what has been written
         for value, at, _ in accesses:
             same = value is changed
             if step.kind == "statement" and operation.op in LOOPS | {"if"}:
@@ -967,6 +983,43 @@ class Plan(Elements):
     def affine_or_none(self, value: Value) -> Dim | None:
         """Return what `affine` says for a scalar, None for an array."""
         return None if value.shape else self.affine(value)
+
+    # Stacks that move in step.
+
+    def _pair_stacks(self) -> None:
+        """Find stacks that are pushed and popped in the same blocks, once in each: they share one counter."""
+        blocks: dict[Value, dict[str, list[Operation]]] = {}
+        for operation in walk(self.function.body):
+            if operation.op in ("push", "pop"):
+                blocks.setdefault(operation.operands[0], {"push": [], "pop": []})[operation.op].append(operation)
+        groups: dict[Any, list[Value]] = {}
+        for stack, found in blocks.items():
+            key = tuple((op, tuple(id(self.home[o]) for o in some)) for op, some in found.items())
+            unique = all(len(set(ids)) == len(ids) for _, ids in key)
+            capacity = stack.producer.attrs["capacity"] if stack.producer is not None else None
+            groups.setdefault((key, capacity is None, stack if not unique else None), []).append(stack)
+        self._partners = {stack: group for group in groups.values() for stack in group}
+        self._movers: set[Operation] = set()
+        for group in groups.values():
+            for op in ("push", "pop"):
+                by_block: dict[Block, list[Operation]] = {}
+                for stack in group:
+                    for operation in blocks[stack][op]:
+                        by_block.setdefault(self.home[operation], []).append(operation)
+                for block, some in by_block.items():
+                    ordered = [o for o in block.operations if o in some]
+                    if len(group) == 1:
+                        self._movers.update(ordered)
+                    else:
+                        self._movers.add(ordered[-1] if op == "push" else ordered[0])
+
+    def step_partners(self, stack: Value) -> list[Value]:
+        """Return the stacks, itself included, whose counter a stack shares."""
+        return self._partners.get(stack, [stack])
+
+    def moves_top(self, operation: Operation) -> bool:
+        """Return whether a push or pop moves the counter of its stack."""
+        return operation in self._movers
 
     # Lifetimes.
 

@@ -70,6 +70,9 @@ class CEmitter(Protocol):
     def fill(self, template: str, operands: Mapping[str, str]) -> str:
         """Return a template with its slots `{x}` filled, with parentheses where they are needed."""
 
+    def plus(self, x: str, y: str) -> str:
+        """Return a sum of two C expressions; a literal zero is left out."""
+
     def literal(self, value: Any, dtype: np.dtype[Any]) -> str:
         """Return a C literal."""
 

@@ -214,7 +214,7 @@ def add_slice_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) -
     x, values = operation.operands
     place = _in_slice(operation, index)
     old = emitter.element(x, index)
-    return old if place is None else emitter.fill("{x} + {y}", {"x": old, "y": emitter.element(values, place)})
+    return old if place is None else emitter.plus(old, emitter.element(values, place))
 
 
 def _scattered(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) -> str | None:
@@ -243,7 +243,7 @@ def scatter_add_small_c(emitter: CEmitter, operation: Operation, index: Sequence
     """The old value, plus the value written if there is one."""
     value = _scattered(emitter, operation, index)
     old = emitter.element(operation.operands[0], index)
-    return old if value is None else emitter.fill("{x} + {y}", {"x": old, "y": value})
+    return old if value is None else emitter.plus(old, value)
 
 
 def reduce_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) -> str:
@@ -266,7 +266,7 @@ def dot_general_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim])
     for point in itertools.product(*(range(int(x.shape[a])) for a in operation.attrs["contract"][0])):  # type: ignore[arg-type]
         place_x, place_y = dot_places(operation, index, point)
         product = emitter.fill("{x}*{y}", {"x": emitter.element(x, place_x), "y": emitter.element(y, place_y)})
-        text = product if text is None else emitter.fill("{x} + {y}", {"x": text, "y": product})
+        text = product if text is None else emitter.plus(text, product)
     return emitter.literal(0, x.dtype) if text is None else text
 
 
