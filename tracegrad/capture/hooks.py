@@ -25,6 +25,7 @@ from tracegrad.capture.source import SourceUnavailable
 from tracegrad.capture.state import Conflict, Undefined
 from tracegrad.capture.tracer import (
     ALWAYS,
+    CALLERS,
     HANDLERS,
     OPERATORS,
     Tracer,
@@ -255,6 +256,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     if f is open:
         raise unsupported("open: file access during capture", "read the file outside and pass its content as an argument")
     if is_traced(args) or is_traced(kwargs):
+        if isinstance(f, np.vectorize):
+            return call_handler(np.vectorize.__call__, f, *args, **kwargs)
         if isinstance(f, np.ufunc) or module.startswith(("numpy", "scipy", "math", "cmath")):
             return call_handler(f, *args, **kwargs)
     method = getattr(type(f), "__call__", None)  # noqa: B004 the method, not a test
@@ -352,6 +355,8 @@ HANDLERS.update(
     }
 )
 ALWAYS.update({range, zip, enumerate, reversed, map})
+
+CALLERS.append(call)
 
 #: the namespace that converted code knows as `tg__`
 HOOKS = types.SimpleNamespace(

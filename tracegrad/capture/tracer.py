@@ -26,6 +26,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: callable of NumPy, math, SciPy or builtins -> what it does when it meets a traced value
 HANDLERS: dict[Any, Callable[..., Any]] = {}
+#: how a handler calls a function that the user passed: hooks.py puts its `call` here, which converts the function
+CALLERS: list[Callable[..., Any]] = []
 #: callables whose handler is used in captured code even when no argument is traced (`range`, `zip`, ...)
 ALWAYS: set[Any] = set()
 
@@ -575,6 +577,11 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
             "function and pass the result as an argument",
         )
     return handler(*args, **kwargs)
+
+
+def call_user(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a function that the user passed, as a call in captured code does."""
+    return CALLERS[-1](function, *args, **kwargs) if CALLERS else function(*args, **kwargs)
 
 
 def full_name(function: Any) -> str:

@@ -3,6 +3,7 @@
 from tracegrad.capture.numpy_api import (
     creation,
     elementwise,
+    functional,
     indexing,
     linalg,
     products,
@@ -16,6 +17,7 @@ from tracegrad.capture.numpy_api import (
 __all__ = [
     "creation",
     "elementwise",
+    "functional",
     "indexing",
     "linalg",
     "products",

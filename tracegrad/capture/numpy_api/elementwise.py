@@ -542,15 +542,15 @@ def sinc(x: Any) -> Tracer:
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tracer:
     if not copy:
         raise unsupported("np.nan_to_num with copy=False", "assign the result instead")
-    x = asarray(x)
-    if not is_inexact(x.dtype):
-        return x.copy()
-    info = np.finfo(x.dtype)
+    tracer = asarray(x)
+    if not is_inexact(tracer.dtype):
+        return tracer.copy()
+    info = np.finfo(tracer.dtype)
     high = info.max if posinf is None else posinf
     low = info.min if neginf is None else neginf
-    infinite = _function(np.isinf)(x)
-    result = select(isnan(x), nan, select(infinite, select(greater(x, 0), high, low), x))
-    return cast_to(result, x.dtype)
+    infinite = _function(np.isinf)(tracer)
+    result = select(isnan(tracer), nan, select(infinite, select(greater(tracer, 0), high, low), tracer))
+    return cast_to(result, tracer.dtype)
 
 
 @covers(np.isclose)

@@ -45,7 +45,7 @@ from tracegrad.ir.types import BOOL, F64, I64, is_complex, is_inexact
 def _mismatch(function: str, x: Tracer, y: Tracer) -> CaptureErrorValue:
     return CaptureErrorValue(
         f"the operands of {function} do not fit together",
-        code="TG120",
+        code="TG128",
         span=user_span(),
         found=f"shapes {x.type.shape} and {y.type.shape}",
         help="the summed axes must have equal sizes",
@@ -197,7 +197,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tracer:
     if len(left) != len(right) or any(x.type.shape[i] != y.type.shape[j] for i, j in zip(left, right, strict=True)):
         raise CaptureErrorValue(
             "shape-mismatch for sum",
-            code="TG120",
+            code="TG128",
             span=user_span(),
             found=f"shapes {x.type.shape} and {y.type.shape}, axes {first} and {second}",
             help="the summed axes must have equal sizes",
@@ -224,7 +224,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Tracer:
 def _chain(parts: list[Tracer]) -> Tracer:
     if len(parts) == 1:
         return parts[0]
-    sizes = [*[p.type.shape[0] for p in parts], parts[-1].type.shape[1]]
+    sizes: list[Any] = [*[p.type.shape[0] for p in parts], parts[-1].type.shape[1]]
     if not all(isinstance(s, int) for s in sizes):
         return dot(_chain(parts[:-1]), parts[-1])
     best: dict[tuple[int, int], tuple[int, int]] = {}
@@ -306,7 +306,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = 
             elif size not in (1, sizes[label]):
                 raise CaptureErrorValue(
                     "einsum operands do not fit together",
-                    code="TG120",
+                    code="TG128",
                     span=user_span(),
                     found=f"sizes {sizes[label]} and {size} of {label!r}",
                     help="an index must have one size everywhere",
@@ -408,7 +408,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         raise _mismatch("np.cross (dimension must be 2 or 3)", x, y)
 
     def part(t: Tracer, k: int) -> Tracer | None:
-        return None if k >= t.type.shape[-1] else asarray(getitem(t, (Ellipsis, k)))
+        return None if k == 2 == t.type.shape[-1] else asarray(getitem(t, (Ellipsis, k)))
 
     def minor(i: int, j: int) -> Tracer:
         plus, minus = _times(part(x, i), part(y, j)), _times(part(x, j), part(y, i))

@@ -1,6 +1,6 @@
 """Builtins, the math module, operator and functools on traced values.
 
-Previous: linalg.py; next: scipy_api.py.
+Previous: linalg.py; next: functional.py.
 
 Functions of math take anything of one element and give a Python scalar. Results keep their derivative, except
 those that are int or bool.
@@ -57,6 +57,7 @@ from tracegrad.capture.tracer import (
     apply,
     asarray,
     call_handler,
+    call_user,
     cast_to,
     describe,
     from_value,
@@ -97,7 +98,7 @@ def _float(value: Any, what: str) -> Tracer:
     if is_complex(tracer.dtype):
         raise ArgumentTypeError(
             f"{what} takes a real number",
-            code="TG109",
+            code="TG127",
             span=user_span(),
             found=describe(tracer),
             help="take np.real or np.abs first",
@@ -243,16 +244,16 @@ def _choose(better: Any, function: Any, name: str) -> Callable[..., Any]:
                 return default
             raise ValueError(f"{name}() iterable argument is empty")
         best = items[0]
-        rank = best if key is None else key(best)
+        rank = best if key is None else call_user(key, best)
         for item in items[1:]:
-            other = item if key is None else key(item)
+            other = item if key is None else call_user(key, item)
             wins = (
                 python_operator(better, other, rank)
                 if isinstance(rank, Tracer) or isinstance(other, Tracer)
                 else PYTHON_OPERATORS[better](other, rank)
             )
-            best, rank = _pick(wins, item, best), (None if key is None else _pick(wins, other, rank))
-            rank = best if key is None else rank
+            best = _pick(wins, item, best)
+            rank = best if key is None else _pick(wins, other, rank)
         return best
 
     return choose
@@ -574,7 +575,7 @@ def _register_operator(function: Any, ufunc: Any) -> None:
     covers(function)(lambda *args: python_operator(ufunc, *args))
 
 
-for _name, _ufunc in {
+_OPERATORS: dict[str, Any] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -597,8 +598,9 @@ for _name, _ufunc in {
     "pos": np.positive,
     "abs": np.absolute,
     "invert": np.invert,
-}.items():
-    _register_operator(getattr(operator, _name), _ufunc)
+}
+for _name, _operation in _OPERATORS.items():
+    _register_operator(getattr(operator, _name), _operation)
 
 
 @covers(operator.matmul)
@@ -628,7 +630,7 @@ def _register_inplace(function: Any, ufunc: Any) -> None:
     covers(function, native=False)(update)
 
 
-for _name, _ufunc in {
+_INPLACE: dict[str, Any] = {
     "iadd": np.add,
     "isub": np.subtract,
     "imul": np.multiply,
@@ -636,5 +638,6 @@ for _name, _ufunc in {
     "ifloordiv": np.floor_divide,
     "imod": np.remainder,
     "ipow": np.power,
-}.items():
-    _register_inplace(getattr(operator, _name), _ufunc)
+}
+for _name, _operation in _INPLACE.items():
+    _register_inplace(getattr(operator, _name), _operation)

@@ -1,0 +1,150 @@
+"""Functions that take functions: vectorize, piecewise, apply_along_axis, fromfunction, reduce.
+
+Previous: scalar.py; next: scipy_api.py. Each call of the user's function is captured in turn, so counts must be known.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tracegrad.capture.numpy_api.common import as_axis, as_bool, as_shape, covers, full, iota, reshape, select, spread
+from tracegrad.capture.numpy_api.elementwise import logical_not, logical_or
+from tracegrad.capture.numpy_api.indexing import getitem
+from tracegrad.capture.numpy_api.masked import Masked, same_value, unknown_count
+from tracegrad.capture.tracer import (
+    Tracer,
+    asarray,
+    broadcast_shapes,
+    call_handler,
+    call_user,
+    cast_to,
+    unsupported,
+)
+
+#: more calls than this are refused: each is captured by itself
+_CALL_LIMIT = 1000
+
+
+def _few(count: int, what: str) -> None:
+    if count > _CALL_LIMIT:
+        raise unsupported(
+            f"{what} over {count} elements (at most {_CALL_LIMIT})",
+            "write a loop `for i in range(n): y[i] = f(x[i])`, which is staged once, or use NumPy functions on arrays",
+        )
+
+
+def vectorize_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call the function once per element."""
+    if self.signature is not None or self.excluded or kwargs:
+        raise unsupported("np.vectorize with signature, excluded or keywords", "write a loop")
+    arrays = [asarray(a) for a in args]
+    shape = broadcast_shapes(*[a.type.shape for a in arrays])
+    sizes = [operator.index(d) for d in shape]
+    _few(int(np.prod(sizes)), "np.vectorize")
+    arrays = [spread(a, shape) for a in arrays]
+    results = [
+        call_user(self.pyfunc, *[getitem(a, place) if place else a for a in arrays])
+        for place in itertools.product(*map(range, sizes))
+    ]
+    if results and isinstance(results[0], tuple):
+        return tuple(_collected([r[k] for r in results], shape) for k in range(len(results[0])))
+    result = _collected(results, shape)
+    return cast_to(result, np.dtype(self.otypes[0])) if self.otypes else result
+
+
+def _collected(results: list[Any], shape: tuple[Any, ...]) -> Tracer:
+    return reshape(asarray(call_handler(np.array, results)), shape)
+
+
+covers(np.vectorize.__call__)(vectorize_call)
+
+
+@covers(np.piecewise, native=False)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Tracer:
+    """Evaluate each function on the elements that its condition selects, and select."""
+    tracer = asarray(x)
+    conditions = [as_bool(c) for c in (condlist if isinstance(condlist, list | tuple) else [condlist])]
+    functions = list(funclist)
+    if len(functions) not in (len(conditions), len(conditions) + 1):
+        raise ValueError(
+            f"with {len(conditions)} condition(s), {len(conditions)} or {len(conditions) + 1} functions are expected"
+        )
+    if len(functions) > len(conditions):
+        conditions.append(logical_not(functools.reduce(logical_or, conditions)))
+    result = spread(full((), 0, tracer.dtype), tracer.type.shape)
+    for condition, function in zip(conditions, functions, strict=True):
+        mask = spread(condition, tracer.type.shape)
+        value = function
+        if callable(function):
+            value = call_user(function, Masked(tracer, mask, tracer.ndim), *args, **kw)
+        if isinstance(value, Masked):
+            if not same_value(value.mask.value, mask.value):
+                raise unknown_count("a function of np.piecewise that returns another selection")
+            value = value.content
+        elif asarray(value).type.size != 1:
+            raise unknown_count("a function of np.piecewise that is not elementwise")
+        result = select(mask, cast_to(asarray(value), tracer.dtype), result)
+    return result
+
+
+@covers(np.apply_along_axis, native=False)
+def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Tracer:
+    """Call the function once per vector along the axis."""
+    tracer = asarray(arr)
+    place = as_axis(axis, tracer.ndim)
+    outer = tracer.type.shape[:place] + tracer.type.shape[place + 1 :]
+    sizes = [operator.index(d) for k, d in enumerate(tracer.shape) if k != place]
+    _few(int(np.prod(sizes)), "np.apply_along_axis")
+    results = []
+    for index in itertools.product(*map(range, sizes)):
+        vector = getitem(tracer, (*index[:place], slice(None), *index[place:]))
+        results.append(asarray(call_user(func1d, vector, *args, **kwargs)))
+    inner = results[0].type.shape
+    stacked = reshape(asarray(call_handler(np.stack, results)), (*outer, *inner))
+    count = len(outer)
+    order = [*range(place), *range(count, count + len(inner)), *range(place, count)]
+    return call_handler(np.transpose, stacked, order).copy()  # type: ignore[no-any-return]
+
+
+@covers(np.fromfunction, native=False)
+def fromfunction(function: Any, shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any) -> Any:
+    dims = as_shape(shape)
+    return call_user(function, *[iota(dims, axis, dtype) for axis in range(len(dims))], **kwargs)
+
+
+_MISSING = object()
+
+
+@covers(functools.reduce, native=False, always=True)
+def reduce(function: Any, iterable: Any, initial: Any = _MISSING, /) -> Any:
+    items = iter(iterable)
+    if initial is _MISSING:
+        initial = next(items, _MISSING)
+        if initial is _MISSING:
+            raise TypeError("reduce() of empty iterable with no initial value")
+    for item in items:
+        initial = call_user(function, initial, item)
+    return initial
+
+
+@covers(filter, native=False, always=True)
+def filter_(function: Any, iterable: Any, /) -> Iterator[Any]:
+    keep: Callable[[Any], Any] = (lambda v: v) if function is None else (lambda v: call_user(function, v))
+    return iter([item for item in iterable if keep(item)])
+
+
+@covers(itertools.accumulate, native=False, always=True)
+def accumulate(iterable: Any, function: Any = None, *, initial: Any = None) -> Iterator[Any]:
+    items = list(iterable)
+    if initial is not None:
+        items.insert(0, initial)
+    totals = items[:1]
+    for item in items[1:]:
+        totals.append(totals[-1] + item if function is None else call_user(function, totals[-1], item))
+    return iter(totals)
