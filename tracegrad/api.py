@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -17,16 +18,19 @@ from tracegrad import ops
 from tracegrad.capture import context
 from tracegrad.capture.convert import keep_converted
 from tracegrad.capture.hooks import call as call_captured
+from tracegrad.capture.sizes import SMALLEST
 from tracegrad.capture.tracer import Tracer, apply
 from tracegrad.config import BACKENDS, load_options
 from tracegrad.driver import pipeline
 from tracegrad.driver.cache import open_cache
 from tracegrad.driver.code_store import CodeStore
-from tracegrad.driver.launch import build_dispatcher
+from tracegrad.driver.launch import build_dispatcher, build_forward
 from tracegrad.driver.pipeline import Program, Request, Specialization
-from tracegrad.errors import ArgumentError, ArgumentTypeError
-from tracegrad.ir.types import is_inexact
+from tracegrad.errors import ArgumentError, ArgumentTypeError, TracegradError
+from tracegrad.ir.types import is_inexact, symbol
 from tracegrad.runtime.signature import Signature, signature_of
+
+logger = logging.getLogger("tracegrad")
 
 _MEMORY = "__tracegrad_transforms__"
 #: specializations kept per function and signature; more mean that a guard fails again and again
@@ -47,7 +51,7 @@ class Transformed:
         self._backend = _check_backend(backend)
         self._parameters = _parameters(function)
         self._lock = threading.RLock()
-        self._specializations: dict[Signature, list[Specialization]] = {}
+        self._specializations = Specializations(self._compile, self._discard)
         self._dispatch: Callable[..., Any] = self._first
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -70,6 +74,7 @@ class Transformed:
         cache = open_cache(options)
         keep_converted(CodeStore(cache))
         self._dispatch = build_dispatcher(self._slow, cache=cache, options=options)
+        Transformed.__call__ = build_forward("_dispatch", cache=cache, options=options)  # type: ignore[method-assign]
         return self._slow(*args, **kwargs)
 
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
@@ -81,19 +86,18 @@ class Transformed:
 
     def _find(self, signature: Signature) -> Specialization:
         with self._lock:
-            variants = self._specializations.setdefault(signature, [])
-            for made in variants:
-                if made.holds():
-                    return made
-            program = self._program(signature)
-            made = pipeline.compile_program(program, self._backend)
-            for old in variants[MAX_VARIANTS - 1 :]:
-                if old.direct is not None:
-                    self._dispatch.discard(old.direct)  # type: ignore[attr-defined]
-            variants[:] = [made, *variants[: MAX_VARIANTS - 1]]
-            if made.direct is not None and hasattr(self._dispatch, "add"):
-                self._dispatch.add(made.direct)
-            return made
+            return self._specializations.find(signature)
+
+    def _compile(self, signature: Signature, sizes: Mapping[str, int]) -> Specialization:
+        program = pipeline.build_program(self._function, self._request(signature.names), signature, sizes)
+        made = pipeline.compile_program(program, self._backend)
+        if made.direct is not None and hasattr(self._dispatch, "add"):
+            self._dispatch.add(made.direct)
+        return made
+
+    def _discard(self, made: Specialization) -> None:
+        if made.direct is not None and hasattr(self._dispatch, "add"):
+            self._dispatch.discard(made.direct)
 
     def _program(self, signature: Signature) -> Program:
         return pipeline.build_program(self._function, self._request(signature.names), signature)
@@ -133,6 +137,75 @@ class Transformed:
 
     def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         return self._program(self._signature(args, kwargs)[0])
+
+
+class Specializations:
+    """The compiled instances of one transformed function, by signature.
+
+    The first call compiles for its exact sizes. When calls with other sizes follow, those that change become symbolic, and
+    the instance serves all sizes from then on (0 and 1 excepted).
+    """
+
+    def __init__(
+        self,
+        compile_: Callable[[Signature, Mapping[str, int]], Specialization],
+        discard: Callable[[Specialization], None],
+    ) -> None:
+        self._compile, self._discard = compile_, discard
+        self._exact: dict[Signature, list[Specialization]] = {}
+        self._symbolic: dict[Signature, list[Specialization]] = {}
+        self._seen: dict[Signature, list[Signature]] = {}
+
+    def find(self, signature: Signature) -> Specialization:
+        """Return an instance that serves a call, compiled now if there is none."""
+        for made in self._exact.get(signature, ()):
+            if made.holds():
+                return made
+        pattern = signature.pattern()
+        symbolic = self._symbolic.setdefault(pattern, [])
+        for made in symbolic:
+            if made.sizes(signature) is not None and made.holds():
+                return made
+        seen = self._seen.setdefault(pattern, [])
+        general, sizes = generalize(signature, seen)
+        if signature not in seen:
+            seen.append(signature)
+        if sizes and len(symbolic) < MAX_VARIANTS:
+            try:
+                made = self._compile(general, sizes)
+            except TracegradError as error:  # a size that must be known after all
+                logger.debug("sizes stay fixed: %s", error)
+            else:
+                symbolic.insert(0, made)
+                return made
+        made = self._compile(signature, {})
+        variants = self._exact.setdefault(signature, [])
+        for old in variants[MAX_VARIANTS - 1 :]:
+            self._discard(old)
+        variants[:] = [made, *variants[: MAX_VARIANTS - 1]]
+        return made
+
+
+def generalize(signature: Signature, seen: Sequence[Signature]) -> tuple[Signature, dict[str, int]]:
+    """Return the signature with symbols for sizes that differ from calls before, and the sizes of this call by symbol.
+
+    Sizes that were equal to each other in all calls get one symbol. Sizes 0 and 1 stay as they are.
+    """
+    columns = [[leaf.type.shape for leaf in other.leaves] for other in (*seen, signature)]
+    symbols: dict[tuple[Any, ...], str] = {}
+    sizes: dict[str, int] = {}
+    shapes = []
+    for index, leaf in enumerate(signature.leaves):
+        shape: list[Any] = []
+        for axis, size in enumerate(leaf.type.shape):
+            history = tuple(column[index][axis] for column in columns)
+            if len(set(history)) > 1 and size >= SMALLEST:
+                name = symbols.setdefault(history, f"{'nmkl'[len(symbols) % 4]}{len(symbols) // 4 or ''}")
+                sizes[name] = size
+                size = symbol(name)
+            shape.append(size)
+        shapes.append(tuple(shape))
+    return signature.with_shapes(shapes), sizes
 
 
 class RequestMaker:
@@ -352,7 +425,7 @@ class VJP:
     def __init__(self, function: Callable[..., Any], backend: str) -> None:
         self._function, self._backend = function, backend
         self._forward = Transformed(function, RequestMaker("function"), backend)
-        self._pullbacks: dict[Signature, list[Specialization]] = {}
+        self._pullbacks = Specializations(self._compile, lambda made: None)
 
     def __call__(self, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
         """Return (out, pullback)."""
@@ -361,7 +434,7 @@ class VJP:
             return pipeline.inline_vjp(self._function, names, values)
         signature, leaves = signature_of(names, values)
         kept = [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
-        made = self._find(signature)
+        made = self._pullbacks.find(signature)
         hidden = made.program.hidden_values()
         out = self._forward(*primals)
 
@@ -370,15 +443,8 @@ class VJP:
 
         return out, pullback
 
-    def _find(self, signature: Signature) -> Specialization:
-        variants = self._pullbacks.setdefault(signature, [])
-        for made in variants:
-            if made.holds():
-                return made
-        program = pipeline.build_vjp_program(self._function, signature)
-        made = pipeline.compile_program(program, self._backend)
-        variants[:] = [made, *variants[: MAX_VARIANTS - 1]]
-        return made
+    def _compile(self, signature: Signature, sizes: Mapping[str, int]) -> Specialization:
+        return pipeline.compile_program(pipeline.build_vjp_program(self._function, signature, sizes), self._backend)
 
 
 def stop_gradient(x: Any) -> Any:

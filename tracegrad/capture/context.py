@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -124,8 +124,15 @@ class HiddenInput:
 class Capture:
     """One capture in progress."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(
+        self, function: Any, sizes: Mapping[str, int] | None = None, size: Callable[[Any], Any] | None = None
+    ) -> None:
         self.function = function
+        #: sizes of the call that is being captured, by symbol; and what was decided from them (sizes.Fact)
+        self.sizes = dict(sizes or {})
+        self.facts: list[Any] = []
+        #: what user code gets for a symbolic dimension
+        self.size = size or (lambda dim: dim)
         self.builder = Builder(Block())
         self.frames: list[Frame] = [Frame("function", self.builder.block)]
         self.hidden: dict[Any, HiddenInput] = {}

@@ -6,7 +6,7 @@ Previous: hooks.py; next folder: transform.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLE
 from tracegrad.capture.context import Capture, HiddenInput, Place, Storage, capturing
 from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList, count_before, count_of, restore
+from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.state import Tree, Undefined, flatten
 from tracegrad.capture.staging import set_slot, read_slot
 from tracegrad.capture.tracer import Tracer, asarray, is_traced
@@ -81,6 +82,7 @@ class Captured:
         hidden: inputs read from globals, closures and objects at every call.
         guards: assumptions checked at every call.
         effects: stores into outside objects.
+        facts: what was decided from the sizes of the call.
         events: what was staged, unrolled or run natively, with the place.
     """
 
@@ -90,6 +92,7 @@ class Captured:
     hidden: list[HiddenInput]
     guards: list[tuple[Place, Any]]
     effects: list[Effect]
+    facts: list[Fact]
     events: list[tuple[Span | None, str]]
 
 
@@ -98,6 +101,7 @@ def capture(
     leaves: Sequence[Leaf],
     rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
     arguments: tuple[str, ...],
+    sizes: Mapping[str, int] | None = None,
 ) -> Captured:
     """Capture `function`.
 
@@ -106,8 +110,9 @@ def capture(
         leaves: the array inputs.
         rebuild: puts one value per leaf into the call: `rebuild(values) -> (args, kwargs)`.
         arguments: the names of the Python parameters.
+        sizes: of this call, for the size symbols in the types of the leaves.
     """
-    state = Capture(function)
+    state = Capture(function, sizes, as_size)
     name = getattr(function, "__name__", type(function).__name__)
     ir = Function(name if name.isidentifier() else "function", state.builder.block)
     with capturing(state):
@@ -136,7 +141,7 @@ def capture(
         (*(leaf.path for leaf in leaves), *hidden_names),
         result_text(result.tree, list(result.leaves)),
     )
-    return Captured(ir, result, write_back, hidden, list(state.guards.values()), effects, state.events)
+    return Captured(ir, result, write_back, hidden, list(state.guards.values()), effects, state.facts, state.events)
 
 
 def _leaf_name(path: str) -> str:

@@ -164,7 +164,7 @@ class _Lowering:
                     statement.orelse, rest = [*statement.orelse, *rest], []
                 elif not completes(statement.orelse):
                     statement.body, rest = [*statement.body, *rest], []
-            if isinstance(statement, TRIES):
+            if isinstance(statement, (gast.With, *TRIES)):
                 self.attempt(statement, loop)
             else:
                 for part in parts(statement):
@@ -201,18 +201,22 @@ class _Lowering:
         return [*start, statement, *self.region([*after, *rest], outer)]
 
     def attempt(self, statement: Node, loop: _Loop | None) -> None:
-        """Lower a `try` with jumps in it."""
-        if jumps(statement.finalbody):
+        """Lower a `try` or `with` with jumps in it."""
+        if isinstance(statement, TRIES) and jumps(statement.finalbody):
             raise SourceUnavailable(f"line {statement.lineno}: 'finally' is left by a jump inside a loop or a branch")
         flags = self.names(jumps(statement.body), loop)
         nested = any(isinstance(s, (gast.With, *TRIES)) and jumps([s]) for s in walk_scope(statement.body))
-        if flags and statement.orelse:
+        if flags and isinstance(statement, TRIES) and statement.orelse:
             statement.orelse = [_guard(statement.orelse[0], flags, statement.orelse)]
         for part in parts(statement):
             part[:] = self.region(part, loop)
         if nested:  # a jump may have set its flag, and then been overruled by an exception on its way out
-            for handler in statement.handlers:
-                place = Make(handler)
+            handlers = [] if isinstance(statement, gast.With) else statement.handlers
+            place = Make(statement.body[0])
+            if isinstance(statement, gast.With):  # which may swallow the exception
+                handlers = [place.at(gast.ExceptHandler(None, None, [place.at(gast.Raise(None, None))]))]
+                statement.body = [place.at(gast.Try(statement.body, handlers, [], []))]
+            for handler in handlers:
                 handler.body[:0] = [place.assign(flag, place.constant(False)) for flag in flags]
 
     def flag(self, base: str, needed: bool) -> str:

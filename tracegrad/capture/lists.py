@@ -16,8 +16,9 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import RestageError, current
+from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, from_value, make_weak, result_dtype, stage
-from tracegrad.ir.types import ArrayType
+from tracegrad.ir.types import ArrayType, Dim
 
 
 class CapturedList(list[Any]):
@@ -29,7 +30,7 @@ class CapturedList(list[Any]):
     #: number of items in a StackedList at this point of the run: an int, or traced inside a staged loop
     length: Any
     #: number of appended items, counting each iteration of a staged body once while it is captured
-    count: int
+    count: Dim
     weak: bool
 
 
@@ -40,7 +41,7 @@ class StackedList(CapturedList):
 
     def as_tracer(self) -> Tracer:
         """Return the items as one array."""
-        return self.buffer if self.length == self.buffer.shape[0] else self.buffer[: self.length]
+        return self.buffer if self.count == self.buffer.type.shape[0] else self.buffer[: self.length]
 
     def __len__(self) -> int:
         return operator.index(self.length)
@@ -109,14 +110,14 @@ class StackedList(CapturedList):
         return result
 
 
-def count_of(values: list[Any]) -> int:
+def count_of(values: list[Any]) -> Dim:
     """Return how many items were appended so far."""
     return values.count if isinstance(values, StackedList) else len(values)
 
 
-def count_before(before: Any) -> int:
+def count_before(before: Any) -> Dim:
     """Return `count_of` the list at a snapshot."""
-    return int(before[2]) if isinstance(before, tuple) else len(before)
+    return before[2] if isinstance(before, tuple) else len(before)  # type: ignore[no-any-return]
 
 
 def items_of(values: list[Any]) -> Any:
@@ -159,9 +160,9 @@ def item_type(items: list[Any]) -> tuple[ArrayType, bool]:
     return ArrayType(result_dtype(tracers), shapes.pop()), all(t.weak for t in tracers)
 
 
-def make_room(values: CapturedList, kind: ArrayType, weak: bool, capacity: int) -> None:
+def make_room(values: CapturedList, kind: ArrayType, weak: bool, capacity: Dim) -> None:
     """Turn a list into a StackedList with room for `capacity` items of a type."""
-    if isinstance(values, StackedList) and values.buffer.type.shape[0] >= capacity:
+    if isinstance(values, StackedList) and decide(values.buffer.type.shape[0] - capacity, ">="):
         return
     items = list(values)
     zero = np.zeros((), kind.dtype).item()

@@ -29,6 +29,7 @@ from tracegrad.capture.lists import (
     restore,
     snapshot,
 )
+from tracegrad.capture.sizes import as_dim, as_size, decide
 from tracegrad.capture.state import Conflict, Tree, Undefined, flatten, unflatten
 from tracegrad.capture.tracer import (
     Tracer,
@@ -44,7 +45,7 @@ from tracegrad.capture.tracer import (
 from tracegrad.errors import CaptureError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import BOOL, I64, ArrayType
+from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, SymbolicDim
 
 #: a loop whose body cannot be staged is unrolled up to this many iterations
 UNROLL_LIMIT = 128
@@ -514,10 +515,23 @@ class Sequence_:
         self.start, self.stop, self.step, self.item = start, stop, step, item
 
     @property
-    def static_length(self) -> int | None:
-        if any(isinstance(v, Tracer) or hasattr(v, "as_tracer") for v in (self.start, self.stop)):
+    def length(self) -> Dim | None:
+        """The number of items: an int, a symbolic dimension, or None when it is traced."""
+        start, stop = as_dim(self.start), as_dim(self.stop)
+        if start is None or stop is None:
             return None
-        return len(range(self.start, self.stop, self.step))
+        if isinstance(start, int) and isinstance(stop, int):
+            return len(range(start, stop, self.step))
+        distance = stop - start if self.step > 0 else start - stop
+        if decide(distance, "<="):
+            return 0
+        return (distance + (abs(self.step) - 1)) // abs(self.step)
+
+    @property
+    def static_length(self) -> int | None:
+        """The number of items when it is a plain int, else None."""
+        length = self.length
+        return length if isinstance(length, int) else None
 
     def __iter__(self) -> Iterator[Any]:
         start, stop = operator.index(self.start), operator.index(self.stop)
@@ -644,7 +658,7 @@ class _State:
         self.slots.extend(new)
         return bool(new)
 
-    def add_lists(self, grown: list[_Growth], trips: int | None) -> bool:
+    def add_lists(self, grown: list[_Growth], trips: Dim | None) -> bool:
         """Note how lists from outside grow in one iteration; return whether that was not known before."""
         found = False
         for growth in grown:
@@ -659,7 +673,7 @@ class _State:
             found = True
         return found
 
-    def prepare_lists(self, trips: int | None) -> None:
+    def prepare_lists(self, trips: Dim | None) -> None:
         """Make the lists that grow stacked, with room for all iterations."""
         for growth in self.growing:
             assert isinstance(growth.values, CapturedList) and growth.kind is not None and trips is not None
@@ -674,11 +688,12 @@ class _State:
             assert isinstance(growth.values, StackedList)
             growth.values.length = number * growth.count + growth.base
 
-    def finish_lists(self, trips: int | None) -> None:
+    def finish_lists(self, trips: Dim | None) -> None:
         """Set the length of the lists that grow, after the loop."""
         for growth in self.growing:
             assert isinstance(growth.values, StackedList) and trips is not None
-            growth.values.length = growth.values.count = growth.base + trips * growth.count
+            growth.values.count = growth.base + trips * growth.count
+            growth.values.length = as_size(growth.values.count)
 
 
 class _Growth:
@@ -737,7 +752,7 @@ def _stage_loop(
     state: _State,
     parts: Callable[[], list[tuple[list[Value], Callable[[], Value | None]]]],
     emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
-    trips: int | None,
+    trips: Dim | None,
 ) -> None:
     """Capture the blocks of a loop until the types of its carries are stable, then emit its operation.
 
@@ -769,7 +784,7 @@ def _try_loop(
     emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
     overrides: dict[tuple[int, int], tuple[ArrayType, bool]],
     kept: set[int],
-    trips: int | None,
+    trips: Dim | None,
 ) -> None:
     capture = current()
     captured = []
@@ -875,7 +890,7 @@ def _emit_loop(
     captured: list[Any],
     carries: list[tuple[tuple[int, int], ArrayType]],
     emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
-    trips: int | None,
+    trips: Dim | None,
 ) -> None:
     capture = current()
     _, stand_ins, _, exit_trees, exit_values, body_entered = captured[-1]
@@ -928,7 +943,7 @@ def _emit_loop(
         substitute(block, mapping)
         blocks.append(block)
 
-    if (trips is None or trips <= NATIVE_LIMIT) and not written and not state.growing:
+    if (trips is None or (isinstance(trips, int) and trips <= NATIVE_LIMIT)) and not written and not state.growing:
         outer = [*inits, *(v for b in blocks for v in free_values(b))]
         if all(v.producer is not None and v.producer.op in ("constant", "undefined") for v in outer):
             if not any(_has_effect(b) for b in blocks):
@@ -998,8 +1013,8 @@ def for_stmt(
     if sequence is None:
         _run_natively(iter(iterable), body_fn, get_state, set_state, names, extra_test)
         return
-    length = sequence.static_length
-    if length == 0:
+    length = sequence.length
+    if isinstance(length, int) and length == 0:
         return
     reason = ""
     for peeled in range(3):
@@ -1018,12 +1033,14 @@ def for_stmt(
             break
         except RestageError as error:
             reason, cause = error.reason, None
-            if length is None or length <= 1 or peeled == 2 or extra_test is not None or "list" in reason:
+            if length is None or (isinstance(length, int) and length <= 1) or peeled == 2 or extra_test is not None or "list" in reason:
                 break
             # structure settles after the first iteration in `previous = None`-like code: run that one by itself
             body_fn(sequence.item(sequence.start))
             sequence = Sequence_(sequence.start + sequence.step, sequence.stop, sequence.step, sequence.item)
             length -= 1
+    if isinstance(length, SymbolicDim):
+        length = operator.index(as_size(length))  # unrolled for this size only
     if length is None or length > UNROLL_LIMIT:
         many = f"{length} iterations" if length is not None else "a number of iterations known only at run time"
         # when the length is known in an enclosing loop, that one is unrolled
@@ -1099,7 +1116,7 @@ def _stage_for(
         attrs = {"step": sequence.step, "reverse": False}
         return Operation("for", [start, stop, *inits], attrs, blocks, list(types), span)
 
-    _stage_loop(state, parts, emit, sequence.static_length)
+    _stage_loop(state, parts, emit, sequence.length)
 
 
 def _stage_breaking_for(

@@ -467,7 +467,7 @@ def make_weak(value: Any) -> Any:
 def python_dim(dim: Any) -> Any:
     """Return a dimension as user code sees it: an int, or a traced size."""
     if isinstance(dim, SymbolicDim):
-        return current().size(dim)  # type: ignore[attr-defined]
+        return current().size(dim)
     return dim
 
 

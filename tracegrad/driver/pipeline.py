@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from tracegrad.capture.entry import Captured
 from tracegrad.capture.guards import is_hidden_input, is_open_container
 from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList
+from tracegrad.capture.sizes import SMALLEST
 from tracegrad.capture.staging import leave_branch, new_list, set_slot
 from tracegrad.capture.state import Tree as StateTree
 from tracegrad.capture.state import flatten
@@ -38,13 +40,15 @@ from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
 from tracegrad.errors import ArgumentTypeError, CaptureError, CompileError
 from tracegrad.ir.core import Block, Function, Interface, Value, clone_function
 from tracegrad.ir.printer import print_function
-from tracegrad.ir.types import ArrayType, is_inexact
+from tracegrad.ir.types import ArrayType, dim_symbols, is_inexact
 from tracegrad.passes.manager import default_pipeline, run_passes
 from tracegrad.runtime.call import call_flat, check_writable
 from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, renumber, unflatten
 from tracegrad.transform.vjp import gradient, vjp
 
 logger = logging.getLogger("tracegrad")
+
+_FAULTS = re.compile(r"(= |^ *)(check|gather|scatter_\w+|solve|cholesky|inv|triangular_solve|cofactor)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,18 @@ class Specialization:
     timings: dict[str, float] = field(default_factory=dict)
     cached: bool = False
 
+    def sizes(self, signature: Signature) -> dict[str, int] | None:
+        """Return the sizes of the symbols for the shapes of a call, or None when this instance does not serve them."""
+        sizes: dict[str, int] = {}
+        for own, leaf in zip(self.program.signature.leaves, signature.leaves, strict=True):
+            for dim, size in zip(own.type.shape, leaf.type.shape, strict=True):
+                if isinstance(dim, int):
+                    if dim != size:
+                        return None
+                elif size < SMALLEST or sizes.setdefault(str(dim), size) != size:
+                    return None
+        return sizes if all(fact.holds(sizes) for fact in self.program.captured.facts) else None
+
     def holds(self) -> bool:
         """Return whether what was read from outside is still as it was at capture."""
         captured = self.program.captured
@@ -153,8 +169,14 @@ def _finish(result: Any, weak: bool) -> Any:
 # ---- front: capture and transform
 
 
-def build_program(function: Callable[..., Any], request: Request, signature: Signature) -> Program:
-    """Capture a function for a signature and transform it as requested."""
+def build_program(
+    function: Callable[..., Any], request: Request, signature: Signature, sizes: Mapping[str, int] | None = None
+) -> Program:
+    """Capture a function for a signature and transform it as requested.
+
+    Args:
+        sizes: an example size for each size symbol in the signature; decides what Python must decide at capture.
+    """
     leaves = [
         entry.Leaf(leaf.type, leaf.kind != "array", path)
         for leaf, path in zip(signature.leaves, signature.paths(), strict=True)
@@ -165,7 +187,7 @@ def build_program(function: Callable[..., Any], request: Request, signature: Sig
     def rebuild(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return call_arguments(names, [unflatten(tree, values) for tree in signature.arguments])
 
-    captured = entry.capture(function, leaves, rebuild, tuple(n.lstrip("=") for n in names))
+    captured = entry.capture(function, leaves, rebuild, tuple(n.lstrip("=") for n in names), sizes)
     inputs = (*signature.leaves, *(Leaf(h.value.array_type, _kind(h.tracer)) for h in captured.hidden))
     primal = [v.array_type for v in captured.function.results]
     tree, weak = _result_tree(captured.result)
@@ -319,9 +341,11 @@ def _check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: R
     return int(tree.data)
 
 
-def build_vjp_program(function: Callable[..., Any], signature: Signature) -> Program:
+def build_vjp_program(
+    function: Callable[..., Any], signature: Signature, sizes: Mapping[str, int] | None = None
+) -> Program:
     """Return the program that maps arguments and a cotangent of the result to cotangents of the arguments."""
-    primal = build_program(function, Request(), signature)
+    primal = build_program(function, Request(), signature, sizes)
     captured = primal.captured
     wrt = [i for i, leaf in enumerate(signature.leaves) if is_inexact(leaf.type.dtype)]
     seeds = [i for i in _leaf_numbers(primal.tree) if is_inexact(primal.results[i].dtype)]
@@ -628,7 +652,7 @@ def _warn_no_compiler(error: NoCompilerError) -> None:
 def _compile_c(program: Program, cache: Cache, options: Options) -> Specialization:
     toolchain = find_toolchain(options, cache)
     request = program.request
-    key_text = normalize_ir(print_function(program.captured.function))
+    key_text = _key_text(program.captured.function)
     name = f"{program.captured.function.name}_{request.kind}"
     key = kernel_key(
         name,
@@ -646,17 +670,25 @@ def _compile_c(program: Program, cache: Cache, options: Options) -> Specializati
     spec = _spec(program, kernel=True)
     flat = build_executable(_flat(spec), library, cache=cache, options=options)
     direct = None
-    if spec.is_direct() and not program.captured.effects and not program.weak and not _has_keywords(program.signature):
+    if spec.is_direct() and _is_direct(program):
         direct = build_executable(spec, library, cache=cache, options=options)
     return Specialization(program, "c", flat, spec, direct, cached=cached)
+
+
+def _key_text(function: Function) -> str:
+    """Return IR text without source positions, except for operations whose errors name the line."""
+    lines = print_function(function).splitlines()
+    return "\n".join(line if _FAULTS.search(line) else normalize_ir(line) for line in lines)
 
 
 def _renamed(key: Any, name: str) -> Any:
     return dataclasses.replace(key, name=name)
 
 
-def _has_keywords(signature: Signature) -> bool:
-    return any(n.startswith("=") for n in signature.names)
+def _is_direct(program: Program) -> bool:
+    """Return whether calls need no work in Python: no stores into objects, no keyword-only names, no facts to check."""
+    captured = program.captured
+    return not captured.effects and not captured.facts and not any(n.startswith("=") for n in program.signature.names)
 
 
 def _compile_numpy(program: Program, cache: Cache, options: Options) -> Specialization:
@@ -667,8 +699,8 @@ def _compile_numpy(program: Program, cache: Cache, options: Options) -> Speciali
     flat = load_python(emit_numpy(flat_function, comments=False), function.name)
     spec = _spec(program, kernel=False)
     direct = None
-    plain = not program.captured.effects and not program.weak and not program.write_back and _is_plain(program.tree)
-    if plain and spec.is_direct() and not _has_keywords(program.signature):
+    plain = not program.weak and not program.write_back and _is_plain(program.tree)
+    if plain and spec.is_direct() and _is_direct(program):
         target = load_python(emit_numpy(function), function.name)
         direct = build_executable(spec, target=target, cache=cache, options=options)
     return Specialization(program, "numpy", flat, spec, direct)
@@ -704,7 +736,15 @@ def _spec(program: Program, *, kernel: bool) -> ExecutableSpec:
         result=program.tree,
         sources=tuple(sources),
         write_back=program.write_back if kernel else {},
+        minimums=dict.fromkeys(size_symbols(signature), SMALLEST),
+        python_results=program.weak,
     )
+
+
+def size_symbols(signature: Signature) -> list[str]:
+    """Return the size symbols in the leaves of a signature, in order of occurrence."""
+    dims = [dim for leaf in signature.leaves for dim in leaf.type.shape]
+    return list(dict.fromkeys(name for dim in dims for name in sorted(dim_symbols(dim))))
 
 
 def _guard_trees(captured: Captured, first: int) -> list[tuple[Place, Tree]]:

@@ -19,7 +19,7 @@ import numpy as np
 import optree
 
 from tracegrad.errors import ArgumentTypeError
-from tracegrad.ir.types import DTYPES, ArrayType, dtype_name
+from tracegrad.ir.types import DTYPES, ArrayType, Shape, dtype_name
 
 NAMESPACE: Final = "tracegrad"
 
@@ -123,6 +123,15 @@ class Signature:
         for name, tree in zip(self.names, self.arguments, strict=True):
             found.extend(path for path, node in walk(tree, name) if node.kind == "leaf")
         return tuple(found)
+
+    def with_shapes(self, shapes: Sequence[Shape]) -> Signature:
+        """Return the signature with other shapes of the leaves."""
+        leaves = (Leaf(leaf.type.with_shape(s), leaf.kind) for leaf, s in zip(self.leaves, shapes, strict=True))
+        return Signature(self.names, self.arguments, tuple(leaves))
+
+    def pattern(self) -> Signature:
+        """Return the signature without sizes: equal for calls that differ in sizes only."""
+        return self.with_shapes([(0,) * leaf.type.ndim for leaf in self.leaves])
 
     def describe(self) -> str:
         """Return a text for people: `params["w"]: f64[3], n = 4`.

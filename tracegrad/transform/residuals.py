@@ -21,6 +21,8 @@ from tracegrad.ir.liveness import defined_in
 from tracegrad.ir.opdef import TABLE
 
 _UNBOUNDED = 1 << 60
+#: a sum or copy of so few elements is repeated rather than stored
+_FEW = 16
 
 
 @dataclass(slots=True)
@@ -39,7 +41,9 @@ class Plan:
 def is_recomputable(operation: Operation) -> bool:
     """Return whether repeating an operation is cheaper than storing its results."""
     op = TABLE[operation.op]
-    return op.cheap and not op.effect and not operation.blocks
+    if op.effect or operation.blocks:
+        return False
+    return op.cheap or (bool(op.linear) and all(size_guess(v.shape) <= _FEW for v in operation.operands))
 
 
 def plan_residuals(block: Block, needed: Collection[Value], free: Collection[Value] = ()) -> Plan:
