@@ -40,6 +40,11 @@ OPTIONAL_FLAGS = (
     "-fno-trapping-math",
     "-ffp-contract=off",
     "-fopenmp-simd",
+    # gcc turns sin(x) and cos(x) into one complex exponential, which has no vector form; the loop would stay scalar
+    "-fno-builtin-sin",
+    "-fno-builtin-cos",
+    "-fno-builtin-sinf",
+    "-fno-builtin-cosf",
     "-mprefer-vector-width=512",
     "-fno-semantic-interposition",
     "-Wl,-Bsymbolic",  # a user's function called `exp` must not be taken for the C library's, nor the other way round
