@@ -45,13 +45,15 @@ class Transformed:
 
     __tracegrad__ = True
 
-    def __init__(self, function: Callable[..., Any], request: RequestMaker, backend: str | None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], request: RequestMaker, backend: str | None, dynamic: bool = False
+    ) -> None:
         functools.update_wrapper(self, function, updated=())
         self._function, self._request = function, request
         self._backend = _check_backend(backend)
         self._parameters = _parameters(function)
         self._lock = threading.RLock()
-        self._specializations = Specializations(self._compile, self._discard)
+        self._specializations = Specializations(self._compile, self._discard, dynamic)
         self._dispatch: Callable[..., Any] = self._first
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -150,8 +152,9 @@ class Specializations:
         self,
         compile_: Callable[[Signature, Mapping[str, int]], Specialization],
         discard: Callable[[Specialization], None],
+        dynamic: bool = False,
     ) -> None:
-        self._compile, self._discard = compile_, discard
+        self._compile, self._discard, self._dynamic = compile_, discard, dynamic
         self._exact: dict[Signature, list[Specialization]] = {}
         self._symbolic: dict[Signature, list[Specialization]] = {}
         self._seen: dict[Signature, list[Signature]] = {}
@@ -167,7 +170,7 @@ class Specializations:
             if made.sizes(signature) is not None and made.holds():
                 return made
         seen = self._seen.setdefault(pattern, [])
-        general, sizes = generalize(signature, seen)
+        general, sizes = generalize(signature, seen, self._dynamic)
         if signature not in seen:
             seen.append(signature)
         if sizes and len(symbolic) < MAX_VARIANTS:
@@ -186,10 +189,13 @@ class Specializations:
         return made
 
 
-def generalize(signature: Signature, seen: Sequence[Signature]) -> tuple[Signature, dict[str, int]]:
+def generalize(
+    signature: Signature, seen: Sequence[Signature], dynamic: bool = False
+) -> tuple[Signature, dict[str, int]]:
     """Return the signature with symbols for sizes that differ from calls before, and the sizes of this call by symbol.
 
-    Sizes that were equal to each other in all calls get one symbol. Sizes 0 and 1 stay as they are.
+    Sizes that were equal to each other in all calls get one symbol. Sizes 0 and 1 stay as they are. With `dynamic` every
+    other size becomes symbolic, without waiting for a second call.
     """
     columns = [[leaf.type.shape for leaf in other.leaves] for other in (*seen, signature)]
     symbols: dict[tuple[Any, ...], str] = {}
@@ -199,7 +205,7 @@ def generalize(signature: Signature, seen: Sequence[Signature]) -> tuple[Signatu
         shape: list[Any] = []
         for axis, size in enumerate(leaf.type.shape):
             history = tuple(column[index][axis] for column in columns)
-            if len(set(history)) > 1 and size >= SMALLEST:
+            if (dynamic or len(set(history)) > 1) and size >= SMALLEST:
                 name = symbols.setdefault(history, f"{'nmkl'[len(symbols) % 4]}{len(symbols) // 4 or ''}")
                 sizes[name] = size
                 size = symbol(name)
@@ -334,15 +340,18 @@ def bind(
 
 
 @overload
-def function(f: Callable[..., Any], *, backend: str | None = None) -> Transformed: ...
+def function(f: Callable[..., Any], *, backend: str | None = None, dynamic: bool = False) -> Transformed: ...
 @overload
-def function(f: None = None, *, backend: str | None = None) -> Callable[[Callable[..., Any]], Transformed]: ...
-def function(f: Callable[..., Any] | None = None, *, backend: str | None = None) -> Any:
+def function(
+    f: None = None, *, backend: str | None = None, dynamic: bool = False
+) -> Callable[[Callable[..., Any]], Transformed]: ...
+def function(f: Callable[..., Any] | None = None, *, backend: str | None = None, dynamic: bool = False) -> Any:
     """Compile a NumPy function; a decorator, with and without arguments.
 
     Args:
         f: any function of arrays, numbers and pytrees of them.
         backend: "numpy" or "c"; by default TRACEGRAD_BACKEND, else "numpy".
+        dynamic: compile for all sizes at the first call, not only from the second size on.
 
     Returns:
         A function that gives the same results. It is compiled at its first call, and again for arguments of other types.
@@ -354,9 +363,9 @@ def function(f: Callable[..., Any] | None = None, *, backend: str | None = None)
     5.0
     """
     if f is None:
-        return lambda g: function(g, backend=backend)
+        return lambda g: function(g, backend=backend, dynamic=dynamic)
     _check_callable(f, "function")
-    return Transformed(f, RequestMaker("function"), backend)
+    return Transformed(f, RequestMaker("function"), backend, dynamic)
 
 
 def grad(

@@ -175,7 +175,7 @@ def collect(value: Any, results: list[Value]) -> Result:
     for leaf in leaves:
         if isinstance(leaf, Undefined):
             raise leaf.error()
-        if isinstance(leaf, Tracer | np.ndarray) or is_traced(leaf):
+        if isinstance(leaf, Tracer | np.ndarray | np.inexact | float | complex) or is_traced(leaf):
             tracer = asarray(leaf)
             positions.append(len(results))
             weak.append(tracer.weak)

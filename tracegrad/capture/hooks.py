@@ -123,18 +123,15 @@ def outer(value: Any, name: str, read: types.FunctionType) -> Any:
 
 def getattr_(obj: Any, name: str) -> Any:
     """`obj.name`."""
+    if isinstance(obj, Tracer | types.ModuleType | tuple) or obj is None:
+        return getattr(obj, name)
+    descriptor = inspect.getattr_static(type(obj), name, None)
+    if isinstance(descriptor, property) and descriptor.fget is not None:
+        return call(descriptor.fget, obj)
     value = getattr(obj, name)
-    if isinstance(obj, Tracer | types.ModuleType) or id(obj) in current().created or isinstance(obj, type(None)):
+    if id(obj) in current().created or isinstance(obj, type | types.FunctionType) or callable(value):
         return value
-    if isinstance(obj, type | types.FunctionType) or callable(value):
-        return value
-    kind = type(obj)
-    if kind.__module__.partition(".")[0] in _NATIVE_MODULES and not hasattr(obj, "__dict__"):
-        return value
-    if isinstance(inspect.getattr_static(kind, name, None), property):
-        getter = inspect.getattr_static(kind, name).fget
-        return call(getter, obj) if getter is not None else value
-    if isinstance(obj, tuple):
+    if type(obj).__module__.partition(".")[0] in _NATIVE_MODULES and not hasattr(obj, "__dict__"):
         return value
     label = f"{getattr(obj, '__name__', type(obj).__name__.lower())}.{name}"
     return lift(value, Place(obj, (("attribute", name),), label))
