@@ -63,6 +63,10 @@ class CaptureError(TracegradError, NotImplementedError):
     """The function uses something that cannot be captured."""
 
 
+class NeedsPythonValue(CaptureError):
+    """A traced value is used where Python needs its value."""
+
+
 class ArgumentError(TracegradError, ValueError):
     """A public function of tracegrad was given an unusable value."""
 
@@ -73,6 +77,10 @@ class ArgumentTypeError(TracegradError, TypeError):
 
 class ShapeError(TracegradError, ValueError):
     """Shapes do not fit together."""
+
+
+class TracedValueError(TracegradError, ValueError):
+    """Captured code does what NumPy refuses with a ValueError."""
 
 
 class TracedIndexError(TracegradError, IndexError):

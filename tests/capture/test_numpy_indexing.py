@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.capture.numpy_rows import capture, check, check_values, h, random, rows
-from tracegrad.capture.context import NeedsPythonValue
+from tracegrad.errors import NeedsPythonValue
 from tracegrad.testing.interpret import interpret
 
 V = random(8)

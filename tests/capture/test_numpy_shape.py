@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.capture.numpy_rows import capture, check, h, random, rows
-from tracegrad.capture.tracer import CaptureErrorValue
+from tracegrad.errors import TracedValueError
 
 V, W = random(6), random(6, seed=1)
 M, N = random(3, 4), random(3, 4, seed=1)
@@ -319,7 +319,7 @@ def test_misuse(function: Any, error: Any, match: str) -> None:
 
 
 def test_errors_name_the_line() -> None:
-    with pytest.raises(CaptureErrorValue) as caught:
+    with pytest.raises(TracedValueError) as caught:
         capture(lambda x: x.reshape(5), [M])
     assert caught.value.span is not None
     assert caught.value.span.file == __file__

@@ -22,17 +22,13 @@ import numpy as np
 
 from tracegrad.capture.constants import constant_value
 from tracegrad.errors import CaptureError, Span
-from tracegrad.ir.core import Block, Value
 from tracegrad.ir.builder import Builder
+from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import interpreter
 from tracegrad.ir.types import ArrayType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
-
-
-class NeedsPythonValue(CaptureError):
-    """A traced value was used where Python needs its value; a staged loop is then unrolled instead."""
 
 
 class RestageError(Exception):

@@ -17,8 +17,8 @@ from tracegrad.capture.context import Capture, HiddenInput, Place, Storage, capt
 from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList, count_before, count_of, restore
 from tracegrad.capture.sizes import Fact, as_size
+from tracegrad.capture.staging import read_slot, set_slot
 from tracegrad.capture.state import Tree, Undefined, flatten
-from tracegrad.capture.staging import set_slot, read_slot
 from tracegrad.capture.tracer import Tracer, asarray, is_traced
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Function, Interface, Value

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import Frame, NeedsPythonValue, RestageError, Storage, current, user_span
+from tracegrad.capture.context import Frame, RestageError, Storage, current, user_span
 from tracegrad.capture.lists import (
     CapturedList,
     StackedList,
@@ -42,7 +42,7 @@ from tracegrad.capture.tracer import (
     result_dtype,
     stage,
 )
-from tracegrad.errors import CaptureError, TracegradError
+from tracegrad.errors import CaptureError, NeedsPythonValue, TracegradError
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, SymbolicDim

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import NeedsPythonValue, Storage, current, user_span
-from tracegrad.errors import ArgumentTypeError, CaptureError, TracegradError
+from tracegrad.capture.context import Storage, current, user_span
+from tracegrad.errors import ArgumentTypeError, CaptureError, NeedsPythonValue, TracedValueError, TracegradError
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import OpDef
 from tracegrad.ir.types import BOOL, F64, I64, ArrayType, SymbolicDim
@@ -366,17 +366,13 @@ _NEEDS_HELP = {
 
 def ambiguous_truth(tracer: Tracer) -> TracegradError:
     """Return NumPy's error for the truth value of an array with several elements."""
-    return CaptureErrorValue(
+    return TracedValueError(
         "the truth value of an array with more than one element is ambiguous",
         code="TG102",
         span=user_span(),
         found=describe(tracer),
         help="use np.any(...), np.all(...) or np.where(...)",
     )
-
-
-class CaptureErrorValue(TracegradError, ValueError):
-    """Captured code does what NumPy refuses with a ValueError."""
 
 
 def unsupported(what: str, help: str) -> CaptureError:
@@ -528,7 +524,7 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the common shape by NumPy's rule; dimensions may be symbolic (a symbol is never 1).
 
     Raises:
-        CaptureErrorValue: the shapes do not fit.
+        TracedValueError: the shapes do not fit.
     """
     ndim = max(map(len, shapes))
     result = []
@@ -539,7 +535,7 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
             if own == 1 or own == dim:
                 continue
             if dim != 1:
-                raise CaptureErrorValue(
+                raise TracedValueError(
                     "operands could not be broadcast together",
                     code="TG110",
                     span=user_span(),

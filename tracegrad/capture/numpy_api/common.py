@@ -23,7 +23,6 @@ from tracegrad.capture.numpy_api.masked import Masked
 from tracegrad.capture.tracer import (
     ALWAYS,
     HANDLERS,
-    CaptureErrorValue,
     Tracer,
     apply,
     asarray,
@@ -36,7 +35,7 @@ from tracegrad.capture.tracer import (
     stage,
     unsupported,
 )
-from tracegrad.errors import ArgumentTypeError
+from tracegrad.errors import ArgumentTypeError, TracedValueError
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.types import I64, SymbolicDim, is_integer
 
@@ -114,7 +113,7 @@ def _write_out(name: str, out: Any, compute: Callable[[], Any], where: Any) -> A
             help="give an out array of the dtype of the result",
         )
     if result.type.shape != out.type.shape:
-        raise CaptureErrorValue(
+        raise TracedValueError(
             f"out of {name} has another shape than the result",
             code="TG132",
             span=user_span(),

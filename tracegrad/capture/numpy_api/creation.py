@@ -44,7 +44,6 @@ from tracegrad.capture.numpy_api.elementwise import (
     subtract,
 )
 from tracegrad.capture.tracer import (
-    CaptureErrorValue,
     Tracer,
     apply,
     asarray,
@@ -54,7 +53,7 @@ from tracegrad.capture.tracer import (
     from_value,
     unsupported,
 )
-from tracegrad.errors import CaptureError
+from tracegrad.errors import CaptureError, TracedValueError
 from tracegrad.ir.types import F64, I64, is_complex, is_inexact
 
 __all__ = ["constant_value", "is_creator", "is_random"]
@@ -313,8 +312,8 @@ def _nested(value: Any) -> tuple[tuple[Any, ...], list[Tracer]]:
     return (len(value), *parts[0][0]), [leaf for _, leaves in parts for leaf in leaves]
 
 
-def _ragged() -> CaptureErrorValue:
-    return CaptureErrorValue(
+def _ragged() -> TracedValueError:
+    return TracedValueError(
         "the rows of a new array differ in length",
         code="TG125",
         span=user_span(),

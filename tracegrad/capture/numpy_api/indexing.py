@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import NeedsPythonValue, current, user_span
+from tracegrad.capture.context import current, user_span
 from tracegrad.capture.linear import difference
 from tracegrad.capture.numpy_api.common import (
     as_axis,
@@ -33,7 +33,6 @@ from tracegrad.capture.numpy_api.common import (
 )
 from tracegrad.capture.numpy_api.masked import Masked, same_value, unknown_count
 from tracegrad.capture.tracer import (
-    CaptureErrorValue,
     Tracer,
     asarray,
     broadcast_shapes,
@@ -45,7 +44,7 @@ from tracegrad.capture.tracer import (
     unsupported,
     view_of,
 )
-from tracegrad.errors import TracedIndexError
+from tracegrad.errors import NeedsPythonValue, TracedIndexError, TracedValueError
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Value
 from tracegrad.ir.types import BOOL, I64, SymbolicDim, is_integer
@@ -565,14 +564,14 @@ def fit(value: Any, shape: tuple[Any, ...], dtype: np.dtype[Any]) -> Tracer:
     """Return a value cast and broadcast to what it is written into.
 
     Raises:
-        CaptureErrorValue: it does not broadcast.
+        TracedValueError: it does not broadcast.
     """
     tracer = cast_to(asarray(value), dtype)
     own = tracer.type.shape
     while len(own) > len(shape) and own[0] == 1:
         own = own[1:]
     if len(own) > len(shape) or any(d not in (1, e) for d, e in zip(own, shape[len(shape) - len(own) :], strict=True)):
-        raise CaptureErrorValue(
+        raise TracedValueError(
             "the value written does not broadcast to the place",
             code="TG119",
             span=user_span(),

@@ -30,7 +30,6 @@ from tracegrad.capture.numpy_api.elementwise import add, conjugate, multiply, ne
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.numpy_api.shape import join
 from tracegrad.capture.tracer import (
-    CaptureErrorValue,
     Tracer,
     apply,
     asarray,
@@ -39,11 +38,12 @@ from tracegrad.capture.tracer import (
     cast_to,
     unsupported,
 )
+from tracegrad.errors import TracedValueError
 from tracegrad.ir.types import BOOL, F64, I64, is_complex, is_inexact
 
 
-def _mismatch(function: str, x: Tracer, y: Tracer) -> CaptureErrorValue:
-    return CaptureErrorValue(
+def _mismatch(function: str, x: Tracer, y: Tracer) -> TracedValueError:
+    return TracedValueError(
         f"the operands of {function} do not fit together",
         code="TG128",
         span=user_span(),
@@ -195,7 +195,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tracer:
         first, second = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
     left, right = tuple(as_axis(k, x.ndim) for k in first), tuple(as_axis(k, y.ndim) for k in second)
     if len(left) != len(right) or any(x.type.shape[i] != y.type.shape[j] for i, j in zip(left, right, strict=True)):
-        raise CaptureErrorValue(
+        raise TracedValueError(
             "shape-mismatch for sum",
             code="TG128",
             span=user_span(),
@@ -304,7 +304,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = 
             if sizes.get(label, 1) == 1:
                 sizes[label] = size
             elif size not in (1, sizes[label]):
-                raise CaptureErrorValue(
+                raise TracedValueError(
                     "einsum operands do not fit together",
                     code="TG128",
                     span=user_span(),

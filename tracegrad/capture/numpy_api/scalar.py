@@ -52,7 +52,6 @@ from tracegrad.capture.numpy_api.elementwise import (
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.numpy_api.masked import Masked
 from tracegrad.capture.tracer import (
-    CaptureErrorValue,
     Tracer,
     apply,
     asarray,
@@ -67,7 +66,7 @@ from tracegrad.capture.tracer import (
     stage,
     unsupported,
 )
-from tracegrad.errors import ArgumentTypeError
+from tracegrad.errors import ArgumentTypeError, TracedValueError
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL, F64, I64, is_complex, is_float
 
@@ -230,7 +229,7 @@ def _choose(better: Any, function: Any, name: str) -> Callable[..., Any]:
             if key is not None:
                 raise unsupported(f"{name}() of an array with key=", f"use np.arg{name} of the keys")
             if args[0].ndim != 1:
-                raise CaptureErrorValue(
+                raise TracedValueError(
                     "the truth value of an array with more than one element is ambiguous",
                     code="TG102",
                     span=user_span(),

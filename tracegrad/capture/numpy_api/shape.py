@@ -36,7 +36,6 @@ from tracegrad.capture.numpy_api.common import (
 from tracegrad.capture.numpy_api.elementwise import add, remainder, subtract
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.tracer import (
-    CaptureErrorValue,
     Tracer,
     apply,
     asarray,
@@ -48,6 +47,7 @@ from tracegrad.capture.tracer import (
     unsupported,
     view_of,
 )
+from tracegrad.errors import TracedValueError
 from tracegrad.ir.types import I64, is_integer
 
 # ---- reshape and its kind
@@ -57,7 +57,7 @@ def resolve_shape(tracer: Tracer, shape: Any) -> tuple[Any, ...]:
     """Return the dimensions of a reshape, with -1 worked out.
 
     Raises:
-        CaptureErrorValue: the number of elements differs.
+        TracedValueError: the number of elements differs.
     """
     dims = list(as_shape(shape))
     size = tracer.type.size
@@ -68,7 +68,7 @@ def resolve_shape(tracer: Tracer, shape: Any) -> tuple[Any, ...]:
         rest = math.prod(d for k, d in enumerate(dims) if k != unknown[0])
         dims[unknown[0]] = 0 if rest == 0 else size // rest
     if math.prod(dims) != size:
-        raise CaptureErrorValue(
+        raise TracedValueError(
             "a reshape keeps the number of elements",
             code="TG114",
             span=user_span(),
@@ -239,7 +239,7 @@ for _function, _ndim in ((np.atleast_1d, 1), (np.atleast_2d, 2), (np.atleast_3d,
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
     tracer, dims = asarray(array), as_shape(shape)
     if broadcast_shapes(tracer.type.shape, dims) != dims:
-        raise CaptureErrorValue(
+        raise TracedValueError(
             "the array does not broadcast to the shape",
             code="TG110",
             span=user_span(),
@@ -291,7 +291,7 @@ def join(arrays: Sequence[Tracer], axis: int, dtype: Any = None) -> Tracer:
     kind = np.dtype(dtype) if dtype is not None else np.result_type(*[a.dtype for a in arrays])
     rests = {tuple(d for k, d in enumerate(a.type.shape) if k != axis) for a in arrays}
     if len(rests) > 1 or len({a.ndim for a in arrays}) > 1:
-        raise CaptureErrorValue(
+        raise TracedValueError(
             "all the input array dimensions except for the concatenation axis must match exactly",
             code="TG115",
             span=user_span(),
