@@ -82,9 +82,9 @@ class Transformed:
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
         if context.is_capturing():
             return self._inline(args, kwargs)
-        signature, values = self._signature(args, kwargs)
-        made = self._find(signature)
-        return made.call(values)
+        names, arguments = bind(self._parameters, self._function, args, kwargs)
+        signature, values = signature_of(names, arguments)
+        return self._find(signature).call(values, arguments)
 
     def _find(self, signature: Signature) -> Specialization:
         with self._lock:

@@ -136,8 +136,8 @@ class Specialization:
         except (LookupError, AttributeError, ValueError):  # deleted since
             return False
 
-    def call(self, values: Sequence[Any]) -> Any:
-        """Call with the array leaves of the arguments; arrays may have any layout."""
+    def call(self, values: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        """Call with the array leaves of the arguments, which may have any layout; stores are made into `arguments`."""
         program = self.program
         every = [*values, *program.hidden_values()]
         paths = [*program.signature.paths(), *(h.place.name for h in program.captured.hidden)]
@@ -148,7 +148,10 @@ class Specialization:
                 every[index][...] = results[result]
         value = unflatten(program.tree, [_finish(r, i in program.weak) for i, r in enumerate(results)])
         for effect in program.captured.effects:
-            set_slot(effect.container, effect.kind, effect.key, effect.result.build(results))
+            container = effect.container
+            if isinstance(container, ArgumentPlace):
+                container = container.find(arguments)
+            set_slot(container, effect.kind, effect.key, effect.result.build(results))
         return value
 
 
@@ -184,10 +187,19 @@ def build_program(
     _check_differentiable(request, signature)
     names = signature.names
 
+    places: dict[int, tuple[Any, ArgumentPlace]] = {}
+
     def rebuild(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return call_arguments(names, [unflatten(tree, values) for tree in signature.arguments])
+        arguments = [unflatten(tree, values) for tree in signature.arguments]
+        for position, (tree, argument) in enumerate(zip(signature.arguments, arguments, strict=True)):
+            _locate(tree, argument, ArgumentPlace(position, ()), places)
+        return call_arguments(names, arguments)
 
     captured = entry.capture(function, leaves, rebuild, tuple(n.lstrip("=") for n in names), sizes)
+    captured.effects = [
+        dataclasses.replace(e, container=places[id(e.container)][1]) if id(e.container) in places else e
+        for e in captured.effects
+    ]
     inputs = (*signature.leaves, *(Leaf(h.value.array_type, _kind(h.tracer)) for h in captured.hidden))
     primal = [v.array_type for v in captured.function.results]
     tree, weak = _result_tree(captured.result)
@@ -201,6 +213,35 @@ def build_program(
 
         return Program(captured, request, signature, build, inputs, tuple(primal), tree, weak, dict(captured.write_back))
     return _gradient_program(captured, request, signature, inputs, primal, tree, weak)
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentPlace:
+    """A container or object among the arguments of a call: the argument's position, then steps as in Place."""
+
+    position: int
+    steps: tuple[tuple[str, Any], ...]
+
+    def find(self, arguments: Sequence[Any]) -> Any:
+        """Return the object in the arguments of another call."""
+        return Place(arguments[self.position], self.steps, "").read()
+
+
+def _locate(tree: Tree, value: Any, place: ArgumentPlace, places: dict[int, tuple[Any, ArgumentPlace]]) -> None:
+    """Note where in the arguments each container and object stands."""
+    if tree.kind in ("leaf", "none"):
+        return
+    places[id(value)] = (value, place)
+    keys: Sequence[Any] = range(len(tree.children))
+    kind = "item"
+    if tree.kind == "dict":
+        keys = tree.data
+    elif tree.kind == "object":
+        kind, keys = "attribute", tree.data[1]
+    for key, child in zip(keys, tree.children, strict=True):
+        step = (kind, key)
+        inner = Place(value, (step,), "").read()
+        _locate(child, inner, ArgumentPlace(place.position, (*place.steps, step)), places)
 
 
 def _kind(tracer: Any) -> str:
@@ -269,7 +310,7 @@ def _gradient_program(
                 f"has_aux=True: {name} must return (scalar, auxiliary)",
                 code="TG203",
                 span=None,
-                found=f"a returned value of kind {tree.kind}",
+                found=f"{name} returns {_kind_text(tree, primal)}",
                 help="return a tuple of two: the scalar to differentiate, then anything",
             )
         value_tree, aux_tree = tree.children
@@ -297,7 +338,9 @@ def _gradient_program(
         result = gradient_tree
 
     def build() -> Function:
-        made = gradient(captured.function, wrt, scalar, keep_primal=keep)
+        # what is read once contributes once, and what does not change in a loop is not kept per iteration
+        primal_function = run_passes(clone_function(captured.function), default_pipeline())
+        made = gradient(primal_function, wrt, scalar, keep_primal=keep)
         made.name = f"{name}_{'value_and_grad' if request.kind == 'value_and_grad' else 'grad'}"
         assert captured.function.interface is not None
         made.interface = Interface(
@@ -312,7 +355,7 @@ def _gradient_program(
 def _check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: Request) -> int:
     kind = "value_and_grad" if request.kind == "value_and_grad" else "grad"
     if tree.kind != "leaf":
-        found = "None" if tree.kind == "none" else f"a {tree.kind}"
+        found = _kind_text(tree, primal)
         raise ArgumentTypeError(
             f"{kind} needs a function that returns a scalar",
             code="TG202",
@@ -338,7 +381,24 @@ def _check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: R
             found=f"{name} returns {found_type}, which does not depend smoothly on anything",
             help="return a float",
         )
+    if is_complex(found_type.dtype):
+        raise ArgumentTypeError(
+            f"{kind} needs a function that returns a real number",
+            code="TG202",
+            span=None,
+            found=f"{name} returns {found_type}",
+            help="return np.abs, np.real or np.imag of it; or use tg.vjp, which takes a complex cotangent",
+        )
     return int(tree.data)
+
+
+def _kind_text(tree: Tree, types: Sequence[ArrayType]) -> str:
+    """Return what a function returns, for messages."""
+    if tree.kind == "leaf":
+        return str(types[tree.data])
+    if tree.kind in ("tuple", "list", "dict"):
+        return f"a {tree.kind} of {len(tree.children)}"
+    return "None" if tree.kind == "none" else f"a {tree.kind}"
 
 
 def build_vjp_program(
@@ -354,7 +414,7 @@ def build_vjp_program(
     def build() -> Function:
         copy = clone_function(captured.function)
         copy.body.yields = [copy.body.yields[i] for i in seeds]
-        made = vjp(copy, wrt, keep_primal=False)
+        made = vjp(run_passes(copy, default_pipeline()), wrt, keep_primal=False)
         made.name = f"{captured.function.name}_vjp"
         interface = captured.function.interface
         assert interface is not None

@@ -11,6 +11,7 @@ type and value. A dict's order of keys is part of the tree, so results come back
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,8 @@ from tracegrad.ir.types import DTYPES, ArrayType, Shape, dtype_name
 
 NAMESPACE: Final = "tracegrad"
 
+#: compared by value; all other objects by identity
+_CONSTANTS = (int, str, bytes, enum.Enum, np.dtype, frozenset, range, type)
 _SUPPORTED = frozenset(DTYPES.values())
 
 
@@ -295,8 +298,9 @@ def _flatten_rare(value: Any, path: str, leaves: list[Leaf], values: list[Any]) 
             help="pass a plain dict, list or tuple, or register the class with "
             f'optree.register_pytree_node(..., namespace="{NAMESPACE}")',
         )
-    if _is_hashable(value):
+    if (isinstance(value, _CONSTANTS) or cls.__eq__ is object.__eq__) and _is_hashable(value):
         return Tree("static", (cls, value), ())
+    # an object may be read from and written to: one that is merely equal will not do
     return Tree("identity", Identity(value), ())
 
 
