@@ -539,7 +539,7 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
                     "operands could not be broadcast together",
                     code="TG110",
                     span=user_span(),
-                    found="shapes " + " and ".join(str(s).replace(",)", ")") for s in shapes),
+                    found="shapes " + " and ".join(map(str, shapes)),
                     help="make the sizes of each axis, counted from the last, equal or 1",
                 )
             dim = own

@@ -40,7 +40,7 @@ from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
 from tracegrad.errors import ArgumentTypeError, CaptureError, CompileError
 from tracegrad.ir.core import Block, Function, Interface, Value, clone_function
 from tracegrad.ir.printer import print_function
-from tracegrad.ir.types import ArrayType, dim_symbols, is_inexact
+from tracegrad.ir.types import ArrayType, dim_symbols, is_complex, is_inexact
 from tracegrad.passes.manager import default_pipeline, run_passes
 from tracegrad.runtime.call import call_flat, check_writable
 from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, renumber, unflatten

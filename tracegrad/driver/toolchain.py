@@ -164,6 +164,10 @@ def find_toolchain(options: Options, cache: Cache) -> Toolchain:
 _found: dict[tuple[str, str, Path], Toolchain] = {}
 
 
+def _reason(error: Exception) -> str:
+    return f"{error.title} ({error.found})" if isinstance(error, CompileError) else str(error)
+
+
 def _find_toolchain(options: Options, cache: Cache) -> Toolchain:
     commands = _commands(options.compiler)
     remembered = _load_memory(cache)
@@ -180,7 +184,7 @@ def _find_toolchain(options: Options, cache: Cache) -> Toolchain:
         try:
             toolchain = _probe((program, *command[1:]))
         except (OSError, CompileError) as error:
-            failures.append(f"{shlex.join(command)}: {error}")
+            failures.append(f"{shlex.join(command)}: {_reason(error)}")
             continue
         _save_memory(cache, {**remembered, identity: asdict(toolchain)})
         return toolchain

@@ -318,7 +318,7 @@ def _array_leaf(value: Any, path: str) -> Leaf:
             code="TG702",
             span=None,
             found=f"{path}: {value.dtype} array of shape {value.shape}",
-            help=f"convert it to one of {', '.join(DTYPES)}, or pass it as a Python value",
+            help=f"convert it to one of {', '.join(d.name for d in DTYPES.values())}, or pass it as a Python value",
         )
     return Leaf(ArrayType(DTYPES[dtype_name(dtype)], value.shape))
 

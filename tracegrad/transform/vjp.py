@@ -224,7 +224,7 @@ class _Sweep:
                 code="TG212",
                 span=operation.span,
                 found=f"{operation.op} on the way from an input to the result",
-                help="write the recursion as a loop, or give the function a rule with custom_vjp",
+                help="write the recursion as a loop",
             )
         contributions = vjp_of(
             op,

@@ -210,7 +210,7 @@ def arange(
             code="TG107",
             span=user_span(),
             found="traced bounds whose difference is not a size",
-            help="use np.linspace with a fixed number of elements, or bounds made from shapes",
+            help="pass the bounds as Python ints, make them from shapes, or use np.linspace with a fixed number of elements",
         )
     positions = iota((count,), 0, result_dtype)
     if known_step != 1:
