@@ -14,7 +14,7 @@ import pytest
 
 from tracegrad.capture import numpy_api
 from tracegrad.capture.context import Capture, capturing
-from tracegrad.capture.tracer import HANDLERS, Tracer, asarray, call_handler, from_value
+from tracegrad.capture.tracer import Tracer, asarray, call_handler, from_value
 from tracegrad.ir.core import Block, Function, Value
 from tracegrad.ir.types import ArrayType
 from tracegrad.ir.verifier import verify_function
@@ -41,7 +41,6 @@ def h(function: Any) -> Callable[..., Any]:
             return call_handler(function, *args, **kwargs)
         return function(*args, **kwargs)
 
-    assert function in HANDLERS, f"{function} has no handler"
     return call
 
 

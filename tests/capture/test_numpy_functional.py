@@ -13,11 +13,11 @@ import pytest
 import tracegrad as tg
 from tests.capture.numpy_rows import check, h, random, rows
 from tracegrad.capture.context import Capture, capturing
-from tracegrad.capture.tracer import Tracer, asarray, from_value, stage
+from tracegrad.capture.sizes import as_size
+from tracegrad.capture.tracer import asarray, from_value
 from tracegrad.ir.core import Block, Function, Value
 from tracegrad.ir.types import array_type, symbol
 from tracegrad.ir.verifier import verify_function
-from tracegrad.ops import dim as dim_op
 from tracegrad.testing.interpret import interpret
 
 V = random(5)
@@ -70,34 +70,6 @@ def test_user_functions_are_converted(function: Callable[..., Any]) -> None:
 # ---- symbolic sizes
 
 
-class _Size:
-    """A size as user code sees it: `len(x)`, `x.shape[0]`."""
-
-    def __init__(self, dim: Any) -> None:
-        self.dim = dim
-
-    def as_tracer(self) -> Tracer:
-        return from_value(stage(dim_op, dim=self.dim), weak=True)
-
-    def __add__(self, other: Any) -> Any:
-        return _Size(self.dim + getattr(other, "dim", other))
-
-    def __sub__(self, other: Any) -> Any:
-        return _Size(self.dim - getattr(other, "dim", other))
-
-    def __mul__(self, other: Any) -> Any:
-        if isinstance(other, int | _Size):
-            return _Size(self.dim * getattr(other, "dim", other))
-        return self.as_tracer() * other
-
-    __rmul__ = __mul__
-
-
-class _Symbolic(Capture):
-    def size(self, dim: Any) -> Any:
-        return _Size(dim)
-
-
 SYMBOLIC: dict[str, Callable[[Any, Any], Any]] = {
     "arithmetic": lambda x, v: x * 2 + v,
     "sum": lambda x, v: np.sum(x, axis=0),
@@ -117,6 +89,15 @@ SYMBOLIC: dict[str, Callable[[Any, Any], Any]] = {
     "inner": lambda x, v: x[1:-1],
     "difference": lambda x, v: x[1:] - x[:-1],
     "every_other": lambda x, v: x[::2],
+    "from_third": lambda x, v: x[3:],
+    "up_to_third": lambda x, v: x[:3] * 2,
+    "every_other_backwards": lambda x, v: x[::-2],
+    "backwards_part": lambda x, v: x[-2:0:-1],
+    "half": lambda x, v: x[: h(len)(x) // 2],
+    "second_half": lambda x, v: x[h(len)(x) // 2 :],
+    "element_at_size": lambda x, v: x[h(len)(x) - 2],
+    "diagonal": lambda x, v: np.diagonal(x),
+    "split_half": lambda x, v: np.split(x, [h(len)(x) // 2]),
     "backwards": lambda x, v: x[::-1],
     "column": lambda x, v: x[:, 1],
     "diff": lambda x, v: np.diff(x, axis=0),
@@ -154,7 +135,7 @@ SYMBOLIC: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", SYMBOLIC)
 def test_symbolic_sizes(name: str) -> None:
     function = SYMBOLIC[name]
-    state = _Symbolic(function)
+    state = Capture(function, {"n": 4}, as_size)
     params = [Value(array_type("f64[n,3]"), "x"), Value(array_type("f64[3]"), "v")]
     with capturing(state):
         results = function(*[from_value(p) for p in params])

@@ -26,6 +26,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: callable of NumPy, math, SciPy or builtins -> what it does when it meets a traced value
 HANDLERS: dict[Any, Callable[..., Any]] = {}
+#: registrations put off until a function without handler is called: of packages that are slow to import
+LATE: list[Callable[[], None]] = []
 #: how a handler calls a function that the user passed: hooks.py puts its `call` here, which converts the function
 CALLERS: list[Callable[..., Any]] = []
 #: callables whose handler is used in captured code even when no argument is traced (`range`, `zip`, ...)
@@ -337,6 +339,9 @@ class Tracer:
     def sort(self, axis: int = -1) -> None:
         self[...] = call_handler(np.sort, self, axis=axis)
 
+    def partition(self, kth: Any, axis: int = -1) -> None:
+        self[...] = call_handler(np.sort, self, axis=axis)
+
     def view(self, *args: Any) -> Tracer:
         if args:
             raise unsupported("ndarray.view with a dtype", "use astype, which converts values")
@@ -562,6 +567,10 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
     """
     bound = kwargs.pop("_bound", None)
     handler = HANDLERS.get(bound if bound is not None else function)
+    if handler is None and LATE:
+        while LATE:
+            LATE.pop()()
+        handler = HANDLERS.get(bound if bound is not None else function)
     if handler is None:
         name = f"numpy.{bound[0].__name__}.{bound[1]}" if bound is not None else full_name(function)
         raise CaptureError(
@@ -658,7 +667,7 @@ def _method(function: Any) -> Callable[..., Any]:
 #: ndarray methods that are the NumPy function of the same name with the array as first argument
 for _name in (
     "all any argmax argmin argsort choose clip compress conj conjugate cumprod cumsum diagonal max mean min prod ptp ravel "
-    "repeat round searchsorted squeeze std sum swapaxes take trace var nonzero put partition"
+    "repeat round searchsorted squeeze std sum swapaxes take trace var nonzero put"
 ).split():
     if hasattr(np, _name):
         setattr(Tracer, _name, _method(getattr(np, _name)))

@@ -43,6 +43,7 @@ from tracegrad.capture.numpy_api.elementwise import (
     resolve,
     subtract,
 )
+from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import (
     Tracer,
     apply,
@@ -202,8 +203,8 @@ def arange(
             number = int(known_step)
             sign = 1 if number > 0 else -1
             count = (sign * distance + (abs(number) - 1)) // abs(number)
-            if isinstance(count, int):
-                count = max(count, 0)
+            if decide(count, "<"):
+                count = 0
     if count is None:
         raise CaptureError(
             "the number of elements of np.arange is known only at run time",

@@ -32,6 +32,7 @@ from tracegrad.capture.numpy_api.common import (
     wrap_known,
 )
 from tracegrad.capture.numpy_api.masked import Masked, same_value, unknown_count
+from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import (
     Tracer,
     asarray,
@@ -200,21 +201,20 @@ def _array_item(content: np.ndarray[Any, Any], axis: int, size: Any) -> Item:
 
 def _wrapped(index: Any, axis: int, size: Any) -> Any:
     """Return a static index counted from the front."""
-    if isinstance(index, int) and isinstance(size, int) and not -size <= index < size:
+    if decide(index, "<"):
+        front = index + size
+        inside = not decide(front, "<")
+    else:
+        front, inside = index, decide(index - size, "<")
+    if not inside:
         raise TracedIndexError(
             "an index is out of range",
             code="TG117",
             span=user_span(),
             found=f"index {index} is out of bounds for axis {axis} with size {size}",
-            help=f"use an index from {-size} to {size - 1}",
+            help=f"use an index from -{size} to {size}-1",
         )
-    return index + size if _is_negative(index) else index
-
-
-def _is_negative(dim: Any) -> bool:
-    if isinstance(dim, SymbolicDim):
-        return all(coefficient < 0 for _, coefficient in dim.terms)
-    return bool(dim < 0)
+    return front
 
 
 def _bound(value: Any) -> Any:
@@ -234,28 +234,30 @@ def _slice_item(part: slice, axis: int, size: Any) -> Item:
         return _window_item(start, stop, step, axis, size)
     if step == 0:
         raise ValueError("slice step cannot be zero")
-    if isinstance(size, int) and not isinstance(start, SymbolicDim) and not isinstance(stop, SymbolicDim):
-        covered = range(*slice(start, stop, step).indices(size))
-        if not covered:
-            return Item("slice", axis, start=0, stop=0, length=0)
-        low, high = (covered[0], covered[-1]) if step > 0 else (covered[-1], covered[0])
-        return _static(axis, low, high + 1, abs(step), step < 0, len(covered), size)
     if step > 0:
-        low = 0 if start is None else start + size if _is_negative(start) else start
-        high = size if stop is None else stop + size if _is_negative(stop) else stop
+        low = 0 if start is None else _limited(start, size, 0, size)
+        high = size if stop is None else _limited(stop, size, 0, size)
+        first, count = low, (high - low + (step - 1)) // step if step > 1 else high - low
     else:
-        low = 0 if stop is None else (stop + size if _is_negative(stop) else stop) + 1
-        high = size if start is None else (start + size if _is_negative(start) else start) + 1
-        if step < -1:
-            raise NeedsPythonValue(
-                "a backwards slice with steps needs a size known at capture",
-                code="TG118",
-                span=user_span(),
-                found=f"a slice with step {step} of an axis of size {size}",
-                help="reverse with [::-1] first, then slice",
-            )
-    length = high - low if abs(step) == 1 else (high - low + (abs(step) - 1)) // abs(step)
-    return _static(axis, low, high, abs(step), step < 0, length, size)
+        # from `first` down to above `last`
+        first = size - 1 if start is None else _limited(start, size, -1, size - 1)
+        last = -1 if stop is None else _limited(stop, size, -1, size - 1)
+        count = (first - last + (-step - 1)) // -step if step < -1 else first - last
+        low, high = first - (count - 1) * -step, first + 1
+    if not decide(count, ">"):
+        return Item("slice", axis, start=0, stop=0, length=0)
+    if step > 1:
+        high = low + (count - 1) * step + 1
+    return _static(axis, low, high, abs(step), step < 0, count, size)
+
+
+def _limited(bound: Any, size: Any, least: Any, most: Any) -> Any:
+    """Return a static bound of a slice counted from the front and cut to an interval, as Python does."""
+    if decide(bound, "<"):
+        bound = bound + size
+    if decide(bound - least, "<"):
+        return least
+    return most if decide(bound - most, ">") else bound
 
 
 def _static(axis: int, low: Any, high: Any, step: int, reverse: bool, length: Any, size: Any) -> Item:
@@ -279,8 +281,8 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
             help="pass the bound as a Python int, use bounds at a fixed distance (`x[i:i + 3]`), or the whole axis with a "
             "mask: np.where(np.arange(n) < i, x, 0)",
         )
-    if isinstance(distance, int):
-        distance = max(distance, 0)
+    if decide(distance, "<"):
+        distance = 0
     if distance != 0:
         # Python cuts a slice that reaches past the front; with a fixed length that is an error instead
         inside = call_handler(np.logical_or, call_handler(np.greater_equal, low, 0), call_handler(np.less, high, 0))

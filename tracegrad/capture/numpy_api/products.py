@@ -29,6 +29,7 @@ from tracegrad.capture.numpy_api.common import (
 from tracegrad.capture.numpy_api.elementwise import add, conjugate, multiply, negative, subtract
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.numpy_api.shape import join
+from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import (
     Tracer,
     apply,
@@ -448,12 +449,9 @@ def _sliding(x: Tracer, taps: Tracer, mode: str) -> Tracer:
     border = m - 1
     low, high, count = {
         "full": (border, border, n + m - 1),
-        "same": (border - (m - 1) // 2 if isinstance(m, int) else border // 2, border, n),
+        "same": (border - border // 2, border // 2, n),
         "valid": (0, 0, n - m + 1),
     }[mode]
-    if mode == "same":
-        low = border - (m - 1) // 2
-        high = (m - 1) // 2
     padded = apply(ops.pad, x, low=(low,), high=(high,), interior=(0,)) if mode != "valid" else x
     shape = (count, m)
     windows = gather(padded, [add(iota(shape, 0), iota(shape, 1))], (0,))
@@ -476,7 +474,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Tracer:
     x, y = (reshape(t, (t.type.size,)) for t in (x, y))
     if x.type.shape[0] == 0 or y.type.shape[0] == 0:
         raise ValueError("a cannot be empty")
-    if isinstance(x.type.shape[0], int) and isinstance(y.type.shape[0], int) and y.type.shape[0] > x.type.shape[0]:
+    if decide(y.type.shape[0] - x.type.shape[0], ">"):
         x, y = y, x
     return _returned(_sliding(x, apply(ops.flip, y, axes=(0,)), _mode(mode)), dtype)
 
@@ -485,7 +483,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Tracer:
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Tracer:
     (x, y), dtype = _promoted(a, v)
     y = conjugate(y) if is_complex(y.dtype) else y
-    if isinstance(x.type.shape[0], int) and isinstance(y.type.shape[0], int) and y.type.shape[0] > x.type.shape[0]:
+    if decide(y.type.shape[0] - x.type.shape[0], ">"):
         # the shorter slides: the result runs backwards
         swapped = apply(ops.flip, _correlated(y, x, _mode(mode)), axes=(0,))
         return _returned(swapped, dtype)

@@ -833,12 +833,6 @@ def _register_outer(ufunc: np.ufunc) -> None:
     covers((ufunc, "outer"))(outer)
 
 
-for _name in dir(np):
-    _candidate = getattr(np, _name)
-    if (
-        isinstance(_candidate, np.ufunc)
-        and _candidate.nin == 2
-        and _candidate.nout == 1
-        and _candidate.signature is None
-    ):
+for _candidate in list(vars(np).values()):
+    if isinstance(_candidate, np.ufunc) and (_candidate.nin, _candidate.nout, _candidate.signature) == (2, 1, None):
         _register_outer(_candidate)

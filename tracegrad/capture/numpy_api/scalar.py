@@ -61,6 +61,7 @@ from tracegrad.capture.tracer import (
     describe,
     from_value,
     inplace,
+    is_traced,
     make_weak,
     python_operator,
     stage,
@@ -203,7 +204,12 @@ def round_(number: Any, ndigits: Any = None) -> Any:
     return weak(result) if tracer.weak else result
 
 
-@covers(sum, native=False)
+def _items(iterable: Any) -> list[Any] | Tracer:
+    """Return what a builtin iterates over: the rows of an array stay together."""
+    return iterable if isinstance(iterable, Tracer) else list(iterable)
+
+
+@covers(sum, native=False, always=True)
 def sum_(iterable: Any, /, start: Any = 0) -> Any:
     """Add up in Python's order; the rows of an array in one reduction."""
     if isinstance(iterable, Tracer):
@@ -215,8 +221,11 @@ def sum_(iterable: Any, /, start: Any = 0) -> Any:
             if known_scalar(start) is not None and known_scalar(start) == 0
             else python_operator(np.add, start, total)
         )
+    items = _items(iterable)
+    if not is_traced(items) and not is_traced(start):
+        return sum(items, start)
     total = start
-    for item in iterable:
+    for item in items:
         total = total + item
     return total
 
@@ -248,7 +257,7 @@ def _choose(better: Any, function: Any, name: str) -> Callable[..., Any]:
             other = item if key is None else call_user(key, item)
             wins = (
                 python_operator(better, other, rank)
-                if isinstance(rank, Tracer) or isinstance(other, Tracer)
+                if is_traced(rank) or is_traced(other)
                 else PYTHON_OPERATORS[better](other, rank)
             )
             best = _pick(wins, item, best)
@@ -269,16 +278,21 @@ def _pick(condition: Any, x: Any, y: Any) -> Any:
     return weak(result) if first.weak and second.weak else result
 
 
-max_ = covers(max)(_choose(np.greater, np.max, "max"))
-min_ = covers(min)(_choose(np.less, np.min, "min"))
+max_ = covers(max, native=False, always=True)(_choose(np.greater, np.max, "max"))
+min_ = covers(min, native=False, always=True)(_choose(np.less, np.min, "min"))
 
 
-@covers(sorted)
+@covers(sorted, native=False, always=True)
 def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[Any]:
     """Sort numbers; a tie keeps its order."""
+    given = list(iterable)
+    ranks = given if key is None else [call_user(key, item) for item in given]
+    if not is_traced(ranks):
+        order = sorted(range(len(given)), key=ranks.__getitem__, reverse=reverse)
+        return [given[k] for k in order]
     if key is not None:
-        raise unsupported("sorted() of traced values with key=", "use np.argsort of the keys")
-    items = [asarray(v) for v in iterable]
+        raise unsupported("sorted() by traced keys", "sort numbers, or use np.argsort of the keys")
+    items = [asarray(v) for v in given]
     if any(v.ndim for v in items):
         raise unsupported("sorted() of arrays", "sort numbers, or use np.argsort")
     is_weak = all(v.weak for v in items)
@@ -289,12 +303,12 @@ def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[
     return [weak(v) for v in result] if is_weak else result
 
 
-@covers(any)
+@covers(any, native=False, always=True)
 def any_of(iterable: Any, /) -> Any:
     return _fold(iterable, np.logical_or, np.any, False)
 
 
-@covers(all)
+@covers(all, native=False, always=True)
 def all_of(iterable: Any, /) -> Any:
     return _fold(iterable, np.logical_and, np.all, True)
 

@@ -1,10 +1,11 @@
-"""Functions of scipy.special and scipy.linalg, registered when SciPy is installed.
+"""Functions of scipy.special and scipy.linalg, registered when a function without handler is met.
 
-Previous: scalar.py. The one optional import of capture.
+Previous: functional.py. The one optional import of capture. SciPy is slow to import: code without it never does.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -31,14 +32,8 @@ from tracegrad.capture.numpy_api.elementwise import (
 from tracegrad.capture.numpy_api.linalg import cholesky, det, inv, solve_with
 from tracegrad.capture.numpy_api.reduce import log_sum_exp, max, sum
 from tracegrad.capture.numpy_api.shape import tril, triu
-from tracegrad.capture.tracer import Tracer, apply, asarray, broadcast_shapes, call_handler, cast_to, unsupported
+from tracegrad.capture.tracer import LATE, Tracer, apply, asarray, broadcast_shapes, call_handler, cast_to, unsupported
 from tracegrad.ir.types import F64, is_float, is_inexact
-
-try:
-    import scipy.linalg
-    import scipy.special
-except ImportError:  # without SciPy its functions cannot occur in captured code
-    scipy = None
 
 
 def _floats(*operands: Any) -> list[Tracer]:
@@ -310,22 +305,21 @@ _LINALG: dict[str, Callable[..., Any]] = {
 
 
 def _register() -> None:
+    """Register the functions; without SciPy they cannot occur in captured code."""
+    try:
+        import scipy.linalg  # noqa: PLC0415 optional, and slow to import
+        import scipy.special  # noqa: PLC0415
+    except ImportError:
+        return
     for name, handler in _SPECIAL.items():
         covers(getattr(scipy.special, name))(handler)
     for name, handler in _LINALG.items():
         covers(getattr(scipy.linalg, name))(handler)
     covers(scipy.special.exp10)(lambda x: call_handler(np.power, 10.0, x))
-    covers(scipy.special.log1p)(log1p)
-    covers(scipy.special.expm1)(lambda x: call_handler(np.expm1, x))
-    for name in ("exp2", "cbrt", "sinc"):
-        function = getattr(scipy.special, name, None)
-        if function is not None and function is not getattr(np, name):
-            covers(function)(_same_as(getattr(np, name)))
+    for name in ("exp2", "cbrt", "sinc", "log1p", "expm1"):
+        function = getattr(scipy.special, name)
+        if function is not getattr(np, name):
+            covers(function)(functools.partial(call_handler, getattr(np, name)))
 
 
-def _same_as(function: Any) -> Callable[..., Any]:
-    return lambda *args, **kwargs: call_handler(function, *args, **kwargs)
-
-
-if scipy is not None:
-    _register()
+LATE.append(_register)

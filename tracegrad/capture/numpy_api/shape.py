@@ -35,6 +35,7 @@ from tracegrad.capture.numpy_api.common import (
 )
 from tracegrad.capture.numpy_api.elementwise import add, remainder, subtract
 from tracegrad.capture.numpy_api.indexing import getitem
+from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import (
     Tracer,
     apply,
@@ -758,9 +759,8 @@ def triu(m: Any, k: Any = 0) -> Tracer:
 
 def _diagonal_length(rows: Any, columns: Any, offset: int) -> Any:
     first, second = (rows, columns - offset) if offset >= 0 else (rows + offset, columns)
-    if first == second:
-        return first
-    return max(min(first, second), 0)
+    shorter = first if decide(first - second, "<=") else second
+    return 0 if decide(shorter, "<") else shorter
 
 
 def diagonal_of(tracer: Tracer, offset: int, axis1: int, axis2: int) -> Tracer:
