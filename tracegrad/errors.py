@@ -54,8 +54,8 @@ class TracegradError(Exception):
                 carets = "^" * max(1, min(end, len(text) + 1) - self.span.column)
                 lines.append(f"{number} | {text}")
                 lines.append(f"{' ' * len(number)} | {' ' * (self.span.column - 1)}{carets}")
-        lines.append(f"   = found: {self.found}")
-        lines.append(f"   = help: {self.help}")
+        for label, text in (("found", self.found), ("help", self.help)):
+            lines.append(f"   = {label}: " + text.replace("\n", "\n     "))
         return "\n".join(lines)
 
 

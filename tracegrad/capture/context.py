@@ -240,7 +240,7 @@ def current() -> Capture:
             "a traced value is used outside the call that made it",
             code="TG129",
             span=None,
-            found="a stand-in for an array, kept in a global, an attribute or a container after the function was compiled",
+            found="a stand-in for an array, kept in a global, an attribute or a container",
             help="do not keep values of a compiled function outside it; return them",
         )
     return capture

@@ -132,7 +132,7 @@ class Toolchain:
             span=None,
             found=f"{self.version}\n{message}",
             help=f"this is a fault of tracegrad or of the compiler; the source is {kept}\n"
-            f"     reproduce with: {shlex.join(shown)}",
+            f"reproduce with: {shlex.join(shown)}",
         )
 
 
