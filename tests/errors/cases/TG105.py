@@ -1,0 +1,12 @@
+import numpy as np
+
+import tracegrad as tg
+
+
+def f(x):
+    positive = x[x > 0]
+    return np.sum(np.diff(positive))
+
+
+def run():
+    tg.grad(f)(np.ones(3))

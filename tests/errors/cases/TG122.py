@@ -1,0 +1,14 @@
+import numpy as np
+
+import tracegrad as tg
+
+
+def f(x):
+    h = x
+    while np.sum(h) < 10.0:
+        h = np.concatenate([h, x])
+    return np.sum(h)
+
+
+def run():
+    tg.grad(f)(np.ones(3))

@@ -1,0 +1,17 @@
+import numpy as np
+
+
+def f_grad(x):
+    # straight_line.py:7  r = np.sqrt(np.sum(x**2))
+    r = np.sqrt(np.sum(x ** 2))
+    # straight_line.py:8  return np.exp(-r) * np.sin(x[0])
+    exp = np.exp(-r)
+    reshaped = np.reshape(x[:1], ())
+    # straight_line.py:7  r = np.sqrt(np.sum(x**2))
+    minus = -(np.sin(reshaped) * exp * (0.5 / r))
+
+    # cotangents, from the result back to the arguments
+    # straight_line.py:7  r = np.sqrt(np.sum(x**2))
+    ct_x = minus * (2.0 * x)
+    ct_x[:1] += np.reshape(exp * np.cos(reshaped), (1,))
+    return ct_x
