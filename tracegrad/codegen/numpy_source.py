@@ -16,7 +16,7 @@ dtype.
 from __future__ import annotations
 
 import ast
-import copy
+import functools
 import inspect
 import os
 from collections.abc import Sequence
@@ -25,17 +25,17 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.codegen.folding import Folding, is_size, is_statement, placeholder, plan_folding
+from tracegrad.codegen.folding import LOGIC, Folding, inserted_axes, is_size, is_statement, placeholder, plan_folding
 from tracegrad.codegen.text import BlankLine, Comment, print_source
 from tracegrad.codegen.variables import Names, assign_variables, identifier
 from tracegrad.errors import Span
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import BOOL, DTYPES, F64, I64, ArrayType, Dim, Shape, SymbolicDim, dim_symbols
+from tracegrad.ir.types import BOOL, DTYPES, F64, I64, ArrayType, Dim, Shape, SymbolicDim, dim_symbols, is_inexact
 from tracegrad.ops import helpers
 from tracegrad.ops.shape import slices_text
 from tracegrad.ops.text import dtype_text, number_text, numpy_text, shape_text
-from tracegrad.passes.buffers import carries, carry_params, plan_buffers
+from tracegrad.passes.buffers import READ_ONLY, carries, carry_params, plan_buffers
 
 #: names that the generated text uses itself
 _RESERVED = frozenset(
@@ -46,7 +46,7 @@ _RESERVED = frozenset(
 #: ops that Python evaluates by itself when all operands are Python numbers
 _PYTHON_OPERATORS = frozenset(
     """add subtract multiply negative floor_divide remainder square power equal not_equal less less_equal greater
-    greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift""".split()
+    greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift select stop_gradient""".split()
 )
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -140,7 +140,7 @@ class _FunctionEmitter:
 
     def __init__(self, module: _Module, function: Function) -> None:
         self.module, self.function = module, function
-        self.buffers = plan_buffers(function)
+        self.buffers = plan_buffers(function, copies_views=True)
         self.folding: Folding = plan_folding(function, self.buffers)
         self.in_loop: set[Operation] = {o for loop in _loops(function.body) for b in loop.blocks for o in walk(b)}
         self.templates: dict[Operation, ast.expr] = {}
@@ -202,15 +202,28 @@ class _FunctionEmitter:
         self.prologue([*statements, ast.Return(result)])
         if self.body:
             self.body.append(BlankLine())
-        body = [*self.body, *statements, ast.Return(result)]
+        while not self.body and statements and isinstance(statements[0], BlankLine):
+            statements = statements[1:]
+        statements = [*statements, ast.Return(result)]
+        if any(o.op == "isfinite" for o in walk(self.function.body)):
+            # where a cotangent is zero, factors that are inf or NaN are computed and dropped
+            statements = [_parse_statement('with np.errstate(divide="ignore", invalid="ignore"):', statements)]
+        body = [*self.body, *statements]
         arguments = ast.arguments([], [ast.arg(a) for a in self.arguments], None, [], [], None, [])
         return ast.FunctionDef(self.module.function_names[self.function], arguments, body, [], None)
 
     def prologue(self, statements: Sequence[ast.stmt]) -> None:
         """Read what the statements use from the arguments: parts of structures, then sizes."""
-        used = {n.id for s in statements for n in ast.walk(s) if isinstance(n, ast.Name)}
+        nodes = [n for s in statements for n in ast.walk(s)]
+        used = {n.id for n in nodes if isinstance(n, ast.Name)}
+        # Python floats raise where NumPy's give inf or NaN
+        raises = any(isinstance(n, ast.BinOp) and _may_raise(n) for n in nodes)
         for param, path in zip(self.function.params, self.paths, strict=True):
-            if param not in self.argument_of and self.names[param] in used:
+            if self.names[param] not in used:
+                continue
+            if raises and not param.shape and is_inexact(param.dtype):
+                self.assign(self.names[param], _parse(f"{dtype_text(param.dtype)}({path})"))
+            elif param not in self.argument_of:
                 self.assign(self.names[param], _parse(path))
         for symbol, variable in self.sizes.items():
             if variable in used:
@@ -252,7 +265,7 @@ class _FunctionEmitter:
         if value.dtype not in (I64, BOOL):
             return False
         producer = value.producer
-        if producer is None or producer.blocks or producer.op in ("dim", "constant", "full", "undefined"):
+        if producer is None or producer.blocks or producer.op in (*LOGIC, "dim", "constant", "full", "undefined"):
             return True
         return producer.op in _PYTHON_OPERATORS and all(map(self.is_python_number, producer.operands))
 
@@ -270,7 +283,8 @@ class _FunctionEmitter:
         """Return the expression of an operation that has a variable."""
         expression, value = self.build(operation), operation.result
         # a broadcast that was left to NumPy but not done by it makes a view that cannot be written to
-        return self.full(expression, value, fresh=expression.shape != value.shape)
+        is_view = READ_ONLY in self.buffers.roots[value]
+        return self.full(expression, value, fresh=expression.shape != value.shape and not is_view)
 
     def nested(self, block: Block) -> Any:
         """Build statements of a nested block inside a with statement."""
@@ -343,7 +357,8 @@ class _FunctionEmitter:
             if isinstance(node, ast.Name) and node.id == name:
                 continue
             last = self.body[-1] if self.body else None
-            if isinstance(node, ast.Name) and isinstance(last, ast.Assign) and self.is_only_for(last, source, target):
+            is_variable = source not in self.folding.inline
+            if is_variable and isinstance(last, ast.Assign) and self.is_only_for(last, source, target):
                 self.body.pop()
                 node = last.value
             waiting.append((name, node, True))
@@ -371,7 +386,7 @@ class _FunctionEmitter:
         """Return whether a statement computes a value that nothing but the assignment to a target needs."""
         match last.targets:
             case [ast.Name(name)]:
-                own = name == self.names[source] and source.name in ("", target.name)
+                own = name == self.names.get(source) and source.name in ("", target.name)
                 return own and self.use_count(source) == 1 and len(print_source(last)) <= 60
         return False
 
@@ -462,6 +477,9 @@ class _FunctionEmitter:
             self.assign(name, base)
         written = self.expression(values)
         value = written.node
+        if operation in self.buffers.overlapping and operation.op in ("set_slice", "scatter_set"):
+            # NumPy copies overlapping memory in order, which is right between equal strides only
+            value = value if _is_parallel(operation) else self.unshared(values, x, value)
         if operation.op in ("set_slice", "add_slice"):
             place = slices_text(operation, x.shape) or ("[...]" if operation.op == "set_slice" else "")
             pattern = self.rename_sizes(_parse(f"{placeholder(0)}{place}"))
@@ -473,15 +491,15 @@ class _FunctionEmitter:
             return
         axes = operation.attrs["axes"]
         if indices[0].shape:
+            value = self.typed(written, values.dtype)
             if operation in self.buffers.overlapping:
-                value = self.unshared(values, x, self.full(written, values))
+                value = self.unshared(values, x, value)
             chosen = [self.unshared(i, x, self.whole(i)) for i in indices]
             place_node = chosen[0] if len(chosen) == 1 else ast.Tuple(chosen, ast.Load())
             leading = axes == tuple(range(len(axes)))
             view = name if leading else f"np.moveaxis({name}, {axes}, {tuple(range(len(axes)))})"
             view = f"{name}.T" if axes == (1,) and len(x.shape) == 2 else view
             if operation.op == "scatter_add":
-                value = self.full(written, values) if value is written.node and written.is_literal else value
                 self.body.append(ast.Expr(_call("np.add.at", _parse(view), place_node, value)))
                 return
             target = ast.Subscript(_parse(view), place_node, ast.Store())
@@ -522,6 +540,11 @@ class _FunctionEmitter:
         node = self.typed(expression, value.dtype)
         if expression.shape == value.shape:
             return _method(node, "copy") if fresh and self.lies_elsewhere(node) else node
+        new = len(value.shape) - len(expression.shape)
+        if expression.shape and value.shape == (*(1,) * new, *expression.shape):
+            parts: list[ast.expr] = [*[ast.Constant(None)] * new, *[ast.Slice()] * len(expression.shape)]
+            view = ast.Subscript(node, ast.Tuple(parts, ast.Load()), ast.Load())
+            return _method(view, "copy") if fresh and self.lies_elsewhere(node) else view
         shape = self.shape_node(value.shape)
         if not expression.shape:
             return self.filled(expression, value, shape)
@@ -545,7 +568,7 @@ class _FunctionEmitter:
         keyword = [] if dtype == F64 else [ast.keyword("dtype", _parse(dtype_text(dtype)))]
         if expression.is_literal and isinstance(node, ast.Constant) and dtype != BOOL and node.value in (0, 1):
             return ast.Call(_parse("np.ones" if node.value else "np.zeros"), [shape], keyword)
-        return _call("np.full", shape, self.typed(expression, dtype))
+        return _call("np.full", shape, node if dtype == F64 else self.typed(expression, dtype))
 
     def typed(self, expression: _Expression, dtype: Any) -> ast.expr:
         """Return an expression that has its dtype by itself, not from what surrounds it."""
@@ -571,11 +594,54 @@ class _FunctionEmitter:
                     return inner
                 node = _call("np.broadcast_to", self.typed(inner, value.dtype), self.shape_node(value.shape))
                 return _Expression(node, value.shape)
+            case "iota" if len(value.shape) > 1:
+                return self.iota(operation)
+            case "reshape" if 0 in inserted_axes(operation) and value in self.folding.inline:
+                return self.without_leading_axes(operation)
+            case "transpose" if (swapped := self.swapped_product(operation)) is not None:
+                return _Expression(swapped, value.shape)
         if TABLE[operation.op].elementwise:
             return self.elementwise(operation)
-        if operation.op == "gather" and value.shape:
+        if operation.op == "gather" and value.shape and operation.operands[1].shape:
             return _Expression(self.gather(operation), value.shape)
-        return _Expression(self.fill(self.template(operation), operation), value.shape)
+        node = self.fill(self.template(operation), operation)
+        return _Expression(_method(node, "copy") if operation in self.buffers.copied_views else node, value.shape)
+
+    def iota(self, operation: Operation) -> _Expression:
+        """Return positions along one axis, as a shape that broadcasts to all axes."""
+        shape, dtype, axis = (operation.attrs[k] for k in ("shape", "dtype", "axis"))
+        keyword = "" if dtype == I64 else f", dtype={dtype_text(dtype)}"
+        columns = "".join(", None" for _ in shape[axis + 1 :])
+        node = self.rename_sizes(_parse(f"np.arange({shape[axis]}{keyword}){f'[:{columns}]' if columns else ''}"))
+        return _Expression(node, (shape[axis], *(1 for _ in shape[axis + 1 :])))
+
+    def without_leading_axes(self, reshape: Operation) -> _Expression:
+        """Return the operand of a reshape that inserts axes, without the leading ones, which NumPy inserts itself."""
+        axes, count = inserted_axes(reshape), 0
+        while count in axes:
+            count += 1
+        shape = reshape.result.shape[count:]
+        node = self.whole(reshape.operands[0])
+        if len(axes) > count:
+            parts: list[ast.expr] = [
+                ast.Constant(None) if k in axes else ast.Slice() for k in range(count, len(reshape.result.shape))
+            ]
+            node = ast.Subscript(node, ast.Tuple(parts, ast.Load()), ast.Load())
+        return _Expression(node, shape)
+
+    def swapped_product(self, transpose: Operation) -> ast.expr | None:
+        """Return b.T @ a for the transpose of a.T @ b; None for other transposes."""
+        product = transpose.operands[0]
+        if product not in self.folding.inline or len(product.shape) != 2:
+            return None
+        match self.expression(product).node:
+            case ast.BinOp(left, ast.MatMult(), right):
+                a, b = _transposed(left), _transposed(right)
+                if isinstance(left, ast.Attribute) and left.attr == "T":
+                    return ast.BinOp(b, ast.MatMult(), a)
+                if isinstance(right, ast.Attribute) and right.attr == "T":
+                    return ast.BinOp(b, ast.MatMult(), a)
+        return None
 
     def elementwise(self, operation: Operation) -> _Expression:
         operands = [self.expression(v) for v in operation.operands]
@@ -594,6 +660,11 @@ class _FunctionEmitter:
             # bfloat16 comes from ml_dtypes, which knows no weak Python numbers
             if expression.is_literal and value.dtype == DTYPES["bf16"]:
                 nodes[i] = self.typed(expression, value.dtype)
+        if operation.op in LOGIC:
+            return _Expression(_logic(operation.op, nodes, is_scalar=not shape), shape)
+        if operation.op == "select" and not shape:
+            condition, yes, no = nodes
+            return _Expression(ast.IfExp(condition, yes, no), shape, operands[1].is_literal or operands[2].is_literal)
         if operation.op == "cast" and not shape:
             return _Expression(_call(_scalar_type(dtype), nodes[0]), shape)
         if operation.op == "power" and operands[1].is_literal:
@@ -632,9 +703,10 @@ class _FunctionEmitter:
             return _Expression(_literal(array.item() if array.dtype.kind in "iub" else array, value.dtype), (), True)
         node = self.constants.get(operation)
         if node is None:
-            node = _parse(self.folding.texts[operation])
-            small = array.size <= _SMALL_CONSTANT and operation not in self.in_loop and self.use_count(value) == 1
-            if not small or value.name:
+            pattern = _pattern_text(array)
+            node = _parse(pattern or self.folding.texts[operation])
+            is_short = bool(pattern) or (array.size <= _SMALL_CONSTANT and self.use_count(value) == 1)
+            if not is_short or operation in self.in_loop or value.name:
                 node = self.module.constant(value.name, node)
             self.constants[operation] = node
         return _Expression(node, value.shape)
@@ -672,7 +744,9 @@ class _Nested:
 # Syntax trees
 
 
+@functools.lru_cache(maxsize=4096)
 def _parse(text: str) -> ast.expr:
+    """Return the tree of an expression; it is shared, so it must not be changed."""
     return ast.parse(text, mode="eval").body
 
 
@@ -689,30 +763,37 @@ def _expression_statement(text: str, **nodes: ast.expr) -> ast.stmt:
 
 
 def _add_to(target: ast.expr, value: ast.expr) -> ast.stmt:
-    """Return the statement `target += value`."""
-    assert isinstance(target, ast.Name | ast.Subscript)
-    target.ctx = ast.Store()
-    return ast.AugAssign(target, ast.Add(), value)
+    """Return the statement `target += value`, or `target -= x` for a value -x."""
+    stored = _stored(target)
+    assert isinstance(stored, ast.Name | ast.Subscript)
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
+        return ast.AugAssign(stored, ast.Sub(), value.operand)
+    return ast.AugAssign(stored, ast.Add(), value)
 
 
 def _stored(node: ast.expr) -> ast.expr:
-    node.ctx = ast.Store()  # type: ignore[attr-defined]
-    return node
-
-
-class _Substitution(ast.NodeTransformer):
-    def __init__(self, mapping: dict[str, ast.expr]) -> None:
-        self.mapping = mapping
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.mapping.get(node.id, node)
+    """Return a name or subscript as what is assigned to."""
+    if isinstance(node, ast.Subscript):
+        return ast.Subscript(node.value, node.slice, ast.Store())
+    assert isinstance(node, ast.Name)
+    return ast.Name(node.id, ast.Store())
 
 
 def _substitute(template: ast.expr, mapping: dict[str, ast.expr]) -> ast.expr:
-    """Return a copy of a tree with names replaced by trees."""
-    result = _Substitution(mapping).visit(copy.deepcopy(template))
+    """Return a tree with names replaced by trees; what has no such names is shared."""
+    result = _replaced(template, mapping)
     assert isinstance(result, ast.expr)
     return result
+
+
+def _replaced(node: Any, mapping: dict[str, ast.expr]) -> Any:
+    if isinstance(node, ast.Name):
+        return mapping.get(node.id, node)
+    if isinstance(node, list):
+        return [_replaced(item, mapping) for item in node]
+    if not isinstance(node, ast.AST) or not node._fields:
+        return node
+    return type(node)(*[_replaced(getattr(node, name), mapping) for name in node._fields])
 
 
 class _AnnotationStripper(ast.NodeTransformer):
@@ -735,7 +816,7 @@ def _strip_annotations(tree: ast.Module) -> ast.Module:
 def _negated(test: ast.expr, *, exact: bool) -> ast.expr:
     """Return the negation of a test; `exact` says that comparisons may be turned around, since there is no NaN."""
     match test:
-        case ast.Call(func=ast.Attribute(value=ast.Name("np"), attr="logical_not"), args=[inner]):
+        case ast.UnaryOp(ast.Not(), inner):
             return inner
         case ast.Compare(left, [operator], [right]) if exact or isinstance(operator, (ast.Eq, ast.NotEq)):
             return ast.Compare(left, [_OPPOSITES[type(operator)]()], [right])
@@ -762,6 +843,49 @@ def _literal(value: Any, dtype: np.dtype[Any]) -> ast.expr:
         return _parse(number_text(exact.real if exact.imag == 0 and not np.signbit(exact.imag) else exact))
     exact_float = float(number)
     return _parse(number_text(float(str(number)) if np.isfinite(exact_float) else exact_float))
+
+
+def _is_parallel(write: Operation) -> bool:
+    """Return whether the values of a write are read from the array written to, at another place of the same form."""
+    x, values = write.operands[0], write.operands[-1]
+    source = values.producer
+    if source is None or source.op not in ("slice", "gather") or source.operands[0] is not x:
+        return False
+    if write.op == "set_slice":
+        return source.op == "slice" and source.attrs["step"] == write.attrs["step"]
+    return source.op == "gather" and source.attrs["axes"] == write.attrs["axes"]
+
+
+def _pattern_text(array: Any) -> str:
+    """Return a short expression for an identity matrix, a range or an array of one number; '' for other arrays."""
+    if array.size <= _SMALL_CONSTANT:
+        return ""
+    keyword = "" if array.dtype == F64 else f", dtype={dtype_text(array.dtype)}"
+    patterns = {}
+    if array.ndim == 2 and array.shape[0] == array.shape[1]:
+        patterns[f"np.eye({array.shape[0]}{keyword})"] = np.eye(array.shape[0], dtype=array.dtype)
+    if array.ndim == 1 and array.dtype == I64:
+        patterns[f"np.arange({array.size})"] = np.arange(array.size)
+    if array.dtype in (F64, I64):
+        number = array.flat[0].item()
+        patterns[f"np.full({shape_text(array.shape)}, {number_text(number)})"] = np.full(array.shape, number)
+    return next((text for text, same in patterns.items() if same.tobytes() == array.tobytes()), "")
+
+
+def _transposed(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Attribute) and node.attr == "T":
+        return node.value
+    return ast.Attribute(node, "T", ast.Load())
+
+
+def _logic(op: str, nodes: Sequence[ast.expr], *, is_scalar: bool) -> ast.expr:
+    """Return a logical expression: with and, or and not for scalars, where ~True would be -2."""
+    if op == "logical_not":
+        return _negated(nodes[0], exact=False) if is_scalar else ast.UnaryOp(ast.Invert(), nodes[0])
+    is_and = op == "logical_and"
+    if is_scalar:
+        return ast.BoolOp(ast.And() if is_and else ast.Or(), list(nodes))
+    return ast.BinOp(nodes[0], ast.BitAnd() if is_and else ast.BitOr(), nodes[1])
 
 
 def _scalar_type(dtype: np.dtype[Any]) -> str:
@@ -803,3 +927,17 @@ def _all_values(function: Function) -> Sequence[Value]:
 
 def _loops(block: Block) -> Sequence[Operation]:
     return [o for o in walk(block) if o.op in ("for", "while")]
+
+
+def _may_raise(node: ast.BinOp) -> bool:
+    """Return whether arithmetic raises an error on Python floats for some operands."""
+    if isinstance(node.op, ast.Pow):
+        return True
+    return isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod) and not isinstance(node.right, ast.Constant)
+
+
+def _parse_statement(header: str, body: list[ast.stmt]) -> ast.stmt:
+    """Return a compound statement with a header given as text."""
+    statement = ast.parse(f"{header} pass").body[0]
+    statement.body = body  # type: ignore[attr-defined]
+    return statement

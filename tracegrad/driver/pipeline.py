@@ -41,7 +41,7 @@ from tracegrad.errors import ArgumentTypeError, CaptureError, CompileError
 from tracegrad.ir.core import Block, Function, Interface, Value, clone_function
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import ArrayType, dim_symbols, is_complex, is_inexact
-from tracegrad.passes.manager import default_pipeline, run_passes
+from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
 from tracegrad.runtime.call import call_flat, check_writable
 from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, renumber, unflatten
 from tracegrad.transform.vjp import gradient, vjp
@@ -92,7 +92,7 @@ class Program:
     def function(self) -> Function:
         """The optimised IR, made when first needed: a cached kernel does not need it."""
         if self._function is None:
-            self._function = run_passes(self.build(), default_pipeline())
+            self._function = run_passes(self.build(), final_pipeline())
         return self._function
 
 

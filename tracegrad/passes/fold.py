@@ -39,6 +39,11 @@ def fold_constants(function: Function) -> bool:
     return changed
 
 
+def drop_stop_gradients(function: Function) -> bool:
+    """Replace `stop_gradient x` by x; for a function whose derivatives have all been taken."""
+    return rewrite(function, {"stop_gradient": (_identity(lambda o: True),)})
+
+
 @cache
 def _rules() -> dict[str, tuple[Rule, ...]]:
     rules: dict[str, tuple[Rule, ...]] = {}
@@ -261,7 +266,6 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
     "negative": (_double("negative"),),
     "conjugate": (_double("conjugate"), _identity(lambda o: o.result.dtype.kind != "c")),
     "real": (_identity(_same_type),),
-    "stop_gradient": (_identity(lambda o: True),),  # all derivatives have been taken
     "logical_not": (_double("logical_not"),),
     "invert": (_double("invert"),),
     "flip": (_double("flip"), _identity(lambda o: not o.attrs["axes"])),

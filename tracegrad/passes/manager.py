@@ -14,7 +14,7 @@ from tracegrad.passes.canonicalize import canonicalize
 from tracegrad.passes.cse import eliminate_common_subexpressions
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.elements import forward_elements
-from tracegrad.passes.fold import fold_constants
+from tracegrad.passes.fold import drop_stop_gradients, fold_constants
 from tracegrad.passes.hoist import hoist_invariants
 
 #: changes a function in place, keeping what it computes; returns whether anything changed
@@ -34,6 +34,11 @@ def default_pipeline() -> list[Pass]:
         eliminate_common_subexpressions,
         eliminate_dead_code,
     ]
+
+
+def final_pipeline() -> list[Pass]:
+    """Return the passes for a function that is not differentiated any more."""
+    return [drop_stop_gradients, *default_pipeline()]
 
 
 def run_passes(function: Function, passes: Sequence[Pass] | None = None, *, verify: bool = False) -> Function:
