@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.ir.bounds import size_guess
 from tracegrad.ir.core import Operation, Value
 
 _WRITES = ("scatter_add", "add_slice")
@@ -32,18 +33,25 @@ def is_filled_with(value: Value, number: float) -> bool:
 
 
 def is_sparse(value: Value) -> bool:
-    """Return whether a value is zeros with something written into them, not more than a few times."""
-    for _ in range(_MAX_WRITES):
-        operation = value.producer
+    """Return whether a value is zeros with something written into them, once or in few places."""
+    operation = value.producer
+    if operation is None or operation.op not in ("pad", *_WRITES):
+        return False
+    size, written = size_guess(value.shape), 0
+    for count in range(_MAX_WRITES):
         if operation is None:
             return False
         if operation.op == "pad":
-            return all(interior == 0 or isinstance(dim, int) for interior, dim in _interiors(operation))
+            written += size_guess(operation.operands[0].shape)
+            exact = all(interior == 0 or isinstance(dim, int) for interior, dim in _interiors(operation))
+            return exact and (count == 0 or written < size)
         if operation.op not in _WRITES:
             return False
-        value = operation.operands[0]
-        if is_filled_with(value, 0):
-            return True
+        written += size_guess(operation.operands[-1].shape)
+        below = operation.operands[0]
+        if is_filled_with(below, 0):
+            return count == 0 or written < size
+        operation = below.producer
     return False
 
 
@@ -65,6 +73,24 @@ def writes_of(sparse: Value) -> list[tuple[str, list[Value], dict[str, Any]]]:
         if is_filled_with(value, 0):
             break
     return writes[::-1]
+
+
+def slices_of(value: Value) -> list[tuple[dict[str, Any], Value]]:
+    """Return the slices, with their places, that were written into zeros and nothing else was; else nothing."""
+    slices: list[tuple[dict[str, Any], Value]] = []
+    for _ in range(_MAX_WRITES):
+        operation = value.producer
+        if operation is None:
+            return []
+        if operation.op == "pad":
+            return [*slices, (_slice_of_pad(operation), operation.operands[0])]
+        if operation.op not in ("add_slice", "set_slice"):
+            return []
+        slices.append((operation.attrs, operation.operands[1]))
+        value = operation.operands[0]
+        if is_filled_with(value, 0):
+            return slices
+    return []
 
 
 def _interiors(pad: Operation) -> list[tuple[Any, Any]]:

@@ -14,7 +14,8 @@ from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value, substitute
 from tracegrad.ir.liveness import defined_in, keep_results
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.writes import is_filled_with, is_sparse, writes_of
+from tracegrad.ir.types import is_static
+from tracegrad.ir.writes import is_filled_with, is_sparse, slices_of, writes_of
 from tracegrad.passes.rewrite import Rule, rewrite
 
 
@@ -62,6 +63,28 @@ def _sum_of_broadcast(operation: Operation, builder: Builder) -> Value | None:
     product = TABLE["multiply"](TABLE["reshape"](source, shape=rest), copies)
     total_value = TABLE["broadcast_to"](product, shape=result.shape)
     return total_value if isinstance(total_value, Value) else None
+
+
+def _join_parts(operation: Operation, builder: Builder) -> Value | None:
+    """Concatenate slices that are written into zeros and together fill them."""
+    if not is_static(operation.result.shape):
+        return None
+    shape = tuple(d for d in operation.result.shape if isinstance(d, int))
+    parts: list[tuple[int, int, int, Value]] = []
+    for place, value in slices_of(operation.result):
+        extents = [(a, b) for a, b in zip(place["start"], place["stop"], strict=True)]
+        partial = [axis for axis, extent in enumerate(extents) if extent != (0, shape[axis])]
+        if len(partial) != 1 or any(step != 1 for step in place["step"]):
+            return None
+        parts.append((partial[0], *extents[partial[0]], value))
+    if len(parts) < 2 or len({axis for axis, *_ in parts}) != 1:
+        return None
+    parts.sort(key=lambda part: part[1])
+    axis = parts[0][0]
+    if [start for _, start, _, _ in parts] + [shape[axis]] != [0, *(stop for _, _, stop, _ in parts)]:
+        return None
+    result = TABLE["concatenate"](*(value for *_, value in parts), axis=axis)
+    return result if isinstance(result, Value) else None
 
 
 def _known_branch(operation: Operation, builder: Builder) -> list[Value] | None:
@@ -120,6 +143,7 @@ def _invariant_carries(operation: Operation, builder: Builder) -> list[Value] | 
 
 _RULES: dict[str, tuple[Rule, ...]] = {
     "add": (_add_sparse,),
+    "add_slice": (_join_parts,),
     "reduce_sum": (_sum_of_broadcast,),
     "if": (_known_branch, _equal_branches),
     "for": (_unused_loop, _invariant_carries),

@@ -15,29 +15,59 @@ from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, Operation, Value
 from tracegrad.ir.liveness import remove_dead, uses
 from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.types import Dim
 from tracegrad.ir.writes import is_filled_with
 from tracegrad.passes.rewrite import Rule, rewrite
 
 _WRITES = ("scatter_set", "scatter_add")
 #: how many writes to look back
 _REACH = 16
+#: long unrolled code would take a sweep per write; what is left after these is right, only longer
+_SWEEPS = 6
 
 
 def forward_elements(function: Function) -> bool:
-    """Apply the rules until nothing changes; return whether anything did."""
+    """Apply the rules until nothing changes, or a few times; return whether anything did."""
     changed = False
-    while True:
+    for _ in range(_SWEEPS):
         remove_dead(function)  # so that dead readers do not count as uses
         if not rewrite(function, _rules(uses(function.body))):
-            return changed
+            break
         changed = True
+    return changed
 
 
 def _rules(counts: Mapping[Value, int]) -> dict[str, tuple[Rule, ...]]:
     def replace_write(operation: Operation, builder: Builder) -> Value | None:
         return _replace_write(operation, counts)
 
-    return {"gather": (_forward,), "scatter_set": (replace_write,), "scatter_add": (replace_write,)}
+    return {
+        "slice": (_slice_of_part,),
+        "gather": (_forward,),
+        "scatter_set": (replace_write,),
+        "scatter_add": (replace_write,),
+    }
+
+
+def _slice_of_part(operation: Operation, builder: Builder) -> Value | None:
+    """Read a part of a concatenation where it came from."""
+    whole = operation.operands[0].producer
+    if whole is None or whole.op != "concatenate":
+        return None
+    axis = whole.attrs["axis"]
+    starts, stops, steps = (list(operation.attrs[key]) for key in ("start", "stop", "step"))
+    offset: Dim = 0
+    for part in whole.operands:
+        end = offset + part.shape[axis]
+        if not isinstance(offset, int) or not isinstance(end, int):
+            return None
+        if _is_within(offset, starts[axis], stops[axis], end):
+            starts[axis] -= offset
+            stops[axis] -= offset
+            result = TABLE["slice"](part, start=tuple(starts), stop=tuple(stops), step=tuple(steps))
+            return result if isinstance(result, Value) else None
+        offset = end
+    return None
 
 
 def _indices(operation: Operation) -> Sequence[Value]:
@@ -119,3 +149,7 @@ def _replace_write(last: Operation, counts: Mapping[Value, int]) -> Value | None
         total = TABLE[operation.op](total, *operation.operands[1:], **operation.attrs)
     total = TABLE["scatter_set"](total, *_indices(last), value, axes=last.attrs["axes"])
     return total if isinstance(total, Value) else None
+
+
+def _is_within(low: int, start: Dim, stop: Dim, high: int) -> bool:
+    return isinstance(start, int) and isinstance(stop, int) and low <= start and stop <= high
