@@ -110,6 +110,7 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
     (void)workspace;
     const double b2 = *b2_in;
     /* dict_params.py:7  h = np.tanh(x @ params["w1"] + params["b1"]) */
+    double h[40];
     double t[40];
 #pragma omp simd
     for (int64_t i = 0; i < 8; i++) {
@@ -120,6 +121,11 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
             tanh(x[3*i]*w1[3] + x[3*i + 1]*w1[8] + x[3*i + 2]*w1[13] + b1[3]),
             tanh(x[3*i]*w1[4] + x[3*i + 1]*w1[9] + x[3*i + 2]*w1[14] + b1[4]),
         };
+        h[5*i] = h1[0];
+        h[5*i + 1] = h1[1];
+        h[5*i + 2] = h1[2];
+        h[5*i + 3] = h1[3];
+        h[5*i + 4] = h1[4];
         t[5*i] = 1.0 - h1[0]*h1[0];
         t[5*i + 1] = 1.0 - h1[1]*h1[1];
         t[5*i + 2] = 1.0 - h1[2]*h1[2];
@@ -132,7 +138,7 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
         double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
         for (int64_t j = 0; j < 5; j++) {
-            sum += h1[j]*w2[j];
+            sum += h[5*i + j]*w2[j];
         }
         t1[i] = sum;
     }
@@ -200,7 +206,7 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
     for (int64_t i = 0; i < 8; i++) {
 #pragma omp simd
         for (int64_t j = 0; j < 5; j++) {
-            ct_w2[j] += ct_z[i]*h1[j];
+            ct_w2[j] += ct_z[i]*h[5*i + j];
         }
     }
     /* dict_params.py:7  h = np.tanh(x @ params["w1"] + params["b1"]) */

@@ -18,11 +18,6 @@
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
-/* Vector versions of these functions are in glibc's libmvec. */
-#if defined(__GLIBC__) && __GNUC__ >= 9 && !defined(__clang__) && defined(__x86_64__) && __GLIBC__ == 2 && __GLIBC_MINOR__ >= 22
-__attribute__((simd("notinbranch"))) double log(double);
-#endif
-
 typedef struct tg_error {
     int kind;            /* one of the above */
     int line;            /* the user's line, 0 when unknown */
@@ -38,23 +33,12 @@ int f_grad_entry(void *const *pointers, const int64_t *sizes, void *workspace, t
 int f_grad(const double *restrict x, double *restrict ct_x, void *workspace)
 {
     (void)workspace;
-    /* strong_zero.py:7  return np.sum(np.where(x > 0, x * np.log(x), 0.0)) */
-    const double t[3] = {log(x[0]), log(x[1]), log(x[2])};
-    const double t1[3] = {x[0] > 0.0 ? 1.0 : 0.0, x[1] > 0.0 ? 1.0 : 0.0, x[2] > 0.0 ? 1.0 : 0.0};
-    const double ct_x1[3] = {
-        t1[0]*(t1[0] == 0.0 && !(isfinite(t[0]) != 0) ? 0.0 : t[0]),
-        t1[1]*(t1[1] == 0.0 && !(isfinite(t[1]) != 0) ? 0.0 : t[1]),
-        t1[2]*(t1[2] == 0.0 && !(isfinite(t[2]) != 0) ? 0.0 : t[2]),
-    };
-    const double t2[3] = {
-        t1[0]*(t1[0] == 0.0 && !(isfinite(x[0]) != 0) ? 0.0 : x[0]),
-        t1[1]*(t1[1] == 0.0 && !(isfinite(x[1]) != 0) ? 0.0 : x[1]),
-        t1[2]*(t1[2] == 0.0 && !(isfinite(x[2]) != 0) ? 0.0 : x[2]),
-    };
-    const double t3[3] = {1/x[0], 1/x[1], 1/x[2]};
-    ct_x[0] = ct_x1[0] + t2[0]*(t2[0] == 0.0 && !(isfinite(t3[0]) != 0) ? 0.0 : t3[0]);
-    ct_x[1] = ct_x1[1] + t2[1]*(t2[1] == 0.0 && !(isfinite(t3[1]) != 0) ? 0.0 : t3[1]);
-    ct_x[2] = ct_x1[2] + t2[2]*(t2[2] == 0.0 && !(isfinite(t3[2]) != 0) ? 0.0 : t3[2]);
+    /* strong_zero.py:7  return np.sum(np.where(x > 0, np.sqrt(x), 0.0)) */
+    const double t[3] = {x[0] > 0.0 ? 1.0 : 0.0, x[1] > 0.0 ? 1.0 : 0.0, x[2] > 0.0 ? 1.0 : 0.0};
+    const double t1[3] = {0.5/sqrt(x[0]), 0.5/sqrt(x[1]), 0.5/sqrt(x[2])};
+    ct_x[0] = t[0]*(t[0] == 0.0 && !(isfinite(t1[0]) != 0) ? 0.0 : t1[0]);
+    ct_x[1] = t[1]*(t[1] == 0.0 && !(isfinite(t1[1]) != 0) ? 0.0 : t1[1]);
+    ct_x[2] = t[2]*(t[2] == 0.0 && !(isfinite(t1[2]) != 0) ? 0.0 : t1[2]);
     return 0;
 }
 
