@@ -268,6 +268,8 @@ def test_traced_writes(name: str) -> None:
     ix=(lambda x: x[np.ix_([0, 2], [1, 3, 4])], M),
     put=(lambda x, v: _put(x, v), M, random(2)),
     take_static=(lambda x: np.take(x, [0, -1], axis=0), M),
+    unravel=(lambda x: x[np.unravel_index(np.argmax(x), (4, 5))] * x, M),
+    ravel_multi=(lambda x, i: x.reshape(-1)[np.ravel_multi_index((i, i + 1), (4, 5))], M, np.array([0, 2])),
     item=(lambda x: np.ones(5) * x.item(3) * x.item((1, 2)), M),
 )
 def test_other(function: Any, arrays: Any) -> None:

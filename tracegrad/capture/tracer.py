@@ -180,7 +180,7 @@ class Tracer:
 
     @property
     def flat(self) -> Tracer:
-        return call_handler(np.ravel, self)
+        return call_handler(np.ndarray.flat, self)
 
     @property
     def base(self) -> Tracer | None:

@@ -211,7 +211,8 @@ def arange(
             code="TG107",
             span=user_span(),
             found="traced bounds whose difference is not a size",
-            help="pass the bounds as Python ints, make them from shapes, or use np.linspace with a fixed number of elements",
+            help="pass the bounds as Python ints, make them from shapes, or use np.linspace with a fixed number of "
+            "elements",
         )
     positions = iota((count,), 0, result_dtype)
     if known_step != 1:
@@ -388,6 +389,18 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 def copy(a: Any, order: str = "K", subok: bool = False) -> Tracer:
     tracer = asarray(a)
     return tracer.copy() if not tracer.weak else from_value(tracer.value)
+
+
+@covers(np.astype, native=False)
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tracer:
+    return asarray(x).astype(dtype, copy=copy)
+
+
+@covers(np.fromiter, native=False, always=True)
+def fromiter(iter: Any, dtype: Any, count: int = -1, *, like: Any = None) -> Tracer:
+    _no_like(like)
+    items = list(iter)
+    return array(items if count == -1 else items[:count], dtype)
 
 
 @covers(np.meshgrid)

@@ -112,6 +112,17 @@ def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
     return call_handler(np.transpose, stacked, order).copy()  # type: ignore[no-any-return]
 
 
+@covers(np.apply_over_axes, native=False)
+def apply_over_axes(func: Any, a: Any, axes: Any) -> Tracer:
+    result = asarray(a)
+    for axis in axes if isinstance(axes, tuple | list) else (axes,):
+        before = result.ndim
+        result = asarray(call_user(func, result, axis))
+        if result.ndim != before:
+            result = asarray(call_handler(np.expand_dims, result, axis))
+    return result
+
+
 @covers(np.fromfunction, native=False)
 def fromfunction(function: Any, shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any) -> Any:
     dims = as_shape(shape)

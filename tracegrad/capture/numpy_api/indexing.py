@@ -22,6 +22,7 @@ from tracegrad.capture.linear import difference
 from tracegrad.capture.numpy_api.common import (
     as_axis,
     as_bool,
+    as_dim,
     as_known,
     check,
     covers,
@@ -278,8 +279,8 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
             found="bounds whose difference is not known at capture"
             if step > 0
             else "a backwards slice with traced bounds",
-            help="pass the bound as a Python int, use bounds at a fixed distance (`x[i:i + 3]`), or the whole axis with a "
-            "mask: np.where(np.arange(n) < i, x, 0)",
+            help="pass the bound as a Python int, use bounds at a fixed distance (`x[i:i + 3]`), or the whole axis with "
+            "a mask: np.where(np.arange(n) < i, x, 0)",
         )
     if decide(distance, "<"):
         distance = 0
@@ -782,6 +783,29 @@ def ix_(*args: Any) -> tuple[Tracer, ...]:
         size = tracer.type.shape[0]
         result.append(call_handler(np.reshape, tracer, tuple(size if j == k else 1 for j in range(len(args)))))
     return tuple(result)
+
+
+@covers(np.unravel_index)
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tracer, ...]:
+    if order != "C":
+        raise unsupported("np.unravel_index with order='F'", "reverse the shape and the result")
+    rest = asarray(indices)
+    places: list[Tracer] = []
+    for size in reversed([as_dim(d) for d in shape[1:]]):
+        places.append(call_handler(np.remainder, rest, dim_value(size)))
+        rest = call_handler(np.floor_divide, rest, dim_value(size))
+    # an index past the end keeps a first coordinate past the end, which indexing refuses
+    return (rest, *reversed(places))
+
+
+@covers(np.ravel_multi_index)
+def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: str = "C") -> Tracer:
+    if order != "C" or mode != "raise":
+        raise unsupported("np.ravel_multi_index with mode or order", "compute row * width + column")
+    total: Any = 0
+    for index, size in zip(multi_index, dims, strict=True):
+        total = call_handler(np.add, call_handler(np.multiply, total, dim_value(as_dim(size))), index)
+    return asarray(total)
 
 
 # ---- ufunc.at

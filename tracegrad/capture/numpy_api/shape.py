@@ -133,6 +133,14 @@ def _same_view(tracer: Tracer) -> Tracer:
     return view_of(tracer, lambda base: base, lambda base, new: new, contiguous=False, native=lambda content: content)
 
 
+@covers(np.ndarray.flat, native=False)
+def flat(a: Any) -> Tracer:
+    """Return the elements in C order: a view whatever the memory layout, as `a.flat` writes through."""
+    tracer = asarray(a)
+    shape = (tracer.type.size,)
+    return reshape_view(tracer, shape) if tracer.is_contiguous else _dims_view(tracer, shape)
+
+
 @covers(np.transpose, np.permute_dims, native=False)
 def transpose_(a: Any, axes: Any = None) -> Tracer:
     tracer = asarray(a)
@@ -146,7 +154,7 @@ def transpose_(a: Any, axes: Any = None) -> Tracer:
     return permuted_view(tracer, order)
 
 
-@covers(np.matrix_transpose, native=False)
+@covers(np.matrix_transpose, np.linalg.matrix_transpose, native=False)
 def matrix_transpose(x: Any, /) -> Tracer:
     return swapaxes(x, -1, -2)
 
@@ -185,7 +193,7 @@ def rollaxis(a: Any, axis: Any, start: int = 0) -> Tracer:
 
 
 def _dims_view(tracer: Tracer, shape: tuple[Any, ...]) -> Tracer:
-    """Return a view that only gains or loses axes of size 1: possible for any memory layout."""
+    """Return a view of another shape for any memory layout: one that gains or loses axes of size 1, or `flat`."""
     before = tracer.type.shape
     return view_of(
         tracer,
@@ -341,7 +349,7 @@ def _raised(parts: list[Tracer], ndim: int) -> list[Tracer]:
     return [p if p.ndim >= ndim else reshape(p, _at_least(ndim, p.type.shape)) for p in parts]
 
 
-@covers(np.vstack)
+@covers(np.vstack, *filter(None, [getattr(np, "row_stack", None)]))
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
     return join(_raised(_sequence(tup, "concatenate"), 2), 0, dtype)
 
@@ -788,6 +796,24 @@ def diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Tracer:
         contiguous=False,
         native=lambda content: content.diagonal(k, first, second),
     )
+
+
+@covers(np.linalg.trace)
+def linalg_trace(x: Any, /, *, offset: Any = 0, dtype: Any = None) -> Tracer:
+    return trace(x, offset, -2, -1, dtype)
+
+
+def _register_indices(function: Any, of_shape: Callable[..., Any]) -> None:
+    def indices_from(arr: Any, k: int = 0) -> tuple[Tracer, ...]:
+        shape = tuple(operator.index(d) for d in asarray(arr).shape)
+        return tuple(from_concrete(index) for index in of_shape(shape, k))
+
+    covers(function, native=False)(indices_from)
+
+
+_register_indices(np.tril_indices_from, lambda shape, k: np.tril_indices(shape[0], k, shape[1]))
+_register_indices(np.triu_indices_from, lambda shape, k: np.triu_indices(shape[0], k, shape[1]))
+_register_indices(np.diag_indices_from, lambda shape, k: np.diag_indices(shape[0], len(shape)))
 
 
 @covers(np.linalg.diagonal, native=False)
