@@ -42,6 +42,7 @@ from tracegrad.codegen.c_expression import (
     literal,
     normalize_template,
     strength,
+    sum_of,
     wrap,
     zero,
 )
@@ -55,6 +56,7 @@ from tracegrad.codegen.loops import (
     flatten,
     helper_name,
     is_small,
+    kept_axes,
     points,
     spread,
     squeeze,
@@ -159,6 +161,7 @@ class _Emitter(Elements):
         self.tables: dict[Value, str] = {}
         self.table_texts: list[str] = []
         self.pointers: dict[Value, str] = {}
+        self.row_values: dict[Value, str] = {}
         self.has_faults = False
         self.last_comment = ""
         self._name_interface()
@@ -309,6 +312,8 @@ class _Emitter(Elements):
     def read(self, value: Value, index: Sequence[Dim]) -> str:
         if value in self.bound:
             return self.bound[value]
+        if value in self.row_values:
+            return self.in_row(value, index)
         if value in self.loop_names:
             return self.loop_names[value]
         if value in self.parameters:
@@ -370,11 +375,21 @@ class _Emitter(Elements):
         return helper_name(name, dtype)
 
     def store(self, value: Value, index: Sequence[Dim]) -> str:
+        return self.in_row(value, index) if value in self.row_values else self.place(value, index)
+
+    def place(self, value: Value, index: Sequence[Dim]) -> str:
+        """Return an element of the storage of a value as it is assigned to."""
         storage = self.plan.storage.get(value)
-        if storage is None:
-            raise AssertionError(f"{value!r} is not stored")
+        assert storage is not None, f"{value!r} is not stored"
         name = self.place_of(storage)
         return name if not value.shape else f"{name}[{index_text(flatten(index, self.shape(value)))}]"
+
+    def in_row(self, value: Value, index: Sequence[Dim]) -> str:
+        """Return an element of the buffer for one row of a value."""
+        shape = self.shape(value)
+        outermost = next(k for k, d in enumerate(shape) if not (isinstance(d, int) and d == 1))
+        inner = [0 if k == outermost else i for k, i in enumerate(index)]
+        return f"{self.row_values[value]}[{index_text(flatten(inner, shape))}]"
 
     def scratch(self, dtype: np.dtype[Any], size: Dim) -> str:
         name = self.fresh("scratch")
@@ -523,6 +538,8 @@ class _Emitter(Elements):
                 self.emit_index(operation)
             case "nest":
                 self.emit_nest(step)
+            case "rows":
+                self.emit_rows(step)
             case "leave":
                 with self.braces(f"if ({fill('!{x}', {'x': self.element(operation.operands[0], ())})})"):
                     self.line("break;")
@@ -581,8 +598,13 @@ class _Emitter(Elements):
         if not value.shape:
             self.line(f"{constant}{self.local_ctype(value.dtype)} {name} = {texts[0]};", name)
             return
-        head = f"{constant}{self.ctype(value.dtype)} {name}[{max(1, len(texts))}] = {{"
-        body = ", ".join(texts or [zero(value.dtype)])
+        self.write_array(
+            f"{constant}{self.ctype(value.dtype)} {name}[{max(1, len(texts))}] = {{", texts or [zero(value.dtype)], name
+        )
+
+    def write_array(self, head: str, texts: Sequence[str], name: str) -> None:
+        """Write the declaration of an array with its elements."""
+        body = ", ".join(texts)
         if len(head) + len(body) < 100:
             self.line(f"{head}{body}}};", name)
         else:
@@ -610,7 +632,7 @@ class _Emitter(Elements):
         """Write the elements of a large array to a pointer."""
         if self.contiguous(source) is not None:
             count = index_text(math.prod(self.shape(source)))
-            self.line(f"memcpy({name}, {self.pointer(source)}, (size_t)({count})*sizeof(*{name}));")
+            self.line(f"memcpy({name}, {self.pointer(source)}, {_count(count)}sizeof(*{name}));")
             return
         with self.loops(self.shape(source), simd="") as index:
             self.assign(f"{name}[{index_text(flatten(index, self.shape(source)))}]", self.element(source, index))
@@ -618,97 +640,249 @@ class _Emitter(Elements):
     # Nests.
 
     def emit_nest(self, step: Step) -> None:
-        plan, operations, space = self.plan, step.operations, step.space
-        uses: Counter[Value] = Counter()
-        readers: dict[Value, Operation] = {}
-        for operation in operations:
-            for value, _, count in plan.nest_accesses(operation):
-                uses[value] += count
-                readers[value] = operation
-        members = {o.result for o in operations}
-        reductions = [_Reduction(o, plan.nest_space(o)) for o in operations if plan.role(o) == "reduce"]
-        for operation in operations:
+        """Write one loop nest."""
+        nest = _Nest(self.plan, step)
+        for operation in step.operations:
+            self.comment(operation.span)
+            if operation.result in self.plan.storage and self.plan.role(operation) != "reduce":
+                self.declare(operation.result)
+        for reduction in nest.reductions.values():
+            self.begin_reduction(reduction)
+        if self.plan.is_flat(step):
+            nest.flatten()
+        self.emit_levels(nest, [])
+        for reduction in nest.reductions.values():
+            if reduction.level == 0:
+                self.end_sum(reduction, [])
+
+    def emit_rows(self, step: Step) -> None:
+        """Write nests that share their outermost loop."""
+        plan = self.plan
+        nests = [_Nest(plan, member) for member in step.members]
+        unrolled = [plan.is_unrolled(m) for m in step.members]
+        for operation in step.operations:
             self.comment(operation.span)
             if operation.result in plan.storage and plan.role(operation) != "reduce":
                 self.declare(operation.result)
+        outer = [r for n in nests for r in n.reductions.values() if 0 not in r.kept]
+        for reduction in outer:
+            if reduction.kept and all(unrolled):
+                self.begin_columns(reduction)
+            else:
+                self.begin_reduction(reduction)
+        clauses = self._clauses([r for r in outer if r.level == 0 or r.columns], None)
+        if all(unrolled) and clauses is not None:
+            self.line(f"#pragma omp simd {clauses}".rstrip())
+        saved, saved_rows = dict(self.bound), dict(self.row_values)
+        row = self.open_loop(step.space[0])
+        for nest, is_unrolled in zip(nests, unrolled, strict=True):
+            if is_unrolled:
+                self.emit_row(nest, row)
+            else:
+                self.emit_levels(nest, [row])
+        self.close_loop()
+        self.bound = saved
+        self.row_values = saved_rows
+        for reduction in outer:
+            if reduction.level == 0:
+                self.end_sum(reduction, [])
+            for key, name in reduction.columns.items():
+                value = reduction.operation.result
+                self.assign(self.place(value, spread(key, value.shape)), name)
+
+    def begin_columns(self, reduction: _Reduction) -> None:
+        """Write a running value per element of a small result of a reduction over rows."""
+        value = reduction.operation.result
+        self.declare(value)
+        for key in points(squeeze(value.shape)):
+            name = self.fresh("sum" if reduction.is_sum else "best")
+            reduction.columns[key] = name
+            self.line(f"{self.local_ctype(value.dtype)} {name} = {self.initial_of(reduction.operation)};")
+
+    def emit_levels(self, nest: _Nest, index: list[Dim]) -> None:
+        """Write the loops of a nest below those that are open, and their body."""
+        plan, space, reductions = self.plan, nest.space, list(nest.reductions.values())
+        outer = len(index)
+        for operation in nest.operations:
+            if outer and operation.result not in plan.storage and self.crosses(operation.result, nest):
+                self.begin_row_value(operation, nest)
         for reduction in reductions:
-            self.begin_reduction(reduction)
-            if 0 < reduction.level < len(space):
+            if outer and 0 in reduction.kept and not reduction.is_plain:
+                self.clear_row(reduction, index)
+            if 0 < reduction.level < len(space) and not reduction.name:
                 reduction.name = self.fresh("sum" if reduction.is_sum else "best")
         clauses = self._clauses(reductions, len(space))
-        index: list[Dim] = []
-        for level in range(len(space) + 1):
+        for level in range(outer, len(space) + 1):
             for reduction in reductions:
-                if reduction.level == level > 0 and level < len(space):
+                if reduction.level == level and 0 < level < len(space):
                     self.begin_sum(reduction)
             if level < len(space):
                 if level == len(space) - 1 and clauses is not None:
                     self.line(f"#pragma omp simd {clauses}".rstrip())
                 index.append(self.open_loop(space[level]))
         saved = dict(self.bound)
-        self._bind_overwritten(step, uses, readers, index)
-        for operation in operations:
-            if plan.role(operation) == "reduce":
-                reduction = next(r for r in reductions if r.operation is operation)
-                self.accumulate(reduction, index)
-                continue
+        self._bind_overwritten(nest, index)
+        for operation in nest.operations:
+            self.emit_member(nest, operation, index)
+        if outer < len(space):
+            self.bound = saved
+        for level in range(len(space), outer - 1, -1):
+            for reduction in reductions:
+                if reduction.level == level and 0 < level < len(space):
+                    self.end_sum(reduction, index[:level])
+            if level > outer:
+                self.close_loop()
+
+    def clear_row(self, reduction: _Reduction, index: Sequence[Dim]) -> None:
+        """Write the initial values of what a reduction adds up in memory within a row."""
+        value = reduction.operation.result
+        initial = self.initial_of(reduction.operation)
+        with self.loops(squeeze(self.shape(value))[1:], simd="") as inner:
+            self.assign(self.store(value, spread([*index, *inner], value.shape)), initial)
+
+    def emit_member(self, nest: _Nest, operation: Operation, index: Sequence[Dim]) -> None:
+        """Write what one operation does at one index of its nest."""
+        if operation in nest.reductions:
+            self.accumulate(nest.reductions[operation], nest.index(index))
+            return
+        value = operation.result
+        is_stored = value in self.plan.storage or value in self.row_values
+        if not is_stored and not self.crosses(value, nest) and self._can_inline(nest, operation):
+            self.lazy.add(value)
+            return
+        text = self.compute(value, spread(nest.index(index), value.shape))
+        if nest.uses[value] or not is_stored:
+            name = self.fresh(value.name or "t")
+            self.line(f"const {self.local_ctype(value.dtype)} {name} = {text};", name)
+            self.bound[value] = text = name
+        if is_stored:
+            self.assign(self.store(value, spread(nest.index(index), value.shape)), text)
+
+    def crosses(self, value: Value, nest: _Nest) -> bool:
+        """Return whether a value made in a row is read by another nest of the row."""
+        return value in self.plan.row_values and nest.is_member
+
+    def begin_row_value(self, operation: Operation, nest: _Nest) -> None:
+        """Declare the buffer for one row of a value that other nests of the row read."""
+        value = operation.result
+        shape = squeeze(self.shape(value))[1:]
+        if not shape:
+            return
+        if value not in self.row_values:
+            self.row_values[value] = self.fresh(value.name or "t")
+            if is_static(shape) and math.prod(shape) <= LOCAL:
+                self.line(f"{self.ctype(value.dtype)} {self.row_values[value]}[{math.prod(shape)}];")
+            else:
+                self.take(self.row_values[value], value.dtype, math.prod(shape))
+
+    def emit_row(self, nest: _Nest, row: Dim) -> None:
+        """Write what a nest does in one row without loops."""
+        inner = nest.space[1:]
+        indices = [[row, *point] for point in points(inner)]
+        self._bind_overwritten(nest, [row])
+        for operation in nest.operations:
             value = operation.result
-            is_stored = value in plan.storage
-            if not is_stored and self._can_inline(operation, uses[value], readers.get(value)):
+            if operation in nest.reductions:
+                self.reduce_row(nest.reductions[operation], indices)
+                continue
+            is_stored = value in self.plan.storage
+            if not is_stored and not self.crosses(value, nest) and self._can_inline(nest, operation):
                 self.lazy.add(value)
                 continue
-            text = self.compute(value, spread(index, value.shape))
-            if uses[value] or not is_stored:
+            texts = [self.compute(value, spread(i, value.shape)) for i in indices]
+            if nest.uses[value] or not is_stored:
                 name = self.fresh(value.name or "t")
-                self.line(f"const {self.local_ctype(value.dtype)} {name} = {text};", name)
-                self.bound[value] = text = name
+                if inner:
+                    self.write_array(f"const {self.ctype(value.dtype)} {name}[{len(texts)}] = {{", texts, name)
+                    texts = [f"{name}[{k}]" for k in range(len(texts))]
+                    self.row_values[value] = name
+                else:
+                    self.line(f"const {self.local_ctype(value.dtype)} {name} = {texts[0]};", name)
+                    self.bound[value] = texts[0] = name
             if is_stored:
-                self.assign(self.store(value, spread(index, value.shape)), text)
-        for level in range(len(space), -1, -1):
-            for reduction in reductions:
-                if reduction.level == level and level < len(space):
-                    self.end_sum(reduction, index[:level])
-            if level:
-                self.close_loop()
-        self.bound = saved
-        assert all(m in plan.storage or m not in self.bound for m in members)
+                for i, text in zip(indices, texts, strict=True):
+                    self.assign(self.place(value, spread(i, value.shape)), text)
 
-    def _can_inline(self, operation: Operation, count: int, reader: Operation | None) -> bool:
+    def reduce_row(self, reduction: _Reduction, indices: Sequence[Sequence[Dim]]) -> None:
+        """Write a reduction over the elements of one row without loops."""
+        operation = reduction.operation
+        value, x = operation.result, operation.operands[0]
+        totals: dict[tuple[Dim, ...], str] = {}
+        for index in indices:
+            key = tuple(index[k] for k in reduction.kept)
+            text = self.reduced_element(operation, index)
+            if 0 not in reduction.kept:
+                target = reduction.columns.get(key) or (
+                    self.store(value, spread(key, value.shape)) if reduction.kept else reduction.name
+                )
+                self.fold(operation, target, text)
+            elif key not in totals:
+                totals[key] = text
+            elif operation.op == "reduce_sum":
+                totals[key] = sum_of(totals[key], text)
+            else:
+                totals[key] = self.combine(operation, totals[key], text)
+        if 0 not in reduction.kept:
+            return
+        texts = list(totals.values())
+        if value in self.plan.storage:
+            for key, text in totals.items():
+                self.assign(self.place(value, spread(key, value.shape)), text)
+            return
+        name = self.fresh(value.name or "t")
+        if len(texts) > 1 or len(squeeze(value.shape)) > 1:
+            self.write_array(f"const {self.ctype(x.dtype)} {name}[{len(texts)}] = {{", texts, name)
+            self.row_values[value] = name
+        else:
+            self.line(f"const {self.local_ctype(x.dtype)} {name} = {texts[0]};", name)
+            self.bound[value] = name
+
+    def _can_inline(self, nest: _Nest, operation: Operation) -> bool:
         value = operation.result
         weight = 1 + sum(self.plan.weights.get(v, 0) for v in operation.operands)
-        if count != 1 or value.name or weight > 6 or reader is None or reader.op == "select":
+        reader = nest.readers.get(value)
+        if nest.uses[value] != 1 or value.name or weight > 6 or reader is None or reader.op == "select":
             return False
         self.plan.weights[value] = weight
         return True
 
-    def _bind_overwritten(
-        self, step: Step, uses: Counter[Value], readers: dict[Value, Operation], index: Sequence[Dim]
-    ) -> None:
+    def _bind_overwritten(self, nest: _Nest, index: Sequence[Dim]) -> None:
         """Read what the nest itself overwrites before anything is written."""
         storage = self.plan.storage
-        for operation in step.operations:
+        for operation in nest.operations:
             if operation.result not in storage:
                 continue
-            for value in step.reads:
-                if storage.get(value) is storage[operation.result] and value.shape:
-                    if uses[value] > 1 or readers[value] is not operation:
-                        name = self.fresh(value.name or "old")
-                        text = self.read(value, spread(index, value.shape))
-                        self.line(f"const {self.local_ctype(value.dtype)} {name} = {text};", name)
-                        self.bound[value] = name
+            for value in nest.reads:
+                if storage.get(value) is not storage[operation.result] or not value.shape:
+                    continue
+                if nest.uses[value] == 1 and nest.readers[value] is operation:
+                    continue
+                name = self.fresh(value.name or "old")
+                if len(index) < len(nest.space):
+                    texts = [self.read(value, spread([*index, *point], value.shape)) for point in points(nest.space[1:])]
+                    self.write_array(f"const {self.ctype(value.dtype)} {name}[{len(texts)}] = {{", texts, name)
+                    self.row_values[value] = name
+                else:
+                    text = self.read(value, spread(nest.index(index), value.shape))
+                    self.line(f"const {self.local_ctype(value.dtype)} {name} = {text};", name)
+                    self.bound[value] = name
 
-    def _clauses(self, reductions: Sequence[_Reduction], rank: int) -> str | None:
-        """Return the clauses of the simd pragma of the innermost loop; None when it cannot be vectorised."""
+    def _clauses(self, reductions: Sequence[_Reduction], rank: int | None) -> str | None:
+        """Return the clauses of the simd pragma of a loop; None when it cannot be vectorised.
+
+        Reductions whose level is `rank` add to memory and need none.
+        """
         found: dict[str, list[str]] = {}
         for reduction in reductions:
             if reduction.level == rank:
                 continue
             combiner, dtype = TABLE[reduction.operation.op].c_reduce, reduction.operation.result.dtype
             op = combiner[1] if combiner is not None else "add"
+            names = list(reduction.columns.values()) or [reduction.name]
             if op in _CLAUSES:
-                found.setdefault(_CLAUSES[op], []).append(reduction.name)
+                found.setdefault(_CLAUSES[op], []).extend(names)
             elif op in _EXTREMES and dtype.kind == "f":
-                found.setdefault(f"{_EXTREMES[op]}_f{8*dtype.itemsize}", []).append(reduction.name)
+                found.setdefault(f"{_EXTREMES[op]}_f{8*dtype.itemsize}", []).extend(names)
             else:
                 return None
         return " ".join(f"reduction({sign} : {', '.join(names)})" for sign, names in found.items())
@@ -745,7 +919,15 @@ class _Emitter(Elements):
         self.line(f"{ctype} {reduction.name} = {self.initial_of(reduction.operation)};")
 
     def accumulate(self, reduction: _Reduction, index: Sequence[Dim]) -> None:
+        """Write one step of a reduction at one index of its nest."""
         operation = reduction.operation
+        target = reduction.name
+        if reduction.level == len(reduction.space):
+            target = self.store(operation.result, self._kept(reduction, index))
+        self.fold(operation, target, self.reduced_element(operation, index))
+
+    def reduced_element(self, operation: Operation, index: Sequence[Dim]) -> str:
+        """Return what a reduction takes in at one index of its nest."""
         x = operation.operands[0]
         if operation.op == "dot_general":
             texts = []
@@ -754,13 +936,8 @@ class _Emitter(Elements):
                 for axis, position in zip(axes, spread(index, x.shape), strict=True):
                     place[axis] = position
                 texts.append(self.element(operand, place))
-            text = fill("{x}*{y}", {"x": texts[0], "y": texts[1]})
-        else:
-            text = self.element(x, spread(index, x.shape))
-        target = reduction.name
-        if reduction.level == len(index):
-            target = self.store(operation.result, self._kept(reduction, index))
-        self.fold(operation, target, text)
+            return fill("{x}*{y}", {"x": texts[0], "y": texts[1]})
+        return self.element(x, spread(index, x.shape))
 
     def fold(self, operation: Operation, target: str, text: str) -> None:
         """Write one step of a reduction into its target."""
@@ -776,7 +953,11 @@ class _Emitter(Elements):
     def end_sum(self, reduction: _Reduction, index: Sequence[Dim]) -> None:
         """Write the running value of a reduction to its result."""
         operation = reduction.operation
-        target = self.store(operation.result, self._kept(reduction, index))
+        value = operation.result
+        if value not in self.plan.storage and len(squeeze(value.shape)) == 1:
+            self.bound[value] = reduction.name  # a number of the row
+            return
+        target = self.store(value, self._kept(reduction, index))
         if target == reduction.name:
             return
         if reduction.is_plain:
@@ -934,7 +1115,7 @@ class _Emitter(Elements):
         else:
             count = math.prod(self.shape(target))
             self.take(name, target.dtype, count)
-            self.line(f"memcpy({name}, {place}, (size_t)({index_text(count)})*sizeof(*{name}));")
+            self.line(f"memcpy({name}, {place}, {_count(index_text(count))}sizeof(*{name}));")
         for value in readers:
             if target.shape:
                 self.pointers[value] = name
@@ -1125,6 +1306,30 @@ class _Emitter(Elements):
         )
 
 
+class _Nest:
+    """A nest while it is written: who reads what in it, and its reductions."""
+
+    def __init__(self, plan: Plan, step: Step) -> None:
+        self.operations, self.space, self.reads = step.operations, step.space, step.reads
+        self.shape = step.space
+        self.is_member = any(step in s.members for steps in plan.steps.values() for s in steps)
+        self.uses: Counter[Value] = Counter()
+        self.readers: dict[Value, Operation] = {}
+        for operation in step.operations:
+            for value, _, count in plan.nest_accesses(operation):
+                self.uses[value] += count
+                self.readers[value] = operation
+        self.reductions = {o: _Reduction(o, step.space) for o in step.operations if plan.role(o) == "reduce"}
+
+    def flatten(self) -> None:
+        """Walk through all elements by one loop."""
+        self.space = (math.prod(self.space),)
+
+    def index(self, index: Sequence[Dim]) -> Sequence[Dim]:
+        """Return the index of an element for the positions of the loops."""
+        return [*[0]*(len(self.shape) - len(self.space)), *index]
+
+
 @dataclass(slots=True)
 class _Reduction:
     """A reduction in a nest.
@@ -1137,12 +1342,10 @@ class _Reduction:
     name: str = ""
     kept: list[int] = field(default_factory=list)
     level: int = 0
+    columns: dict[tuple[Dim, ...], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        x = self.operation.operands[0]
-        wide = [k for k, d in enumerate(x.shape) if not (isinstance(d, int) and d == 1)]
-        removed = self.operation.attrs["axes"] if self.operation.op != "dot_general" else range(len(x.shape))
-        self.kept = [position for position, k in enumerate(wide) if k not in removed]
+        self.kept = kept_axes(self.operation)
         self.level = self.kept[-1] + 1 if self.kept else 0
 
     @property
@@ -1201,6 +1404,10 @@ def _for_header(name: str, low: Dim, high: Dim, step: int, reverse: bool) -> str
     compare = ">=" if step > 0 else "<="
     move = advance.get(-step, f"{name} {'-' if step > 0 else '+'}= {size}")
     return f"for (int64_t {name} = {index_text(first)}; {name} {compare} {wrap(index_text(low), SUM)}; {move})"
+
+
+def _count(text: str) -> str:
+    return "" if text == "1" else f"{fill('(size_t){n}', {'n': text})}*"
 
 
 def c_string(text: str) -> str:
@@ -1329,6 +1536,9 @@ _INCLUDES = """#include <math.h>
 
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#endif
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 """
 

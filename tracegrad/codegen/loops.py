@@ -27,7 +27,17 @@ import numpy as np
 
 from tracegrad.codegen.c_expression import CTYPES, fill, index_text, literal, normalize_template, slot_counts, sum_of
 from tracegrad.errors import CompileError, Span
-from tracegrad.ir.core import Block, Function, Operation, Value, clone_block, clone_function, substitute, walk
+from tracegrad.ir.core import (
+    Block,
+    Function,
+    Operation,
+    Value,
+    clone_block,
+    clone_function,
+    clone_operation,
+    substitute,
+    walk,
+)
 from tracegrad.ir.liveness import remove_dead
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import F32, ArrayType, Dim, Shape, StackType, SymbolicDim, is_integer, is_static, symbol
@@ -38,9 +48,16 @@ SMALL = 16
 LOCAL = 64
 #: longest contraction that is written out
 UNROLLED_CONTRACTION = 8
+#: rows of at most so many elements are written out
+UNROLLED_ROW = 8
 #: most operations that are written as one expression
 EXPRESSION_WEIGHT = 8
 
+#: elementwise ops that are computed again rather than stored
+CHEAP = frozenset(
+    """add subtract multiply negative square select cast equal not_equal less less_equal greater greater_equal logical_and
+    logical_or logical_not absolute""".split()
+)
 VIEWS = frozenset(
     "reshape transpose broadcast_to slice flip pad iota full constant dim undefined gather".split()
 )
@@ -83,16 +100,19 @@ class Step:
     """What is written at one place of a block.
 
     Attributes:
-        kind: "assign" (one small value), "nest", "index" (check of the indices of a gather), "statement", or "leave" (of a while).
+        kind: "assign" (one small value), "nest", "rows" (nests that share their outermost loop), "index" (check of the indices of
+            a gather), "statement", or "leave" (of a while).
         operations: one, or the members of a nest in order.
         space: the iteration space of a nest, without dimensions of size 1.
         reads: stored values that are read, and whether only at the index that is written.
+        members: the nests of "rows".
     """
 
     kind: str
     operations: list[Operation]
     space: Shape = ()
     reads: dict[Value, bool] = field(default_factory=dict)
+    members: list[Step] = field(default_factory=list)
 
     @property
     def results(self) -> list[Value]:
@@ -271,12 +291,13 @@ class Elements:
     def affine(self, value: Value) -> Dim | None:
         """Return a rank-0 integer as arithmetic of sizes and loop indices, or None."""
         operation = value.producer
+        if not is_integer(value.dtype):
+            return None
         if operation is None:
             return self.loop_index(value)
         match operation.op:
             case "constant" | "full":
-                number = operation.attrs["value"]
-                return int(number) if is_integer(value.dtype) else None
+                return int(operation.attrs["value"])
             case "dim":
                 return self.sizes(operation.attrs["dim"])
             case "cast" | "reshape" | "broadcast_to":
@@ -493,6 +514,7 @@ class Plan(Elements):
         self.definition: dict[Value, tuple[Block, int]] = {}
         self.uses: dict[Value, list[tuple[Operation | None, Block]]] = {}
         self.forced: set[Value] = set()
+        self.row_values: set[Value] = set()
         self.weights: dict[Value, int] = {}
         self._accesses: list[tuple[Value, tuple[Any, ...] | None, int]] | None = None
         self._multiplier = 1
@@ -821,6 +843,8 @@ class Plan(Elements):
             for result in operation.results:
                 maker[result] = step
         self._sink(block, steps, maker)
+        self._repeat_cheap(block, steps, maker)
+        self._group_rows(steps)
 
     def _nest_reads(self, operation: Operation) -> list[tuple[Value, bool]]:
         """Return the stored values that a member of a nest reads, and whether at the index of the nest."""
@@ -828,22 +852,136 @@ class Plan(Elements):
 
     def nest_accesses(self, operation: Operation) -> list[tuple[Value, bool, int]]:
         """Return the values that a member of a nest reads, whether at the index of the nest, and how often."""
+        space = self.nest_space(operation)
+        return [(v, self.is_identity(v, i, space), count) for v, i, count in self._nest_reads_at(operation)[0]]
+
+    def _nest_reads_at(self, operation: Operation) -> tuple[list[tuple[Value, tuple[Any, ...] | None, int]], str]:
+        """Return the values that a member of a nest reads, at which index and how often, and the text of the dry run."""
         with self.recording() as accesses:
             if self.role(operation) == "reduce":
-                space = squeeze(self.shape(operation.operands[0]))
                 if operation.op == "dot_general":
                     for operand, axes in zip(operation.operands, operation.attrs["contract"], strict=True):
                         order = self.identity(operation.operands[0].shape)
                         index: list[Dim] = [0]*len(operand.shape)
                         for axis, position in zip(axes, order, strict=True):
                             index[axis] = position
-                        self.element(operand, index)
+                        text = self.element(operand, index)
                 else:
-                    self.element(operation.operands[0], self.identity(operation.operands[0].shape))
+                    text = self.element(operation.operands[0], self.identity(operation.operands[0].shape))
             else:
-                space = squeeze(self.shape(operation.result))
-                self.compute(operation.result, self.identity(operation.result.shape))
-        return [(v, self.is_identity(v, i, space), count) for v, i, count in accesses]
+                text = self.compute(operation.result, self.identity(operation.result.shape))
+        return accesses, text
+
+    def is_flat(self, nest: Step) -> bool:
+        """Return whether a nest goes through whole arrays in order, so that one loop over all elements does."""
+        if len(nest.space) < 2:
+            return False
+        for operation in nest.operations:
+            if self.role(operation) == "reduce" and len(squeeze(operation.result.shape)) > 0:
+                return False
+            accesses, text = self._nest_reads_at(operation)
+            if "axis" in text or not all(self.is_identity(v, i, nest.space) for v, i, _ in accesses if v.shape):
+                return False
+        return True
+
+    def _repeat_cheap(self, block: Block, steps: list[Step], maker: dict[Value, Step]) -> None:
+        """Compute cheap values again in each nest that reads them, where that saves storing them."""
+        nests = [s for s in steps if s.kind == "nest"]
+        for nest in nests:
+            for operation in list(nest.operations):
+                value = operation.result
+                others = [n for n in nests if n is not nest and value in n.reads]
+                users = {maker.get(u.results[0]) if u is not None and u.results else None for u, _ in self._effective_uses(value)}
+                if not others or operation.op not in CHEAP or not users <= {nest, *others}:
+                    continue
+                if not all(n.reads[value] and n.space == nest.space and self._reads_directly(n, value) for n in others):
+                    continue
+                reads = self._nest_reads(operation)
+                if len({v for v, _ in reads if v.shape}) > 2 or any(maker.get(v) is nest for v, _ in reads):
+                    continue
+                for other in others:
+                    self._repeat_in(other, operation, block, maker)
+                    for v, same in reads:
+                        other.reads[v] = other.reads.get(v, True) and same
+                    del other.reads[value]
+
+    def _reads_directly(self, nest: Step, value: Value) -> bool:
+        """Return whether the members of a nest read a value as an operand only, never through a view."""
+        return not any(
+            v in self.lazy and value in self.read_values(v) for reader in nest.operations for v in reader.operands
+        )
+
+    def _repeat_in(self, nest: Step, operation: Operation, block: Block, maker: dict[Value, Step]) -> None:
+        """Put a copy of an operation into a nest, for the uses in it."""
+        copy = clone_operation(operation, {})
+        for reader in nest.operations:
+            reader.operands = [copy.result if v is operation.result else v for v in reader.operands]
+        nest.operations.insert(0, copy)
+        block.operations.insert(block.operations.index(operation) + 1, copy)
+        self.home[copy] = block
+        maker[copy.result] = nest
+
+    def _group_rows(self, steps: list[Step]) -> None:
+        """Let neighbouring nests share their outermost loop where one reads, in the same row, what another makes."""
+        position = 0
+        while position < len(steps):
+            group = self._rows_from(steps, position)
+            if group:
+                made = {v for nest in group for v in nest.results}
+                rows = Step("rows", [o for nest in group for o in nest.operations], group[0].space[:1], members=group)
+                for nest in group:
+                    for value, same in nest.reads.items():
+                        if value not in made:
+                            rows.reads[value] = rows.reads.get(value, True) and same and len(group) == 1
+                steps[position : position + len(group)] = [rows]
+            position += 1
+
+    def _rows_from(self, steps: list[Step], position: int) -> list[Step]:
+        """Return the nests from a position on that can share their outermost loop with profit."""
+        first = steps[position]
+        if first.kind != "nest" or len(first.space) < 2:
+            return []
+        group: list[Step] = []
+        made: set[Value] = set()
+        connected = 1
+        for nest in steps[position:]:
+            if nest.kind != "nest" or not nest.space or nest.space[0] != first.space[0]:
+                break
+            reads_made = self._reads_in_row(nest, made)
+            if reads_made is None:
+                break
+            group.append(nest)
+            if reads_made and len(nest.space) > 1:
+                connected = len(group)
+            for operation in nest.operations:
+                made.add(operation.result)
+        group = group[:connected]
+        is_single = len(group) == 1 and self.is_unrolled(first) and not self.is_flat(first)
+        return group if len(group) > 1 or is_single else []
+
+    def is_unrolled(self, nest: Step) -> bool:
+        """Return whether what a nest does in one row is written out."""
+        inner = nest.space[1:]
+        return is_static(inner) and math.prod(inner) <= UNROLLED_ROW
+
+    def _reads_in_row(self, nest: Step, made: set[Value]) -> bool | None:
+        """Return whether a nest reads any of the values made before in the row; None when it reads them in other rows."""
+        found = False
+        for operation in nest.operations:
+            for value, index, _ in self._nest_reads_at(operation)[0]:
+                if value not in made:
+                    continue
+                kept = [k for k, d in enumerate(value.shape) if not (isinstance(d, int) and d == 1)]
+                if not kept or index is None or self.shape(value)[kept[0]] != nest.space[0]:
+                    return None
+                producer = value.producer
+                assert producer is not None
+                if self.role(producer) == "reduce" and 0 not in kept_axes(producer):
+                    return None
+                if index[kept[0]] != symbol("axis0"):
+                    return None
+                found = True
+        return found
 
     def nest_space(self, operation: Operation) -> Shape:
         """Return the iteration space of a member of a nest."""
@@ -1117,12 +1255,13 @@ class Plan(Elements):
                 for param in block.params:
                     if param not in self._loop_indices:
                         self.storage[param] = Storage([param], is_carried=True)
-            used = {v for s in steps if s.kind == "nest" for v in s.reads}
             for step in steps:
                 for result in step.results:
                     if step.kind == "index" or not isinstance(result.type, ArrayType):
                         continue
-                    if step.kind == "nest" and not self._is_needed(result, block, step, used):
+                    if step.kind in ("nest", "rows") and not self._is_needed(result, block, step):
+                        if step.kind == "rows" and self._crosses(result, step):
+                            self.row_values.add(result)
                         continue
                     self.storage[result] = Storage([result])
         for operation in walk(self.function.body):
@@ -1153,10 +1292,22 @@ class Plan(Elements):
                 continue
             shared.result = position
 
-    def _is_needed(self, value: Value, block: Block, step: Step, nest_reads: set[Value]) -> bool:
-        if value in nest_reads or value.producer is None or self.role(value.producer) == "reduce":
+    def _is_needed(self, value: Value, block: Block, step: Step) -> bool:
+        """Return whether a value of a nest must be stored: it is read elsewhere, or it is a reduction over all rows."""
+        if self.used_at[block].get(value):
             return True
-        return bool(self.used_at[block].get(value))
+        producer = value.producer
+        assert producer is not None
+        if self.role(producer) != "reduce":
+            return False
+        return step.kind == "nest" or 0 not in kept_axes(producer)
+
+    def _crosses(self, value: Value, rows: Step) -> bool:
+        """Return whether a nest of a row reads what another makes."""
+        return any(
+            value not in nest.results and any(v is value for o in nest.operations for v, _, _ in self.nest_accesses(o))
+            for nest in rows.members
+        )
 
     def carries(self, operation: Operation) -> list[Value]:
         """Return the block parameters that a loop carries."""
@@ -1174,3 +1325,11 @@ class Plan(Elements):
         first.is_carried |= second.is_carried
         for member in second.members:
             self.storage[member] = first
+
+
+def kept_axes(operation: Operation) -> list[int]:
+    """Return which loops of its nest a reduction keeps, outermost first."""
+    x = operation.operands[0]
+    wide = [k for k, d in enumerate(x.shape) if not (isinstance(d, int) and d == 1)]
+    removed = operation.attrs["axes"] if operation.op != "dot_general" else range(len(x.shape))
+    return [position for position, k in enumerate(wide) if k not in removed]
