@@ -279,8 +279,8 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
             found="bounds whose difference is not known at capture"
             if step > 0
             else "a backwards slice with traced bounds",
-            help="pass the bound as a Python int, use bounds at a fixed distance (`x[i:i + 3]`), or the whole axis with "
-            "a mask: np.where(np.arange(n) < i, x, 0)",
+            help="pass the bound as a Python int, use bounds at a fixed distance (`x[i:i + 3]`), or the whole axis "
+            "with a mask: np.where(np.arange(n) < i, x, 0)",
         )
     if decide(distance, "<"):
         distance = 0
