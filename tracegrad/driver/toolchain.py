@@ -210,7 +210,7 @@ def _commands(compiler: str) -> list[tuple[str, ...]]:
 
 
 def _identify(program: str, command: Sequence[str]) -> str:
-    """Return a text that changes when the compiler, the CPU or the headers do, without running anything."""
+    """Return a text that changes when the compiler, the CPU, the headers or the flags to try do; runs nothing."""
     real = os.path.realpath(program)
     status = os.stat(real)
     return "|".join(
@@ -223,6 +223,7 @@ def _identify(program: str, command: Sequence[str]) -> str:
             cpu_features(),
             np.__version__,
             sysconfig.get_path("include"),
+            " ".join((*REQUIRED_FLAGS, *OPTIONAL_FLAGS, *LIBRARY_FLAGS)),
         ]
     )
 
