@@ -47,8 +47,8 @@ class Evaluator:
         self.values[value] = array.astype(value.dtype, copy=False)
 
     def keep(self, result: Any) -> Any:
-        """Return what to store for a result: a copy."""
-        return np.array(result)
+        """Return what to store for a result: a copy, scalars as NumPy scalars."""
+        return np.array(result)[()]
 
     def start(self, loop: Operation, values: list[Any]) -> list[Any]:
         """Return the values that the carries of a loop start with."""

@@ -32,7 +32,9 @@ def make_program(seed: int) -> Function:
     """Return the random function of a seed."""
     function = Function("program", Block([Value(kind, name) for kind, name in zip(PARAMS, "xmys", strict=True)]))
     generator = _Generator(random.Random(seed), function)
-    generator.statements(list(function.params), generator.random.randint(2, 12), depth=0)
+    pool = list(function.params)
+    pool += [generator.apply("sin", param) for param in function.params]
+    generator.statements(pool, generator.random.randint(2, 12), depth=0)
     function.body.yields = generator.results
     return function
 
@@ -59,7 +61,8 @@ class _Generator:
         """Return a value of a type, often a recent one."""
         found = [v for v in pool if v.type == kind]
         if found:
-            return found[-1 - min(self.random.randint(0, 5), len(found) - 1)]
+            back = min(self.random.randint(0, 4), self.random.randint(0, 4), len(found) - 1)
+            return found[-1 - back]
         if kind == PAIR:
             return self.apply("slice", self.pick(pool, VECTOR), start=(1,), stop=(3,), step=(1,))
         return self.apply("full", shape=kind.shape, dtype=kind.dtype, value=0 if kind.dtype == I64 else 1.5)

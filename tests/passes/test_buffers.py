@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.codegen.evaluate import Evaluator, evaluate
 from tests.codegen.programs import arguments, programs
@@ -31,6 +32,8 @@ class SharingEvaluator(Evaluator):
         return [v.copy() if (loop, i) in self.plan.copied_inits else v for i, v in enumerate(values)]
 
     def compute(self, operation: Operation, operands: list[Any]) -> list[Any]:
+        if operation in self.plan.copied_views:
+            return [r.copy() for r in super().compute(operation, operands)]
         if written_operand(operation) is None:
             return super().compute(operation, operands)
         array, *rest = operands
@@ -52,20 +55,19 @@ class SharingEvaluator(Evaluator):
         return [array]
 
 
-def run_sharing(function: Function, values: Sequence[Any], plan: BufferPlan | None = None) -> list[Any]:
+def run_sharing(function: Function, values: Sequence[Any], plan: BufferPlan) -> list[Any]:
     """Return the results of a function with the memory of its plan."""
-    plan = plan or plan_buffers(function)
     results = SharingEvaluator(plan, {}).function(function, values)
     return [r.copy() if i in plan.copied_results else r for i, r in enumerate(results)]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(programs())
-def test_writes_are_not_seen(function: Function) -> None:
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(programs(), st.booleans())
+def test_writes_are_not_seen(function: Function, copies_views: bool) -> None:
     verify_function(function)
     values = arguments()
     kept = [v.copy() for v in values]
-    results = run_sharing(function, values)
+    results = run_sharing(function, values, plan_buffers(function, copies_views=copies_views))
     for result, expected in zip(results, evaluate(function, kept), strict=True):
         np.testing.assert_array_equal(result, expected)
     for value, before in zip(values, kept, strict=True):
@@ -186,3 +188,76 @@ def test_the_values_written_may_lie_in_the_array() -> None:
     )
     assert writes == [True]
     assert len(plan.overlapping) == 1
+
+
+def test_a_small_view_is_copied_rather_than_its_array() -> None:
+    function, _, writes = planned(
+        """
+        func @f(%x: f64[4,4]) -> (f64[4], f64[4,4]) {
+          %i: i64[] = constant {value=1}
+          %zeros: f64[4] = full {shape=(4,), dtype=f64, value=0.0}
+          %a: f64[4,4] = exp %x
+          %row: f64[4] = gather %a, %i {axes=(0,)}
+          %b: f64[4,4] = scatter_set %a, %i, %zeros {axes=(0,)}
+          return %row, %b
+        }
+        """
+    )
+    assert writes == [False]
+    plan = plan_buffers(function, copies_views=True)
+    assert [o.op for o in plan.copied_views] == ["gather"]
+    assert [o.op for o in plan.in_place] == ["scatter_set"]
+    assert plan.copied_results == set()
+    row, b = run_sharing(function, [np.zeros((4, 4))], plan)
+    np.testing.assert_array_equal(row, np.ones(4))
+    np.testing.assert_array_equal(b[1], np.zeros(4))
+
+
+@pytest.mark.parametrize("pushed", ["%d", "%c"])
+def test_what_an_earlier_iteration_pushed_is_not_written_to(pushed: str) -> None:
+    function, plan, writes = planned(
+        f"""
+        func @f(%x: f64[4], %n: i64[]) -> (f64[4], f64[4]) {{
+          %stack: stack<f64[4]> = stack {{element=f64[4], capacity=None}}
+          %start: i64[] = constant {{value=0}}
+          %one: f64[] = constant {{value=1.0}}
+          %a: f64[4] = exp %x
+          %b: f64[4] = for %start, %n, %a {{step=1, reverse=False}} (%k: i64[], %c: f64[4]) {{
+            %e: f64[4] = scatter_add %c, %k, %one {{axes=(0,)}}
+            %d: f64[4] = negative %e
+            push %stack, {pushed}
+            yield %d
+          }}
+          %p: f64[4] = pop %stack
+          %q: f64[4] = pop %stack
+          return %p, %q
+        }}
+        """
+    )
+    # %c of an iteration is %d of the one before, which is on the stack
+    assert writes == [False]
+    values = [np.zeros(4), np.int64(3)]
+    for result, expected in zip(run_sharing(function, values, plan), evaluate(function, values), strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_a_buffer_made_by_an_iteration_is_not_that_of_the_one_before() -> None:
+    _, _, writes = planned(
+        """
+        func @f(%x: f64[9], %n: i64[]) -> (f64[9]) {
+          %start: i64[] = constant {value=0}
+          %zeros: f64[3] = full {shape=(3,), dtype=f64, value=0.0}
+          %b: f64[9] = for %start, %n, %x {step=1, reverse=False} (%k: i64[], %c: f64[9]) {
+            %d: f64[9] = set_slice %c, %zeros {start=(1,), stop=(4,), step=(1,)}
+            %part: f64[3] = slice %c {start=(1,), stop=(4,), step=(1,)}
+            %e: f64[9] = add_slice %d, %part {start=(2,), stop=(5,), step=(1,)}
+            %twice: f64[3] = add %part, %part
+            %g: f64[9] = add_slice %e, %twice {start=(2,), stop=(5,), step=(1,)}
+            yield %g
+          }
+          return %b
+        }
+        """
+    )
+    # the first write copies, since %c is read after it; the others write to that copy
+    assert writes == [False, True, True]

@@ -27,6 +27,9 @@ DEEPEST = 6
 #: most statements between an operation and the expression that it moves into
 FARTHEST = 3
 
+#: operators of the logical ops: for arrays, and the words for scalars, which may be Python's True and False
+LOGIC = {"logical_and": ("&", "and"), "logical_or": ("|", "or"), "logical_not": ("~", "not ")}
+
 #: operations that are statements whatever uses them
 _STATEMENTS = frozenset({"if", "for", "while", "call", "stack", "push", "pop", "check", "print", "undefined"})
 _ATOMS = frozenset({"constant", "full", "dim"})
@@ -72,6 +75,35 @@ def is_statement(operation: Operation) -> bool:
     return operation.op in _STATEMENTS or TABLE[operation.op].inplace is not None or len(operation.results) != 1
 
 
+def expression_text(operation: Operation) -> str:
+    """Return the text of an operation over the placeholders of its operands."""
+    operands = [placeholder(i) for i in range(len(operation.operands))]
+    axes = inserted_axes(operation)
+    if axes:
+        subscript = ", ".join("None" if k in axes else ":" for k in range(len(operation.result.shape)))
+        return f"{operands[0]}[{subscript}]"
+    sign = LOGIC.get(operation.op)
+    if sign is not None:
+        word = sign[0] if operation.result.shape else sign[1]
+        return f"{word}{operands[0]}" if len(operands) == 1 else f"{operands[0]} {word} {operands[1]}"
+    return numpy_text(operation, operands)
+
+
+def inserted_axes(operation: Operation) -> set[int]:
+    """Return the axes of size 1 that a reshape inserts, if that is all it does to an array that is no scalar."""
+    if operation.op != "reshape" or not operation.operands[0].shape:
+        return set()
+    source, axes = list(operation.operands[0].shape), set()
+    for axis, dim in enumerate(operation.result.shape):
+        if source and source[0] == dim:
+            source.pop(0)
+        elif dim == 1:
+            axes.add(axis)
+        else:
+            return set()
+    return set() if source else axes
+
+
 def is_atom(operation: Operation) -> bool:
     """Return whether the text of an operation is a number or a name."""
     return operation.op in _ATOMS or is_size(operation)
@@ -93,8 +125,7 @@ class _Planner:
             for operand in operation.operands:
                 self.users.setdefault(operand, []).append(operation)
             if not is_statement(operation):
-                texts = [placeholder(i) for i in range(len(operation.operands))]
-                self.folding.texts[operation] = numpy_text(operation, texts)
+                self.folding.texts[operation] = expression_text(operation)
         self.size: dict[Value, int] = {}
         self.depth: dict[Value, int] = {}
         self.block(function.body, folds_yields=True)
@@ -167,7 +198,13 @@ class _Planner:
                 return not value.name
             case "cast":
                 return is_size(operation)
+            case "transpose":
+                return not value.name and len(value.shape) == 2
+            case "reshape":
+                return not value.name and bool(inserted_axes(operation))
             case "broadcast_to":
+                return not value.name and in_expressions and all(map(spreads_operands, users))
+            case "iota" if len(value.shape) > 1:
                 return not value.name and in_expressions and all(map(spreads_operands, users))
         return False
 
@@ -199,6 +236,9 @@ class _Planner:
             self.depth[value] = 1 + max((self.depth_of(v) for v in operation.operands), default=0)
             if operation.op == "broadcast_to" and value in self.folding.inline:
                 self.set_broadcast_size(operation)
+            elif self.is_everywhere(operation):
+                # as light as what it is a view of
+                self.depth[value] = max((self.depth_of(v) for v in operation.operands), default=0)
 
     def shorten(self, operands: list[Value], longest: int) -> None:
         while True:
@@ -218,6 +258,10 @@ class _Planner:
             # the broadcast itself is free; what it broadcasts gets the line
             self.unfold(producer.operands[0])
             self.set_broadcast_size(producer)
+        elif self.is_everywhere(producer) and self.depth[value]:
+            self.unfold(producer.operands[0])
+            self.size[value] = self.own_size(producer) + self.size_of(producer.operands[0])
+            self.depth[value] = self.depth_of(producer.operands[0])
         else:
             self.folding.inline.discard(value)
 

@@ -255,7 +255,7 @@ class _FunctionEmitter:
     def returned(self, value: Value, copied: bool) -> ast.expr:
         expression = self.expression(value)
         if value.shape:
-            return self.full(expression, value, fresh=copied)
+            return self.owned(expression, value, copied=copied)
         if copied or expression.is_literal or self.is_python_number(value):
             return _call(_scalar_type(value.dtype), expression.node)
         return expression.node
@@ -281,10 +281,13 @@ class _FunctionEmitter:
 
     def computed(self, operation: Operation) -> ast.expr:
         """Return the expression of an operation that has a variable."""
-        expression, value = self.build(operation), operation.result
+        return self.owned(self.build(operation), operation.result)
+
+    def owned(self, expression: _Expression, value: Value, *, copied: bool = False) -> ast.expr:
+        """Return an expression for a value that is kept, and perhaps written to; on demand a copy."""
         # a broadcast that was left to NumPy but not done by it makes a view that cannot be written to
-        is_view = READ_ONLY in self.buffers.roots[value]
-        return self.full(expression, value, fresh=expression.shape != value.shape and not is_view)
+        is_broadcast = expression.shape != value.shape and READ_ONLY not in self.buffers.roots[value]
+        return self.full(expression, value, fresh=copied or is_broadcast)
 
     def nested(self, block: Block) -> Any:
         """Build statements of a nested block inside a with statement."""
@@ -322,7 +325,9 @@ class _FunctionEmitter:
                 self.assign(self.names[operation.result], ast.List([], ast.Load()))
             case "push":
                 stack, value = operation.operands
-                self.body.append(_expression_statement(f"{self.names[stack]}.append(x)", x=self.whole(value)))
+                self.body.append(
+                    _expression_statement(f"{self.names[stack]}.append(x)", x=self.owned(self.expression(value), value))
+                )
             case "pop":
                 self.assign(self.names[operation.result], _parse(f"{self.names[operation.operands[0]]}.pop()"))
             case "check":
@@ -353,7 +358,7 @@ class _FunctionEmitter:
         waiting: list[tuple[str, ast.expr, bool]] = []
         for target, source, is_copied in zip(targets, sources, copied, strict=True):
             name = self.names[target]
-            node = self.full(self.expression(source), source, fresh=True) if is_copied else self.whole(source)
+            node = self.owned(self.expression(source), source, copied=is_copied)
             if isinstance(node, ast.Name) and node.id == name:
                 continue
             last = self.body[-1] if self.body else None
@@ -472,7 +477,7 @@ class _FunctionEmitter:
             self.assign(name, node)
             return
         in_place = operation in self.buffers.in_place
-        base = self.full(self.expression(x), x, fresh=not in_place)
+        base = self.owned(self.expression(x), x, copied=not in_place)
         if not (isinstance(base, ast.Name) and base.id == name):
             self.assign(name, base)
         written = self.expression(values)
@@ -491,7 +496,7 @@ class _FunctionEmitter:
             return
         axes = operation.attrs["axes"]
         if indices[0].shape:
-            value = self.typed(written, values.dtype)
+            value = written.node if values.dtype == F64 else self.typed(written, values.dtype)
             if operation in self.buffers.overlapping:
                 value = self.unshared(values, x, value)
             chosen = [self.unshared(i, x, self.whole(i)) for i in indices]
@@ -791,6 +796,8 @@ def _replaced(node: Any, mapping: dict[str, ast.expr]) -> Any:
         return mapping.get(node.id, node)
     if isinstance(node, list):
         return [_replaced(item, mapping) for item in node]
+    if isinstance(node, ast.Attribute) and node.attr == "T":
+        return _transposed(_replaced(node.value, mapping))
     if not isinstance(node, ast.AST) or not node._fields:
         return node
     return type(node)(*[_replaced(getattr(node, name), mapping) for name in node._fields])

@@ -48,6 +48,9 @@ _NOUNS = {
     "full": "filled",
     "cast": "converted",
     "pop": "kept",
+    "for": "carried",
+    "while": "carried",
+    "if": "chosen",
     "stack": "stack",
     "transpose": "transposed",
     "reshape": "reshaped",
@@ -125,6 +128,7 @@ class _Assigner:
         self.register_block(function.body)
         live = self.block(function.body, self.mask(self.reads(function.results)))
         self.define([p for p in function.params if live >> self.number[p] & 1], live)
+        self.indices = {o.blocks[0].params[0] for o in walk(function.body) if o.op == "for"}
         self.results = self.mask(set(function.results) - folding.inline)
         self.classes: dict[Value, _Class] = {}
         for value in self.values:
@@ -276,6 +280,7 @@ class _Assigner:
 
     def names(self) -> dict[Value, str]:
         assigned: dict[str, _Class] = {}
+        given = {c.name for c in self.classes.values() if c.name}
         names: dict[_Class, str] = {}
         classes = list(dict.fromkeys(self.classes[v] for v in self.values))
         for group in sorted(classes, key=lambda c: not c.forced):
@@ -284,6 +289,10 @@ class _Assigner:
             number = 0
             while True:
                 name = f"{base}_{number}" if number else base
+                if not group.name and name in given:
+                    # a name of the user's means what the user means
+                    number += 1
+                    continue
                 other = assigned.get(name)
                 if other is None:
                     if group.forced or name not in self.taken:
@@ -301,7 +310,7 @@ class _Assigner:
         """Return a name for a value without one, from the operation that makes it."""
         producer = value.producer
         if producer is None:
-            return "k" if value.type.__class__.__name__ == "ArrayType" and not value.shape else "value"
+            return "i" if value in self.indices else "carried"
         if len(producer.operands) == 1 and TABLE[producer.op].elementwise:
             operand = producer.operands[0]
             if operand.name and len(operand.name) <= 8:

@@ -30,7 +30,7 @@ Roots = frozenset[Value]
 READ_ONLY = Value(ArrayType(BOOL), "read_only")
 
 #: elementwise ops whose NumPy text may return its operand or a view of it
-_SHARING_ELEMENTWISE = frozenset({"real", "imag", "conjugate", "cast"})
+_SHARING_ELEMENTWISE = frozenset({"real", "imag", "conjugate", "cast", "stop_gradient"})
 
 #: other ops whose result is a new array
 _FRESH = frozenset(
@@ -49,6 +49,7 @@ class BufferPlan:
         in_place: operations with OpDef.inplace whose result takes over the operand's buffer; others copy the operand.
         overlapping: those of `in_place` with another operand that may lie in the buffer being written.
         copied_inits: (loop, position of the carry) where the carry starts as a copy of its initial value.
+        copied_views: slices and gathers whose result is copied at once, so that their array can be written to.
         copied_results: positions of the function's results that must be copied before they are returned, since they
             may share memory with a parameter, a constant or an earlier result.
         roots: for each value the buffers it may lie in.
@@ -57,6 +58,7 @@ class BufferPlan:
     in_place: set[Operation] = field(default_factory=set)
     overlapping: set[Operation] = field(default_factory=set)
     copied_inits: set[tuple[Operation, int]] = field(default_factory=set)
+    copied_views: set[Operation] = field(default_factory=set)
     copied_results: set[int] = field(default_factory=set)
     roots: dict[Value, Roots] = field(default_factory=dict)
 
@@ -65,9 +67,13 @@ class BufferPlan:
         return not self.roots[a].isdisjoint(self.roots[b])
 
 
-def plan_buffers(function: Function) -> BufferPlan:
-    """Return which writes of a function may happen in place."""
-    return _Planner(function).plan
+def plan_buffers(function: Function, *, copies_views: bool = False) -> BufferPlan:
+    """Return which writes of a function may happen in place.
+
+    Args:
+        copies_views: whether a small view may be copied to save the copy of a large array, see BufferPlan.copied_views.
+    """
+    return _Planner(function, copies_views).plan
 
 
 def carries(loop: Operation) -> list[Value]:
@@ -81,12 +87,16 @@ def carry_params(loop: Operation) -> list[list[Value]]:
 
 
 class _Planner:
-    def __init__(self, function: Function) -> None:
-        self.function = function
+    def __init__(self, function: Function, copies_views: bool) -> None:
+        self.function, self.copies_views = function, copies_views
         self.writes = [o for o in walk(function.body) if written_operand(o) is not None]
-        self.loops_around = {
-            write: loops for write, loops in _with_loops(function.body, ()) if write in set(self.writes)
-        }
+        self.loops_around = dict(_with_loops(function.body, ()))
+        self.created_in: dict[Value, tuple[Operation, ...]] = {}
+        for operation, loops in self.loops_around.items():
+            for value in [*operation.results, *(p for b in operation.blocks for p in b.params)]:
+                self.created_in[value] = loops
+        self.aged: dict[tuple[Value, Operation], Value] = {}
+        self.origins: dict[Value, tuple[Value, Operation]] = {}
         self.protected = {READ_ONLY, *function.params}
         self.protected |= {o.result for o in walk(function.body) if o.op == "constant" and o.result.shape}
         self.plan = BufferPlan(in_place=set(self.writes))
@@ -100,10 +110,25 @@ class _Planner:
 
     def find_roots(self) -> dict[Value, Roots]:
         roots: dict[Value, Roots] = {param: frozenset({param}) for param in self.function.params}
-        size = -1
-        while size != (size := sum(map(len, roots.values()))):
+        while True:
+            before = dict(roots)
             self.block_roots(self.function.body, roots)
-        return roots
+            if before == roots:
+                return roots
+
+    def age(self, roots: Roots, loop: Operation) -> Roots:
+        """Return roots as the next iteration of a loop sees them: apart from the buffers that it makes itself."""
+        result = set()
+        for root in roots:
+            base, aged_by = self.origins.get(root, (root, None))
+            is_inside = loop in self.created_in.get(base, ()) and base not in self.protected
+            if is_inside and (aged_by is None or loop in self.loops_around[aged_by]):
+                if (base, loop) not in self.aged:
+                    self.aged[base, loop] = Value(base.type, base.name)
+                    self.origins[self.aged[base, loop]] = (base, loop)
+                root = self.aged[base, loop]
+            result.add(root)
+        return frozenset(result)
 
     def block_roots(self, block: Block, roots: dict[Value, Roots]) -> None:
         for operation in block.operations:
@@ -116,7 +141,10 @@ class _Planner:
                 self.loop_roots(operation, roots)
             elif operation.op == "push":
                 stack, value = operation.operands
-                roots[stack] |= roots[value]
+                kept = roots[value]
+                for loop in reversed(self.loops_around[operation]):
+                    kept |= self.age(kept, loop)
+                roots[stack] |= kept
             elif operation.op == "stack":
                 roots.setdefault(operation.result, frozenset())
             elif operation.op == "pop":
@@ -138,7 +166,7 @@ class _Planner:
         for block in loop.blocks:
             self.block_roots(block, roots)
         for position, result in enumerate(loop.results):
-            roots[result] |= roots[loop.blocks[-1].yields[position]]
+            roots[result] |= self.age(roots[loop.blocks[-1].yields[position]], loop)
             for params in carry_params(loop):
                 roots[params[position]] = roots[result]
 
@@ -149,20 +177,24 @@ class _Planner:
         if operation.op in ("constant", "full", "dim") and not result.shape:
             # a number, not memory
             return frozenset()
-        own = frozenset({result}) if makes_fresh(operation) else _union(roots, operation.operands)
+        is_fresh = makes_fresh(operation) or operation in self.plan.copied_views
+        own = frozenset({result}) if is_fresh else _union(roots, operation.operands)
+        if result.shape and not own:
+            # a number in a new array
+            own = frozenset({result})
         repeats = operation.op == "broadcast_to" or (operation.op == "iota" and len(result.shape) > 1)
         return own | {READ_ONLY} if repeats else own
 
     # Which writes are seen
 
-    def first_violation(self) -> tuple[Operation, Roots] | None:
-        """Return the first write in place that would be seen, and the buffers concerned."""
+    def first_violation(self) -> tuple[Operation, Roots, set[Value]] | None:
+        """Return the first write in place that would be seen, the buffers concerned, and the values it would change."""
         found = self.violations()
-        return next(((w, found[w]) for w in self.writes if w in found), None)
+        return next(((w, *found[w]) for w in self.writes if w in found), None)
 
-    def violations(self) -> dict[Operation, Roots]:
+    def violations(self) -> dict[Operation, tuple[Roots, set[Value]]]:
         roots = self.find_roots()
-        found: dict[Operation, Roots] = {}
+        found: dict[Operation, tuple[Roots, set[Value]]] = {}
 
         def check(operation: Operation, live: set[Value]) -> None:
             written = written_operand(operation)
@@ -170,11 +202,11 @@ class _Planner:
                 return
             buffers = roots[written]
             seen = buffers & self.protected
-            for value in live:
-                if value is not operation.result and not buffers.isdisjoint(roots[value]):
-                    seen |= buffers & roots[value]
+            changed = {v for v in live if v is not operation.result and not buffers.isdisjoint(roots[v])}
+            for value in changed:
+                seen |= buffers & roots[value]
             if seen:
-                found[operation] = seen
+                found[operation] = (seen, changed)
 
         def visit(block: Block, live_out: Iterable[Value]) -> set[Value]:
             live = {*live_out, *block.yields}
@@ -195,10 +227,14 @@ class _Planner:
         visit(self.function.body, ())
         return found
 
-    def repair(self, write: Operation, seen: Roots) -> None:
+    def repair(self, write: Operation, seen: Roots, changed: set[Value]) -> None:
         roots = self.find_roots()
         written = written_operand(write)
         assert written is not None
+        views = {v.producer for v in changed if v.producer is not None and self.is_copyable_view(v.producer)}
+        if len(views) == len(changed) and seen.isdisjoint(self.protected):
+            self.plan.copied_views |= views
+            return
         for loop in self.loops_around[write]:
             params = carry_params(loop)[-1]
             for position, init in enumerate(carries(loop)):
@@ -208,6 +244,10 @@ class _Planner:
                     self.plan.copied_inits.add((loop, position))
                     return
         self.plan.in_place.discard(write)
+
+    def is_copyable_view(self, operation: Operation) -> bool:
+        is_view = operation.op in ("slice", "gather") and not makes_fresh(operation)
+        return self.copies_views and is_view and operation not in self.plan.copied_views
 
     def drop_needless_copies(self) -> None:
         for copy in sorted(self.plan.copied_inits, key=lambda c: c[1]):
