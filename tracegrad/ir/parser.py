@@ -69,7 +69,8 @@ class _Parser:
     def functions(self) -> Function:
         functions: dict[str, Function] = {}
         while self.position < len(self.lines):
-            if self.lines[self.position].strip():
+            line = self.lines[self.position].strip()
+            if line and not line.startswith("//"):
                 function = self.function()
                 functions[function.name] = function
             else:

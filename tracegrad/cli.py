@@ -1,0 +1,710 @@
+"""The command line: dump generated code, check gradients, look at the compile cache and at the op table.
+
+Reads targets and inputs through target.py; calls driver/pipeline.py, driver/cache.py, testing/check_grads.py.
+Previous: target.py; next: __main__.py.
+
+Exit codes: 0 done (check: agreed); 1 check: disagreed, verify: damaged entries; 2 the call cannot be used as it is;
+3 a fault of tracegrad.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import functools
+import inspect
+import io
+import json
+import linecache
+import shlex
+import shutil
+import sys
+import textwrap
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.text import Text
+
+from tracegrad.api import RequestMaker
+from tracegrad.capture.numpy_api import creation as _creation  # noqa: F401 fills HANDLERS
+from tracegrad.capture.tracer import HANDLERS
+from tracegrad.config import BACKENDS, VERSION, configure_logging, load_options
+from tracegrad.driver import pipeline
+from tracegrad.driver.cache import Cache, open_cache
+from tracegrad.driver.explain import why as explain_entry
+from tracegrad.driver.pipeline import Program
+from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
+from tracegrad.errors import InternalError, TracegradError
+from tracegrad.ir.opdef import TABLE, OpDef
+from tracegrad.ir.printer import print_function
+from tracegrad.runtime.signature import walk
+from tracegrad.target import Inputs, bind_inputs, describe_failure, load_function, read_inputs, refuse
+from tracegrad.testing.check_grads import Comparison, build_instances, compare, plain_function
+
+#: what to do about an error on the command line, where its own help speaks of the Python interface
+_HINTS = {
+    "TG201": "choose another argument with --wrt; floats are written lr=3.0, x=f64[3] or, in JSON, 3.0",
+    "TG202": "--wrt none dumps the function itself; `tracegrad check` takes functions with any results",
+    "TG620": "--emit python works for this function",
+}
+
+_EMITTED = {"python": "python", "c": "c", "ir": "text", "vjp-ir": "text"}
+
+
+class Commands(click.Group):
+    """The group of all commands: knows the words of the call, and turns errors into messages and exit codes."""
+
+    def main(self, args: Sequence[str] | None = None, **extra: Any) -> Any:  # type: ignore[override]
+        words = list(sys.argv[1:] if args is None else args)
+        return super().main(args=words, obj=words, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with plain_warnings():
+                configure_logging(load_options())
+                return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except TracegradError as error:
+            if (
+                isinstance(error, InternalError) or error.code == "TG612"
+            ):  # TG612: the C compiler refused generated code
+                _fail_inside(error, ctx)
+            hint = f"\n   = here: {_HINTS[error.code]}" if error.code in _HINTS else ""
+            _fail(f"{error.render()}{hint}", error, 2)
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # click ends quietly
+                raise
+            _fail_inside(error, ctx)
+
+
+def _fail(message: str, error: BaseException, code: int) -> None:
+    context = click.get_current_context()
+    if context.find_root().meta.get("traceback"):
+        traceback.print_exception(error)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)
+    context.exit(code)
+
+
+def _fail_inside(error: BaseException, ctx: click.Context) -> None:
+    text = str(error) if isinstance(error, TracegradError) else describe_failure(error)
+    repeat = shlex.join(["tracegrad", *ctx.find_root().obj, "--traceback"])
+    _fail(f"this is a fault of tracegrad: {text}\n   = help: for a report, run: {repeat}", error, 3)
+
+
+@contextlib.contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Show warnings as one line on stderr, each once."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: Any) -> None:
+        text = str(message)
+        if text not in shown:
+            shown.add(text)
+            click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {text}", err=True)
+
+    before = warnings.showwarning
+    warnings.showwarning = show  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
+
+
+def _set_traceback(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.find_root().meta["traceback"] = True
+
+
+traceback_option = click.option(
+    "--traceback",
+    is_flag=True,
+    expose_value=False,
+    callback=_set_traceback,
+    help="Show the Python traceback of errors.",
+)
+
+
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say which function, at which inputs."""
+    options = [
+        click.argument("target"),
+        click.option(
+            "--arg", "arguments", multiple=True, metavar="NAME=VALUE",
+            help="One argument of the function: a type (x=f64[8,3]) or a value (n=3). Repeat for each argument.",
+        ),
+        click.option(
+            "--inputs", "file", metavar="FILE",
+            help="An .npz or .json file with the arguments by name. --arg adds to it and wins over it.",
+        ),
+        click.option(
+            "--wrt", metavar="NAMES",
+            help="Arguments to differentiate by: names or positions, with commas between. Default: the first.",
+        ),
+        traceback_option,
+    ]  # fmt: skip
+    return functools.reduce(lambda made, option: option(made), reversed(options), command)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""\b
+Examples:
+  tracegrad dump model.py:loss --arg "w=f64[3]" --arg "x=f64[n,3]"
+  tracegrad dump model.py:loss --inputs batch.npz --wrt params --emit c -o loss_grad.c
+  tracegrad check model.py:loss --inputs batch.npz
+  tracegrad COMMAND --help""",
+)
+@click.version_option(VERSION, prog_name="tracegrad", message="%(prog)s %(version)s")
+def main() -> None:
+    """Turn plain NumPy functions into gradient source code, in NumPy or C."""
+
+
+# ---- dump -----------------------------------------------------------------------------------------------------------
+
+
+@main.command()
+@input_options
+@click.option(
+    "--emit",
+    type=click.Choice(list(_EMITTED)),
+    default="python",
+    show_default=True,
+    help="python: a NumPy module. c: C99, no Python in it. ir: the captured function. vjp-ir: the gradient as IR.",
+)
+@click.option(
+    "--value/--no-value", default=True, show_default=True, help="Return value and gradient, or the gradient alone."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write to a file instead of the terminal.")
+@click.pass_context
+def dump(
+    ctx: click.Context,
+    target: str,
+    arguments: Sequence[str],
+    file: str | None,
+    wrt: str | None,
+    emit: str,
+    value: bool,
+    output: str | None,
+) -> None:
+    """Print the generated gradient code of a function.
+
+    TARGET is module:function or path/file.py:function. The code is made for the types and shapes of the arguments;
+    say them with --arg, or let them be read from a file with --inputs. What is printed runs alone: the Python needs
+    NumPy only, the C needs a C99 compiler only.
+
+    \b
+    The function, in model.py:
+      def loss(params, x, y, n=10, lr=0.1): ...
+    Types; quote them, brackets are special to the shell:
+      tracegrad dump model.py:loss --arg "params={w: f64[3], b: f64[]}" \\
+                                   --arg "x=f64[8,3]" --arg "y=f64[8]"
+    Any number of rows, in one code:
+      ... --arg "x=f64[n,3]" --arg "y=f64[n]"
+    Python values are fixed in the code (n=3, flag=True, name='text'); floats
+    stay arguments (lr=0.1). Arguments with defaults may be left out:
+      ... --arg n=3 --arg lr=0.01
+    Differentiate by something else than the first argument, or not at all:
+      ... --wrt params,lr        ... --wrt 0,2        ... --wrt none
+    From data. In .npz the keys params.w or params/w make a dict, layers.0.w a
+    list; in .json lists of numbers are arrays:
+      tracegrad dump model.py:loss --inputs batch.npz --arg n=3
+    C into a file, then compiled:
+      tracegrad dump model.py:loss --inputs batch.npz --emit c -o loss.c
+      cc -std=c99 -O3 -march=native -c loss.c
+
+    \b
+    dtypes: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128
+    """
+    function = load_function(target)
+    inputs = bind_inputs(function, read_inputs(file, arguments))
+    command = shlex.join(["tracegrad", *ctx.find_root().obj])
+    kind = "value_and_grad" if value else "grad"
+    program = build(function, inputs, kind, wrt)
+    text = program_text(program, emit)
+    text = f"{_header(program, target, command, emit)}\n{text.lstrip()}"
+    if output is None or output == "-":
+        show_code(text, _EMITTED[emit])
+    else:
+        write_file(output, text)
+
+
+def build(function: Callable[..., Any], inputs: Inputs, kind: str, wrt: str | None) -> Program:
+    """Capture and transform a function as `--wrt` says."""
+    argnums = choose_arguments(wrt, inputs)
+    request = RequestMaker(kind if argnums is not None else "function", argnums)(inputs.names)
+    with readable_failures(function, inputs), contextlib.redirect_stdout(sys.stderr):
+        return pipeline.build_program(function, request, inputs.signature(), inputs.example_sizes())
+
+
+def program_text(program: Program, emit: str) -> str:
+    """Return what `--emit` asks for."""
+    if emit == "ir":
+        return print_function(program.captured.function)
+    if emit == "vjp-ir":
+        return print_function(program.function)
+    return pipeline.source_text(program, "c" if emit == "c" else "numpy")
+
+
+def choose_arguments(wrt: str | None, inputs: Inputs) -> int | tuple[int, ...] | None:
+    """Return the positions that `--wrt` names, one alone when it has no comma; None for "none"."""
+    names = [name.lstrip("=") for name in inputs.names]
+    if wrt is not None and wrt.strip() == "none" and "none" not in names:
+        return None
+    if wrt is None:
+        if not names:
+            refuse("the function has no arguments to differentiate by", "TG808", "no arguments", "use --wrt none")
+        return 0
+    chosen = []
+    for word in (part.strip() for part in wrt.strip().removesuffix(",").split(",")):
+        position = names.index(word) if word in names else None
+        if position is None and word.removeprefix("-").isdecimal() and -len(names) <= int(word) < len(names):
+            position = int(word) % len(names)
+        if position is None or position in chosen:
+            refuse(
+                f"--wrt names {'no argument' if position is None else 'an argument twice'}: {word or 'nothing'}",
+                "TG808",
+                f"the arguments are {', '.join(names) or 'none'}",
+                "give names or positions from 0, with commas between, or none",
+            )
+        chosen.append(position)
+    return tuple(chosen) if "," in wrt else chosen[0]
+
+
+@contextlib.contextmanager
+def readable_failures(function: Callable[..., Any], inputs: Inputs) -> Iterator[None]:
+    """Tell errors of the user's function, which it raises without tracegrad too, from faults of tracegrad.
+
+    Raises:
+        ArgumentError: the function fails at such inputs by itself.
+    """
+    try:
+        yield
+    except TracegradError:
+        raise
+    except Exception as error:
+        args, kwargs = pipeline.call_arguments(
+            inputs.names, inputs.draw(np.random.default_rng(0), inputs.example_sizes(), None)
+        )
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                plain_function(function)(*args, **kwargs)
+        except Exception as own:
+            refuse(
+                "the function fails at these inputs, without tracegrad too",
+                "TG809",
+                describe_failure(own),
+                f"check the inputs: {inputs.signature().describe()}",
+            )
+        raise error
+
+
+def _header(program: Program, target: str, command: str, emit: str) -> str:
+    """Return the comment that begins a dumped file: what it is, of what, for which inputs, and how it was made."""
+    signature, captured, request = program.signature, program.captured, program.request
+    by = ", ".join(signature.names[a].lstrip("=") for a in request.argnums)
+    what = {
+        "function": "value of ",
+        "grad": f"gradient by {by} of ",
+        "value_and_grad": f"value and gradient by {by} of ",
+    }
+    lines = [f"{'captured function ' if emit == 'ir' else what[request.kind]}{target}"]
+    taken, fixed = [], []
+    for name, tree in zip(signature.names, signature.arguments, strict=True):
+        for path, node in walk(tree, name.lstrip("=")):
+            if node.kind == "leaf":
+                taken.append(f"{path}: {signature.leaves[node.data]}")
+            elif node.kind != "identity":
+                fixed.append(f"{path} = {node.data[1]!r}" if node.data else f"{path} = None")
+            else:
+                fixed.append(f"{path}: {type(node.data.value).__name__}")
+    paths = signature.paths()
+    hidden = [f"{h.place.name}: {leaf}" for h, leaf in zip(captured.hidden, program.inputs[len(paths) :], strict=True)]
+    results = [str(v.type) for v in captured.function.results] if emit == "ir" else [str(t) for t in program.results]
+    written = [paths[i] if i < len(paths) else captured.hidden[i - len(paths)].place.name for i in captured.write_back]
+    sizes = pipeline.size_symbols(signature)
+    facts = [f"{name} >= 2" for name in sizes] + [str(fact) for fact in captured.facts]
+    rows = {
+        "arguments": taken,
+        "fixed": fixed,
+        "read from outside the function, passed last": hidden,
+        "sizes": facts if sizes else [],
+        "results": results if emit != "python" else [],
+        "the function writes into": written,
+        "the function stores into": [type(effect.container).__name__ for effect in captured.effects],
+    }
+    lines.extend(f"{title}: {', '.join(dict.fromkeys(items))}" for title, items in rows.items() if items)
+    lines.append(f"made by tracegrad {VERSION}: {command}")
+    lines = [" ".join(line.split()) for line in lines]
+    if emit == "c":
+        safe = [line.replace("/*", "/ *").replace("*/", "* /").replace("??", "? ?") for line in lines]
+        return "\n".join(["/*", *(f" * {line}" for line in safe), " */"])
+    return "\n".join(f"{'#' if emit == 'python' else '//'} {line}" for line in lines) + "\n"
+
+
+def show_code(text: str, language: str) -> None:
+    """Print code; in colour on a terminal."""
+    if not sys.stdout.isatty():
+        click.echo(text.rstrip("\n"))
+        return
+    if language == "text":
+        shown = Text(text.rstrip("\n"))
+        shown.highlight_regex(r"%[\w.]+", "cyan")
+        shown.highlight_regex(r"\b(func|return|yield|interface|for|if|while|else)\b", "bold magenta")
+        shown.highlight_regex(r"\b(bool|[iufbc]+\d+)\[[^\]]*\]", "green")
+        shown.highlight_regex(r"//.*", "dim")
+    else:
+        shown = Syntax("", language, theme="ansi_dark", background_color="default").highlight(text.rstrip("\n"))
+    Console(highlight=False).print(shown, soft_wrap=True)
+
+
+def write_file(output: str, text: str) -> None:
+    """Write the text, and say so on stderr."""
+    try:
+        Path(output).expanduser().write_text(f"{text.rstrip()}\n", encoding="utf-8")
+    except OSError as error:
+        refuse(f"{output} cannot be written", "TG811", str(error), "choose another file for -o")
+    click.echo(f"wrote {output} ({len(text.splitlines())} lines)", err=True)
+
+
+# ---- check ----------------------------------------------------------------------------------------------------------
+
+
+def _interval(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    try:
+        low, high = (float(part) for part in value.split(","))
+    except ValueError:
+        raise click.BadParameter("write two numbers with a comma between, such as 0.1,2") from None
+    if not low < high:
+        raise click.BadParameter(f"{low:g} is not below {high:g}")
+    return low, high
+
+
+@main.command()
+@input_options
+@click.option("--points", type=click.IntRange(1), default=3, show_default=True, help="Number of inputs or directions.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of random inputs and directions.")
+@click.option(
+    "--range",
+    "interval",
+    callback=_interval,
+    metavar="LOW,HIGH",
+    help="Interval of random floats. Default: the normal distribution.",
+)
+@click.option("--backend", type=click.Choice(BACKENDS), multiple=True, help="Check this backend only. Default: both.")
+def check(
+    target: str,
+    arguments: Sequence[str],
+    file: str | None,
+    wrt: str | None,
+    points: int,
+    seed: int,
+    interval: tuple[float, float] | None,
+    backend: tuple[str, ...],
+) -> None:
+    """Check the gradient of a function against finite differences.
+
+    TARGET and inputs are as in `tracegrad dump --help`. For arguments given as types (x=f64[8,3]) random data is drawn
+    at each point. The slope along random directions, by the gradient from each backend, is compared with central
+    differences of the plain NumPy function, and the table shows how many digits agree. Functions whose result is no
+    scalar are checked too. Exit code: 0 agreed, 1 disagreed, 2 the check could not be made.
+
+    \b
+    Examples:
+      tracegrad check model.py:loss --arg "w=f64[3]" --arg "x=f64[8,3]" --wrt w,x
+      tracegrad check model.py:loss --inputs batch.npz --points 10
+      tracegrad check model.py:entropy --arg "p=f64[5]" --range 0.1,1
+    """
+    function = plain_function(load_function(target))
+    inputs = bind_inputs(function, read_inputs(file, arguments))
+    chosen = choose_arguments(wrt, inputs)
+    if chosen is None:
+        refuse("there is no gradient to check", "TG808", "--wrt none", "name arguments of the function")
+    argnums = chosen if isinstance(chosen, tuple) else (chosen,)
+    backends = backend or BACKENDS
+    signature, sizes = inputs.signature(), inputs.example_sizes()
+    with readable_failures(function, inputs), contextlib.redirect_stdout(io.StringIO()):
+        made = build_instances(function, argnums, signature, sizes, backends)
+        rng = np.random.default_rng(seed)
+        rows: list[Comparison] = []
+        wrong: tuple[int, list[Any], list[Comparison]] | None = None
+        for point in range(points):
+            values = inputs.draw(rng, sizes, interval)
+            found = compare(function, made, inputs.names, values, argnums, rng)
+            rows.extend(found)
+            if wrong is None and not all(c.agrees for c in found):
+                wrong = point, values, [c for c in found if not c.agrees]
+    _print_table(target, inputs, rows, tuple(made), points, seed)
+    for missing in [b for b in backends if b not in made]:
+        click.echo(f"backend {missing} was not checked: {_why_missing()}")
+    if wrong is not None:
+        _print_disagreement(wrong, inputs, points)
+        raise click.exceptions.Exit(1)
+    if not made:
+        raise click.exceptions.Exit(2)
+    click.echo(click.style("agreed", fg="green", bold=True))
+
+
+def _why_missing() -> str:
+    options = load_options()
+    try:
+        find_toolchain(options, open_cache(options))
+    except NoCompilerError as error:
+        return f"{error.title}; {error.help}"
+    return "it does not cover this function"
+
+
+def _print_table(
+    target: str, inputs: Inputs, rows: Sequence[Comparison], backends: Sequence[str], points: int, seed: int
+) -> None:
+    click.echo(f"{target}: {inputs.signature().describe()}")
+    data = "random inputs" if inputs.types() else "random directions"
+    click.echo(f"digits that agree with finite differences, least of {points} {data}, seed {seed}\n")
+    names = dict.fromkeys(row.name for row in rows)
+    table = []
+    for name in names:
+        cells = [name or "(value)"]
+        for backend in backends:
+            own = [row for row in rows if (row.backend, row.name) == (backend, name)]
+            mark = "" if all(row.agrees for row in own) else "  WRONG"
+            cells.append(f"{min(row.digits for row in own):.1f}{mark}")
+        table.append(cells)
+    print_columns(["argument", *backends], table)
+    click.echo()
+
+
+def _print_disagreement(wrong: tuple[int, list[Any], list[Comparison]], inputs: Inputs, points: int) -> None:
+    point, values, found = wrong
+    for c in found:
+        what = f"slope along a random direction of {c.name}" if c.name else "value"
+        click.echo(f"backend {c.backend}: the {what} is {c.found:.15g}, the plain function gives {c.expected:.15g}")
+    if not all(c.settled for c in found):
+        click.echo("differences with small steps do not settle: is there a kink or a jump near the input?")
+    click.echo(f"at point {point + 1} of {points}:")
+    with np.printoptions(threshold=60, precision=17):
+        for name, value in zip(inputs.names, values, strict=True):
+            click.echo(f"  {name.lstrip('=')} = {value!r}")
+    click.echo(click.style("disagreed", fg="red", bold=True))
+
+
+def print_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print left-aligned columns; the header is bold on a terminal."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for number, row in enumerate([header, *rows]):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        click.echo(click.style(line, bold=True) if number == 0 else line)
+
+
+# ---- cache ----------------------------------------------------------------------------------------------------------
+
+
+@main.group()
+def cache() -> None:
+    """Look at the compile cache. It lies in TRACEGRAD_CACHE_DIR, else in the user's cache directory."""
+
+
+def _cache() -> Cache:
+    return open_cache(load_options())
+
+
+def _size(size_bytes: float) -> str:
+    """Return a size for people.
+
+    >>> _size(1536)
+    '1.5 KB'
+    """
+    for unit in ("B", "KB", "MB"):
+        if size_bytes < 1024:
+            return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
+        size_bytes /= 1024
+    return f"{size_bytes:.1f} GB"
+
+
+def _time(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+
+
+@cache.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@traceback_option
+def list_(as_json: bool) -> None:
+    """List the entries, last used first."""
+    found = _cache()
+    entries = found.entries()
+    if as_json:
+        described = [
+            {
+                "name": entry.name,
+                "digest": entry.digest,
+                "size_bytes": entry.size_bytes,
+                "created": entry.manifest["created"],
+                "last_used": entry.path.stat().st_mtime,
+                "path": str(entry.path),
+            }
+            for entry in entries
+        ]
+        click.echo(json.dumps({"directory": str(found.directory), "entries": described}, indent=1))
+        return
+    rows = [
+        [entry.name, entry.digest[:12], _size(entry.size_bytes), _time(entry.path.stat().st_mtime)] for entry in entries
+    ]
+    if rows:
+        print_columns(["name", "digest", "size", "last used"], rows)
+    total = _size(sum(entry.size_bytes for entry in entries))
+    plural = "entry" if len(entries) == 1 else "entries"
+    click.echo(f"{len(entries)} {plural}, {total} of {_size(found.size_bytes)}, in {found.directory}")
+
+
+@cache.command()
+@click.argument("name")
+@traceback_option
+def why(name: str) -> None:
+    """Say what the entries of a function were made from, and why one is not another.
+
+    NAME is a name of `tracegrad cache list`, or the beginning of a digest.
+    """
+    found = _cache()
+    names = sorted({entry.name for entry in found.entries()})
+    if name not in names and not any(entry.digest.startswith(name) for entry in found.entries()):
+        refuse(
+            f"the cache has no entry for {name}",
+            "TG812",
+            f"entries in {found.directory}: {', '.join(names) or 'none'}",
+            "give a name or the beginning of a digest from `tracegrad cache list`",
+        )
+    click.echo(explain_entry(found, name))
+
+
+@cache.command()
+@traceback_option
+def verify() -> None:
+    """Check every file of every entry. Exit code 1 when something is damaged."""
+    findings = _cache().verify()
+    bad = [finding for finding in findings if finding.problem]
+    for finding in bad:
+        click.echo(f"{finding.digest[:12]}: {finding.problem}")
+    click.echo(f"{len(findings) - len(bad)} good, {len(bad)} damaged")
+    if bad:
+        click.echo(
+            "damaged entries are put aside and made again when they are needed; `tracegrad cache clear` removes all"
+        )
+        raise click.exceptions.Exit(1)
+
+
+@cache.command()
+@traceback_option
+def clear() -> None:
+    """Remove everything from the cache; functions are compiled again when they are needed."""
+    found = _cache()
+    size = _size(sum(entry.size_bytes for entry in found.entries()))
+    count = found.clear()
+    click.echo(f"removed {count} {'entry' if count == 1 else 'entries'} ({size}) from {found.directory}")
+
+
+# ---- ops ------------------------------------------------------------------------------------------------------------
+
+
+@main.command("ops")
+@click.option(
+    "--field",
+    type=click.Choice(["doc", "vjp", "numpy", "c", "python"]),
+    default="doc",
+    show_default=True,
+    help="What to show: meaning, derivative, NumPy text, C text, or the functions that map to the op.",
+)
+@click.option("--numpy", "functions", is_flag=True, help="List the functions that captured code may call instead.")
+@traceback_option
+def show_ops(field: str, functions: bool) -> None:
+    """Show one column of the table of ops, from which all code is made."""
+    if functions:
+        _print_functions(covered_functions())
+        return
+    views: Mapping[str, Callable[[OpDef], str]] = {
+        "doc": lambda op: op.doc.splitlines()[0],
+        "vjp": _derivative,
+        "numpy": lambda op: op.numpy if isinstance(op.numpy, str) else _rule(op.numpy),
+        "c": _c_text,
+        "python": lambda op: ", ".join(_full_name(f) for f in op.python),
+    }
+    rows = [[name, ", ".join(TABLE[name].operands), views[field](TABLE[name])] for name in sorted(TABLE)]
+    print_columns(["op", "operands", field], [[cell.replace("\n", " ") for cell in row] for row in rows])
+
+
+def _print_functions(covered: Mapping[str, Sequence[str]]) -> None:
+    """Print functions by module on a terminal, and one full name per line into a pipe."""
+    if not sys.stdout.isatty():
+        click.echo("\n".join(f"{module}.{name}" for module, names in covered.items() for name in names))
+        return
+    width = shutil.get_terminal_size().columns
+    for module, names in covered.items():
+        click.echo(click.style(module, bold=True))
+        click.echo(textwrap.fill(", ".join(names), width, initial_indent="  ", subsequent_indent="  "))
+
+
+def covered_functions() -> dict[str, list[str]]:
+    """Return the functions that may be applied to traced values, by module."""
+    found: dict[str, set[str]] = {}
+    for function, handler in HANDLERS.items():
+        if getattr(inspect.unwrap(handler), "__name__", "").startswith("refuse"):
+            continue
+        if isinstance(function, tuple):
+            found.setdefault("numpy", set()).add(f"{function[0].__name__}.{function[1]}")
+            continue
+        module, _, name = _full_name(function).rpartition(".")
+        if not name.startswith("_"):
+            found.setdefault(module, set()).add(name)
+    return {module: sorted(found[module]) for module in sorted(found)}
+
+
+def _full_name(function: Any) -> str:
+    name = getattr(function, "__name__", repr(function))
+    module = getattr(function, "__module__", None)
+    if isinstance(function, np.ufunc):
+        module = "numpy" if getattr(np, name, None) is function else "scipy.special"
+    first, *inner = str(module or "").split(".")
+    return ".".join([first.lstrip("_"), *(part for part in inner if not part.startswith("_")), name])
+
+
+def _derivative(op: OpDef) -> str:
+    if op.partials is not None:
+        return "; ".join("none" if p is None else f"partial {_rule(p)}" for p in op.partials)
+    if op.transpose is not None:
+        return f"transpose {_rule(op.transpose)}"
+    return f"vjp {_rule(op.vjp)}" if op.vjp is not None else repr(op.marker)
+
+
+def _c_text(op: OpDef) -> str:
+    if op.c:
+        return op.c if isinstance(op.c, str) else _rule(op.c)
+    if op.c_reduce is not None:
+        return f"from {op.c_reduce[0]}, combined by {op.c_reduce[1]}"
+    return f"statement {_rule(op.c_statement)}" if op.c_statement is not None else ""
+
+
+def _rule(rule: Any) -> str:
+    """Return a short rule as it is written, a longer one by name and place."""
+    code = getattr(rule, "__code__", None)
+    if code is None:
+        return getattr(rule, "__name__", repr(rule))
+    if code.co_name != "<lambda>":
+        return f"{code.co_name} ({Path(code.co_filename).name}:{code.co_firstlineno})"
+    places = [p for p in code.co_positions() if None not in p and p[2] != p[3]]
+    first = min((p[0], p[2]) for p in places)
+    last = max((p[1], p[3]) for p in places)
+    lines = [linecache.getline(code.co_filename, number) for number in range(first[0], last[0] + 1)]
+    encoded = [line.encode() for line in lines]  # columns count bytes
+    encoded[-1] = encoded[-1][: last[1]]
+    encoded[0] = encoded[0][first[1] :]
+    return " ".join(b" ".join(encoded).decode().split())
