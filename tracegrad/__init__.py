@@ -1,7 +1,43 @@
-"""Automatic differentiation that turns plain NumPy Python into gradient source code, in NumPy or C."""
+"""Automatic differentiation that turns plain NumPy Python into gradient source code, in NumPy or C.
 
-from tracegrad import testing
-from tracegrad.api import function, grad, is_tracer, stop_gradient, value_and_grad, vjp
-from tracegrad.config import VERSION as __version__
+Public names are imported when they are first used, so that `import tracegrad` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tracegrad import testing
+    from tracegrad.api import function, grad, is_tracer, stop_gradient, value_and_grad, vjp
+    from tracegrad.config import VERSION as __version__
+
+#: public name -> module that defines it
+_LAZY = {
+    "__version__": "config",
+    "function": "api",
+    "grad": "api",
+    "is_tracer": "api",
+    "stop_gradient": "api",
+    "testing": "",
+    "value_and_grad": "api",
+    "vjp": "api",
+}
 
 __all__ = ["__version__", "function", "grad", "is_tracer", "stop_gradient", "testing", "value_and_grad", "vjp"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'tracegrad' has no attribute {name!r}")
+    module = _LAZY[name]
+    if not module:
+        return importlib.import_module(f"tracegrad.{name}")
+    value = getattr(importlib.import_module(f"tracegrad.{module}"), "VERSION" if name == "__version__" else name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
