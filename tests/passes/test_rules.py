@@ -295,3 +295,41 @@ return %r
 """
     lines = after(body, hoist_invariants, result="f64[]").splitlines()
     assert lines[2] == "%e: f64[] = gather %y, %n {axes=(0,)}"
+
+
+def test_parts_that_fill_an_array_are_concatenated() -> None:
+    body = """
+%a: f64[1] = reshape %s {shape=(1,)}
+%b: f64[2] = slice %x {start=(0,), stop=(2,), step=(1,)}
+%p: f64[3] = pad %b {low=(1,), high=(0,), interior=(0,)}
+%q: f64[3] = add_slice %p, %a {start=(0,), stop=(1,), step=(1,)}
+return %q
+"""
+    assert after(body, canonicalize).splitlines()[2] == "%q: f64[3] = concatenate %a, %b {axis=0}"
+    overlapping = body.replace("start=(0,), stop=(1,), step=(1,)}\nreturn", "start=(1,), stop=(2,), step=(1,)}\nreturn")
+    assert "concatenate" not in after(overlapping, canonicalize)
+
+
+def test_parts_of_a_concatenation_are_read_where_they_came_from() -> None:
+    body = """
+%c: f64[6] = concatenate %x, %y {axis=0}
+%a: f64[2] = slice %c {start=(4,), stop=(6,), step=(1,)}
+%b: f64[2] = slice %c {start=(2,), stop=(4,), step=(1,)}
+%d: f64[2] = add %a, %b
+return %d
+"""
+    lines = after(body, forward_elements, result="f64[2]").splitlines()
+    assert lines[:2] == [
+        "%c: f64[6] = concatenate %x, %y {axis=0}",
+        "%a: f64[2] = slice %y {start=(1,), stop=(3,), step=(1,)}",
+    ]
+
+
+def test_many_writes_into_a_small_array_stay_a_sum() -> None:
+    body = """%zero: f64[3] = full {shape=(3,), dtype=f64, value=0.0}
+%a: f64[3] = scatter_add %zero, %n, %s {axes=(0,)}
+%b: f64[3] = scatter_add %a, %n, %s {axes=(0,)}
+%c: f64[3] = scatter_add %b, %n, %s {axes=(0,)}
+%d: f64[3] = add %x, %c
+return %d"""
+    assert after(body, canonicalize) == body

@@ -375,6 +375,35 @@ func @triangle(%x: f64[4]) -> (f64[]) {
     (_RNG.normal(size=4),),
 )
 
+COUNTERS = Program(
+    """
+func @counters(%x: f64[12], %n: i64[]) -> (f64[]) {
+  %i0: i64[] = constant {value=1}
+  %j0: i64[] = constant {value=10}
+  %s0: f64[] = constant {value=1.0}
+  %i: i64[], %j: i64[], %s: f64[] = while %i0, %j0, %s0 (%i: i64[], %j: i64[], %s: f64[]) {
+    %go: bool[] = less %i, %n
+    yield %go
+  } (%i: i64[], %j: i64[], %s: f64[]) {
+    %one: i64[] = constant {value=1}
+    %two: i64[] = constant {value=2}
+    %xi: f64[] = gather %x, %i {axes=(0,)}
+    %d: i64[] = subtract %j, %i
+    %xd: f64[] = gather %x, %d {axes=(0,)}
+    %e: f64[] = sin %xi
+    %p: f64[] = multiply %s, %e
+    %q: f64[] = multiply %p, %xd
+    %r: f64[] = add %q, %xi
+    %i.1: i64[] = add %two, %i
+    %j.1: i64[] = subtract %j, %one
+    yield %i.1, %j.1, %r
+  }
+  return %s
+}
+""",
+    (_RNG.normal(size=12), 7),
+)
+
 SLICES = Program(
     """
 func @slices(%x: f64[6], %y: f64[3]) -> (f64[]) {

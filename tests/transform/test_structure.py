@@ -44,6 +44,7 @@ def reversed_program(name: str) -> Function:
         ("recurrence", [("f64[]", "n-1"), ("f64[]", "n-1")]),  # a[i-1] and its sine, never the array
         ("elements", [("f64[]", "((n+1)//(2))")]),  # the exponential; x and y do not change and are read again
         ("newton", [("f64[]", "None")]),  # the iterate
+        ("counters", [("f64[]", "None"), ("f64[]", "None")]),  # the sum and a sine; indices follow from the iteration
     ],
 )
 def test_what_loops_keep(name: str, expected: list[tuple[str, str]]) -> None:

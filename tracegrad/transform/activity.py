@@ -39,7 +39,9 @@ _ZERO_BORN: dict[str, tuple[int, ...] | None] = {
 #: ops whose partials can be infinite but whose result is finite for finite operands
 _FINITE = frozenset({"arctan2", "hypot", "cbrt", "absolute"})
 #: ops that only move elements, so that a mask stays a mask
-_MOVES = frozenset({"broadcast_to", "reshape", "transpose", "slice", "flip", "gather", "negative", "conjugate", "stop_gradient"})
+_MOVES = frozenset(
+    {"broadcast_to", "reshape", "transpose", "slice", "flip", "gather", "negative", "conjugate", "stop_gradient"}
+)
 #: arrays of at most so many elements are followed element by element
 _MAX_MASK = 1024
 _Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]

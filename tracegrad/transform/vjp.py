@@ -40,6 +40,7 @@ from tracegrad.ir.liveness import defined_in, remove_dead, remove_dead_from
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import I64, ArrayType, Dim, StackType, dtype_name, is_float, is_inexact
 from tracegrad.ops.common import vjp_of
+from tracegrad.ops.elementwise import add, multiply
 from tracegrad.transform.activity import Activity, analyze_activity
 from tracegrad.transform.cotangents import Cotangents, zeros
 from tracegrad.transform.residuals import Plan, plan_residuals
@@ -411,10 +412,11 @@ class _Sweep:
     def keep_in_loop(self, operation: Operation, reverse: Block) -> None:
         """Give a reverse body what it needs of the primal one: recomputed, or pushed there and popped here."""
         body = operation.blocks[-1]
-        free = body.params[:1] if operation.op == "for" else []
-        mapping = dict(zip(free, reverse.params, strict=False))
-        plan = _plan(body, reverse, free)
-        pops: list[Operation] = []
+        start = Block()
+        with self.builder.into(start):
+            mapping = self.known_from_index(operation, reverse.params[0])
+        plan = _plan(body, reverse, tuple(mapping))
+        pops = start.operations
         for value in reversed(plan.stored):
             stack = self.stack(value.array_type, self.capacity(), f"{value.name}_stack" if value.name else "stack")
             span = value.producer.span if value.producer is not None else operation.span
@@ -458,6 +460,25 @@ class _Sweep:
         self.function.body.operations.insert(self.hoisted, operation)
         self.hoisted += 1
 
+    def known_from_index(self, operation: Operation, index: Value) -> dict[Value, Value]:
+        """Return the parameters of the body of a loop that follow from the index: itself, and counters."""
+        body = operation.blocks[-1]
+        inits, params = operation.operands, body.params
+        known: dict[Value, Value] = {}
+        if operation.op == "for":
+            known[params[0]] = index
+            if operation.attrs["reverse"] or operation.attrs["step"] != 1 or static_value(inits[0]) != 0:
+                return known
+            inits, params = inits[2:], params[1:]
+        for init, param, out in zip(inits, params, body.yields, strict=True):
+            step = _increment(param, out)
+            if step == 1 and _is_integer(init, 0):
+                known[param] = index
+            elif step is not None:
+                known[param] = add(init, multiply(index, np.int64(step)))
+                known[param].name = param.name
+        return known
+
     def capacity(self) -> Dim | None:
         """Return how often the innermost open loop runs in all, when known."""
         counts = [trip_count(loop) for loop in self.loops]
@@ -492,11 +513,22 @@ def _find_counter(operation: Operation) -> Value | None:
     """Return the result of a `while` that counts its iterations, if there is one."""
     body = operation.blocks[1]
     for init, param, out, result in zip(operation.operands, body.params, body.yields, operation.results, strict=True):
-        if _is_integer(init, 0) and out.producer is not None and out.producer.op == "add":
-            x, y = out.producer.operands
-            if (x is param and _is_integer(y, 1)) or (y is param and _is_integer(x, 1)):
-                return result
+        if _is_integer(init, 0) and _increment(param, out) == 1:
+            return result
     return None
+
+
+def _increment(param: Value, out: Value) -> int | None:
+    """Return by how much a carried i64 grows in each iteration, when that is constant."""
+    if param.type != ArrayType(I64) or out.producer is None or out.producer.op not in ("add", "subtract"):
+        return None
+    x, y = out.producer.operands
+    if y is param and out.producer.op == "add":
+        x, y = y, x
+    step = static_value(y)
+    if x is not param or not isinstance(step, int):
+        return None
+    return step if out.producer.op == "add" else -step
 
 
 def _is_integer(value: Value, number: int) -> bool:
