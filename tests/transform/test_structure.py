@@ -169,3 +169,46 @@ func @f(%x: f64[], %y: f64[]) -> (f64[]) {
     assert [v.name for v in result.results] == ["q", "ct_x", "ct_y"]
     lines = {v.name: v.producer.span.line for v in result.results if v.producer is not None and v.producer.span}
     assert lines == {"q": 4, "ct_x": 3, "ct_y": 3}
+
+
+def test_complex_values_through_a_loop() -> None:
+    # the gradient of a real loss is dL/dRe + i dL/dIm
+    function = parse_function("""
+func @f(%z: c128[2]) -> (f64[]) {
+  %zero: i64[] = constant {value=0}
+  %three: i64[] = constant {value=3}
+  %w: c128[2] = for %zero, %three, %z {step=1, reverse=False} (%k: i64[], %w: c128[2]) {
+    %s: c128[2] = sin %w
+    %p: c128[2] = multiply %s, %z
+    yield %p
+  }
+  %c: c128[2] = conjugate %w
+  %q: c128[2] = multiply %w, %c
+  %r: f64[2] = real %q
+  %l: f64[] = reduce_sum %r {axes=(0,)}
+  return %l
+}
+""")
+    z = np.array([0.3 + 0.4j, -0.5 + 0.2j])
+    (found,) = interpret(gradient(function, (0,), keep_primal=False), z)
+    expected = np.zeros(2, np.complex128)
+    for k in range(2):
+        for part in (1.0, 1.0j):
+            step = np.zeros(2, np.complex128)
+            step[k] = 1e-6 * part
+            difference = interpret(function, z + step)[0] - interpret(function, z - step)[0]
+            expected[k] += part * difference / 2e-6
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_single_precision_stays_single() -> None:
+    text = PROGRAMS["rnn"].text.replace("f64", "f32")
+    function = gradient(parse_function(text), (0, 1, 2))
+    assert not any(str(getattr(r.type, "dtype", "")) == "float64" for o in walk(function.body) for r in o.results)
+    arguments = [np.asarray(a, np.float32) for a in PROGRAMS["rnn"].arguments]
+    for single, double in zip(
+        interpret(run_passes(function), *arguments),
+        interpret(gradient(PROGRAMS["rnn"].function(), (0, 1, 2)), *PROGRAMS["rnn"].arguments),
+        strict=True,
+    ):
+        np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-6)

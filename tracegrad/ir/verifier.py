@@ -33,7 +33,7 @@ class _Verifier:
         for param in self.function.params:
             names[param]
         position = block.operations.index(operation) if operation is not None else len(block.operations)
-        context = []
+        context: list[str] = []
         for index in range(max(0, position - 3), min(len(block.operations), position + 3)):
             lines = print_operations([block.operations[index]], names)
             mark = ">" if index == position else " "

@@ -1,4 +1,4 @@
-"""Runs IR on NumPy arrays, one operation at a time: the reference that transforms, passes and code generators agree with.
+"""Runs IR on NumPy arrays, one operation at a time: what transforms, passes and code generators must agree with.
 
 Reads IR, writes nothing.
 """
