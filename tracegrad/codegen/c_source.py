@@ -55,7 +55,7 @@ from tracegrad.codegen.loops import (
     Storage,
     flatten,
     helper_name,
-    is_small,
+    is_few,
     kept_axes,
     points,
     spread,
@@ -260,6 +260,15 @@ class _Emitter(Elements):
         if text != self.last_comment:
             self.last_comment = text
             self.lines.append(_Line(self.depth, f"/* {text} */", is_comment=True))
+
+    def comment_all(self, operations: Sequence[Operation]) -> None:
+        """Write the user's lines of several operations, each once."""
+        seen: set[tuple[str, int]] = set()
+        for operation in operations:
+            span = operation.span
+            if span is not None and (span.file, span.line) not in seen:
+                seen.add((span.file, span.line))
+                self.comment(span)
 
     @contextmanager
     def braces(self, header: str) -> Iterator[None]:
@@ -622,7 +631,7 @@ class _Emitter(Elements):
                 self.write_small(target, [text])
             elif text != self.store(target, ()):
                 self.assign(self.store(target, ()), text)
-        elif is_small(target):
+        elif is_few(target):
             self.write_small(target, [self.element(source, index) for index in points(target.shape)])
         else:
             self.declare(target)
@@ -642,8 +651,8 @@ class _Emitter(Elements):
     def emit_nest(self, step: Step) -> None:
         """Write one loop nest."""
         nest = _Nest(self.plan, step)
+        self.comment_all(step.operations)
         for operation in step.operations:
-            self.comment(operation.span)
             if operation.result in self.plan.storage and self.plan.role(operation) != "reduce":
                 self.declare(operation.result)
         for reduction in nest.reductions.values():
@@ -660,9 +669,9 @@ class _Emitter(Elements):
         plan = self.plan
         nests = [_Nest(plan, member) for member in step.members]
         unrolled = [plan.is_unrolled(m) for m in step.members]
+        self.comment_all(step.operations)
         for operation in step.operations:
-            self.comment(operation.span)
-            if operation.result in plan.storage and plan.role(operation) != "reduce":
+            if operation.result in plan.storage and (plan.role(operation) != "reduce" or 0 in kept_axes(operation)):
                 self.declare(operation.result)
         outer = [r for n in nests for r in n.reductions.values() if 0 not in r.kept]
         for reduction in outer:
@@ -1165,7 +1174,7 @@ class _Emitter(Elements):
         if not value.shape:
             self.assign(f"{made.name}[{made.top}{'++' if moves else ''}]", self.element(value, ()))
             return
-        if is_small(value):
+        if is_few(value):
             for index in points(value.shape):
                 self.assign(self._slot(made, index), self.element(value, index))
         else:
@@ -1192,7 +1201,7 @@ class _Emitter(Elements):
             self.line(f"const {self.ctype(result.dtype)} *const {name} = &{self._slot(made, [0]*len(result.shape))};", name)
             self.pointers[result] = name
         else:
-            if is_small(result):
+            if is_few(result):
                 self.write_small(result, [self._slot(made, index) for index in points(result.shape)])
             else:
                 self.declare(result)
@@ -1233,7 +1242,7 @@ class _Emitter(Elements):
         self.last_comment = ""
         if not value.shape:
             self.assign(f"*{name}", self.element(value, ()))
-        elif is_small(value):
+        elif is_few(value):
             for position, index in enumerate(points(value.shape)):
                 self.assign(f"{name}[{position}]", self.element(value, index))
         else:

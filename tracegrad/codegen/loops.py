@@ -44,6 +44,8 @@ from tracegrad.ir.types import F32, ArrayType, Dim, Shape, StackType, SymbolicDi
 
 #: arrays of at most so many elements are computed element by element, with constant indices
 SMALL = 16
+#: elementwise operations and copies of at most so many elements are written out
+FEW = 6
 #: arrays of at most so many elements live on the stack
 LOCAL = 64
 #: longest contraction that is written out
@@ -69,6 +71,11 @@ def is_small(value: Value) -> bool:
     """Return whether an array is computed element by element: static, with few elements."""
     shape = value.shape
     return not shape or (is_static(shape) and math.prod(shape) <= SMALL)
+
+
+def is_few(value: Value) -> bool:
+    """Return whether elementwise operations on an array are written out rather than written as a loop."""
+    return not value.shape or (is_static(value.shape) and math.prod(value.shape) <= min(FEW, SMALL))
 
 
 def squeeze(shape: Sequence[Dim]) -> Shape:
@@ -727,13 +734,11 @@ class Plan(Elements):
         if operation.op in VIEWS:
             return "assign" if is_small(operation.result) else "point"
         if record.elementwise:
-            return "assign" if is_small(operation.result) else "point"
+            return "assign" if is_few(operation.result) else "point"
         if operation.op == "dot_general":
             return self._dot_role(operation)
         if record.c_reduce is not None and "axes" in operation.attrs:
-            if is_small(operation.operands[0]):
-                return "assign"
-            return "reduce"
+            return "assign" if is_few(operation.operands[0]) else "reduce"
         if record.c and is_small(operation.result) and len(operation.results) == 1:
             if operation.op in ("scatter_set", "scatter_add"):
                 indices = operation.operands[1:-1]
