@@ -24,9 +24,10 @@ from tracegrad.config import BACKENDS, load_options
 from tracegrad.driver import pipeline
 from tracegrad.driver.cache import open_cache
 from tracegrad.driver.code_store import CodeStore
-from tracegrad.driver.launch import build_dispatcher, build_forward
+from tracegrad.driver.launch import Dispatcher, build_dispatcher, build_forward
 from tracegrad.driver.pipeline import Program, Request, Specialization
 from tracegrad.errors import ArgumentError, ArgumentTypeError, TracegradError
+from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import is_inexact, symbol
 from tracegrad.runtime.signature import Signature, signature_of
 
@@ -55,6 +56,7 @@ class Transformed:
         self._lock = threading.RLock()
         self._specializations = Specializations(self._compile, self._discard, dynamic)
         self._dispatch: Callable[..., Any] = self._first
+        self._dispatcher: Dispatcher | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._dispatch(*args, **kwargs)
@@ -75,7 +77,7 @@ class Transformed:
         options = load_options()
         cache = open_cache(options)
         keep_converted(CodeStore(cache))
-        self._dispatch = build_dispatcher(self._slow, cache=cache, options=options)
+        self._dispatch = self._dispatcher = build_dispatcher(self._slow, cache=cache, options=options)
         Transformed.__call__ = build_forward("_dispatch", cache=cache, options=options)  # type: ignore[method-assign]
         return self._slow(*args, **kwargs)
 
@@ -93,13 +95,13 @@ class Transformed:
     def _compile(self, signature: Signature, sizes: Mapping[str, int]) -> Specialization:
         program = pipeline.build_program(self._function, self._request(signature.names), signature, sizes)
         made = pipeline.compile_program(program, self._backend)
-        if made.direct is not None and hasattr(self._dispatch, "add"):
-            self._dispatch.add(made.direct)
+        if made.direct is not None and self._dispatcher is not None:
+            self._dispatcher.add(made.direct)
         return made
 
     def _discard(self, made: Specialization) -> None:
-        if made.direct is not None and hasattr(self._dispatch, "add"):
-            self._dispatch.discard(made.direct)
+        if made.direct is not None and self._dispatcher is not None:
+            self._dispatcher.discard(made.direct)
 
     def _program(self, signature: Signature) -> Program:
         return pipeline.build_program(self._function, self._request(signature.names), signature)
@@ -131,11 +133,11 @@ class Transformed:
 
     def ir(self, *args: Any, **kwargs: Any) -> str:
         """Return the text of the captured function in IR, for arguments like these."""
-        return pipeline.print_function(self._example(args, kwargs).captured.function)
+        return print_function(self._example(args, kwargs).captured.function)
 
     def lower(self, *args: Any, **kwargs: Any) -> str:
         """Return the text of the transformed and optimised function in IR, for arguments like these."""
-        return pipeline.print_function(self._example(args, kwargs).function)
+        return print_function(self._example(args, kwargs).function)
 
     def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         return self._program(self._signature(args, kwargs)[0])
@@ -144,8 +146,8 @@ class Transformed:
 class Specializations:
     """The compiled instances of one transformed function, by signature.
 
-    The first call compiles for its exact sizes. When calls with other sizes follow, those that change become symbolic, and
-    the instance serves all sizes from then on (0 and 1 excepted).
+    The first call compiles for its exact sizes. When calls with other sizes follow, those that change become symbolic,
+    and the instance serves all sizes from then on (0 and 1 excepted).
     """
 
     def __init__(
@@ -194,8 +196,8 @@ def generalize(
 ) -> tuple[Signature, dict[str, int]]:
     """Return the signature with symbols for sizes that differ from calls before, and the sizes of this call by symbol.
 
-    Sizes that were equal to each other in all calls get one symbol. Sizes 0 and 1 stay as they are. With `dynamic` every
-    other size becomes symbolic, without waiting for a second call.
+    Sizes that were equal to each other in all calls get one symbol. Sizes 0 and 1 stay as they are. With `dynamic`
+    every other size becomes symbolic, without waiting for a second call.
     """
     columns = [[leaf.type.shape for leaf in other.leaves] for other in (*seen, signature)]
     symbols: dict[tuple[Any, ...], str] = {}
@@ -204,12 +206,14 @@ def generalize(
     for index, leaf in enumerate(signature.leaves):
         shape: list[Any] = []
         for axis, size in enumerate(leaf.type.shape):
+            assert isinstance(size, int), "the sizes of a call are ints"
             history = tuple(column[index][axis] for column in columns)
             if (dynamic or len(set(history)) > 1) and size >= SMALLEST:
                 name = symbols.setdefault(history, f"{'nmkl'[len(symbols) % 4]}{len(symbols) // 4 or ''}")
                 sizes[name] = size
-                size = symbol(name)
-            shape.append(size)
+                shape.append(symbol(name))
+            else:
+                shape.append(size)
         shapes.append(tuple(shape))
     return signature.with_shapes(shapes), sizes
 
@@ -311,7 +315,8 @@ def bind(
 ) -> tuple[list[str], list[Any]]:
     """Return names and values of the arguments of a call, defaults filled in.
 
-    Each value of `*args` is an argument by itself, and so is each of `**kwargs`; names passed by keyword start with `=`.
+    Each value of `*args` is an argument by itself, and so is each of `**kwargs`; names passed by keyword start with
+    `=`.
     """
     if parameters is None:
         names = [f"x{i}" for i in range(len(args))] + [f"={k}" for k in kwargs]
@@ -354,7 +359,8 @@ def function(f: Callable[..., Any] | None = None, *, backend: str | None = None,
         dynamic: compile for all sizes at the first call, not only from the second size on.
 
     Returns:
-        A function that gives the same results. It is compiled at its first call, and again for arguments of other types.
+        A function that gives the same results. It is compiled at its first call, and again for arguments of other
+        types.
 
     >>> @function
     ... def norm(x):
@@ -368,9 +374,7 @@ def function(f: Callable[..., Any] | None = None, *, backend: str | None = None,
     return Transformed(f, RequestMaker("function"), backend, dynamic)
 
 
-def grad(
-    f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
-) -> Transformed:
+def grad(f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None) -> Transformed:
     """Return the function that computes the gradient of a scalar function.
 
     Args:
@@ -380,8 +384,8 @@ def grad(
         backend: "numpy" or "c".
 
     Returns:
-        A function with the arguments of `f`. The gradient has structure, shapes and dtypes of the argument; for a tuple of
-        argnums, a tuple of gradients.
+        A function with the arguments of `f`. The gradient has structure, shapes and dtypes of the argument; for a tuple
+        of argnums, a tuple of gradients.
 
     Raises:
         ArgumentTypeError: (when called) `f` returns no scalar, or the argument holds integers.
@@ -406,7 +410,9 @@ def value_and_grad(
     return _transformed(f, "value_and_grad", argnums, has_aux, backend)
 
 
-def vjp(f: Callable[..., Any], *primals: Any, backend: str | None = None) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(
+    f: Callable[..., Any], *primals: Any, backend: str | None = None
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """Return the value of a function and its pullback.
 
     Args:
@@ -414,9 +420,9 @@ def vjp(f: Callable[..., Any], *primals: Any, backend: str | None = None) -> tup
         primals: its arguments.
 
     Returns:
-        (out, pullback). `pullback(ct)` takes a cotangent with the structure and shapes of `out` and returns a tuple with
-        one entry per primal, of the primal's structure (None for what carries no derivative). It may be called again; a
-        primal overwritten in between does not matter.
+        (out, pullback). `pullback(ct)` takes a cotangent with the structure and shapes of `out` and returns a tuple
+        with one entry per primal, of the primal's structure (None for what carries no derivative). It may be called
+        again; a primal overwritten in between does not matter.
 
     >>> out, pullback = vjp(lambda x: x**2, np.array([1.0, 2.0]))
     >>> pullback(np.array([1.0, 10.0]))[0].tolist()

@@ -1,4 +1,5 @@
-"""State of one capture: the open blocks, the storages of arrays, what was read from outside, and spans of the user's code.
+"""State of one capture: the open blocks, the storages of arrays, what was read from outside, and spans of the user's
+code.
 
 Reads the running Python frames; writes operations through ir/builder.py. Previous: convert.py; next: tracer.py.
 
@@ -63,7 +64,8 @@ class Frame:
         entered: loop: storages read or written in the body -> (value before, block parameter, concrete content before).
         assumed: loop: storages of outer blocks whose content was used as known at capture.
         saved: branch: storages written in it -> (value, concrete) before.
-        slots: items and attributes of Python containers written in it: (container, kind, key) -> (existed, value before).
+        slots: items and attributes of Python containers written in it: (container, kind, key) -> (existed, value
+            before).
         lists: lists that changed their length in it -> content before (lists.snapshot).
     """
 
@@ -162,7 +164,8 @@ class Capture:
             assert popped is frame, "frames are closed in the order they were opened"
 
     def created_depth(self, container: object) -> int:
-        """Return the index of the frame in which captured code made a Python container; -1 when it was made elsewhere."""
+        """Return the index of the frame in which captured code made a Python container; -1 when it was made
+        elsewhere."""
         entry = self.created.get(id(container))
         return entry[1] if entry is not None else -1
 

@@ -27,7 +27,8 @@ from tracegrad.ir.types import ArrayType
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One array input: its type, whether it is a Python scalar, and the expression that reads it, such as `params["w"]`."""
+    """One array input: its type, whether it is a Python scalar, and the expression that reads it, such as
+    `params["w"]`."""
 
     type: ArrayType
     weak: bool
@@ -75,8 +76,8 @@ class Captured:
     """A function captured for one signature.
 
     Attributes:
-        function: parameters are the leaves, then the hidden inputs; results are those of `result`, of the effects, and the
-            final content of arrays written in place.
+        function: parameters are the leaves, then the hidden inputs; results are those of `result`, of the effects, and
+            the final content of arrays written in place.
         result: structure of the returned value.
         write_back: position among the parameters -> position among the results.
         hidden: inputs read from globals, closures and objects at every call.
@@ -252,4 +253,3 @@ def result_text(tree: Tree, leaves: list[Any]) -> str:
     if tree.kind is tuple or hasattr(tree.kind, "_fields"):
         return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
     return "{{" + ", ".join(f"{key!r}: {text}" for key, text in zip(tree.data, texts, strict=True)) + "}}"
-

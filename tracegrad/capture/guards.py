@@ -2,8 +2,8 @@
 
 Called by hooks.py at each read of a global, a closure variable or an attribute. Previous: staging.py; next: hooks.py.
 
-A hidden input is a parameter of the function in IR that is read again at every call, so that it is never stale. Ints, bools,
-strings, functions and the structure of containers are assumed to stay as they are, and checked at every call.
+A hidden input is a parameter of the function in IR that is read again at every call, so that it is never stale. Ints,
+bools, strings, functions and the structure of containers are assumed to stay as they are, and checked at every call.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from tracegrad.capture.tracer import (
     full_name,
     inplace,
     is_traced,
+    stage,
     unsupported,
 )
 from tracegrad.errors import CaptureError, TracedNameError
@@ -41,7 +42,13 @@ from tracegrad.errors import CaptureError, TracedNameError
 #: calls of one function nested deeper than this, under a traced condition, never end
 RECURSION_LIMIT = 60
 
-_NATIVE_MODULES = frozenset(sys.stdlib_module_names) - {"__main__"} | {"numpy", "scipy", "tracegrad", "optree", "ml_dtypes"}
+_NATIVE_MODULES = frozenset(sys.stdlib_module_names) - {"__main__"} | {
+    "numpy",
+    "scipy",
+    "tracegrad",
+    "optree",
+    "ml_dtypes",
+}
 _LIST_METHODS = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"})
 
 
@@ -101,7 +108,7 @@ def assert_(test: Any, message: Callable[[], Any]) -> None:
     test = staging.truth(test)
     if isinstance(test, Tracer):
         from_lambda = message()
-        staging.stage(ops.check, test.value, error="AssertionError", message="" if from_lambda is None else str(from_lambda))
+        stage(ops.check, test.value, error="AssertionError", message="" if from_lambda is None else str(from_lambda))
     elif not test:
         text = message()
         raise AssertionError(*([] if text is None else [text]))
@@ -251,7 +258,9 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             "it would be frozen in the compiled function: draw outside and pass the numbers as an argument",
         )
     if f is open:
-        raise unsupported("open: file access during capture", "read the file outside and pass its content as an argument")
+        raise unsupported(
+            "open: file access during capture", "read the file outside and pass its content as an argument"
+        )
     if is_traced(args) or is_traced(kwargs):
         if isinstance(f, np.vectorize):
             return call_handler(np.vectorize.__call__, f, *args, **kwargs)
@@ -266,7 +275,9 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
 #: functions that join a list of arrays: what they make of arrays stacked along axis 0
 _ROWS: dict[Any, Callable[[Tracer], Any]] = {
     np.stack: lambda rows: rows.copy(),
-    np.vstack: lambda rows: rows.copy() if rows.ndim == 2 else rows.reshape(-1, *rows.shape[2:]) if rows.ndim > 2 else rows[:, None],
+    np.vstack: lambda rows: (
+        rows.copy() if rows.ndim == 2 else rows.reshape(-1, *rows.shape[2:]) if rows.ndim > 2 else rows[:, None]
+    ),
     np.concatenate: lambda rows: rows.reshape(-1, *rows.shape[2:]),
     sum: lambda rows: call_handler(np.sum, rows, axis=0),
 }
@@ -325,21 +336,24 @@ def _call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: 
 
 
 def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    init = cls.__init__  # type: ignore[misc]
-    plain = type(cls) is type and cls.__new__ is object.__new__ and isinstance(init, types.FunctionType)
+    init: Any = vars(cls).get("__init__") or getattr(cls, "__init__")  # noqa: B009 the function, unbound
+    new: Any = getattr(cls, "__new__")  # noqa: B009
+    plain = type(cls) is type and new is object.__new__ and isinstance(init, types.FunctionType)
     if plain and _is_user_function(init):
-        instance = cls.__new__(cls)
+        instance: Any = object.__new__(cls)
         current().register_created(instance)
         call(init, instance, *args, **kwargs)
         return instance
     result = cls(*args, **kwargs)
-    if cls not in (int, float, str, bool, complex, tuple, frozenset, type, slice) and not isinstance(result, np.ndarray):
+    if cls not in (int, float, str, bool, complex, tuple, frozenset, type, slice) and not isinstance(
+        result, np.ndarray
+    ):
         return new_container(result)
     return _known(cls, result)
 
 
 def _map(function: Any, *iterables: Any) -> list[Any]:
-    return new_container([call(function, *items) for items in zip(*iterables)])  # type: ignore[no-any-return]
+    return new_container([call(function, *items) for items in zip(*iterables, strict=False)])  # type: ignore[no-any-return]
 
 
 HANDLERS.update(

@@ -2,8 +2,8 @@
 
 Writes operations through tracer.py. Previous: tracer.py; next: state.py.
 
-A list display of captured code makes a CapturedList. When a staged loop appends to it, `stack` gives it a buffer with room
-for all iterations and turns it into a StackedList in place, so that every name of the list sees the change.
+A list display of captured code makes a CapturedList. When a staged loop appends to it, `stack` gives it a buffer with
+room for all iterations and turns it into a StackedList in place, so that every name of the list sees the change.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tracegrad.ir.types import ArrayType, Dim
 class CapturedList(list[Any]):
     """A list made by captured code; behaves as a list."""
 
-    __slots__ = ("buffer", "count", "length", "weak")
+    __slots__ = ("added", "buffer", "length", "weak")
 
     buffer: Tracer
     #: number of items in a StackedList at this point of the run: an int, or traced inside a staged loop
     length: Any
     #: number of appended items, counting each iteration of a staged body once while it is captured
-    count: Dim
+    added: Dim
     weak: bool
 
 
@@ -41,7 +41,7 @@ class StackedList(CapturedList):
 
     def as_tracer(self) -> Tracer:
         """Return the items as one array."""
-        return self.buffer if self.count == self.buffer.type.shape[0] else self.buffer[: self.length]
+        return self.buffer if self.added == self.buffer.type.shape[0] else self.buffer[: self.length]
 
     def __len__(self) -> int:
         return operator.index(self.length)
@@ -65,7 +65,7 @@ class StackedList(CapturedList):
 
     def _position(self, key: Any) -> Any:
         if isinstance(key, Tracer):
-            return call_handler(np.where, key < 0, key + self.length, key)
+            return call_handler(np.where, call_handler(np.less, key, 0), key + self.length, key)
         index = operator.index(key)
         if isinstance(self.length, int) and not -self.length <= index < self.length:
             raise IndexError("list index out of range")
@@ -84,7 +84,7 @@ class StackedList(CapturedList):
         """Append one item; there is room."""
         self.buffer[self.length] = item
         self.length = self.length + 1
-        self.count += 1
+        self.added += 1
 
     def extend(self, items: Iterable[Any]) -> None:
         """Append items."""
@@ -97,7 +97,7 @@ class StackedList(CapturedList):
             raise RestageError("an item inside a list is removed")
         item = self[-1]
         self.length = self.length - 1
-        self.count -= 1
+        self.added -= 1
         return item
 
     def copy(self) -> CapturedList:
@@ -112,12 +112,12 @@ class StackedList(CapturedList):
 
 def count_of(values: list[Any]) -> Dim:
     """Return how many items were appended so far."""
-    return values.count if isinstance(values, StackedList) else len(values)
+    return values.added if isinstance(values, StackedList) else len(values)
 
 
 def count_before(before: Any) -> Dim:
     """Return `count_of` the list at a snapshot."""
-    return before[2] if isinstance(before, tuple) else len(before)  # type: ignore[no-any-return]
+    return before[2] if isinstance(before, tuple) else len(before)
 
 
 def items_of(values: list[Any]) -> Any:
@@ -130,7 +130,7 @@ def items_of(values: list[Any]) -> Any:
 def snapshot(values: list[Any]) -> Any:
     """Return what `restore` needs to undo later changes of a list."""
     if isinstance(values, StackedList):
-        return (values.buffer, values.length, values.count, values.weak)
+        return (values.buffer, values.length, values.added, values.weak)
     return list(values)
 
 
@@ -138,10 +138,10 @@ def restore(values: list[Any], before: Any) -> None:
     """Give a list the content that it had at `snapshot`."""
     if isinstance(before, tuple):
         assert isinstance(values, StackedList)
-        values.buffer, values.length, values.count, values.weak = before
+        values.buffer, values.length, values.added, values.weak = before
         return
     if isinstance(values, StackedList):
-        values.__class__ = CapturedList
+        values.__class__ = CapturedList  # type: ignore[assignment]
     values[:] = before
 
 
@@ -171,4 +171,4 @@ def make_room(values: CapturedList, kind: ArrayType, weak: bool, capacity: Dim) 
         buffer[position] = item
     list.clear(values)
     values.__class__ = StackedList
-    values.buffer, values.length, values.count, values.weak = buffer, len(items), len(items), weak
+    values.buffer, values.length, values.added, values.weak = buffer, len(items), len(items), weak

@@ -75,6 +75,9 @@ class Flow:
         # Names that get unbound, and so are never taken to be bound: those of handlers too, if they have other uses.
         self.deleted = {n.id for n in nodes if isinstance(n, gast.Name) and isinstance(n.ctx, gast.Del)}
         self.deleted |= {h.id for h in handlers} & {*self.parameters, *(n.id for n in stored if n not in handlers)}
+        for node in nodes:
+            if isinstance(node, (gast.ClassDef, *FUNCTIONS)):
+                self.deleted |= _nonlocals(node) & _unbinds(node)
         self.fleeting = self.deleted | {h.id for h in handlers}
         # A generator that is passed to a call is read at once; others may be read at any time.
         consumed = [a for n in nodes if isinstance(n, gast.Call) for a in n.args]
@@ -91,7 +94,9 @@ class Flow:
         self._backward(body, self._always(), frozenset())
         for node in nodes:
             if isinstance(node, gast.ExceptHandler) and node.name is not None and node.tg_kept:
-                self.undefined[node.name.id] = None
+                node.tg_kept = node.name.id in self.locals
+                if node.tg_kept:
+                    self.undefined[node.name.id] = None
 
     def tracked(self) -> frozenset[str]:
         """Return the names whose reads are checked where they may be unbound."""
@@ -364,6 +369,13 @@ def declarations(body: Iterable[Node]) -> tuple[frozenset[str], frozenset[str]]:
 def _nonlocals(node: Node) -> set[str]:
     """Return the names that a nested function, or one inside it, declares `nonlocal`."""
     return {name for part in gast.walk(node) if isinstance(part, gast.Nonlocal) for name in part.names}
+
+
+def _unbinds(node: Node) -> set[str]:
+    """Return the names that a nested function, or one inside it, may unbind."""
+    parts = list(gast.walk(node))
+    names = {n.id for n in parts if isinstance(n, gast.Name) and isinstance(n.ctx, gast.Del)}
+    return names | {n.name.id for n in parts if isinstance(n, gast.ExceptHandler) and n.name is not None}
 
 
 def _copy(bound: set[str] | None) -> set[str] | None:

@@ -2,8 +2,9 @@
 
 Previous: tracer.py; next: lists.py.
 
-Arithmetic between sizes stays symbolic. Where Python must decide (a comparison, a loop that is unrolled, a dict key), the
-size of the call that is being captured decides, and what was decided is recorded: the compiled function serves only sizes
+Arithmetic between sizes stays symbolic. Where Python must decide (a comparison, a loop that is unrolled, a dict key),
+the size of the call that is being captured decides, and what was decided is recorded: the compiled function serves only
+    sizes
 for which the same holds.
 """
 

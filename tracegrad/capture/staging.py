@@ -10,6 +10,7 @@ iteration, or unrolled. Everything a failed attempt has changed in Python object
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -60,7 +61,8 @@ SetState = Callable[[tuple[Any, ...]], None]
 
 
 def write_slot(container: Any, kind: str, key: Any, value: Any) -> None:
-    """Do `container[key] = value` (kind "item") or `setattr(container, key, value)` (kind "attr"), noting it in open frames."""
+    """Do `container[key] = value` (kind "item") or `setattr(container, key, value)` (kind "attr"), noting it in open
+    frames."""
     capture = current()
     for frame in capture.frames[capture.created_depth(container) + 1 :]:
         slot = (id(container), kind, key)
@@ -161,7 +163,9 @@ def if_stmt(
 class _Branch:
     """One captured side of an `if`: its block, the state after it, and the writes it made (all undone again)."""
 
-    def __init__(self, fn: Callable[[], None], entry: tuple[Any, ...], get_state: GetState, set_state: SetState) -> None:
+    def __init__(
+        self, fn: Callable[[], None], entry: tuple[Any, ...], get_state: GetState, set_state: SetState
+    ) -> None:
         capture = current()
         self.block = Block()
         self.raised: Exception | None = None
@@ -240,7 +244,8 @@ def _join_branches(
                 "a list changes its length in one branch only",
                 code="TG113",
                 span=span,
-                found=f"append, pop or another change of a list of {len(branch.lists[0])} items under a traced condition",
+                found=f"append, pop or another change of a list of {len(branch.lists[0])} items under a traced "
+                "condition",
                 help="use an array with a fixed size and a mask, or np.where",
             )
     finish: list[Callable[[list[Value]], Any]] = []
@@ -275,7 +280,9 @@ def _has_effect(block: Block) -> bool:
     return any(o.op in ("check", "print") or any(_has_effect(b) for b in o.blocks) for o in block.operations)
 
 
-def _join_slot(join: _Join, name: str, sides: list[Any], branches: list[_Branch], span: Any) -> Callable[[list[Value]], Any]:
+def _join_slot(
+    join: _Join, name: str, sides: list[Any], branches: list[_Branch], span: Any
+) -> Callable[[list[Value]], Any]:
     trees = [flatten(side) for side in sides]
     values: list[dict[int, Value]] = []
     for branch, (leaves, _) in zip(branches, trees, strict=True):
@@ -284,7 +291,9 @@ def _join_slot(join: _Join, name: str, sides: list[Any], branches: list[_Branch]
     return _join_trees(join, name, trees, values, branches, span)
 
 
-def _join_value(join: _Join, name: str, position: int, branches: list[_Branch], span: Any) -> Callable[[list[Value]], Any]:
+def _join_value(
+    join: _Join, name: str, position: int, branches: list[_Branch], span: Any
+) -> Callable[[list[Value]], Any]:
     trees = [branch.state[position] for branch in branches]
     values = [{i: v for (p, i), v in branch.values.items() if p == position} for branch in branches]
     return _join_trees(join, name, trees, values, branches, span)
@@ -424,30 +433,22 @@ def if_exp(test: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]) ->
 
 def and_(first: Any, *rest: Callable[[], Any]) -> Any:
     """`a and b and ...`: the first false operand, else the last."""
-    value = first
-    for position, fn in enumerate(rest):
-        test = truth(value)
-        if isinstance(test, Tracer):
-            left, remaining = value, rest[position:]
-            return _boolean(np.logical_and, test, left, lambda: and_(remaining[0](), *remaining[1:]), False)
-        if not test:
-            return value
-        value = fn()
-    return value
+    if not rest:
+        return first
+    test = truth(first)
+    if isinstance(test, Tracer):
+        return _boolean(np.logical_and, test, first, lambda: and_(rest[0](), *rest[1:]), False)
+    return and_(rest[0](), *rest[1:]) if test else first
 
 
 def or_(first: Any, *rest: Callable[[], Any]) -> Any:
     """`a or b or ...`: the first true operand, else the last."""
-    value = first
-    for position, fn in enumerate(rest):
-        test = truth(value)
-        if isinstance(test, Tracer):
-            left, remaining = value, rest[position:]
-            return _boolean(np.logical_or, test, left, lambda: or_(remaining[0](), *remaining[1:]), True)
-        if test:
-            return value
-        value = fn()
-    return value
+    if not rest:
+        return first
+    test = truth(first)
+    if isinstance(test, Tracer):
+        return _boolean(np.logical_or, test, first, lambda: or_(rest[0](), *rest[1:]), True)
+    return first if test else or_(rest[0](), *rest[1:])
 
 
 def _boolean(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any], on: bool) -> Any:
@@ -459,7 +460,7 @@ def _boolean(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any], on: 
         bare = truth(value)
         known = bare.value if isinstance(bare, Tracer) else None
     writes = leave_branch(frame)
-    simple = isinstance(value, Tracer) and value.dtype == BOOL or isinstance(value, bool)
+    simple = isinstance(value, bool) or (isinstance(value, Tracer) and value.dtype == BOOL)
     if simple and asarray(left).dtype == BOOL and not writes and _is_total(block):
         capture.builder.block.operations.extend(block.operations)
         other = from_value(known, weak=True) if known is not None else bare
@@ -565,8 +566,13 @@ class Sequence_:
 
 def make_range(*args: Any) -> Sequence_:
     """`range(...)` in captured code: bounds may be traced, the step is a Python int."""
-    values = [a if isinstance(a, Tracer) and a.concrete is None else a if hasattr(a, "as_tracer") else operator.index(a) for a in args]
-    start, stop, step = (0, values[0], 1) if len(values) == 1 else (values[0], values[1], values[2] if len(values) > 2 else 1)
+    values = [
+        a if isinstance(a, Tracer) and a.concrete is None else a if hasattr(a, "as_tracer") else operator.index(a)
+        for a in args
+    ]
+    start, stop, step = (
+        (0, values[0], 1) if len(values) == 1 else (values[0], values[1], values[2] if len(values) > 2 else 1)
+    )
     for bound in (start, stop):
         if isinstance(bound, Tracer) and (bound.dtype.kind not in "iu" or bound.ndim):
             raise TypeError(f"'{bound.dtype}' object cannot be interpreted as an integer")
@@ -665,8 +671,9 @@ class _State:
             known = next((g for g in self.growing if g.values is growth.values), None)
             if known is not None and known.count == growth.count:
                 continue
-            if growth.count <= 0 or not isinstance(growth.values, CapturedList) or trips is None:
-                how = "shrinks or is changed" if growth.count <= 0 else "grows"
+            shrinks = decide(growth.count, "<=")
+            if shrinks or not isinstance(growth.values, CapturedList) or trips is None:
+                how = "shrinks or is changed" if shrinks else "grows"
                 raise RestageError(f"a list {how} in a loop" + (" whose length is not known" if trips is None else ""))
             growth.kind = growth.items if isinstance(growth.items, tuple) else item_type(growth.items)
             self.growing = [g for g in self.growing if g is not known] + [growth]
@@ -692,23 +699,25 @@ class _State:
         """Set the length of the lists that grow, after the loop."""
         for growth in self.growing:
             assert isinstance(growth.values, StackedList) and trips is not None
-            growth.values.count = growth.base + trips * growth.count
-            growth.values.length = as_size(growth.values.count)
+            growth.values.added = growth.base + trips * growth.count
+            growth.values.length = as_size(growth.values.added)
 
 
 class _Growth:
     """How a list grows: `count` items in each iteration, from `base` items before the loop."""
 
-    def __init__(self, values: list[Any], count: int, items: Any) -> None:
+    def __init__(self, values: list[Any], count: Dim, items: Any) -> None:
         self.values, self.count, self.items = values, count, items
-        self.base = 0
+        self.base: Dim = 0
         self.kind: tuple[ArrayType, bool] | None = None
 
 
 class _StandIns:
     """Block parameters that stand for the state at the start of a loop body, of the types that the body keeps."""
 
-    def __init__(self, entry: list[Any], overrides: dict[tuple[int, int], tuple[ArrayType, bool]], kept: set[int], state: _State) -> None:
+    def __init__(
+        self, entry: list[Any], overrides: dict[tuple[int, int], tuple[ArrayType, bool]], kept: set[int], state: _State
+    ) -> None:
         self.trees = [flatten(value) for value in entry]
         self.params: dict[tuple[int, int], Tracer] = {}
         self.initial: dict[tuple[int, int], Value] = {}
@@ -730,7 +739,9 @@ class _StandIns:
 def _is_carryable(leaf: Any) -> bool:
     if isinstance(leaf, Undefined | Conflict):
         return False
-    return isinstance(leaf, Tracer | bool | int | float | complex | np.generic | np.ndarray) or hasattr(leaf, "as_tracer")
+    return isinstance(leaf, Tracer | bool | int | float | complex | np.generic | np.ndarray) or hasattr(
+        leaf, "as_tracer"
+    )
 
 
 class _Retype(Exception):
@@ -822,7 +833,7 @@ def _try_loop(
         for storage in stale:
             storage.concrete = None
         raise _Again
-    body_block, stand_ins, _, exit_trees, exit_values, entered = captured[-1]
+    _, stand_ins, _, exit_trees, exit_values, entered = captured[-1]
 
     # which names are carries, and of which type
     carries: list[tuple[tuple[int, int], ArrayType]] = []
@@ -844,7 +855,11 @@ def _try_loop(
             param = stand_in._storage
             if new is stand_in and exit_values[key] is stand_ins.initial[key]:
                 continue
-            if new is stand_in and isinstance(old, Tracer) and (old.root._storage in aliased or _shared(stand_ins, old)):
+            if (
+                new is stand_in
+                and isinstance(old, Tracer)
+                and (old.root._storage in aliased or _shared(stand_ins, old))
+            ):
                 kept.add(position)
                 raise _Again
             _check_type(key, param.type, stand_in.weak, asarray(new), old)
@@ -917,11 +932,11 @@ def _emit_loop(
         mapping: dict[Value, Value] = {}
         params = []
         carried = {key for key, _ in carries}
-        for key, kind in carries:
+        for key, _ in carries:
             params.append(ins.initial[key])
         for _, kind in late:
             params.append(Value(kind))
-        for storage, before in written:
+        for storage, _ in written:
             params.append(by_storage[storage][1] if storage in by_storage else Value(storage.type))
         for key, param in ins.initial.items():
             if key not in carried:
@@ -1033,7 +1048,13 @@ def for_stmt(
             break
         except RestageError as error:
             reason, cause = error.reason, None
-            if length is None or (isinstance(length, int) and length <= 1) or peeled == 2 or extra_test is not None or "list" in reason:
+            if (
+                length is None
+                or (isinstance(length, int) and length <= 1)
+                or peeled == 2
+                or extra_test is not None
+                or "list" in reason
+            ):
                 break
             # structure settles after the first iteration in `previous = None`-like code: run that one by itself
             body_fn(sequence.item(sequence.start))
@@ -1049,7 +1070,8 @@ def for_stmt(
             code="TG120",
             span=span,
             found=f"{reason}; {many} (at most {UNROLL_LIMIT} are unrolled)",
-            help="keep the shape, dtype and structure of what the loop carries; index arrays, not Python lists, by the loop "
+            help="keep the shape, dtype and structure of what the loop carries; index arrays, not Python lists, by the "
+            "loop "
             "variable; preallocate an array and write into it",
         ) from cause
     capture.events.append((span, f"for: unrolled {length} times: {reason}"))
@@ -1074,7 +1096,7 @@ def _run_natively(
             continue
         goes_on = truth(extra_test())
         if isinstance(goes_on, Tracer):
-            if_stmt(goes_on, lambda: body_fn(item), lambda: None, get_state, set_state, names)  # noqa: B023 called at once
+            if_stmt(goes_on, functools.partial(body_fn, item), lambda: None, get_state, set_state, names)
         elif goes_on:
             body_fn(item)
         else:
@@ -1103,7 +1125,9 @@ def _stage_for(
         def run() -> None:
             k = from_value(index, weak=True)
             if state.growing:
-                state.start_iteration(k if _is_zero(sequence.start) and sequence.step == 1 else (k - sequence.start) // sequence.step)
+                state.start_iteration(
+                    k if _is_zero(sequence.start) and sequence.step == 1 else (k - sequence.start) // sequence.step
+                )
             body_fn(sequence.item(k))
             if extra_test is not None:
                 goes_on = truth(extra_test())

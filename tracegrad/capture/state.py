@@ -2,7 +2,8 @@
 
 Reads and writes nothing. Previous: tracer.py; next: staging.py.
 
-Own code and not a pytree library: a leaf here is also what cannot change (a string, a function), and lists made by captured
+Own code and not a pytree library: a leaf here is also what cannot change (a string, a function), and lists made by
+    captured
 code keep their identity.
 """
 
@@ -39,7 +40,8 @@ class Undefined:
 
 
 class Conflict:
-    """What a name is bound to after a branch whose sides give it values that cannot be joined; reading it is the error."""
+    """What a name is bound to after a branch whose sides give it values that cannot be joined; reading it is the
+    error."""
 
     __slots__ = ("error", "name")
 
@@ -64,7 +66,8 @@ LEAF = Tree(None, None, ())
 
 
 def flatten(value: Any) -> tuple[list[Any], Tree]:
-    """Return leaves and structure; dicts, lists, tuples, namedtuples, dataclasses and objects made by captured code open."""
+    """Return leaves and structure; dicts, lists, tuples, namedtuples, dataclasses and objects made by captured code
+    open."""
     kind = type(value)
     if kind is dict:
         return _flatten_children(kind, tuple(value), list(value.values()))

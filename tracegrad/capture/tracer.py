@@ -2,8 +2,8 @@
 
 Writes operations through context.py. Previous: context.py; next: numpy_api/.
 
-A Tracer is an array (with NumPy's semantics, in-place writes and views included) or, when `weak`, a Python float, int or
-bool: weak tracers promote as Python scalars do. What NumPy functions do with tracers is registered by numpy_api/ in
+A Tracer is an array (with NumPy's semantics, in-place writes and views included) or, when `weak`, a Python float, int
+or bool: weak tracers promote as Python scalars do. What NumPy functions do with tracers is registered by numpy_api/ in
 `HANDLERS`; operators and methods go through the same handlers.
 """
 
@@ -75,7 +75,9 @@ class Tracer:
     __slots__ = ("_contiguous", "_storage", "_view", "weak")
     __array_priority__ = 1000.0
 
-    def __init__(self, storage: Storage, *, weak: bool = False, view: View | None = None, contiguous: bool = True) -> None:
+    def __init__(
+        self, storage: Storage, *, weak: bool = False, view: View | None = None, contiguous: bool = True
+    ) -> None:
         self._storage, self._view, self.weak, self._contiguous = storage, view, weak, contiguous
 
     # ---- content
@@ -105,7 +107,7 @@ class Tracer:
             base = self._view.base.concrete if self._view.native is not None else None
             return None if base is None else self._view.native(base)  # type: ignore[misc]
         content: np.ndarray[Any, Any] | None = self._storage.concrete
-        return content if content is None else current().known(self._storage)  # type: ignore[no-any-return]
+        return content if content is None else current().known(self._storage)
 
     @property
     def root(self) -> Tracer:
@@ -164,23 +166,23 @@ class Tracer:
 
     @property
     def T(self) -> Tracer:
-        return call_handler(np.transpose, self)
+        return array_handler(np.transpose, self)
 
     @property
     def mT(self) -> Tracer:
-        return call_handler(np.swapaxes, self, -1, -2)
+        return array_handler(np.swapaxes, self, -1, -2)
 
     @property
     def real(self) -> Tracer:
-        return call_handler(np.real, self)
+        return array_handler(np.real, self)
 
     @property
     def imag(self) -> Tracer:
-        return call_handler(np.imag, self)
+        return array_handler(np.imag, self)
 
     @property
     def flat(self) -> Tracer:
-        return call_handler(np.ndarray.flat, self)
+        return array_handler(np.ndarray.flat, self)
 
     @property
     def base(self) -> Tracer | None:
@@ -321,17 +323,19 @@ class Tracer:
     def fill(self, value: Any) -> None:
         self[...] = value
 
-    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Tracer:
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Tracer:
         cast = cast_to(self, np.dtype(dtype))
         return cast if cast is not self or not copy else self.copy()
 
     def reshape(self, *shape: Any, order: str = "C") -> Tracer:
-        return call_handler(np.reshape, self, shape[0] if len(shape) == 1 else shape, order=order)
+        return array_handler(np.reshape, self, shape[0] if len(shape) == 1 else shape, order=order)
 
     def transpose(self, *axes: Any) -> Tracer:
         if len(axes) == 1 and not isinstance(axes[0], int):
-            return call_handler(np.transpose, self, axes[0])
-        return call_handler(np.transpose, self, axes or None)
+            return array_handler(np.transpose, self, axes[0])
+        return array_handler(np.transpose, self, axes or None)
 
     def flatten(self, order: str = "C") -> Tracer:
         return call_handler(np.ravel, self, order=order).copy()  # type: ignore[no-any-return]
@@ -345,22 +349,24 @@ class Tracer:
     def view(self, *args: Any) -> Tracer:
         if args:
             raise unsupported("ndarray.view with a dtype", "use astype, which converts values")
-        return call_handler(np.reshape, self, self.shape)
+        return array_handler(np.reshape, self, self.shape)
 
     def tobytes(self) -> bytes:
         return self.__array__().tobytes()
 
     def dot(self, other: Any, out: Any = None) -> Tracer:
-        return call_handler(np.dot, self, other)
+        return array_handler(np.dot, self, other)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"traced arrays have no attribute {name!r}")
 
 
 _NEEDS_HELP = {
-    "a truth value": "`if`, `while`, `and`, `or` in the source of a captured function may depend on traced values; in code "
+    "a truth value": "`if`, `while`, `and`, `or` in the source of a captured function may depend on traced values; "
+    "in code "
     "without source (exec, C callables) use np.where",
-    "an int": "an index or a loop bound may be traced (`x[i]`, `range(n)`); a shape, a list index or a dict key must not: "
+    "an int": "an index or a loop bound may be traced (`x[i]`, `range(n)`); a shape, a list index or a dict key "
+    "must not: "
     "pass it as a Python int argument",
     "a dict key": "a list index or a dict key must not depend on traced values: pass it as a Python int argument",
     "a float": "write `float(x)` in the captured function itself, where it keeps the derivative",
@@ -435,7 +441,8 @@ def view_of(
 
 
 def asarray(value: Any) -> Tracer:
-    """Return a Tracer for an operand: tracers as they are, Python scalars weak, arrays and (nested) lists as constants."""
+    """Return a Tracer for an operand: tracers as they are, Python scalars weak, arrays and (nested) lists as
+    constants."""
     if isinstance(value, Tracer):
         return value
     if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
@@ -445,7 +452,7 @@ def asarray(value: Any) -> Tracer:
     if hasattr(value, "as_tracer"):  # sizes of symbolic dimensions, stacked lists
         return value.as_tracer()  # type: ignore[no-any-return]
     if isinstance(value, list | tuple):
-        return call_handler(np.array, value)
+        return array_handler(np.array, value)
     array = np.asarray(value)
     if array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16":
         raise ArgumentTypeError(
@@ -497,13 +504,18 @@ def apply(op: OpDef, *operands: Tracer, **attrs: Any) -> Any:
     return from_value(result)
 
 
+def apply_one(op: OpDef, *operands: Tracer, **attrs: Any) -> Tracer:
+    """Apply an op that has one result."""
+    return from_value(stage(op, *[t.value for t in operands], **attrs))
+
+
 def cast_to(tracer: Tracer, dtype: np.dtype[Any]) -> Tracer:
     """Return the array in another dtype (itself when it has it); the result is not weak."""
     if tracer.dtype == dtype:
         return tracer if not tracer.weak else from_value(tracer.value)
     if tracer.concrete is not None:
         return from_concrete(tracer.concrete.astype(dtype))
-    return apply(ops.cast, tracer, dtype=dtype)
+    return apply_one(ops.cast, tracer, dtype=dtype)
 
 
 def promote(*operands: Any) -> tuple[list[Tracer], np.dtype[Any], bool]:
@@ -556,7 +568,7 @@ def broadcast(tracer: Tracer, shape: tuple[Any, ...]) -> Tracer:
     """Return the array broadcast to a shape of IR dimensions (itself when it has it)."""
     if tracer.type.shape == shape:
         return tracer
-    return apply(ops.broadcast_to, tracer, shape=shape)
+    return apply_one(ops.broadcast_to, tracer, shape=shape)
 
 
 def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -573,12 +585,14 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
         handler = HANDLERS.get(bound if bound is not None else function)
     if handler is None:
         name = f"numpy.{bound[0].__name__}.{bound[1]}" if bound is not None else full_name(function)
+        traced = ", ".join(describe(a) for a in args if isinstance(a, Tracer))
         raise CaptureError(
             f"{name} is not supported on traced values",
             code="TG100",
             span=user_span(),
-            found=f"a call of {name} with {', '.join(describe(a) for a in args if isinstance(a, Tracer)) or 'traced values'}",
-            help="write it with supported NumPy functions (`tracegrad ops --numpy` lists them), or compute it outside the "
+            found=f"a call of {name} with {traced or 'traced values'}",
+            help="write it with supported NumPy functions (`tracegrad ops --numpy` lists them), or compute it outside "
+            "the "
             "function and pass the result as an argument",
         )
     return handler(*args, **kwargs)
@@ -587,6 +601,12 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
 def call_user(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a function that the user passed, as a call in captured code does."""
     return CALLERS[-1](function, *args, **kwargs) if CALLERS else function(*args, **kwargs)
+
+
+def array_handler(function: Any, *args: Any, **kwargs: Any) -> Tracer:
+    """Return what `call_handler` does, for a function that gives one array."""
+    result: Tracer = call_handler(function, *args, **kwargs)
+    return result
 
 
 def full_name(function: Any) -> str:
@@ -666,7 +686,8 @@ def _method(function: Any) -> Callable[..., Any]:
 
 #: ndarray methods that are the NumPy function of the same name with the array as first argument
 for _name in (
-    "all any argmax argmin argsort choose clip compress conj conjugate cumprod cumsum diagonal max mean min prod ptp ravel "
+    "all any argmax argmin argsort choose clip compress conj conjugate cumprod cumsum diagonal max mean min prod ptp "
+    "ravel "
     "repeat round searchsorted squeeze std sum swapaxes take trace var nonzero put"
 ).split():
     if hasattr(np, _name):

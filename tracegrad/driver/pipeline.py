@@ -19,7 +19,7 @@ import numpy as np
 from tracegrad.capture import entry
 from tracegrad.capture.context import Place, Storage, current, user_span
 from tracegrad.capture.entry import Captured
-from tracegrad.capture.guards import is_hidden_input, is_open_container
+from tracegrad.capture.guards import is_open_container
 from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.sizes import SMALLEST
@@ -119,6 +119,7 @@ class Specialization:
         sizes: dict[str, int] = {}
         for own, leaf in zip(self.program.signature.leaves, signature.leaves, strict=True):
             for dim, size in zip(own.type.shape, leaf.type.shape, strict=True):
+                assert isinstance(size, int), "the sizes of a call are ints"
                 if isinstance(dim, int):
                     if dim != size:
                         return None
@@ -141,7 +142,9 @@ class Specialization:
         program = self.program
         every = [*values, *program.hidden_values()]
         paths = [*program.signature.paths(), *(h.place.name for h in program.captured.hidden)]
-        results = call_flat(self.flat, every, program.inputs, paths, program.write_back if self.backend == "c" else None)
+        results = call_flat(
+            self.flat, every, program.inputs, paths, program.write_back if self.backend == "c" else None
+        )
         if self.backend != "c":
             for index, result in program.write_back.items():
                 check_writable(every, index, paths)
@@ -154,9 +157,9 @@ class Specialization:
             set_slot(container, effect.kind, effect.key, effect.result.build(results))
         return value
 
-
     def pull_back(self, primals: Sequence[Any], ct: Any) -> tuple[Any, ...]:
-        """Call a "vjp" program with the leaves of the primals, hidden inputs included, and a cotangent of the result."""
+        """Call a "vjp" program with the leaves of the primals, hidden inputs included, and a cotangent of the
+        result."""
         program = self.program
         types = [v.array_type for v in program.captured.function.results]
         every = [*primals, *cotangent_leaves(program.out, ct, types)]
@@ -211,7 +214,9 @@ def build_program(
             copy.interface = interface
             return copy
 
-        return Program(captured, request, signature, build, inputs, tuple(primal), tree, weak, dict(captured.write_back))
+        return Program(
+            captured, request, signature, build, inputs, tuple(primal), tree, weak, dict(captured.write_back)
+        )
     return _gradient_program(captured, request, signature, inputs, primal, tree, weak)
 
 
@@ -349,7 +354,9 @@ def _gradient_program(
         return made
 
     write_back = dict(captured.write_back)
-    return Program(captured, request, signature, build, inputs, results, result, weak if keep else frozenset(), write_back)
+    return Program(
+        captured, request, signature, build, inputs, results, result, weak if keep else frozenset(), write_back
+    )
 
 
 def _check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: Request) -> int:
@@ -362,7 +369,8 @@ def _check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: R
             span=None,
             found=f"{name} returns {found}"
             + (" that does not depend on its arguments" if tree.kind == "static" else ""),
-            help="return one float; with has_aux=True return (scalar, anything); tg.vjp takes functions with several results",
+            help="return one float; with has_aux=True return (scalar, anything); tg.vjp takes functions with several "
+            "results",
         )
     found_type = primal[tree.data]
     if found_type.shape != ():
@@ -525,7 +533,9 @@ class _Inner:
     weak: frozenset[int]
 
 
-def _capture_inner(function: Callable[..., Any], request: Request, names: Sequence[str], values: Sequence[Any]) -> _Inner:
+def _capture_inner(
+    function: Callable[..., Any], request: Request, names: Sequence[str], values: Sequence[Any]
+) -> _Inner:
     capture = current()
     trees = [flatten(value) for value in values]
     block = Block()
@@ -602,7 +612,8 @@ def _stand_in(leaf: Any, name: str, block: Block, outer: list[Value]) -> Tracer:
 
 
 def _hoist_stacks(function: Function, block: Block) -> None:
-    """Move the stacks of an inner gradient to the top level of the function in capture; each is empty between its uses."""
+    """Move the stacks of an inner gradient to the top level of the function in capture; each is empty between its
+    uses."""
     stacks = [o for o in function.body.operations if o.op == "stack"]
     function.body.operations = [o for o in function.body.operations if o.op != "stack"]
     block.operations[:0] = stacks
@@ -705,7 +716,9 @@ def _warn_no_compiler(error: NoCompilerError) -> None:
     if not _warned_no_compiler:
         _warned_no_compiler = True
         warnings.warn(
-            f"no C compiler is found, so the NumPy backend is used instead ({error.found})", RuntimeWarning, stacklevel=6
+            f"no C compiler is found, so the NumPy backend is used instead ({error.found})",
+            RuntimeWarning,
+            stacklevel=6,
         )
 
 
@@ -726,7 +739,9 @@ def _compile_c(program: Program, cache: Cache, options: Options) -> Specializati
     cached = library is not None
     if library is None:
         code = emit_c(program.function)
-        library = compile_c(code.text, code.name, cache=cache, options=options, key=_renamed(key, code.name), metadata={})
+        library = compile_c(
+            code.text, code.name, cache=cache, options=options, key=_renamed(key, code.name), metadata={}
+        )
     spec = _spec(program, kernel=True)
     flat = build_executable(_flat(spec), library, cache=cache, options=options)
     direct = None
@@ -808,7 +823,8 @@ def size_symbols(signature: Signature) -> list[str]:
 
 
 def _guard_trees(captured: Captured, first: int) -> list[tuple[Place, Tree]]:
-    """Return the guards of a capture with the tree that each value must fit; hidden inputs are numbered from `first`."""
+    """Return the guards of a capture with the tree that each value must fit; hidden inputs are numbered from
+    `first`."""
     numbers = {hidden.place.key: first + number for number, hidden in enumerate(captured.hidden)}
     return [(place, _guard_tree(value, place, numbers)) for place, value in captured.guards]
 

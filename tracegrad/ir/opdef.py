@@ -40,12 +40,13 @@ class Sample:
     """Sample operands of an op for the rule test.
 
     Attributes:
-        operands: type texts separated by spaces: `f[2,3] f[3]`; `f` stands for each float dtype, `i` for i64, `b` for bool.
+        operands: type texts separated by spaces: `f[2,3] f[3]`; `f` stands for each float dtype, `i` for i64, `b` for
+            bool.
         attrs: attributes of the application.
         domain: closed interval from which float operands are drawn.
         integers: half-open interval from which integer operands are drawn.
-        special_structure: name of a preparation in testing/rules.py such as "spd" (make the first operand symmetric positive
-            definite) or "invertible"; "" for none.
+        special_structure: name of a preparation in testing/rules.py such as "spd" (make the first operand symmetric
+            positive definite) or "invertible"; "" for none.
     """
 
     operands: str
@@ -131,7 +132,8 @@ class CEmitter(Protocol):
         """Write `header {`, then what the body of the with statement writes, then `}`."""
 
     def loops(self, shape: Sequence[Dim], *, simd: str | None = None) -> AbstractContextManager[list[Dim]]:
-        """Write nested for loops over a shape; yields the indices. With `simd` (clauses) the innermost one is vectorised."""
+        """Write nested for loops over a shape; yields the indices. With `simd` (clauses) the innermost one is
+        vectorised."""
 
     def store(self, value: Value, index: Sequence[Dim]) -> str:
         """Return what is assigned to for an element of a result."""
@@ -143,7 +145,8 @@ class CEmitter(Protocol):
         """Return a pointer to so many elements of memory for this operation."""
 
     def fault(self, condition: str, kind: str, message: str, span: Span | None) -> None:
-        """Write a check: when the C condition holds, leave the kernel with error `kind` ("IndexError", ...) and message."""
+        """Write a check: when the C condition holds, leave the kernel with error `kind` ("IndexError", ...) and
+        message."""
 
     def new_stack(self, stack: Value) -> None:
         """Write the beginning of a stack."""
@@ -168,13 +171,17 @@ class OpDef:
         name: NumPy's ufunc name, else lax's.
         operands: operand names; the last may start with `*` (any number).
         doc: one line, or more, on what it computes: result shapes in IR notation.
-        infer: `infer(*operand_types, **attrs) -> tuple of result types`; raises ShapeError or ArgumentTypeError on misuse.
+        infer: `infer(*operand_types, **attrs) -> tuple of result types`; raises ShapeError or ArgumentTypeError on
+            misuse.
         attributes: names of the attributes, in the order of IR text.
-        elementwise: all operands and the result have one shape, and results at an index depend on operands at that index.
-        partials: elementwise derivative. Per operand `rule(out, *operands, **attrs) -> partial`, or None where the result does
-            not depend smoothly on that operand.
-        singular: per operand: its partial may be non-finite at finite input (then a zero cotangent is guarded by a select).
-        linear: operands in which the op is jointly linear (used with `transpose`; the JVP applies the op itself to tangents).
+        elementwise: all operands and the result have one shape, and results at an index depend on operands at that
+            index.
+        partials: elementwise derivative. Per operand `rule(out, *operands, **attrs) -> partial`, or None where the
+            result does not depend smoothly on that operand.
+        singular: per operand: its partial may be non-finite at finite input (then a zero cotangent is guarded by a
+            select).
+        linear: operands in which the op is jointly linear (used with `transpose`; the JVP applies the op itself to
+            tangents).
         transpose: `rule(ct, *operands, **attrs) -> tuple, one cotangent or None per operand`.
         jvp: `rule(tangents, out, *operands, **attrs) -> tangent of out`; a tangent may be None (zero).
         vjp: `rule(ct, out, *operands, **attrs) -> tuple, one cotangent or None per operand`.
@@ -182,12 +189,14 @@ class OpDef:
         marker: NONDIFF or BY_TRANSFORM.
         batch: batching rule; None for elementwise ops (derived).
         numpy: Python expression, a template over operand and attribute names (`np.tanh({x})`), or
-            `rule(operation, *operand_texts) -> text`. Empty for ops that code generators emit themselves (control flow).
+            `rule(operation, *operand_texts) -> text`. Empty for ops that code generators emit themselves (control
+            flow).
         numpy_helper: name of the function in ops/helpers.py that the text calls, if any ("" when it needs NumPy alone).
-        c: C expression of one element: a template over operand names with `{f}` for the libm suffix of the dtype ("" or "f"),
-            or `rule(emitter, operation, index) -> text` which may read operands at other indices (views, gathers).
-        c_reduce: for reductions and running operations: where to begin (a number, "lowest" or "highest") and the elementwise op
-            that combines.
+        c: C expression of one element: a template over operand names with `{f}` for the libm suffix of the dtype ("" or
+            "f"), or `rule(emitter, operation, index) -> text` which may read operands at other indices (views,
+            gathers).
+        c_reduce: for reductions and running operations: where to begin (a number, "lowest" or "highest") and the
+            elementwise op that combines.
         c_statement: `rule(emitter, operation) -> None` writes statements that fill the results' storage.
         python: Python callables (ufuncs, functions of math) that capture maps to this op when applied to traced values.
         samples: sample operands for the rule test.

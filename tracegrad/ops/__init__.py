@@ -294,6 +294,7 @@ __all__ = [
     "spread",
     "sqrt",
     "square",
+    "stop_gradient",
     "stack",
     "subtract",
     "swap_last",

@@ -124,7 +124,7 @@ class Signature:
         """Return for each leaf the Python expression that reads it from the arguments: `params["w"]`."""
         found: list[str] = []
         for name, tree in zip(self.names, self.arguments, strict=True):
-            found.extend(path for path, node in walk(tree, name) if node.kind == "leaf")
+            found.extend(path for path, node in walk(tree, name.lstrip("=")) if node.kind == "leaf")
         return tuple(found)
 
     def with_shapes(self, shapes: Sequence[Shape]) -> Signature:
@@ -144,7 +144,7 @@ class Signature:
         """
         parts = []
         for name, tree in zip(self.names, self.arguments, strict=True):
-            for path, node in walk(tree, name):
+            for path, node in walk(tree, name.lstrip("=")):
                 if node.kind == "leaf":
                     parts.append(f"{path}: {self.leaves[node.data]}")
                 elif node.kind == "static":
@@ -298,7 +298,7 @@ def _flatten_rare(value: Any, path: str, leaves: list[Leaf], values: list[Any]) 
             help="pass a plain dict, list or tuple, or register the class with "
             f'optree.register_pytree_node(..., namespace="{NAMESPACE}")',
         )
-    if (isinstance(value, _CONSTANTS) or cls.__eq__ is object.__eq__) and _is_hashable(value):
+    if (isinstance(value, _CONSTANTS) or getattr(cls, "__eq__") is object.__eq__) and _is_hashable(value):
         return Tree("static", (cls, value), ())
     # an object may be read from and written to: one that is merely equal will not do
     return Tree("identity", Identity(value), ())

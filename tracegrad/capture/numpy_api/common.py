@@ -97,7 +97,7 @@ def _entry(
             current().register_created(result)
         return result
 
-    return entry
+    return functools.update_wrapper(entry, handler)
 
 
 def _write_out(name: str, out: Any, compute: Callable[[], Any], where: Any) -> Any:
