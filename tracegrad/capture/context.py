@@ -10,6 +10,7 @@ version. A loop body is captured once, so every array that it reads becomes a te
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -278,8 +279,13 @@ def user_span() -> Span | None:
     return None
 
 
+@functools.lru_cache(maxsize=256)
+def _positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
+    return list(code.co_positions())
+
+
 def _span_of(code: CodeType, instruction: int, line: int) -> Span:
-    positions = list(code.co_positions())
+    positions = _positions(code)
     index = instruction // 2
     column, end = 0, None
     if 0 <= index < len(positions):
