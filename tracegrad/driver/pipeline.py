@@ -40,7 +40,7 @@ from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
 from tracegrad.errors import ArgumentTypeError, CaptureError, CompileError
 from tracegrad.ir.core import Block, Function, Interface, Value, clone_function
 from tracegrad.ir.printer import print_function
-from tracegrad.ir.types import ArrayType, dim_symbols, is_complex, is_inexact
+from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_complex, is_inexact
 from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
 from tracegrad.runtime.call import call_flat, check_writable
 from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, renumber, unflatten
@@ -161,7 +161,13 @@ class Specialization:
         """Call a "vjp" program with the leaves of the primals, hidden inputs included, and a cotangent of the
         result."""
         program = self.program
+        sizes = {
+            str(dim): size
+            for leaf, primal in zip(program.inputs, primals, strict=False)  # the cotangents follow
+            for dim, size in zip(leaf.type.shape, np.shape(primal), strict=True)
+        }
         types = [v.array_type for v in program.captured.function.results]
+        types = [t.with_shape(tuple(dim_evaluate(dim, sizes) for dim in t.shape)) for t in types]
         every = [*primals, *cotangent_leaves(program.out, ct, types)]
         results = call_flat(self.flat, every, program.inputs, [""] * len(every))
         value: tuple[Any, ...] = unflatten(program.tree, results)
