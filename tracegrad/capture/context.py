@@ -31,6 +31,7 @@ from tracegrad.ir.types import ArrayType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_SCIPY = os.path.join(os.path.dirname(os.path.dirname(_NUMPY)), "scipy") + os.sep
 
 
 class RestageError(Exception):
@@ -269,11 +270,11 @@ def capturing(capture: Capture) -> Iterator[Capture]:
 
 
 def user_span() -> Span | None:
-    """Return the place in the user's code that is running: the innermost frame outside tracegrad and NumPy."""
+    """Return the place in the user's code that is running: the innermost frame outside tracegrad, NumPy and SciPy."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, _NUMPY, "<frozen", "<__array_function__")):
+        if not file.startswith((_PACKAGE, _NUMPY, _SCIPY, "<frozen", "<__array_function__")):
             return _span_of(frame.f_code, frame.f_lasti, frame.f_lineno)
         frame = frame.f_back
     return None
