@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.liveness import has_effect, uses
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import is_float
-from tracegrad.ops.text import numpy_text
+from tracegrad.ir.types import Shape, is_float
+from tracegrad.ops.text import numpy_text, subscript_text
 from tracegrad.passes.buffers import BufferPlan, written_operand
 
 #: longest expression, in characters, that is written inside another one, and longest one on a line
@@ -82,6 +82,10 @@ def expression_text(operation: Operation) -> str:
     if axes:
         subscript = ", ".join("None" if k in axes else ":" for k in range(len(operation.result.shape)))
         return f"{operands[0]}[{subscript}]"
+    dropped = dropped_axes(operation)
+    if dropped:
+        parts = ["0" if k in dropped else ":" for k in range(len(operation.operands[0].shape))]
+        return f"{operands[0]}{subscript_text(parts)}"
     sign = LOGIC.get(operation.op)
     if sign is not None:
         word = sign[0] if operation.result.shape else sign[1]
@@ -93,15 +97,27 @@ def inserted_axes(operation: Operation) -> set[int]:
     """Return the axes of size 1 that a reshape inserts, if that is all it does to an array that is no scalar."""
     if operation.op != "reshape" or not operation.operands[0].shape:
         return set()
-    source, axes = list(operation.operands[0].shape), set()
-    for axis, dim in enumerate(operation.result.shape):
-        if source and source[0] == dim:
-            source.pop(0)
+    return _extra_axes(operation.operands[0].shape, operation.result.shape)
+
+
+def dropped_axes(operation: Operation) -> set[int]:
+    """Return the axes of size 1 that a reshape removes, if that is all it does."""
+    if operation.op != "reshape":
+        return set()
+    return _extra_axes(operation.result.shape, operation.operands[0].shape)
+
+
+def _extra_axes(small: Shape, large: Shape) -> set[int]:
+    """Return the axes of size 1 that `large` has besides those of `small`; the empty set when it is not so."""
+    rest, axes = list(small), set()
+    for axis, dim in enumerate(large):
+        if rest and rest[0] == dim:
+            rest.pop(0)
         elif dim == 1:
             axes.add(axis)
         else:
             return set()
-    return set() if source else axes
+    return set() if rest else axes
 
 
 def is_atom(operation: Operation) -> bool:

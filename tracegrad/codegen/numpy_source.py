@@ -25,16 +25,26 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.codegen.folding import LOGIC, Folding, inserted_axes, is_size, is_statement, placeholder, plan_folding
+from tracegrad.codegen.folding import (
+    LOGIC,
+    Folding,
+    dropped_axes,
+    inserted_axes,
+    is_size,
+    is_statement,
+    placeholder,
+    plan_folding,
+)
 from tracegrad.codegen.text import BlankLine, Comment, print_source
 from tracegrad.codegen.variables import Names, assign_variables, identifier
 from tracegrad.errors import Span
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL, DTYPES, F64, I64, ArrayType, Dim, Shape, SymbolicDim, dim_symbols, is_inexact
+from tracegrad.ir.writes import is_filled_with
 from tracegrad.ops import helpers
 from tracegrad.ops.shape import slices_text
-from tracegrad.ops.text import dtype_text, number_text, numpy_text, shape_text
+from tracegrad.ops.text import dtype_text, number_text, numpy_text, shape_text, slice_text, subscript_text
 from tracegrad.passes.buffers import READ_ONLY, carries, carry_params, plan_buffers
 
 #: names that the generated text uses itself
@@ -202,7 +212,7 @@ class _FunctionEmitter:
         self.prologue([*statements, ast.Return(result)])
         if self.body:
             self.body.append(BlankLine())
-        while not self.body and statements and isinstance(statements[0], BlankLine):
+        while statements and isinstance(statements[0], BlankLine):
             statements = statements[1:]
         statements = [*statements, ast.Return(result)]
         if any(o.op == "isfinite" for o in walk(self.function.body)):
@@ -457,6 +467,8 @@ class _FunctionEmitter:
 
     def check(self, operation: Operation) -> None:
         condition = operation.operands[0]
+        if is_filled_with(condition, True):
+            return
         test = _negated(self.expression(condition).node, exact=self.compares_integers(condition))
         error = ast.Raise(_call(operation.attrs["error"], ast.Constant(operation.attrs["message"])), None)
         self.body.append(ast.If(test, [error], []))
@@ -548,8 +560,8 @@ class _FunctionEmitter:
         new = len(value.shape) - len(expression.shape)
         if expression.shape and value.shape == (*(1,) * new, *expression.shape):
             parts: list[ast.expr] = [*[ast.Constant(None)] * new, *[ast.Slice()] * len(expression.shape)]
-            view = ast.Subscript(node, ast.Tuple(parts, ast.Load()), ast.Load())
-            return _method(view, "copy") if fresh and self.lies_elsewhere(node) else view
+            with_axes = ast.Subscript(node, ast.Tuple(parts, ast.Load()), ast.Load())
+            return _method(with_axes, "copy") if fresh and self.lies_elsewhere(node) else with_axes
         shape = self.shape_node(value.shape)
         if not expression.shape:
             return self.filled(expression, value, shape)
@@ -597,12 +609,14 @@ class _FunctionEmitter:
                 inner = self.expression(operation.operands[0])
                 if value in self.folding.inline:
                     return inner
-                node = _call("np.broadcast_to", self.typed(inner, value.dtype), self.shape_node(value.shape))
-                return _Expression(node, value.shape)
+                view = _call("np.broadcast_to", self.typed(inner, value.dtype), self.shape_node(value.shape))
+                return _Expression(view, value.shape)
             case "iota" if len(value.shape) > 1:
                 return self.iota(operation)
             case "reshape" if 0 in inserted_axes(operation) and value in self.folding.inline:
                 return self.without_leading_axes(operation)
+            case "reshape" if (item := self.item_of_slice(operation)) is not None:
+                return _Expression(item, value.shape)
             case "transpose" if (swapped := self.swapped_product(operation)) is not None:
                 return _Expression(swapped, value.shape)
         if TABLE[operation.op].elementwise:
@@ -634,6 +648,23 @@ class _FunctionEmitter:
             node = ast.Subscript(node, ast.Tuple(parts, ast.Load()), ast.Load())
         return _Expression(node, shape)
 
+    def item_of_slice(self, reshape: Operation) -> ast.expr | None:
+        """Return x[1] for x[1:2] without its axis of size 1; None for other reshapes."""
+        source, dropped = reshape.operands[0], dropped_axes(reshape)
+        part = source.producer
+        if not dropped or part is None or part.op != "slice" or source not in self.folding.inline:
+            return None
+        if part in self.buffers.copied_views:
+            return None
+        start, stop, step = (part.attrs[k] for k in ("start", "stop", "step"))
+        shape = part.operands[0].shape
+        parts = [
+            str(start[k]) if k in dropped else slice_text(start[k], stop[k], step[k], dim)
+            for k, dim in enumerate(shape)
+        ]
+        pattern = self.rename_sizes(_parse(f"{placeholder(0)}{subscript_text(parts)}"))
+        return _substitute(pattern, {placeholder(0): self.whole(part.operands[0])})
+
     def swapped_product(self, transpose: Operation) -> ast.expr | None:
         """Return b.T @ a for the transpose of a.T @ b; None for other transposes."""
         product = transpose.operands[0]
@@ -656,7 +687,9 @@ class _FunctionEmitter:
         nodes = [e.node for e in operands]
         # Python numbers take the dtype of the operand beside them; when there is none, the first one has to have it
         first = 1 if operation.op == "select" else 0
-        deciding = range(first, 1 if operation.op == "power" else len(operands))
+        deciding = [
+            i for i in range(first, len(operands)) if operation.operands[i].dtype == operation.operands[first].dtype
+        ]
         if all(operands[i].is_literal for i in deciding):
             kind = operation.operands[first].dtype
             if not (isinstance(template, ast.Call) and kind in (F64, DTYPES["c128"])):

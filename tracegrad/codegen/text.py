@@ -31,6 +31,16 @@ class Comment(ast.stmt):
         self.text = text
 
 
+class ItemOfDict(ast.expr):
+    """A key and a value of a dict display; the key is None for `**value`."""
+
+    _fields = ("key", "value")
+
+    def __init__(self, key: ast.expr | None, value: ast.expr) -> None:
+        super().__init__()
+        self.key, self.value = key, value
+
+
 class BlankLine(ast.stmt):
     """A statement that prints as an empty line."""
 
@@ -125,7 +135,9 @@ class SourcePrinter(astunparse.Unparser):  # type: ignore[misc]
 
     def dispatch(self, tree: Any) -> None:
         if isinstance(tree, list):
-            for statement in tree:
+            for number, statement in enumerate(tree):
+                if number and _is_definition(tree[number - 1]) and not _is_definition(statement):
+                    self.write("\n" if self._indent else "\n\n")
                 self._statement(statement)
         else:
             super().dispatch(tree)
@@ -322,7 +334,8 @@ class SourcePrinter(astunparse.Unparser):  # type: ignore[misc]
 
         positional = [*t.posonlyargs, *t.args]
         defaults = [None] * (len(positional) - len(t.defaults)) + list(t.defaults)
-        parameters = [("", a, d) for a, d in zip(positional, defaults, strict=True)]
+        parameters: list[tuple[str, ast.arg | None, ast.expr | None]] = []
+        parameters += [("", a, d) for a, d in zip(positional, defaults, strict=True)]
         if t.posonlyargs:
             parameters.insert(len(t.posonlyargs), ("/", None, None))
         if t.vararg or t.kwonlyargs:
@@ -390,14 +403,13 @@ class SourcePrinter(astunparse.Unparser):  # type: ignore[misc]
                 self.write(t.name or "_")
             case ast.MatchAs():
                 assert t.pattern is not None
-                self._bracketed_pattern(top, lambda: (self._pattern(t.pattern), self.write(f" as {t.name}")))
+                self.write("" if top else "(")
+                self._pattern(t.pattern)
+                self.write(f" as {t.name}" if top else f" as {t.name})")
             case ast.MatchOr():
-                self._bracketed_pattern(top, lambda: self._separated(t.patterns, self._pattern, " | "))
-
-    def _bracketed_pattern(self, top: bool, write_pattern: Callable[[], Any]) -> None:
-        self.write("" if top else "(")
-        write_pattern()
-        self.write("" if top else ")")
+                self.write("" if top else "(")
+                self._separated(t.patterns, self._pattern, " | ")
+                self.write("" if top else ")")
 
     def _mapping_pair(self, pair: tuple[ast.expr, ast.pattern]) -> None:
         self._at(pair[0], ARITHMETIC)
@@ -478,10 +490,11 @@ class SourcePrinter(astunparse.Unparser):  # type: ignore[misc]
         self.write(ast.unparse(t))
 
     def _Constant(self, t: ast.Constant) -> None:
-        if isinstance(t.value, tuple):
-            self.dispatch(ast.Tuple([ast.Constant(v) for v in t.value], ast.Load()))
-        elif isinstance(t.value, str) and "'" in repr(t.value)[:1] and '"' not in t.value:
-            self.write(("u" if t.kind == "u" else "") + '"' + repr(t.value)[1:-1] + '"')
+        value: Any = t.value
+        if isinstance(value, tuple):
+            self.dispatch(ast.Tuple([ast.Constant(v) for v in value], ast.Load()))
+        elif isinstance(value, str) and repr(value).startswith("'") and '"' not in value:
+            self.write(("u" if t.kind == "u" else "") + '"' + repr(value)[1:-1] + '"')
         else:
             super()._Constant(t)
 
@@ -500,19 +513,16 @@ class SourcePrinter(astunparse.Unparser):  # type: ignore[misc]
             self.write(",")
 
     def _Dict(self, t: ast.Dict) -> None:
-        def write_item(item: tuple[ast.expr | None, ast.expr]) -> None:
-            key, value = item
-            if key is None:
-                self.write("**")
-                self._at(value, BIT_OR)
-            else:
-                self._at(key, TEST)
-                self.write(": ")
-                self._at(value, TEST)
+        self._brackets(t, "{", [ItemOfDict(k, v) for k, v in zip(t.keys, t.values, strict=True)], "}")
 
-        self.write("{")
-        self._separated(list(zip(t.keys, t.values, strict=True)), write_item)
-        self.write("}")
+    def _ItemOfDict(self, t: ItemOfDict) -> None:
+        if t.key is None:
+            self.write("**")
+            self._at(t.value, BIT_OR)
+        else:
+            self._at(t.key, TEST)
+            self.write(": ")
+            self._at(t.value, TEST)
 
     def _comprehension_in(self, opening: str, elements: Sequence[ast.expr], generators: Any, closing: str) -> None:
         self.write(opening)
@@ -620,6 +630,10 @@ class SourcePrinter(astunparse.Unparser):  # type: ignore[misc]
             self._at(t.step, TEST)
 
 
+def _is_definition(statement: ast.AST) -> bool:
+    return isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+
+
 def _is_plain_docstring(text: str) -> bool:
     """Return whether the text reads back unchanged between triple quotes."""
     return '"""' not in text and "\\" not in text and not text.endswith('"') and text.isprintable() | ("\n" in text)
@@ -629,7 +643,11 @@ def _widest_bracket(tree: ast.AST, broken: frozenset[int]) -> ast.AST | None:
     """Return the outermost node with breakable brackets that is not broken yet (the widest when there are several)."""
     level: list[ast.AST] = [tree]
     while level:
-        found = [n for n in level if isinstance(n, (ast.Call, ast.List, ast.Set)) and id(n) not in broken and _items(n)]
+        found = [
+            n
+            for n in level
+            if isinstance(n, (ast.Call, ast.List, ast.Set, ast.Dict)) and id(n) not in broken and _items(n)
+        ]
         if found:
             return max(found, key=lambda n: len(SourcePrinter.flat(n)))
         level = [child for n in level for child in ast.iter_child_nodes(n)]
@@ -637,4 +655,6 @@ def _widest_bracket(tree: ast.AST, broken: frozenset[int]) -> ast.AST | None:
 
 
 def _items(node: ast.AST) -> Sequence[ast.AST]:
+    if isinstance(node, ast.Dict):
+        return node.values
     return [*node.args, *node.keywords] if isinstance(node, ast.Call) else getattr(node, "elts", [])

@@ -237,12 +237,18 @@ concatenate = linear(
 
 # Writes into slices
 
+
+def _set_slice_transpose(ct: Any, x: Any, values: Any, **place: Any) -> tuple[Any, ...]:
+    read = slice_(ct, **place)  # before the write, which can then happen in place
+    return set_slice(ct, zeros_like(values), **place), read
+
+
 set_slice: OpDef = linear(
     "set_slice", ("x", "values"), "x with the elements start:stop:step replaced by values.", in_operands=(0, 1),
     attributes=("start", "stop", "step"), c=c_rules.set_slice_c, c_statement=c_rules.set_slice_statement,
     infer=infer_write, inplace=0, numpy_helper="set_slice",
     numpy=lambda operation, x, values: f"set_slice({x}, np.s_{_place(operation)}, {values})",
-    transpose=lambda ct, x, values, **place: (set_slice(ct, zeros_like(values), **place), slice_(ct, **place)),
+    transpose=_set_slice_transpose,
     samples=(
         Sample("f[5] f[2]", {"start": (1,), "stop": (3,), "step": (1,)}),
         Sample("f[4,5] f[4,2]", {"start": (0, 1), "stop": (4, 4), "step": (1, 2)}),
