@@ -330,10 +330,7 @@ class _Emitter(Elements):
             return name if not value.shape else f"{name}[{index_text(flatten(index, self.shape(value)))}]"
         if value in self.pointers:
             return f"{self.pointers[value]}[{index_text(flatten(index, self.shape(value)))}]"
-        storage = self.plan.storage.get(value)
-        assert storage is not None, f"{value!r} of {value.producer!r} is not stored"
-        name = self.place_of(storage)
-        return name if not value.shape else f"{name}[{index_text(flatten(index, self.shape(value)))}]"
+        return self.place(value, index)
 
     def read_flat(self, value: Value, position: Dim) -> str:
         return f"{self.pointer(value)}[{index_text(position)}]" if value.shape else self.read(value, ())
@@ -359,7 +356,7 @@ class _Emitter(Elements):
             base = self.pointers[source]
         else:
             base = self.place_of(self.plan.storage[source])
-            if not source.shape:
+            if self.is_variable(self.plan.storage[source]):
                 base = f"&{base}"
         position = self.position_in(value)
         return self.offset(base, position)
@@ -391,7 +388,14 @@ class _Emitter(Elements):
         storage = self.plan.storage.get(value)
         assert storage is not None, f"{value!r} is not stored"
         name = self.place_of(storage)
-        return name if not value.shape else f"{name}[{index_text(flatten(index, self.shape(value)))}]"
+        return name if self.is_variable(storage) else f"{name}[{index_text(flatten(index, self.shape(value)))}]"
+
+    def is_variable(self, storage: Storage) -> bool:
+        """Return whether a storage class is one number in a variable rather than an array."""
+        value = storage.members[0]
+        if not value.shape:
+            return True
+        return storage.result is None and self.is_on_stack(value) and math.prod(value.shape) == 1
 
     def in_row(self, value: Value, index: Sequence[Dim]) -> str:
         """Return an element of the buffer for one row of a value."""
@@ -581,7 +585,7 @@ class _Emitter(Elements):
         if storage in self.declared:
             return
         self.declared.add(storage)
-        if value.shape:
+        if not self.is_variable(storage):
             self.line(f"{self.ctype(value.dtype)} {name}[{max(1, math.prod(value.shape))}]{' = {0}' if cleared else ''};", name)
         else:
             start = f" = {zero(value.dtype)}" if cleared else ""
@@ -604,7 +608,7 @@ class _Emitter(Elements):
             return
         self.declared.add(storage)
         constant = "const " if len(storage.members) == 1 else ""
-        if not value.shape:
+        if self.is_variable(storage):
             self.line(f"{constant}{self.local_ctype(value.dtype)} {name} = {texts[0]};", name)
             return
         self.write_array(
@@ -1115,7 +1119,7 @@ class _Emitter(Elements):
         readers = {v for s in sources for v in plan.read_values(s) if plan.storage.get(v) is storage}
         name = self.fresh(f"old_{self.place_of(storage)}")
         place = self.place_of(storage)
-        if not target.shape:
+        if self.is_variable(storage):
             self.line(f"const {self.local_ctype(target.dtype)} {name} = {place};", name)
         elif self.is_on_stack(target):
             size = math.prod(target.shape)
@@ -1126,7 +1130,7 @@ class _Emitter(Elements):
             self.take(name, target.dtype, count)
             self.line(f"memcpy({name}, {place}, {_count(index_text(count))}sizeof(*{name}));")
         for value in readers:
-            if target.shape:
+            if not self.is_variable(storage):
                 self.pointers[value] = name
             else:
                 self.bound[value] = name

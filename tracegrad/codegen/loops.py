@@ -278,6 +278,8 @@ class Elements:
         reduction = TABLE[operation.op].c_reduce
         assert reduction is not None
         type = ArrayType(operation.operands[-1].dtype)
+        if reduction[1] == "add" and type.dtype.kind == "f":
+            return sum_of(x, y)
         step = Operation(reduction[1], [Value(type), Value(type)], {}, [], [type], operation.span)
         return fill(element_template(step), {"a0": x, "a1": y})
 
