@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import random
 import warnings
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from tracegrad.codegen.numpy_source import emit_numpy
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, Value
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE
+from tracegrad.ir.parser import parse_function
 from tracegrad.ir.types import BOOL, DTYPES, F32, F64, I64, ArrayType
 from tracegrad.ir.verifier import verify_function
 from tracegrad.testing.rules import cases
@@ -152,3 +154,262 @@ def test_expressions_keep_dtypes_and_shapes(seed: int) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         assert_runs_as_evaluated(function, values)
+
+
+MODEL = """\
+import numpy as np
+
+
+def loss(params, x, y):
+    z = np.tanh(x @ params["w"] + params["b"])
+    return np.mean((z - y) ** 2)
+"""
+
+#: IR, and the text that it becomes below the imports
+GOLDEN = {
+    "loss": (
+        """
+func @loss(%w: f64[d], %b: f64[], %x: f64[n,d], %y: f64[n]) -> (f64[]) {
+  %0: f64[n] = dot_general %x, %w {contract=((1,), (0,)), batch=((), ())}  // golden_model.py:5:9
+  %1: f64[n] = broadcast_to %b {shape=(n,)}  // golden_model.py:5:9
+  %2: f64[n] = add %0, %1  // golden_model.py:5:9
+  %z: f64[n] = tanh %2  // golden_model.py:5:9
+  %3: f64[n] = subtract %z, %y  // golden_model.py:6:5
+  %4: f64[n] = square %3  // golden_model.py:6:5
+  %5: f64[] = reduce_sum %4 {axes=(0,)}  // golden_model.py:6:5
+  %6: i64[] = dim {dim=n}  // golden_model.py:6:5
+  %7: f64[] = cast %6 {dtype=f64}  // golden_model.py:6:5
+  %8: f64[] = divide %5, %7  // golden_model.py:6:5
+  return %8
+}
+interface {arguments=('params', 'x', 'y'), paths=('params["w"]', 'params["b"]', 'x', 'y'), result='{0}'}
+""",
+        """
+def loss(params, x, y):
+    w = params["w"]
+    b = np.float64(params["b"])
+    n = x.shape[0]
+
+    # golden_model.py:5  z = np.tanh(x @ params["w"] + params["b"])
+    z = np.tanh(x @ w + b)
+    # golden_model.py:6  return np.mean((z - y) ** 2)
+    return np.sum((z - y) ** 2) / n
+""",
+    ),
+    "fibonacci": (
+        """
+func @fibonacci(%n: i64[]) -> (f64[], f64[]) {
+  %start: i64[] = constant {value=0}
+  %zero: f64[] = constant {value=0.0}
+  %one: f64[] = constant {value=1.0}
+  %a.1: f64[], %b.1: f64[] = for %start, %n, %zero, %one {step=1, reverse=False} (%k: i64[], %a: f64[], %b: f64[]) {
+    %b.2: f64[] = add %a, %b
+    yield %b, %b.2
+  }
+  return %a.1, %b.1
+}
+""",
+        """
+def fibonacci(n):
+    a = np.float64(0.0)
+    b = np.float64(1.0)
+    for k in range(n):
+        a, b = b, a + b
+    return a, b
+""",
+    ),
+    "newton": (
+        """
+func @newton(%a: f64[], %x: f64[]) -> (f64[]) {
+  %tol: f64[] = constant {value=1e-10}
+  %half: f64[] = constant {value=0.5}
+  %zero: f64[] = constant {value=0.0}
+  %x.1: f64[] = while %x (%x.2: f64[]) {
+    %0: f64[] = square %x.2
+    %1: f64[] = subtract %0, %a
+    %2: f64[] = absolute %1
+    %3: bool[] = greater %2, %tol
+    yield %3
+  } (%x.3: f64[]) {
+    %4: bool[] = not_equal %x.3, %zero
+    check %4 {error='ZeroDivisionError', message='division by zero'}
+    %5: f64[] = divide %a, %x.3
+    %6: f64[] = add %x.3, %5
+    %x.4: f64[] = multiply %half, %6
+    yield %x.4
+  }
+  return %x.1
+}
+""",
+        """
+def newton(a, x):
+    a = np.float64(a)
+    x = np.float64(x)
+
+    while np.abs(x ** 2 - a) > 1e-10:
+        if x == 0.0:
+            raise ZeroDivisionError("division by zero")
+        x = 0.5 * (x + a / x)
+    return np.float64(x)
+""",
+    ),
+    "heat": (
+        """
+func @heat(%u: f64[n], %c: f64[]) -> (f64[n]) {
+  %start: i64[] = constant {value=0}
+  %stop: i64[] = constant {value=20}
+  %u.1: f64[n] = for %start, %stop, %u {step=1, reverse=False} (%k: i64[], %u.2: f64[n]) {
+    %0: f64[n-2] = slice %u.2 {start=(2,), stop=(n,), step=(1,)}
+    %1: f64[n-2] = slice %u.2 {start=(0,), stop=(n-2,), step=(1,)}
+    %2: f64[n-2] = subtract %0, %1
+    %3: f64[n-2] = broadcast_to %c {shape=(n-2,)}
+    %4: f64[n-2] = multiply %3, %2
+    %u.3: f64[n] = add_slice %u.2, %4 {start=(1,), stop=(n-1,), step=(1,)}
+    yield %u.3
+  }
+  return %u.1
+}
+""",
+        """
+def heat(u, c):
+    n = u.shape[0]
+
+    u = u.copy()
+    for k in range(20):
+        u[1:n - 1] += c * (u[2:] - u[:n - 2])
+    return u
+""",
+    ),
+    "masked": (
+        """
+func @masked(%x: f32[n], %s: f32[]) -> (f32[n], f32[]) {
+  %0: f32[n] = full {shape=(n,), dtype=f32, value=0.1}
+  %1: f32[n] = broadcast_to %s {shape=(n,)}
+  %2: bool[n] = greater %x, %0
+  %3: bool[n] = less %x, %1
+  %4: bool[n] = logical_not %3
+  %5: bool[n] = logical_and %2, %4
+  %6: f32[n] = multiply %0, %x
+  %7: f32[n] = full {shape=(n,), dtype=f32, value=0.0}
+  %y: f32[n] = select %5, %6, %7
+  %8: f32[] = constant {value=0.0}
+  %9: bool[] = greater %s, %8
+  %10: f32[] = if %9 () {
+    %11: f32[] = negative %s
+    yield %11
+  } () {
+    yield %s
+  }
+  return %y, %10
+}
+""",
+        """
+def masked(x, s):
+    y = np.where((x > 0.1) & ~(x < s), 0.1 * x, 0.0)
+    if s > 0.0:
+        s = -s
+    return y, np.float32(s)
+""",
+    ),
+    "residuals": (
+        """
+func @residuals(%x: f64[], %n: i64[]) -> (f64[]) {
+  %x_stack: stack<f64[]> = stack {element=f64[], capacity=None}
+  %start: i64[] = constant {value=0}
+  %one: f64[] = constant {value=1.0}
+  %y: f64[] = for %start, %n, %x {step=1, reverse=False} (%k: i64[], %y.1: f64[]) {
+    push %x_stack, %y.1
+    %y.2: f64[] = sin %y.1
+    yield %y.2
+  }
+  %ct_x: f64[] = for %start, %n, %one {step=1, reverse=True} (%k.1: i64[], %ct_y: f64[]) {
+    %y.3: f64[] = pop %x_stack
+    %0: f64[] = cos %y.3
+    %ct_y.1: f64[] = multiply %ct_y, %0
+    yield %ct_y.1
+  }
+  return %ct_x
+}
+""",
+        """
+def residuals(x, n):
+    x_stack = []
+    y = x
+    for k in range(n):
+        x_stack.append(y)
+        y = np.sin(y)
+
+    # cotangents, from the result back to the arguments
+    ct_y = np.float64(1.0)
+    for k in reversed(range(n)):
+        y = x_stack.pop()
+        ct_y = ct_y * np.cos(y)
+    return ct_y
+""",
+    ),
+    "table": (
+        """
+func @table(%a: f64[n,3], %i: i64[], %rows: i64[4], %v: f64[3]) -> (f64[n,3]) {
+  %0: f64[4,3] = broadcast_to %v {shape=(4, 3)}
+  %a.1: f64[n,3] = scatter_add %a, %rows, %0 {axes=(0,)}
+  %row: f64[3] = gather %a.1, %i {axes=(0,)}
+  %1: f64[3] = negative %row
+  %j: i64[] = constant {value=-1}
+  %a.2: f64[n,3] = scatter_add %a.1, %j, %1 {axes=(0,)}
+  %column: f64[n] = full {shape=(n,), dtype=f64, value=0.0}
+  %a.3: f64[n,3] = scatter_set %a.2, %j, %column {axes=(1,)}
+  return %a.3
+}
+""",
+        """
+def table(a, i, rows, v):
+    n = a.shape[0]
+
+    a = a.copy()
+    np.add.at(a, rows, v)
+    row = a[i]
+    a[-1] -= row
+    column = np.zeros(n)
+    a[:, -1] = column
+    return a
+""",
+    ),
+    "shapes": (
+        """
+func @shapes(%x: f64[n,3], %y: f64[3]) -> (f64[n,3], f64[3,3], f64[]) {
+  %0: f64[1,3] = reshape %y {shape=(1, 3)}
+  %1: f64[n,3] = broadcast_to %0 {shape=(n, 3)}
+  %2: f64[n] = reduce_max %x {axes=(1,)}
+  %3: f64[n,1] = reshape %2 {shape=(n, 1)}
+  %4: f64[n,3] = broadcast_to %3 {shape=(n, 3)}
+  %5: f64[n,3] = subtract %1, %4
+  %6: f64[3,3] = constant {value=[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]}
+  %7: f64[3,3] = dot_general %x, %x {contract=((0,), (0,)), batch=((), ())}
+  %8: f64[3,3] = add %7, %6
+  %9: f64[1] = slice %y {start=(1,), stop=(2,), step=(1,)}
+  %10: f64[] = reshape %9 {shape=()}
+  %11: f64[] = multiply %10, %10
+  return %5, %8, %11
+}
+""",
+        """
+def shapes(x, y):
+    result = y - np.max(x, axis=1)[:, None]
+    result_1 = x.T @ x + np.eye(3)
+    reshaped = y[1]
+    return result, result_1, reshaped * reshaped
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = MODEL.splitlines(keepends=True)
+    monkeypatch.setitem(linecache.cache, "golden_model.py", (len(MODEL), None, lines, "golden_model.py"))
+    source, expected = GOLDEN[name]
+    function = parse_function(source.strip() + "\n")
+    verify_function(function)
+    imports, _, text = emit_numpy(function).partition("\n\n\n")
+    assert imports == "import numpy as np"
+    assert text == expected.lstrip("\n")

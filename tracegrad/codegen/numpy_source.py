@@ -70,14 +70,15 @@ _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
 _SMALL_CONSTANT = 4
 
 
-def emit_numpy(function: Function, *, comments: bool = True) -> str:
+def emit_numpy(function: Function, *, comments: bool = True, warnings: bool = True) -> str:
     """Return the text of a Python module that defines the function; it needs NumPy alone.
 
     Args:
         function: its interface gives the Python signature; without one it takes its flat parameters.
         comments: whether to write the user's line before the statements that come from it.
+        warnings: whether the caller sees NumPy's warnings, so that the text must silence those that mean nothing.
     """
-    return _Module(function, comments).text()
+    return _Module(function, comments, warnings).text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,8 @@ class _Expression:
 class _Module:
     """Collects the functions and constants of one module."""
 
-    def __init__(self, function: Function, comments: bool) -> None:
-        self.function, self.comments = function, comments
+    def __init__(self, function: Function, comments: bool, warnings: bool = True) -> None:
+        self.function, self.comments, self.warnings = function, comments, warnings
         self.helpers = {name: item for name, item in vars(helpers).items() if inspect.isfunction(item)}
         self.names = Names(_RESERVED | set(self.helpers) - {function.name})
         self.constants: list[ast.stmt] = []
@@ -206,6 +207,9 @@ class _FunctionEmitter:
     def definition(self) -> ast.stmt:
         """Return the def statement."""
         self.block(self.function.body)
+        for value in self.function.results:
+            if value in self.folding.inline and value.producer is not None and value.producer.operands:
+                self.comment(value.producer.span, [value])
         result = self.result_node()
         statements = self.body
         self.body = []
@@ -215,7 +219,7 @@ class _FunctionEmitter:
         while statements and isinstance(statements[0], BlankLine):
             statements = statements[1:]
         statements = [*statements, ast.Return(result)]
-        if any(o.op == "isfinite" for o in walk(self.function.body)):
+        if self.module.warnings and any(o.op == "isfinite" for o in walk(self.function.body)):
             # where a cotangent is zero, factors that are inf or NaN are computed and dropped
             statements = [_parse_statement('with np.errstate(divide="ignore", invalid="ignore"):', statements)]
         body = [*self.body, *statements]

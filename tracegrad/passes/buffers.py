@@ -263,12 +263,15 @@ class _Planner:
             others = [v for v in write.operands if v is not written]
             if len(others) + 1 < len(write.operands) or not roots[written].isdisjoint(_union(roots, others)):
                 self.plan.overlapping.add(write)
-        returned: Roots = frozenset(self.protected)
+        arrays = scalars = frozenset[Value](self.protected)
         for position, result in enumerate(self.function.results):
-            if roots[result].isdisjoint(returned):
-                returned |= roots[result]
-            else:
+            # scalars do not change, so two of them may be one
+            if not roots[result].isdisjoint(arrays if result.shape else scalars):
                 self.plan.copied_results.add(position)
+                continue
+            arrays |= roots[result]
+            if result.shape:
+                scalars |= roots[result]
 
 
 def written_operand(operation: Operation) -> Value | None:
