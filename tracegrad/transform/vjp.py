@@ -43,6 +43,7 @@ from tracegrad.ops.common import vjp_of
 from tracegrad.ops.elementwise import add, multiply
 from tracegrad.transform.activity import Activity, analyze_activity
 from tracegrad.transform.cotangents import Cotangents, zeros
+from tracegrad.transform.ranges import Ranges, make_guard
 from tracegrad.transform.residuals import Plan, plan_residuals
 
 
@@ -62,7 +63,7 @@ def vjp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> 
         ArgumentTypeError: a parameter in `wrt` is of integer or bool dtype.
         NotDifferentiableError: an operation on the way from a parameter to a result has no derivative.
     """
-    result = _prepare(function, wrt)
+    result = prepare_function(function, wrt)
     seeds: dict[int, Value] = {}
     for position, value in enumerate(result.results):
         if is_inexact(value.dtype):
@@ -97,7 +98,7 @@ def gradient(function: Function, wrt: Sequence[int], result: int = 0, *, keep_pr
             found=f"result {result} of {function.name}: {kind}",
             help="reduce it to a scalar, with np.sum for instance, or use a VJP or a Jacobian",
         )
-    copy = _prepare(function, wrt)
+    copy = prepare_function(function, wrt)
     builder = Builder(copy.body)
     seed = builder.apply(TABLE["full"], (), {"shape": (), "dtype": kind.dtype, "value": 1.0})
     _sweep(copy, [copy.params[i] for i in wrt], {result: seed}, keep_primal, seeds_may_be_zero=False)
@@ -105,7 +106,8 @@ def gradient(function: Function, wrt: Sequence[int], result: int = 0, *, keep_pr
     return copy
 
 
-def _prepare(function: Function, wrt: Sequence[int]) -> Function:
+def prepare_function(function: Function, wrt: Sequence[int]) -> Function:
+    """Return a copy of a function to differentiate, with calls inlined; check that the parameters `wrt` are floating point."""
     for position in wrt:
         param = function.params[position]
         if not is_inexact(param.dtype):
@@ -190,6 +192,7 @@ class _Sweep:
 
     def __init__(self, function: Function, builder: Builder, activity: Activity) -> None:
         self.function, self.builder, self.activity = function, builder, activity
+        self.ranges = Ranges(function)
         self.shadows: dict[Value, Value] = {}
         self.loops: list[Operation] = []
         self.zero_value: Value | None = None
@@ -227,15 +230,9 @@ class _Sweep:
                 found=f"{operation.op} on the way from an input to the result",
                 help="write the recursion as a loop",
             )
-        contributions = vjp_of(
-            op,
-            result_cts,
-            operation.results,
-            operation.operands,
-            operation.attrs,
-            guard=any(r in self.activity.may_be_zero for r in operation.results),
-            finite=not any(v in self.activity.may_be_infinite for v in (*operation.operands, *operation.results)),
-        )
+        may_be_zero = any(r in self.activity.may_be_zero for r in operation.results)
+        guard = make_guard(self.ranges, operation) if may_be_zero else False
+        contributions = vjp_of(op, result_cts, operation.results, operation.operands, operation.attrs, guard=guard)
         for operand, contribution in zip(operation.operands, contributions, strict=True):
             if contribution is not None and self.is_active(operand):
                 cts.add(operand, contribution)

@@ -1,0 +1,114 @@
+"""Jacobians in IR: a loop over basis vectors around one forward or one reverse sweep.
+
+Reads and writes IR. Previous: jvp.py; next folder: passes.
+
+The loop is part of the function, so a Jacobian is one kernel. What does not depend on the basis vector is moved out of the
+loop by passes/hoist.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tracegrad import ops
+from tracegrad.ir.builder import Builder
+from tracegrad.ir.core import Block, Function, Operation, Value, clone_function
+from tracegrad.ir.opdef import TABLE, interpreter
+from tracegrad.ir.types import I64, ArrayType, Dim
+from tracegrad.transform.activity import carries_derivative
+from tracegrad.transform.cotangents import zeros
+from tracegrad.transform.jvp import jvp
+from tracegrad.transform.vjp import vjp
+
+
+def jacobian(function: Function, wrt: Sequence[int], mode: str, *, keep_primal: bool = False) -> Function:
+    """Return the function that computes the derivative of each floating-point result by each parameter in `wrt`.
+
+    Args:
+        mode: "forward", "reverse", or "" for the one with fewer sweeps.
+
+    Returns:
+        `(x_0, ...) -> (primal results if kept, dy_0/dx_a, dy_0/dx_b, ..., dy_1/dx_a, ...)`; the shape of dy/dx is that of y
+        followed by that of x.
+    """
+    outputs = [i for i, v in enumerate(function.results) if carries_derivative(v)]
+    if not mode:
+        rows = sum(_count(function.results[i].array_type) for i in outputs)
+        columns = sum(_count(function.params[i].array_type) for i in wrt)
+        mode = "forward" if columns <= rows else "reverse"
+    result = clone_function(function)
+    result.interface = None
+    builder = Builder(result.body)
+    with interpreter(builder):
+        if mode == "forward":
+            parts = [_columns(builder, result, function, position, len(outputs)) for position in wrt]
+            blocks = [part[k] for k in range(len(outputs)) for part in parts]
+        else:
+            blocks = [m for i in outputs for m in _rows(builder, result, function, i, wrt)]
+    result.body.yields = [*(result.results if keep_primal else []), *blocks]
+    result.name = f"jacobian_{function.name}"
+    return result
+
+
+def _count(kind: ArrayType) -> int:
+    return math.prod(d if isinstance(d, int) else 1 << 20 for d in kind.shape)
+
+
+def _columns(builder: Builder, result: Function, function: Function, position: int, outputs: int) -> list[Value]:
+    """Stage the derivative of every result by one parameter, one forward sweep per element of it."""
+    pushed = jvp(function, [position], keep_primal=False)
+    kinds = [v.array_type for v in pushed.results]
+    wrt = function.params[position].array_type
+    filled = _sweeps(builder, pushed, list(result.params), wrt, kinds)
+    return [_columns_last(value, wrt, kind) for value, kind in zip(filled, kinds, strict=True)]
+
+
+def _rows(builder: Builder, result: Function, function: Function, output: int, wrt: Sequence[int]) -> list[Value]:
+    """Stage the derivative of one result by several parameters, one reverse sweep per element of the result."""
+    single = clone_function(function)
+    single.body.yields = [single.results[output]]
+    pulled = vjp(single, wrt, keep_primal=False)
+    kinds = [function.params[i].array_type for i in wrt]
+    out = function.results[output].array_type
+    filled = _sweeps(builder, pulled, list(result.params), out, kinds)
+    return [
+        ops.reshape(value, shape=(*out.shape, *kind.shape)) for value, kind in zip(filled, kinds, strict=True)
+    ]
+
+
+def _columns_last(value: Value, wrt: ArrayType, kind: ArrayType) -> Value:
+    moved = ops.transpose(value, axes=(*range(1, kind.ndim + 1), 0)) if kind.ndim else value
+    shaped: Value = ops.reshape(moved, shape=(*kind.shape, *wrt.shape))
+    return shaped
+
+
+def _sweeps(
+    builder: Builder, sweep: Function, params: list[Value], seed: ArrayType, kinds: list[ArrayType]
+) -> list[Value]:
+    """Stage a loop over the basis of a space of type `seed`: its results stacked along axis 0, per result of the sweep."""
+    _hoist_stacks(builder, sweep)
+    count: Dim = math.prod(seed.shape)
+    index = Value(ArrayType(I64), "direction")
+    carries = [Value(ArrayType(kind.dtype, (count, *kind.shape))) for kind in kinds]
+    body = Block([index, *carries])
+    with builder.into(body):
+        basis = zeros(builder, ArrayType(seed.dtype, (count,)))
+        one = builder.apply(TABLE["full"], (), {"shape": (), "dtype": seed.dtype, "value": 1.0})
+        vector = ops.reshape(ops.scatter_set(basis, index, one, axes=(0,)), shape=seed.shape)
+        moved = builder.inline(sweep.body, [*params, vector])
+        body.yields = [ops.scatter_set(c, index, m, axes=(0,)) for c, m in zip(carries, moved, strict=True)]
+    start, stop = builder.constant(0), ops.dim(dim=count)
+    inits = [zeros(builder, c.array_type) for c in carries]
+    loop = Operation(
+        "for", [start, stop, *inits], {"step": 1, "reverse": False}, [body], [c.type for c in carries], builder.span
+    )
+    builder.block.operations.append(loop)
+    return list(loop.results)
+
+
+def _hoist_stacks(builder: Builder, function: Function) -> None:
+    """Move the residual stacks of a sweep out of the loop that runs it; each is empty after every sweep."""
+    stacks = [o for o in function.body.operations if o.op == "stack"]
+    function.body.operations = [o for o in function.body.operations if o.op != "stack"]
+    builder.block.operations.extend(stacks)

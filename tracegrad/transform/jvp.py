@@ -1,0 +1,170 @@
+"""Forward mode: a function in IR to the one that also pushes tangents forward, through loops and branches.
+
+Reads and writes IR; asks the op records for tangents of results (ops.jvp_of). Previous: vjp.py; next: jacobian.py.
+
+Each operation is followed by those of its tangents. A loop carries the tangents of its active carries beside them, a
+branch yields them, and a residual stack has a second one for tangents, so that forward mode applies to reverse mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracegrad.errors import NotDifferentiableError
+from tracegrad.ir.builder import Builder
+from tracegrad.ir.core import Block, Function, Operation, Value
+from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
+from tracegrad.ir.types import StackType
+from tracegrad.ops import jvp_of
+from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
+from tracegrad.transform.cotangents import zeros
+from tracegrad.transform.vjp import prepare_function
+
+
+def jvp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> Function:
+    """Return the function that maps parameters and tangents of some of them to results and their tangents.
+
+    Args:
+        function: `(x_0, ...) -> (y_0, ...)`.
+        wrt: positions of the parameters that have tangents.
+        keep_primal: whether the primal results come first.
+
+    Returns:
+        `(x_0, ..., t_x for each position in wrt) -> (y_0, ..., t_y for each floating-point result)`.
+
+    Raises:
+        ArgumentTypeError: a parameter in `wrt` is not floating point.
+        NotDifferentiableError: an operation on the way has no derivative.
+    """
+    copy = prepare_function(function, wrt)
+    primal = [copy.params[i] for i in wrt]
+    outputs = [v for v in copy.results if carries_derivative(v)]
+    activity = analyze_activity(copy, primal, outputs, True)
+    tangents: dict[Value, Value] = {}
+    for param in primal:
+        tangent = Value(param.type, f"t_{param.name}" if param.name else "t")
+        copy.params.append(tangent)
+        tangents[param] = tangent
+    builder = Builder(copy.body)
+    with interpreter(builder):
+        _Forward(copy, builder, activity).block(copy.body, tangents)
+        builder.span = None
+        moved = [tangents[v] if v in tangents else zeros(builder, v.array_type) for v in outputs]
+    copy.body.yields = [*(copy.results if keep_primal else []), *moved]
+    copy.name = f"jvp_{function.name}"
+    return copy
+
+
+class _Forward:
+    """Adds tangents to blocks; `tangents` maps a value to its tangent, an absent one is zero."""
+
+    def __init__(self, function: Function, builder: Builder, activity: Activity) -> None:
+        self.function, self.builder, self.active = function, builder, activity.active
+        self.shadows: dict[Value, Value] = {}
+
+    def block(self, block: Block, tangents: dict[Value, Value]) -> None:
+        operations, block.operations = block.operations, []
+        for operation in operations:
+            self.builder.span = operation.span
+            rule = {
+                "if": self.branches, "for": self.loop, "while": self.loop,
+                "stack": self.stack, "push": self.push, "pop": self.pop,
+            }.get(operation.op, self.plain)  # fmt: skip
+            with self.builder.into(block):
+                rule(operation, tangents)
+
+    def emit(self, operation: Operation) -> None:
+        self.builder.block.operations.append(operation)
+
+    def plain(self, operation: Operation, tangents: dict[Value, Value]) -> None:
+        self.emit(operation)
+        if not any(result in self.active for result in operation.results):
+            return
+        op = TABLE[operation.op]
+        given = [tangents.get(v) for v in operation.operands]
+        if all(t is None for t in given):
+            return
+        if op.marker is BY_TRANSFORM:
+            raise NotDifferentiableError(
+                f"'{operation.op}' has no derivative in forward mode",
+                code="TG210",
+                span=operation.span,
+                found=f"a tangent that reaches '{operation.op}'",
+                help="stop it with tg.stop_gradient, or write the recursion as a loop",
+            )
+        moved = jvp_of(op, given, operation.results, operation.operands, operation.attrs)
+        for result, tangent in zip(operation.results, moved, strict=True):
+            if tangent is not None:
+                self.set(tangents, result, tangent)
+
+    def set(self, tangents: dict[Value, Value], value: Value, tangent: Value) -> None:
+        if not tangent.name and value.name:
+            tangent.name = f"t_{value.name}"
+        tangents[value] = tangent
+
+    def tangent(self, value: Value, tangents: dict[Value, Value]) -> Value:
+        """Return the tangent of a value, zeros where it is absent."""
+        found = tangents.get(value)
+        return zeros(self.builder, value.array_type) if found is None else found
+
+    # ---- regions
+
+    def branches(self, operation: Operation, tangents: dict[Value, Value]) -> None:
+        moved = [k for k, result in enumerate(operation.results) if result in self.active]
+        for block in operation.blocks:
+            inner = dict(tangents)
+            self.block(block, inner)
+            with self.builder.into(block):
+                block.yields = [*block.yields, *(self.tangent(block.yields[k], inner) for k in moved)]
+        self.extend(operation, moved, tangents)
+
+    def loop(self, operation: Operation, tangents: dict[Value, Value]) -> None:
+        first, shift = (2, 1) if operation.op == "for" else (0, 0)
+        params = operation.blocks[-1].params[shift:]
+        moved = [k for k, result in enumerate(operation.results) if result in self.active or params[k] in self.active]
+        inits = operation.operands[first:]
+        operation.operands = [*operation.operands, *(self.tangent(inits[k], tangents) for k in moved)]
+        for position, block in enumerate(operation.blocks):
+            carries = block.params[shift:]
+            inner = dict(tangents)
+            for k in moved:
+                param = Value(carries[k].type, f"t_{carries[k].name}" if carries[k].name else "")
+                block.params.append(param)
+                inner[carries[k]] = param
+            if operation.op == "while" and position == 0:
+                continue  # the condition needs no tangents
+            self.block(block, inner)
+            with self.builder.into(block):
+                block.yields = [*block.yields, *(self.tangent(block.yields[k], inner) for k in moved)]
+        self.extend(operation, moved, tangents)
+
+    def extend(self, operation: Operation, moved: list[int], tangents: dict[Value, Value]) -> None:
+        """Add results for the tangents of some results, and emit the operation."""
+        for k in moved:
+            tangent = Value(operation.results[k].type, "", operation)
+            operation.results.append(tangent)
+            self.set(tangents, operation.results[k], tangent)
+        self.emit(operation)
+
+    # ---- residual stacks
+
+    def stack(self, operation: Operation, tangents: dict[Value, Value]) -> None:
+        self.emit(operation)
+        stack = operation.result
+        if stack in self.active:
+            assert isinstance(stack.type, StackType)
+            shadow = self.builder.apply(TABLE["stack"], (), operation.attrs)
+            shadow.name = f"t_{stack.name}" if stack.name else ""
+            self.shadows[stack] = shadow
+
+    def push(self, operation: Operation, tangents: dict[Value, Value]) -> None:
+        self.emit(operation)
+        stack, value = operation.operands
+        if stack in self.shadows:
+            self.builder.apply(TABLE["push"], (self.shadows[stack], self.tangent(value, tangents)), {})
+
+    def pop(self, operation: Operation, tangents: dict[Value, Value]) -> None:
+        self.emit(operation)
+        stack = operation.operands[0]
+        if stack in self.shadows:
+            self.set(tangents, operation.result, self.builder.apply(TABLE["pop"], (self.shadows[stack],), {}))
