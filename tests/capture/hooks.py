@@ -10,6 +10,7 @@ import copy
 import dis
 import inspect
 import operator
+import re
 import types
 from typing import Any
 
@@ -230,7 +231,13 @@ def outcome(function: Any, arguments: tuple[Any, ...]) -> Any:
         result = type(error), str(error)
         if isinstance(error, NameError):
             result = NameError
-    return repr(result), repr(arguments)
+    return without_kind_of_name_error(repr(result)), without_kind_of_name_error(repr(arguments))
+
+
+def without_kind_of_name_error(text: str) -> str:
+    """Python says which scope an unbound variable belongs to; conversion moves code between scopes."""
+    text = re.sub(r"NameError\(.*?\)", "NameError()", text)
+    return text.replace("UnboundLocalError", "NameError")
 
 
 def check(function: Any, *calls: tuple[Any, ...], hooks: tuple[Any, ...] = (NativeHooks, ForgetfulHooks)) -> None:

@@ -1081,3 +1081,37 @@ def objects(*values):
     else:
         r = "fits"
     return s.items, s.last, s.size, s.limit, len(s), r is None, s[-1] if len(s) else None
+
+
+@program(*range(4))
+def overruled_in_with(n):
+    from contextlib import suppress
+
+    log = []
+    for i in range(3):
+        with suppress(ValueError):
+            try:
+                if i == n:
+                    return "lost"
+                if i == 1:
+                    break
+            finally:
+                if i != 2:
+                    raise ValueError(i)
+        log.append(i)
+    return log
+
+
+@program(0, 1, 5)
+def endless_then_more(n):
+    while True:
+        n += 1
+        if n > 3:
+            break
+    n *= 10
+    while 1:
+        if n > 50:
+            return "large"
+        if n:
+            break
+    return n
