@@ -210,3 +210,20 @@ func @f(%x: f64[], %n: i64[]) -> (f64[]) {
     assert interpret(result, 0.0, 3) == [0.0]
     assert interpret(result, 0.0, 0) == [0.0]
     np.testing.assert_allclose(interpret(result, 4.0, 3), [0.75])
+
+
+@pytest.mark.parametrize(
+    ("lines", "guards"),
+    [
+        ("%q: f64[4] = square %x\n  %p: f64[4] = add %one, %q\n  %u: f64[4] = log %p", 0),  # at least log(1)
+        ("%q: f64[4] = absolute %x\n  %u: f64[4] = log1p %q", 0),
+        ("%q: f64[4] = exp %x\n  %p: f64[4] = add %one, %q\n  %u: f64[4] = divide %one, %p", 2),  # exp can overflow
+        ("%u: f64[4] = divide %x, %one", 0),
+        ("%q: f64[4] = tanh %x\n  %u: f64[4] = multiply %q, %x", 0),
+        ("%q: f64[4] = add %one, %x\n  %p: f64[4] = log %q\n  %u: f64[4] = multiply %p, %x", 2),  # log, product with it
+    ],
+)
+def test_guards_only_where_partials_can_be_infinite(lines: str, guards: int) -> None:
+    one = "%one: f64[4] = full {shape=(4,), dtype=f64, value=1.0}\n  "
+    text = print_function(run_passes(gradient(masked_sum(one + lines), (0,))))
+    assert text.count(" isfinite ") == guards

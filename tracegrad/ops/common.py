@@ -10,7 +10,7 @@ conjugate themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tracegrad.errors import InternalError
@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 Cotangents = tuple[Any, ...]
+Guard = Callable[[int, Any], bool]
 
 
 def linear_positions(op: OpDef, count: int) -> tuple[int, ...]:
@@ -67,20 +68,24 @@ def _scaled(value: Any, partial: Any, guarded: bool) -> Any:
 
 
 def apply_partials_vjp(
-    op: OpDef, ct: Any, out: Any, operands: Sequence[Any], attrs: Mapping[str, Any], guard: tuple[bool, ...]
+    op: OpDef, ct: Any, out: Any, operands: Sequence[Any], attrs: Mapping[str, Any], guard: Guard
 ) -> Cotangents:
     """Return per operand ct * conj(partial), or None where there is no partial.
 
-    guard: per operand, whether a cotangent that is zero must give zero even if the partial is infinite or NaN.
+    guard: says of an operand and its partial whether a cotangent that is zero must give zero even if the partial is
+        infinite or NaN.
     """
     assert op.partials is not None, f"{op.name} has no partials"
     cotangents: list[Any] = []
-    for partial, operand, guarded in zip(op.partials, operands, guard, strict=True):
+    for position, (partial, operand) in enumerate(zip(op.partials, operands, strict=True)):
         if partial is None or not _is_active(operand):
             cotangents.append(None)
             continue
         slope = partial(out, *operands, **attrs)
-        cotangents.append(_scaled(ct, slope if isinstance(slope, int) else conjugate_if_complex(slope), guarded))
+        if isinstance(slope, int):
+            cotangents.append(_scaled(ct, slope, False))
+        else:
+            cotangents.append(_scaled(ct, conjugate_if_complex(slope), guard(position, slope)))
     return tuple(cotangents)
 
 
@@ -113,17 +118,15 @@ def vjp_of(
     operands: Sequence[Any],
     attrs: Mapping[str, Any],
     *,
-    guard: bool = True,
-    finite: bool = True,
+    guard: bool | Guard = True,
 ) -> Cotangents:
     """Return the cotangent of each operand, None for zero.
 
     Args:
         cts: one cotangent, or None for zero, per result of the op.
         outs: the results.
-        guard: whether a zero cotangent can arrive: singular partials are then kept from turning it into NaN.
-        finite: whether operands and results are finite, or only singular partials could be infinite; otherwise every
-            partial is guarded.
+        guard: whether a zero cotangent can arrive: singular partials are then kept from turning it into NaN. Or a
+            function of an operand's position and partial that says whether this one is guarded.
     """
     if op.marker is BY_TRANSFORM:
         raise _no_rule(op)
@@ -132,8 +135,8 @@ def vjp_of(
     if op.marker is NONDIFF or all(ct is None for ct in live):
         return nothing
     if op.partials is not None:
-        guards = tuple(guard and (singular or not finite) for singular in op.singular)
-        return apply_partials_vjp(op, live[0], outs[0], operands, attrs, guards)
+        decide = guard if callable(guard) else lambda position, _: guard and op.singular[position]
+        return apply_partials_vjp(op, live[0], outs[0], operands, attrs, decide)
     if op.transpose is not None:
         cotangents = op.transpose(live[0], *operands, **attrs)
     else:

@@ -1,6 +1,6 @@
 """Which values carry a derivative from the inputs to the results, and which cotangents can be exactly zero.
 
-Reads IR, writes nothing. Next: residuals.py.
+Reads IR, writes nothing. Next: ranges.py.
 """
 
 from __future__ import annotations
@@ -32,12 +32,8 @@ _ZERO_BORN: dict[str, tuple[int, ...] | None] = {
     "reduce_min": None,
     "cummax": None,
     "cummin": None,
-    "cholesky": None,
-    "triangular_solve": (0,),
     "power": None,
 }
-#: ops whose partials can be infinite but whose result is finite for finite operands
-_FINITE = frozenset({"arctan2", "hypot", "cbrt", "absolute"})
 #: ops that only move elements, so that a mask stays a mask
 _MOVES = frozenset(
     {"broadcast_to", "reshape", "transpose", "slice", "flip", "gather", "negative", "conjugate", "stop_gradient"}
@@ -55,12 +51,10 @@ class Activity:
     Attributes:
         active: values that depend smoothly on an input and on which a result depends smoothly.
         may_be_zero: active values whose cotangent can have elements that are exactly zero whatever the inputs are.
-        may_be_infinite: values that can be infinite or NaN for finite parameters; masks may hide them.
     """
 
     active: set[Value]
     may_be_zero: set[Value]
-    may_be_infinite: set[Value]
 
 
 def carries_derivative(value: Value) -> bool:
@@ -76,20 +70,16 @@ def analyze_activity(
     """Find the active values between the parameters `wrt` and the results `seeds`, which receive cotangents."""
     forward: dict[Value, list[Value]] = {}
     backward: dict[Value, list[Value]] = {}
-    singular: list[Value] = []
     masks: set[Value] = set()
     for operation in walk(function.body):
         if _makes_mask(operation, masks):
             masks.update(operation.results)
-        if any(TABLE[operation.op].singular) and operation.op not in _FINITE:
-            singular.extend(operation.results)
         for source, target in _dependencies(operation):
             if carries_derivative(source) and carries_derivative(target):
                 forward.setdefault(source, []).append(target)
                 backward.setdefault(target, []).append(source)
     active = _reach(wrt, forward) & _reach(seeds, backward)
-    may_be_zero = _ZeroAnalysis(active, masks).run(function, seeds, seeds_may_be_zero)
-    return Activity(active, may_be_zero, _reach(singular, forward))
+    return Activity(active, _ZeroAnalysis(active, masks).run(function, seeds, seeds_may_be_zero))
 
 
 def _reach(start: Iterable[Value], edges: dict[Value, list[Value]]) -> set[Value]:
