@@ -193,9 +193,13 @@ class Capture:
         """Make `value` the current version of an array."""
         assert value.type == storage.type, f"a write may not change the type {storage.type} to {value.type}"
         self._enter(storage)
-        for frame in self.frames[storage.depth + 1 :]:
-            if frame.kind == "branch" and storage not in frame.saved:
-                frame.saved[storage] = (storage.value, storage.concrete)
+        before = (storage.value, storage.concrete)
+        for frame in reversed(self.frames[storage.depth + 1 :]):
+            if frame.kind == "loop" and storage in frame.entered:
+                outside, _, concrete = frame.entered[storage]
+                before = (outside, concrete)  # what the branches around the loop have seen until now
+            elif frame.kind == "branch" and storage not in frame.saved:
+                frame.saved[storage] = before
         storage.value, storage.concrete = value, None
 
     def known(self, storage: Storage) -> Any:
