@@ -236,8 +236,7 @@ def outcome(function: Any, arguments: tuple[Any, ...]) -> Any:
 
 def without_kind_of_name_error(text: str) -> str:
     """Python says which scope an unbound variable belongs to; conversion moves code between scopes."""
-    text = re.sub(r"NameError\(.*?\)", "NameError()", text)
-    return text.replace("UnboundLocalError", "NameError")
+    return re.sub(r"NameError\(.*?\)", "NameError()", text.replace("UnboundLocalError", "NameError"))
 
 
 def check(function: Any, *calls: tuple[Any, ...], hooks: tuple[Any, ...] = (NativeHooks, ForgetfulHooks)) -> None:
