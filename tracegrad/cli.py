@@ -17,8 +17,10 @@ import inspect
 import io
 import json
 import linecache
+import os
 import shlex
 import shutil
+import signal
 import sys
 import textwrap
 import traceback
@@ -41,11 +43,10 @@ from tracegrad.driver import pipeline
 from tracegrad.driver.cache import Cache, open_cache
 from tracegrad.driver.explain import why as explain_entry
 from tracegrad.driver.pipeline import Program
-from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
 from tracegrad.errors import InternalError, TracegradError
 from tracegrad.ir.opdef import TABLE, OpDef
 from tracegrad.ir.printer import print_function
-from tracegrad.runtime.signature import walk
+from tracegrad.runtime.signature import signature_of, walk
 from tracegrad.target import Inputs, bind_inputs, describe_failure, load_function, read_inputs, refuse
 from tracegrad.testing.check_grads import Comparison, build_instances, compare, plain_function
 
@@ -53,6 +54,7 @@ from tracegrad.testing.check_grads import Comparison, build_instances, compare, 
 _HINTS = {
     "TG201": "choose another argument with --wrt; floats are written lr=3.0, x=f64[3] or, in JSON, 3.0",
     "TG202": "--wrt none dumps the function itself; `tracegrad check` takes functions with any results",
+    "TG810": "give data with --inputs, or choose where random data lies, for example --range 0.1,2",
     "TG620": "--emit python works for this function",
 }
 
@@ -81,8 +83,9 @@ class Commands(click.Group):
             hint = f"\n   = here: {_HINTS[error.code]}" if error.code in _HINTS else ""
             _fail(f"{error.render()}{hint}", error, 2)
         except Exception as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # click ends quietly
-                raise
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # the reader has gone, as in `... | head`
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                ctx.exit(128 + signal.SIGPIPE)
             _fail_inside(error, ctx)
 
 
@@ -111,12 +114,12 @@ def plain_warnings() -> Iterator[None]:
             shown.add(text)
             click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {text}", err=True)
 
-    before = warnings.showwarning
-    warnings.showwarning = show  # type: ignore[assignment]
-    try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        warnings.showwarning = show  # type: ignore[assignment]
         yield
-    finally:
-        warnings.showwarning = before
 
 
 def _set_traceback(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -292,9 +295,9 @@ def readable_failures(function: Callable[..., Any], inputs: Inputs) -> Iterator[
     except TracegradError:
         raise
     except Exception as error:
-        args, kwargs = pipeline.call_arguments(
-            inputs.names, inputs.draw(np.random.default_rng(0), inputs.example_sizes(), None)
-        )
+        drawn = inputs.draw(np.random.default_rng(0), inputs.example_sizes(), None)
+        sizes = [f"tried with {name} = {size}" for name, size in inputs.example_sizes().items()]
+        args, kwargs = pipeline.call_arguments(inputs.names, drawn)
         try:
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
@@ -304,7 +307,7 @@ def readable_failures(function: Callable[..., Any], inputs: Inputs) -> Iterator[
                 "the function fails at these inputs, without tracegrad too",
                 "TG809",
                 describe_failure(own),
-                f"check the inputs: {inputs.signature().describe()}",
+                f"check the inputs: {', '.join([inputs.signature().describe(), *sizes])}",
             )
         raise error
 
@@ -441,29 +444,23 @@ def check(
         rows: list[Comparison] = []
         wrong: tuple[int, list[Any], list[Comparison]] | None = None
         for point in range(points):
-            values = inputs.draw(rng, sizes, interval)
+            values = inputs.draw(rng, inputs.example_sizes(point), interval)
+            drawn = signature_of(inputs.names, values)[0]
+            if any(instance.sizes(drawn) is None for instance in made.values()):  # made for other sizes only
+                values = inputs.draw(rng, sizes, interval)
             found = compare(function, made, inputs.names, values, argnums, rng)
             rows.extend(found)
             if wrong is None and not all(c.agrees for c in found):
                 wrong = point, values, [c for c in found if not c.agrees]
     _print_table(target, inputs, rows, tuple(made), points, seed)
     for missing in [b for b in backends if b not in made]:
-        click.echo(f"backend {missing} was not checked: {_why_missing()}")
+        click.echo(f"backend {missing} was not checked, see the warning")
     if wrong is not None:
         _print_disagreement(wrong, inputs, points)
         raise click.exceptions.Exit(1)
     if not made:
         raise click.exceptions.Exit(2)
     click.echo(click.style("agreed", fg="green", bold=True))
-
-
-def _why_missing() -> str:
-    options = load_options()
-    try:
-        find_toolchain(options, open_cache(options))
-    except NoCompilerError as error:
-        return f"{error.title}; {error.help}"
-    return "it does not cover this function"
 
 
 def _print_table(
@@ -663,7 +660,7 @@ def covered_functions() -> dict[str, list[str]]:
             found.setdefault("numpy", set()).add(f"{function[0].__name__}.{function[1]}")
             continue
         module, _, name = _full_name(function).rpartition(".")
-        if not name.startswith("_"):
+        if module and not name.startswith("_"):
             found.setdefault(module, set()).add(name)
     return {module: sorted(found[module]) for module in sorted(found)}
 

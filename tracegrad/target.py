@@ -57,7 +57,9 @@ def load_function(target: str) -> Callable[..., Any]:
             "the target does not name a function",
             "TG801",
             target,
-            "write module:function or path/file.py:function, for example model.py:loss",
+            f"write {target}:FUNCTION"
+            if target.endswith(".py")
+            else "write module:function or path/file.py:function, for example model.py:loss",
         )
     with contextlib.redirect_stdout(sys.stderr):
         module = _import_file(place) if place.endswith(".py") else _import_module(place)
@@ -68,7 +70,7 @@ def load_function(target: str) -> Callable[..., Any]:
                 f"{place} has no {path}",
                 "TG804",
                 f"its functions are: {', '.join(_functions(found, module)) or 'none'}",
-                _suggestion(path, _functions(found, module)) or "check the name after the colon",
+                _suggestion(part, _functions(found, module)) or "check the name after the colon",
             )
         found = getattr(found, part)
     if not callable(found):
@@ -191,7 +193,7 @@ def _functions(owner: Any, module: ModuleType) -> list[str]:
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
     return f"did you mean {near[0]}?" if near else ""
 
 
@@ -216,10 +218,10 @@ class Inputs:
         _replace(self.values, lambda kind: found.append(kind))
         return found
 
-    def example_sizes(self) -> dict[str, int]:
-        """Return a size for each size symbol."""
+    def example_sizes(self, number: int = 0) -> dict[str, int]:
+        """Return a size for each size symbol; other numbers give other sizes."""
         symbols = {name for kind in self.types() for dim in kind.shape for name in _symbols(dim)}
-        return {name: EXAMPLE_SIZES[i % len(EXAMPLE_SIZES)] for i, name in enumerate(sorted(symbols))}
+        return {name: EXAMPLE_SIZES[(i + number) % len(EXAMPLE_SIZES)] for i, name in enumerate(sorted(symbols))}
 
     def signature(self) -> Signature:
         """Return the signature of a call with such arguments; sizes may be symbolic."""
@@ -487,7 +489,7 @@ class _Parser:
         refuse(
             f"cannot read an argument: {what}",
             "TG805",
-            f"{self.text}\n{' ' * (len('   = found: ') + place)}^",
+            f"{self.text}\n{' ' * (len('   = found: ') - len('     ') + place)}^",  # an error's next lines are indented
             help or "write a type such as f64[8,3] or i64[n], a number, 'text', True, None, or {w: f64[3], b: f64[]}",
         )
 

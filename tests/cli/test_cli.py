@@ -1,0 +1,341 @@
+"""The commands: what they print, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Run
+from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.parser import parse_function
+
+ROOT = Path(__file__).parents[2]
+LOSS = ("model.py:loss", "--arg", "params={w: f64[3], b: f64[]}", "--arg", "x=f64[4,3]", "--arg", "y=f64[4]")
+
+
+def python(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    everything = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run(
+        [sys.executable, *words], cwd=cwd, env=everything, text=True, capture_output=True, check=False
+    )
+
+
+# ---- dump
+
+
+def test_dumped_python_runs_alone(run: Run, project: Path) -> None:
+    made = run("dump", *LOSS, "--wrt", "params,lr", "-o", "alone.py")
+    assert made.exit_code == 0, made.output
+    assert made.stdout == ""
+    assert made.stderr.startswith("wrote alone.py (")
+    (project / "use.py").write_text(
+        "import sys, numpy as np\n"
+        "from alone import loss_value_and_grad\n"
+        "data = np.load('batch.npz')\n"
+        "params = {'w': data['params.w'], 'b': data['params/b']}\n"
+        "given = params, data['x'], data['y'], 3, 0.1, 2.5, np.array([1.0, 2.0, 3.0])\n"
+        "value, (by_params, by_lr) = loss_value_and_grad(*given)\n"
+        "assert 'tracegrad' not in sys.modules\n"
+        "print(float(value), *by_params['w'], float(by_lr))\n"
+    )
+    done = python("use.py", cwd=project, PYTHONPATH="")
+    assert done.returncode == 0, done.stderr
+    check = run("check", "model.py:loss", "--inputs", "batch.npz", "--wrt", "params,lr", "--points", "1")
+    assert check.exit_code == 0, check.output
+    assert np.isfinite([float(word) for word in done.stdout.split()]).all()
+
+
+def test_header_names_everything(run: Run) -> None:
+    text = run("dump", *LOSS).stdout
+    assert text.splitlines()[:5] == [
+        "# value and gradient by params of model.py:loss",
+        '# arguments: params["w"]: f64[3], params["b"]: f64[], x: f64[4,3], y: f64[4], lr: float',
+        "# fixed: n = 3",
+        "# read from outside the function, passed last: SCALE: float, WEIGHTS: f64[3]",
+        "# made by tracegrad 0.1.0: tracegrad dump model.py:loss --arg 'params={w: f64[3], b: f64[]}' "
+        "--arg 'x=f64[4,3]' --arg 'y=f64[4]'",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [LOSS, ("model.py:writes", "--arg", "x=f64[3]"), ("model:square", "--arg", "x=f64[n]")]
+)
+@pytest.mark.parametrize("wrt", ["0", "none"])
+def test_dumped_c_compiles_without_a_warning(run: Run, project: Path, arguments: tuple[str, ...], wrt: str) -> None:
+    made = run("dump", *arguments, "--wrt", wrt, "--emit", "c", "-o", "a file /* ??/ *.c")
+    assert made.exit_code == 2  # there is no directory of that name
+    made = run("dump", *arguments, "--wrt", wrt, "--emit", "c", "--arg", "n=2") if "loss" in arguments[0] else None
+    made = made or run("dump", *arguments, "--wrt", wrt, "--emit", "c")
+    assert made.exit_code == 0, made.output
+    (project / "alone.c").write_text(made.stdout)
+    done = subprocess.run(
+        ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "alone.c"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_words_of_the_call_do_not_end_the_comment(run: Run, project: Path) -> None:
+    made = run("dump", "model.py:flagged", "--arg", "x=f64[3]", "--arg", "flag='*/ /* ??/ \\'", "--emit", "c")
+    (project / "alone.c").write_text(made.stdout)
+    subprocess.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "alone.c"], check=True)
+    made = run("dump", "model.py:flagged", "--arg", "x=f64[3]", "--arg", "flag='a\nb'")
+    compile(made.stdout, "alone.py", "exec")
+
+
+def test_dumped_ir_can_be_read_again(run: Run) -> None:
+    captured = run("dump", *LOSS, "--emit", "ir").stdout
+    assert captured.startswith("// captured function model.py:loss\n")
+    assert parse_function(captured).name == "loss"
+    gradient = run("dump", *LOSS, "--emit", "vjp-ir", "--no-value").stdout
+    assert parse_function(gradient).name == "loss_grad"
+    assert "ct_w" in gradient
+
+
+def test_symbolic_sizes(run: Run, project: Path) -> None:
+    made = run("dump", "model:square", "--arg", "x=f64[n,3]", "--no-value")
+    assert "# sizes: n >= 2\n" in made.stdout
+    scope: dict[str, object] = {}
+    exec(compile(made.stdout, "alone.py", "exec"), scope)
+    for rows in (2, 5):
+        x = np.random.default_rng(0).normal(size=(rows, 3))
+        np.testing.assert_array_equal(scope["square_grad"](x), 2 * x)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("model.py:square", "--arg", "x=f64[3]", "--wrt", "none"), "def square(x):"),
+        (("model:square", "--arg", "x=f64[3]", "--no-value"), "def square_grad(x):"),
+        (("model:model.value", "--arg", "x=f64[3]"), "def value_value_and_grad(x"),
+        (("model:decorated", "--arg", "x=f64[3]"), "def decorated_value_and_grad(x):"),
+        (("model:flagged", "--arg", "x=f64[3]", "--arg", "flag=True", "--wrt", "x,scale"), "flag = True"),
+        (("model:total", "--arg", "xs=(f64[3], f64[])", "--arg", "k=2.0", "--wrt", "xs_1,k"), "by xs_1, k of"),
+        (("model:layers", "--inputs", "stack.npz"), 'stack[1]["w"]: f64[3,1]'),
+        (("model:loss", "--inputs", "batch.json", "--wrt", "1"), "by x of model:loss"),
+        (("package/part.py:f", "--arg", "x=f64[3]"), "other.py:2"),
+        (("model:writes", "--arg", "x=f64[3]"), "# the function writes into: x\n"),
+        (("math:sin", "--arg", "x=0.5"), "np.cos(x)"),
+    ],
+)
+def test_dump(run: Run, words: tuple[str, ...], expected: str) -> None:
+    made = run("dump", *words)
+    assert made.exit_code == 0, made.output
+    assert expected in made.stdout
+    compile(made.stdout, "alone.py", "exec")
+
+
+def test_what_modules_and_functions_print_stays_out_of_the_code(run: Run, project: Path) -> None:
+    (project / "loud.py").write_text("print('imported')\n" + (project / "model.py").read_text())
+    made = run("dump", "loud.py:loud", "--arg", "x=f64[3]")
+    assert made.stdout.startswith("# value and gradient")
+    assert "imported" in made.stderr
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("dump model", "write module:function"),
+        ("dump model.py", "write model.py:FUNCTION"),
+        ("dump model:", "the target does not name a function"),
+        ("dump dir/model:f", "names neither a module nor a Python file"),
+        ("dump modle.py:loss", "did you mean model.py?"),
+        ("dump nowhere:loss", "there is no module nowhere"),
+        ("dump package.nowhere:loss", "there is no module package.nowhere"),
+        ("dump model:los", "did you mean loss?"),
+        ("dump model:model.valu", "did you mean value?"),
+        ("dump model:VALUE", "VALUE in model is not a function"),
+        ("dump model:Model", "Model in model is a class"),
+        ("dump model:Model.value --arg x=f64[3]", "module:instance.method"),
+        ("dump broken.py:f", "ZeroDivisionError: division by zero, at {0}/broken.py:2: y = x / 0"),
+        ("dump broken:f", "broken cannot be imported"),
+        ("dump syntax.py:f", "syntax.py:1: def f(:"),
+        ("dump needs:f", "No module named 'a_module_that_is_not_there'"),
+        ("dump leaves.py:f", "SystemExit: 4"),
+        ("dump model:loss", "loss needs a value for params, x, y"),
+        ("dump model:square --arg x=f64[3] --arg y=f64[3]", "square has no argument y"),
+        ("dump model:square --arg x=f64[3] --arg x=f64[4]", "x is given twice"),
+        ("dump model:square --arg x=f64[3", "a closing ] is missing"),
+        ("dump model:square --arg x=3", "the gradient with respect to x is not defined"),
+        ("dump model:square --arg x=i64[3]", "= here: choose another argument with --wrt"),
+        ("dump model:square --arg x=f64[3] --wrt z", "--wrt names no argument: z"),
+        ("dump model:square --arg x=f64[3] --wrt 1", "--wrt names no argument: 1"),
+        ("dump model:square --arg x=f64[3] --wrt x,0", "an argument twice"),
+        ("dump model:rows --arg x=f64[3]", "= here: --wrt none dumps the function itself"),
+        ("dump model:product --arg x=f64[2,3] --arg y=f64[2]", "in product\n"),
+        ("dump model:first_key --arg p={w:f64[]}", "KeyError: 'v', at {0}/model.py:22: return p["),
+        ("dump model:four_rows --arg x=f64[n]", "x: f64[n], tried with n = 7"),
+        ("dump model:square --inputs none.npz", "there is no file none.npz"),
+        ("dump model:square --inputs model.py", ".npz and .json files"),
+        ("dump model:square --inputs objects.npz", "not an .npz file of plain arrays"),
+        ("dump model:square --inputs text.npz", "not an .npz file of plain arrays"),
+        ("dump model:square --inputs broken.json", "not valid JSON"),
+        ("dump model:square --inputs list.json", "must hold one object"),
+        ("dump model:square --arg x=f64[3] -o none/x.py", "none/x.py cannot be written"),
+        ("dump model:square --arg x=f64[3] --emit rust", "'rust' is not one of"),
+        ("check model:square --arg x=f64[3] --wrt none", "there is no gradient to check"),
+        ("check model:entropy --arg p=f64[3]", "= here: give data with --inputs"),
+        ("check model:entropy --arg p=f64[3] --range 2,1", "2 is not below 1"),
+        ("check model:entropy --arg p=f64[3] --range 2", "write two numbers"),
+        ("cache why nothing", "the cache has no entry for nothing"),
+    ],
+)
+def test_bad_calls(run: Run, project: Path, words: str, says: str) -> None:
+    done = run(*words.split())
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    assert says.format(project) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_whole_message(run: Run) -> None:
+    assert run("dump", "model:los").stderr == (
+        "error: model has no los [TG804]\n"
+        "   = found: its functions are: cut, decorated, entropy, first_key, flagged, four_rows, layers, loss, loud, "
+        "prints, product, rows, square, total, writes\n"
+        "   = help: did you mean loss?\n"
+    )
+
+
+def test_fault_of_tracegrad(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> str:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr("tracegrad.driver.pipeline.source_text", fail)
+    done = run("dump", "model:square", "--arg", "x=f64[3]")
+    assert done.exit_code == 3
+    assert "this is a fault of tracegrad: RuntimeError: out of order" in done.stderr
+    assert "run: tracegrad dump model:square --arg 'x=f64[3]' --traceback" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = run("dump", "model:square", "--arg", "x=f64[3]", "--traceback")
+    assert done.exit_code == 3
+    assert "Traceback" in done.stderr
+
+
+# ---- check
+
+
+def test_check_agrees(run: Run) -> None:
+    done = run("check", *LOSS, "--wrt", "params,x,lr", "--points", "2")
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[3].split() == ["argument", "numpy", "c"]
+    assert [line.split()[0] for line in lines[4:8]] == ["(value)", "params", "x", "lr"]
+    assert all(float(digits) > 6 for line in lines[4:8] for digits in line.split()[1:])
+    assert lines[-1] == "agreed"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "model:rows --arg x=f64[n]",
+        "model:decorated --arg x=f32[3]",
+        "model:entropy --arg p=f64[n] --range 0.1,1 --points 1",
+        "model:layers --inputs stack.npz --wrt stack,x --points 1",
+        "model:writes --arg x=f64[3] --backend numpy",
+    ],
+)
+def test_check_of_other_functions(run: Run, words: str) -> None:
+    done = run("check", *words.split())
+    assert done.exit_code == 0, done.output
+
+
+def test_check_disagrees(run: Run) -> None:
+    done = run("check", "model:cut", "--arg", "x=f64[2]", "--seed", "3")
+    assert done.exit_code == 1
+    assert "WRONG" in done.stdout
+    assert "at point 1 of 3:\n  x = array([" in done.stdout
+    assert done.stdout.endswith("disagreed\n")
+    assert done.stdout == run("check", "model:cut", "--arg", "x=f64[2]", "--seed", "3").stdout
+
+
+def test_check_says_what_was_not_checked(run: Run) -> None:
+    done = run("check", "model:prints", "--arg", "x=f64[3]", "--points", "1")
+    assert done.exit_code == 0
+    assert "backend c was not checked, see the warning" in done.stdout
+    assert "warning: the C backend does not support" in done.stderr
+
+
+# ---- cache, ops
+
+
+def test_cache_commands(run: Run, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("TRACEGRAD_CACHE_DIR", str(directory))
+    assert run("cache", "list").stdout == f"0 entries, 0 B of 1.0 GB, in {directory}/v1\n"
+    assert run("check", "model:square", "--arg", "x=f64[3]", "--points", "1").exit_code == 0
+    listed = json.loads(run("cache", "list", "--json").stdout)
+    digests = {entry["name"]: entry["digest"] for entry in listed["entries"]}
+    assert "square_value_and_grad" in digests
+    assert all(entry["size_bytes"] > 0 for entry in listed["entries"])
+    assert "square_value_and_grad" in run("cache", "list").stdout
+    assert "request: value_and_grad" in run("cache", "why", "square_value_and_grad").stdout
+    assert "request: value_and_grad" in run("cache", "why", digests["square_value_and_grad"][:10]).stdout
+    assert run("cache", "verify").exit_code == 0
+    with open(Path(listed["directory"]) / digests["square_value_and_grad"] / "input.txt", "a") as file:
+        file.write("more")
+    verified = run("cache", "verify")
+    assert verified.exit_code == 1
+    assert f"{digests['square_value_and_grad'][:12]}: input.txt has" in verified.stdout
+    assert run("cache", "clear").stdout.startswith(f"removed {len(digests)} entr")
+    assert run("cache", "list").stdout.startswith("0 entries")
+
+
+@pytest.mark.parametrize("field", ["doc", "vjp", "numpy", "c", "python"])
+def test_every_op_is_shown(run: Run, field: str) -> None:
+    lines = run("ops", "--field", field).stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == sorted(TABLE)
+
+
+def test_rules_are_shown_as_written(run: Run) -> None:
+    lines = {line.split()[0]: line for line in run("ops", "--field", "vjp").stdout.splitlines()}
+    assert lines["sin"].endswith("partial cos(x)")
+    assert lines["floor"].endswith("NONDIFF")
+    assert lines["while"].endswith("BY_TRANSFORM")
+
+
+def test_covered_functions(run: Run) -> None:
+    names = run("ops", "--numpy").stdout.splitlines()
+    assert {"numpy.einsum", "numpy.add.at", "numpy.linalg.solve", "math.erf", "builtins.len"} <= set(names)
+    assert not {"numpy.random.rand", "numpy.linalg.svd"} & set(names)
+    assert all(name[0].isalpha() for name in names)
+
+
+# ---- as a process
+
+
+def test_process(project: Path) -> None:
+    done = python("-m", "tracegrad", "--version", cwd=project)
+    assert (done.returncode, done.stdout) == (0, "tracegrad 0.1.0\n")
+    done = python("-m", "tracegrad", "dump", "nowhere:f", cwd=project)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: there is no module nowhere [TG802]\n")
+
+
+def test_broken_pipe_is_quiet(project: Path) -> None:
+    command = f"'{sys.executable}' -m tracegrad ops; echo $? >&2"
+    done = subprocess.run(
+        ["sh", "-c", f"({command}) | true"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == "141\n"
+
+
+def test_package_does_not_import_the_command_line(project: Path) -> None:
+    code = "import sys, tracegrad; print([m for m in ('click', 'rich', 'tracegrad.cli') if m in sys.modules])"
+    assert python("-c", code, cwd=project).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("command", ["dump", "check", "cache", "ops"])
+def test_help(run: Run, command: str) -> None:
+    done = run(command, "--help")
+    assert done.exit_code == 0
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
