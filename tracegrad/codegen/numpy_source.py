@@ -537,7 +537,8 @@ class _FunctionEmitter:
 
     def unshared(self, value: Value, written: Value, node: ast.expr) -> ast.expr:
         """Return the expression of a value, copied when it may lie in the array that is being written."""
-        return _method(node, "copy") if self.buffers.may_share(value, written) else node
+        shares = self.buffers.may_share(value, written) and self.lies_elsewhere(node)
+        return _method(node, "copy") if shares else node
 
     # Expressions
 
