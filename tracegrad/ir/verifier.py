@@ -42,10 +42,10 @@ class _Verifier:
             context.append(f"> return or yield {', '.join(names[v] for v in block.yields)}")
         after = f" after {self.stage}" if self.stage else ""
         raise IRError(
-            f"internal error: @{self.function.name} is malformed{after}: {what}\n" + "\n".join(context),
+            f"internal error: @{self.function.name} is malformed{after}: {what}",
             code="TG900",
             span=operation.span if operation is not None else None,
-            found=what,
+            found="\n".join(["these operations", *context]),
             help="this is a fault of tracegrad; please report it with the output of `tracegrad dump --emit ir`",
         )
 
