@@ -10,7 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tracegrad import testing
-    from tracegrad.api import function, grad, is_tracer, stop_gradient, value_and_grad, vjp
+    from tracegrad.api import (
+        function,
+        grad,
+        hessian,
+        hvp,
+        is_tracer,
+        jacfwd,
+        jacobian,
+        jacrev,
+        jvp,
+        linearize,
+        stop_gradient,
+        value_and_grad,
+        vhp,
+        vjp,
+    )
     from tracegrad.config import VERSION as __version__
 
 #: public name -> module that defines it
@@ -18,14 +33,39 @@ _LAZY = {
     "__version__": "config",
     "function": "api",
     "grad": "api",
+    "hessian": "api",
+    "hvp": "api",
     "is_tracer": "api",
+    "jacfwd": "api",
+    "jacobian": "api",
+    "jacrev": "api",
+    "jvp": "api",
+    "linearize": "api",
     "stop_gradient": "api",
     "testing": "",
     "value_and_grad": "api",
+    "vhp": "api",
     "vjp": "api",
 }
 
-__all__ = ["__version__", "function", "grad", "is_tracer", "stop_gradient", "testing", "value_and_grad", "vjp"]
+__all__ = [
+    "__version__",
+    "function",
+    "grad",
+    "hessian",
+    "hvp",
+    "is_tracer",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stop_gradient",
+    "testing",
+    "value_and_grad",
+    "vhp",
+    "vjp",
+]
 
 
 def __getattr__(name: str) -> Any:

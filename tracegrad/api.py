@@ -19,17 +19,19 @@ from tracegrad.capture import context
 from tracegrad.capture.convert import keep_converted
 from tracegrad.capture.hooks import call as call_captured
 from tracegrad.capture.sizes import SMALLEST
+from tracegrad.capture.state import flatten as flatten_state
 from tracegrad.capture.tracer import Tracer, apply
 from tracegrad.config import BACKENDS, load_options
 from tracegrad.driver import pipeline
 from tracegrad.driver.cache import open_cache
 from tracegrad.driver.code_store import CodeStore
+from tracegrad.driver.derive import Request, leaf_numbers
 from tracegrad.driver.launch import Dispatcher, build_dispatcher, build_forward
-from tracegrad.driver.pipeline import Program, Request, Specialization
+from tracegrad.driver.pipeline import Program, Specialization
 from tracegrad.errors import ArgumentError, ArgumentTypeError, TracegradError
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import is_inexact, symbol
-from tracegrad.runtime.signature import Signature, signature_of
+from tracegrad.runtime.signature import Signature, flatten, signature_of, unflatten
 
 logger = logging.getLogger("tracegrad")
 
@@ -118,7 +120,7 @@ class Transformed:
         request = self._request(names)
         if request.kind == "function":
             return call_captured(self._function, *args, **kwargs)
-        return pipeline.inline_gradient(self._function, request, names, values)
+        return pipeline.inline_derivative(self._function, request, names, values)
 
     # ---- inspection
 
@@ -304,6 +306,8 @@ def _remembered(f: Any, key: Any, make: Callable[[], Any]) -> Any:
 
 
 def _parameters(function: Callable[..., Any]) -> inspect.Signature | None:
+    if isinstance(function, np.ufunc) or (getattr(function, "__module__", None) or "").startswith("numpy"):
+        return None  # defaults of NumPy's functions mean "not given"
     try:
         return inspect.signature(function)
     except (ValueError, TypeError):
@@ -460,6 +464,177 @@ class VJP:
 
     def _compile(self, signature: Signature, sizes: Mapping[str, int]) -> Specialization:
         return pipeline.compile_program(pipeline.build_vjp_program(self._function, signature, sizes), self._backend)
+
+
+def jvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, backend: str | None = None
+) -> tuple[Any, Any]:
+    """Return the value of a function and its derivative in a direction (forward mode).
+
+    Args:
+        primals: the arguments.
+        tangents: one per argument, of its structure and shapes; None in place of arguments without floats.
+
+    Returns:
+        (out, t_out); t_out has the structure of out, with None for what carries no derivative.
+
+    >>> out, t_out = jvp(lambda x: x**2, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
+    >>> t_out.tolist()
+    [2.0, 40.0]
+    """
+    out, t_out = _forward(f, "jvp", backend)(tuple(primals), tuple(tangents))
+    return out, t_out
+
+
+def linearize(f: Callable[..., Any], *primals: Any, backend: str | None = None) -> tuple[Any, Callable[..., Any]]:
+    """Return the value of a function and its linear map of tangents at this point.
+
+    Returns:
+        (out, jvp_function); `jvp_function(*tangents)` gives t_out and may be called again; primals overwritten in
+        between do not matter.
+
+    >>> out, push = linearize(np.sin, 0.0)
+    >>> float(push(2.0))
+    2.0
+    """
+    kept = tuple(_copied(p) for p in primals)
+    forward = _forward(f, "jvp", backend)
+    out = function(f, backend=backend)(*kept)
+    return out, lambda *tangents: forward(kept, tangents)[1]
+
+
+def hvp(
+    f: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any], *, backend: str | None = None
+) -> tuple[Any, ...]:
+    """Return the product of the Hessian of a scalar function with a vector, without forming the Hessian.
+
+    Args:
+        primals: the arguments.
+        vectors: one per argument, of its structure and shapes.
+
+    Returns:
+        One product per argument, of its structure.
+
+    >>> hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))[0].tolist()
+    [6.0, 12.0]
+    """
+    result: tuple[Any, ...] = _forward(f, "hvp", backend)(tuple(primals), tuple(vectors))
+    return result
+
+
+def vhp(
+    f: Callable[..., Any], vectors: Sequence[Any], primals: Sequence[Any], *, backend: str | None = None
+) -> tuple[Any, ...]:
+    """Return the product of a vector with the Hessian of a scalar function; the Hessian is symmetric, so that of
+    `hvp`."""
+    return hvp(f, primals, vectors, backend=backend)
+
+
+class Forward:
+    """`tg.jvp` or `tg.hvp` of one function, compiled once per signature."""
+
+    def __init__(self, function: Callable[..., Any], kind: str, backend: str) -> None:
+        self._function, self._kind, self._backend = function, kind, backend
+        self._parameters = _parameters(function)
+        self._specializations = Specializations(self._compile, lambda made: None)
+
+    def __call__(self, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+        """Push tangents forward at the primals."""
+        if len(primals) != len(tangents):
+            raise ArgumentError(
+                "there must be one tangent per primal",
+                code="TG212",
+                span=None,
+                found=f"{len(primals)} primals and {len(tangents)} tangents",
+                help="give a tuple of each; None is the tangent of an argument without floats",
+            )
+        names, values = bind(self._parameters, self._function, primals, {})
+        tangents = (*tangents, *[None] * (len(values) - len(primals)))
+        if context.is_capturing():
+            chosen = tuple(p for p, t in enumerate(tangents) if t is not None)
+            leaves = [leaf for p in chosen for leaf in flatten_state(tangents[p])[0]]
+            request = Request(self._kind, chosen, single=False)
+            return pipeline.inline_derivative(self._function, request, names, values, leaves)
+        signature, arguments = signature_of(names, values)
+        made = self._specializations.find(signature)
+        types = [leaf.type for leaf in signature.leaves]
+        given = []
+        for number in made.program.request.argnums:
+            path = f"the tangent of {names[number].lstrip('=')}"
+            given.extend(pipeline.cotangent_leaves(signature.arguments[number], tangents[number], types, path))
+        return made.push_forward(arguments, given)
+
+    def _compile(self, signature: Signature, sizes: Mapping[str, int]) -> Specialization:
+        chosen = [
+            position
+            for position, tree in enumerate(signature.arguments)
+            if any(is_inexact(signature.leaves[n].type.dtype) for n in leaf_numbers(tree))
+        ]
+        request = Request(self._kind, tuple(chosen), single=False)
+        return pipeline.compile_program(
+            pipeline.build_program(self._function, request, signature, sizes), self._backend
+        )
+
+
+def _forward(f: Callable[..., Any], kind: str, backend: str | None) -> Forward:
+    _check_callable(f, kind)
+    backend = _check_backend(backend)
+    made: Forward = _remembered(f, (kind, backend), lambda: Forward(f, kind, backend))
+    return made
+
+
+def _copied(value: Any) -> Any:
+    tree, _, leaves = flatten(value)
+    return unflatten(tree, [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
+
+
+def jacobian(
+    f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
+) -> Transformed:
+    """Return the function that computes the Jacobian, in the mode that needs fewer sweeps.
+
+    Args:
+        f: returns arrays, or a pytree of them.
+        argnums: the argument to differentiate by: its position or name, or a tuple of them.
+        has_aux: `f` returns (value, anything); return (Jacobian, anything).
+
+    Returns:
+        A function with the arguments of `f`. For out: f64[a] and x: f64[b] it gives f64[a,b]: shape of the output, then
+        of the argument. Structure of the output, then of the argument.
+
+    >>> jacobian(lambda x: x * x[::-1])(np.array([2.0, 3.0])).tolist()
+    [[3.0, 2.0], [3.0, 2.0]]
+    """
+    return _transformed(f, "jacobian", argnums, has_aux, backend)
+
+
+def jacfwd(
+    f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
+) -> Transformed:
+    """Return `jacobian(f, ...)` by forward mode: one sweep per element of the argument."""
+    return _transformed(f, "jacfwd", argnums, has_aux, backend)
+
+
+def jacrev(
+    f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
+) -> Transformed:
+    """Return `jacobian(f, ...)` by reverse mode: one sweep per element of the output."""
+    return _transformed(f, "jacrev", argnums, has_aux, backend)
+
+
+def hessian(
+    f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
+) -> Transformed:
+    """Return the function that computes the Hessian of a scalar function, by forward mode over reverse mode.
+
+    Returns:
+        A function with the arguments of `f`. For x: f64[n] it gives f64[n,n]; for a pytree, the structure of the
+        argument twice.
+
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([2.0, 3.0])).tolist()
+    [[6.0, 4.0], [4.0, 0.0]]
+    """
+    return _transformed(f, "hessian", argnums, has_aux, backend)
 
 
 def stop_gradient(x: Any) -> Any:

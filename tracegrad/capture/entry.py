@@ -119,7 +119,7 @@ def capture(
     with capturing(state):
         tracers = []
         for leaf in leaves:
-            param = Value(leaf.type, _leaf_name(leaf.path))
+            param = Value(leaf.type, leaf_name(leaf.path))
             ir.body.params.append(param)
             tracers.append(Tracer(Storage(leaf.type, 0, param), weak=leaf.weak))
         args, kwargs = rebuild(tracers)
@@ -145,7 +145,7 @@ def capture(
     return Captured(ir, result, write_back, hidden, list(state.guards.values()), effects, state.facts, state.events)
 
 
-def _leaf_name(path: str) -> str:
+def leaf_name(path: str) -> str:
     """Return the name of a value for a path: `params["w"]` -> w, `layers[0]["b"]` -> b_0... the last name in it."""
     words = [w for w in "".join(c if c.isalnum() or c == "_" else " " for c in path).split() if w]
     named = [w for w in words if w.isidentifier()]

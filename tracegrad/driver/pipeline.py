@@ -32,6 +32,7 @@ from tracegrad.codegen.c_source import emit_c
 from tracegrad.codegen.numpy_source import emit_numpy
 from tracegrad.config import Options, load_options
 from tracegrad.driver.cache import Cache, open_cache
+from tracegrad.driver.derive import TANGENTS, Request, derive, inexact_part, leaf_numbers, tree_text
 from tracegrad.driver.key import normalize_ir, package_fingerprint
 from tracegrad.driver.launch import ExecutableSpec, Source, build_executable
 from tracegrad.driver.load_c import compile_c, kernel_key, load_cached
@@ -40,32 +41,15 @@ from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
 from tracegrad.errors import ArgumentTypeError, CaptureError, CompileError
 from tracegrad.ir.core import Block, Function, Interface, Value, clone_function
 from tracegrad.ir.printer import print_function
-from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_complex, is_inexact
+from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_inexact
 from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
 from tracegrad.runtime.call import call_flat, check_writable
-from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, renumber, unflatten
-from tracegrad.transform.vjp import gradient, vjp
+from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, unflatten
+from tracegrad.transform.vjp import vjp
 
 logger = logging.getLogger("tracegrad")
 
 _FAULTS = re.compile(r"(= |^ *)(check|gather|scatter_\w+|solve|cholesky|inv|triangular_solve|cofactor)\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is wanted of a function.
-
-    Attributes:
-        kind: "function" (its value), "grad", "value_and_grad", or "vjp" (arguments and cotangents to cotangents).
-        argnums: positions of the arguments differentiated, () for "function".
-        single: the gradient of one argument is returned by itself, not in a tuple.
-        has_aux: the function returns (scalar, anything).
-    """
-
-    kind: str = "function"
-    argnums: tuple[int, ...] = ()
-    single: bool = True
-    has_aux: bool = False
 
 
 @dataclass(slots=True)
@@ -157,6 +141,13 @@ class Specialization:
             set_slot(container, effect.kind, effect.key, effect.result.build(results))
         return value
 
+    def push_forward(self, values: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """Call a "jvp" or "hvp" program with the leaves of the arguments and a tangent for each of them."""
+        program = self.program
+        every = [*values, *program.hidden_values(), *tangents]
+        results = call_flat(self.flat, every, program.inputs, [""] * len(every))
+        return unflatten(program.tree, [_finish(r, i in program.weak) for i, r in enumerate(results)])
+
     def pull_back(self, primals: Sequence[Any], ct: Any) -> tuple[Any, ...]:
         """Call a "vjp" program with the leaves of the primals, hidden inputs included, and a cotangent of the
         result."""
@@ -223,7 +214,31 @@ def build_program(
         return Program(
             captured, request, signature, build, inputs, tuple(primal), tree, weak, dict(captured.write_back)
         )
-    return _gradient_program(captured, request, signature, inputs, primal, tree, weak)
+    arguments = {a: signature.arguments[a] for a in request.argnums}
+    keep = bool(captured.effects) or bool(captured.write_back)
+    types = [leaf.type for leaf in inputs]
+    derived = derive(request, captured.function.name, arguments, types, tree, primal, keep)
+    original = captured.function.interface
+    assert original is not None
+    added: list[str] = []
+    if request.kind in TANGENTS:
+        paths = [original.paths[number] for number in derived.wrt]
+        added = [f"t_{entry.leaf_name(path)}" for path in paths]
+        added = [n if added.count(n) == 1 else f"{n}_{i}" for i, n in enumerate(added)]
+        inputs = (*inputs, *(Leaf(types[number]) for number in derived.wrt))
+
+    def build_derivative() -> Function:
+        # what is read once contributes once, and what does not change in a loop is not kept per iteration
+        made = derived.transform(run_passes(clone_function(captured.function), default_pipeline()))
+        made.name = f"{captured.function.name}_{request.kind}"
+        made.interface = Interface((*original.arguments, *added), (*original.paths, *added), tree_text(derived.tree))
+        return made
+
+    weak = weak if derived.keeps else frozenset()
+    write_back = dict(captured.write_back)
+    return Program(
+        captured, request, signature, build_derivative, inputs, derived.results, derived.tree, weak, write_back
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,123 +313,6 @@ def _leaves(tree: Tree, signature: Signature, path: str) -> list[tuple[str, Leaf
     return found
 
 
-def _leaf_numbers(tree: Tree) -> list[int]:
-    if tree.kind == "leaf":
-        return [tree.data]
-    return [number for child in tree.children for number in _leaf_numbers(child)]
-
-
-def _gradient_program(
-    captured: Captured,
-    request: Request,
-    signature: Signature,
-    inputs: tuple[Leaf, ...],
-    primal: list[ArrayType],
-    tree: Tree,
-    weak: frozenset[int],
-) -> Program:
-    name = captured.function.name
-    value_tree, aux_tree = tree, None
-    if request.has_aux:
-        if tree.kind != "tuple" or len(tree.children) != 2:
-            raise ArgumentTypeError(
-                f"has_aux=True: {name} must return (scalar, auxiliary)",
-                code="TG203",
-                span=None,
-                found=f"{name} returns {_kind_text(tree, primal)}",
-                help="return a tuple of two: the scalar to differentiate, then anything",
-            )
-        value_tree, aux_tree = tree.children
-    scalar = _check_scalar(name, value_tree, primal, request)
-    wrt = [number for argnum in request.argnums for number in _leaf_numbers(signature.arguments[argnum])]
-    if not wrt:
-        raise ArgumentTypeError(
-            "there is nothing to differentiate by",
-            code="TG204",
-            span=None,
-            found=f"arguments {', '.join(signature.names[a] for a in request.argnums)} hold no float array or number",
-            help="choose argnums whose arguments hold floats",
-        )
-    keep = request.kind == "value_and_grad" or request.has_aux or bool(captured.effects) or bool(captured.write_back)
-    offset = len(primal) if keep else 0
-    results = (*(primal if keep else ()), *(inputs[number].type for number in wrt))
-    numbers = {number: offset + position for position, number in enumerate(wrt)}
-    trees = [renumber(signature.arguments[a], numbers) for a in request.argnums]
-    gradient_tree = trees[0] if request.single else Tree("tuple", None, tuple(trees))
-    if request.kind == "value_and_grad":
-        result = Tree("tuple", None, (tree, gradient_tree))
-    elif aux_tree is not None:
-        result = Tree("tuple", None, (gradient_tree, aux_tree))
-    else:
-        result = gradient_tree
-
-    def build() -> Function:
-        # what is read once contributes once, and what does not change in a loop is not kept per iteration
-        primal_function = run_passes(clone_function(captured.function), default_pipeline())
-        made = gradient(primal_function, wrt, scalar, keep_primal=keep)
-        made.name = f"{name}_{'value_and_grad' if request.kind == 'value_and_grad' else 'grad'}"
-        assert captured.function.interface is not None
-        made.interface = Interface(
-            captured.function.interface.arguments, captured.function.interface.paths, _tree_text(result)
-        )
-        return made
-
-    write_back = dict(captured.write_back)
-    return Program(
-        captured, request, signature, build, inputs, results, result, weak if keep else frozenset(), write_back
-    )
-
-
-def _check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: Request) -> int:
-    kind = "value_and_grad" if request.kind == "value_and_grad" else "grad"
-    if tree.kind != "leaf":
-        found = _kind_text(tree, primal)
-        raise ArgumentTypeError(
-            f"{kind} needs a function that returns a scalar",
-            code="TG202",
-            span=None,
-            found=f"{name} returns {found}"
-            + (" that does not depend on its arguments" if tree.kind == "static" else ""),
-            help="return one float; with has_aux=True return (scalar, anything); tg.vjp takes functions with several "
-            "results",
-        )
-    found_type = primal[tree.data]
-    if found_type.shape != ():
-        raise ArgumentTypeError(
-            f"{kind} needs a function that returns a scalar",
-            code="TG202",
-            span=None,
-            found=f"{name} returns {found_type}",
-            help="reduce it, for instance with np.sum; or use tg.vjp, which takes a cotangent of that shape",
-        )
-    if not is_inexact(found_type.dtype):
-        raise ArgumentTypeError(
-            f"{kind} needs a function that returns a float",
-            code="TG202",
-            span=None,
-            found=f"{name} returns {found_type}, which does not depend smoothly on anything",
-            help="return a float",
-        )
-    if is_complex(found_type.dtype):
-        raise ArgumentTypeError(
-            f"{kind} needs a function that returns a real number",
-            code="TG202",
-            span=None,
-            found=f"{name} returns {found_type}",
-            help="return np.abs, np.real or np.imag of it; or use tg.vjp, which takes a complex cotangent",
-        )
-    return int(tree.data)
-
-
-def _kind_text(tree: Tree, types: Sequence[ArrayType]) -> str:
-    """Return what a function returns, for messages."""
-    if tree.kind == "leaf":
-        return str(types[tree.data])
-    if tree.kind in ("tuple", "list", "dict"):
-        return f"a {tree.kind} of {len(tree.children)}"
-    return "None" if tree.kind == "none" else f"a {tree.kind}"
-
-
 def build_vjp_program(
     function: Callable[..., Any], signature: Signature, sizes: Mapping[str, int] | None = None
 ) -> Program:
@@ -422,8 +320,8 @@ def build_vjp_program(
     primal = build_program(function, Request(), signature, sizes)
     captured = primal.captured
     wrt = [i for i, leaf in enumerate(signature.leaves) if is_inexact(leaf.type.dtype)]
-    seeds = [i for i in _leaf_numbers(primal.tree) if is_inexact(primal.results[i].dtype)]
-    tree = Tree("tuple", None, tuple(_inexact_part(t, wrt) for t in signature.arguments))
+    seeds = [i for i in leaf_numbers(primal.tree) if is_inexact(primal.results[i].dtype)]
+    tree = Tree("tuple", None, tuple(inexact_part(t, wrt) for t in signature.arguments))
 
     def build() -> Function:
         copy = clone_function(captured.function)
@@ -433,7 +331,7 @@ def build_vjp_program(
         interface = captured.function.interface
         assert interface is not None
         added = tuple(f"ct_{i}" if len(seeds) > 1 else "ct" for i in range(len(seeds)))
-        made.interface = Interface((*interface.arguments, *added), (*interface.paths, *added), _tree_text(tree))
+        made.interface = Interface((*interface.arguments, *added), (*interface.paths, *added), tree_text(tree))
         return made
 
     inputs = (*primal.inputs, *(Leaf(primal.results[i]) for i in seeds))
@@ -441,15 +339,6 @@ def build_vjp_program(
     made = Program(captured, Request("vjp"), signature, build, inputs, results, tree, frozenset(), {})
     made.out = primal.tree
     return made
-
-
-def _inexact_part(tree: Tree, wrt: Sequence[int]) -> Tree:
-    """Return the structure of the cotangent of an argument: leaves that carry a derivative, None for all else."""
-    if tree.kind == "leaf":
-        return Tree("leaf", wrt.index(tree.data), ()) if tree.data in wrt else NONE
-    if tree.kind in ("static", "identity", "none"):
-        return NONE
-    return Tree(tree.kind, tree.data, tuple(_inexact_part(child, wrt) for child in tree.children))
 
 
 def cotangent_leaves(tree: Tree, ct: Any, types: Sequence[ArrayType], path: str = "ct") -> list[Any]:
@@ -505,7 +394,7 @@ def inline_vjp(function: Callable[..., Any], names: Sequence[str], values: Seque
 
     def pullback(ct: Any) -> tuple[Any, ...]:
         cotangents = cotangent_leaves(inner.tree, ct, types)
-        seeds = [i for i in _leaf_numbers(inner.tree) if is_inexact(types[i].dtype)]
+        seeds = [i for i in leaf_numbers(inner.tree) if is_inexact(types[i].dtype)]
         seeded = clone_function(Function("function", inner.block))
         seeded.body.yields = [seeded.body.yields[i] for i in seeds]
         made = vjp(seeded, range(len(inner.outer)), keep_primal=False)
@@ -572,28 +461,34 @@ def _capture_inner(
     return _Inner(block, outer, trees, tree, weak)
 
 
-def inline_gradient(function: Callable[..., Any], request: Request, names: Sequence[str], values: Sequence[Any]) -> Any:
-    """Stage the gradient of `function` at traced arguments into the capture in progress."""
+def inline_derivative(
+    function: Callable[..., Any],
+    request: Request,
+    names: Sequence[str],
+    values: Sequence[Any],
+    tangents: Sequence[Any] = (),
+) -> Any:
+    """Stage a derivative of `function` at traced arguments into the capture in progress."""
     capture = current()
     inner = _capture_inner(function, request, names, values)
-    block, tree, outer = inner.block, inner.tree, inner.outer
-    name = getattr(function, "__name__", "function")
-    value_tree = tree.children[0] if request.has_aux and tree.children else tree
-    scalar = _check_scalar(name, value_tree, [v.array_type for v in block.yields], request)
-    made = gradient(Function(name, block), range(len(outer)), scalar, keep_primal=True)
-    _hoist_stacks(made, capture.frames[0].block)
-    staged = capture.builder.inline(made.body, outer)
-    traced = [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)]
-    value = unflatten(tree, traced)
-    cotangents = iter(traced[len(block.yields) :])
-    gradients = []
+    numbers = iter(range(len(inner.outer)))
+    arguments = {}
     for argnum in request.argnums:
         leaves, structure = inner.trees[argnum]
-        gradients.append(unflatten_state(structure, [next(cotangents) for _ in leaves], new_list))
-    given = gradients[0] if request.single else tuple(gradients)
-    if request.kind == "value_and_grad":
-        return value, given
-    return (given, value[1]) if request.has_aux else given
+        result = entry.Result(structure, tuple(next(numbers) for _ in leaves), (False,) * len(leaves))
+        arguments[argnum] = _result_tree(result)[0]
+    primal = [v.array_type for v in inner.block.yields]
+    types = [v.array_type for v in inner.outer]
+    name = getattr(function, "__name__", "function")
+    derived = derive(request, name, arguments, types, inner.tree, primal, keep=True)
+    made = derived.transform(Function(name, inner.block))
+    _hoist_stacks(made, capture.frames[0].block)
+    given = [
+        cast_to(broadcast(asarray(t), types[n].shape), types[n].dtype).value
+        for t, n in zip(tangents, derived.wrt, strict=bool(tangents))
+    ]
+    staged = capture.builder.inline(made.body, [*inner.outer, *given])
+    return unflatten(derived.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
 
 
 def _stand_in(leaf: Any, name: str, block: Block, outer: list[Value]) -> Tracer:
@@ -659,27 +554,6 @@ def _static(value: Any) -> Tree:
     except TypeError:
         return Tree("identity", Identity(value), ())
     return Tree("static", (type(value), value), ())
-
-
-def _tree_text(tree: Tree) -> str:
-    """Return the template of a returned structure; see Interface.result."""
-    texts = [_tree_text(child) for child in tree.children]
-    if tree.kind == "leaf":
-        return f"{{{tree.data}}}"
-    if tree.kind == "none":
-        return "None"
-    if tree.kind in ("static", "identity"):
-        value = tree.data[1] if tree.kind == "static" else tree.data.value
-        return repr(value).replace("{", "{{").replace("}", "}}")
-    if tree.kind == "list":
-        return f"[{', '.join(texts)}]"
-    if tree.kind == "dict":
-        return "{{" + ", ".join(f"{k!r}: {t}" for k, t in zip(tree.data, texts, strict=True)) + "}}"
-    if tree.kind == "call":
-        return f"list({texts[0]})"
-    if tree.kind == "object":
-        return "{{" + ", ".join(f"{k!r}: {t}" for k, t in zip(tree.data[1], texts, strict=True)) + "}}"
-    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
 # ---- back: code generation and loading

@@ -21,10 +21,11 @@ import numpy as np
 from tracegrad.api import Transformed, _parameters, bind
 from tracegrad.config import BACKENDS
 from tracegrad.driver import pipeline
-from tracegrad.driver.pipeline import Request, Specialization
+from tracegrad.driver.derive import Request, leaf_numbers
+from tracegrad.driver.pipeline import Specialization
 from tracegrad.errors import ArgumentError, ArgumentTypeError
 from tracegrad.ir.types import is_complex, is_inexact
-from tracegrad.runtime.signature import Signature, Tree, flatten, signature_of, unflatten
+from tracegrad.runtime.signature import Signature, flatten, signature_of, unflatten
 
 _STEPS: Final = tuple(1e-2 / 4**k for k in range(7))
 _MOST_DIGITS: Final = 15.0
@@ -109,7 +110,7 @@ def float_arguments(names: Sequence[str], values: Sequence[Any]) -> list[int]:
     return [
         position
         for position, tree in enumerate(signature.arguments)
-        if (numbers := _leaf_numbers(tree)) and all(is_inexact(signature.leaves[i].type.dtype) for i in numbers)
+        if (numbers := leaf_numbers(tree)) and all(is_inexact(signature.leaves[i].type.dtype) for i in numbers)
     ]
 
 
@@ -125,7 +126,9 @@ def build_instances(
     A backend that cannot be used (no C compiler) is missing in the answer; a warning says why.
     """
     try:
-        program = pipeline.build_program(function, Request("value_and_grad", tuple(argnums), False), signature, sizes)
+        program = pipeline.build_program(
+            function, Request("value_and_grad", tuple(argnums), single=False), signature, sizes
+        )
     except ArgumentTypeError as error:
         if error.code != "TG202":
             raise
@@ -230,7 +233,7 @@ class _Line:
         """Return the value at the input moved by `step * direction` in one argument."""
         leaves = [_double(leaf) for leaf in self.leaves]
         if argnum is not None:
-            for number, part in zip(_leaf_numbers(self.signature.arguments[argnum]), direction, strict=True):
+            for number, part in zip(leaf_numbers(self.signature.arguments[argnum]), direction, strict=True):
                 moved = leaves[number] + step * part
                 leaves[number] = moved if isinstance(leaves[number], np.ndarray) else type(leaves[number])(moved)
         args, kwargs = pipeline.call_arguments(self.names, [unflatten(t, leaves) for t in self.signature.arguments])
@@ -256,7 +259,7 @@ class _Line:
     def direction(self, argnum: int) -> list[Any]:
         """Return a random direction of one argument; each part is as large as what it moves."""
         parts = []
-        for number in _leaf_numbers(self.signature.arguments[argnum]):
+        for number in leaf_numbers(self.signature.arguments[argnum]):
             leaf = np.asarray(self.leaves[number])
             size = float(np.sqrt(np.mean(np.abs(_double(leaf)) ** 2))) if leaf.size else 1.0
             parts.append(self._normal(leaf) * (size or 1.0))
@@ -295,9 +298,3 @@ def _double(leaf: Any) -> Any:
 
 def _copied(leaf: Any) -> Any:
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
-
-
-def _leaf_numbers(tree: Tree) -> list[int]:
-    if tree.kind == "leaf":
-        return [int(tree.data)]
-    return [number for child in tree.children for number in _leaf_numbers(child)]

@@ -72,9 +72,7 @@ def _rows(builder: Builder, result: Function, function: Function, output: int, w
     kinds = [function.params[i].array_type for i in wrt]
     out = function.results[output].array_type
     filled = _sweeps(builder, pulled, list(result.params), out, kinds)
-    return [
-        ops.reshape(value, shape=(*out.shape, *kind.shape)) for value, kind in zip(filled, kinds, strict=True)
-    ]
+    return [ops.reshape(value, shape=(*out.shape, *kind.shape)) for value, kind in zip(filled, kinds, strict=True)]
 
 
 def _columns_last(value: Value, wrt: ArrayType, kind: ArrayType) -> Value:
