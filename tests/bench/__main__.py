@@ -6,6 +6,7 @@ on the machine only ever adds time.
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from rich.table import Table
 import tracegrad as tg
 from tests.bench import programs, reference
 
-REPEATS = 15
+REPEATS = 40
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Row:
     reached: bool | None
 
 
-def fastest_s(*calls: Callable[[], Any], budget_s: float = 0.4) -> list[float]:
+def fastest_s(*calls: Callable[[], Any], budget_s: float = 0.8) -> list[float]:
     """Return the fastest time of one call of each, measured in turn."""
     counts = []
     for call in calls:
@@ -80,9 +81,7 @@ def call_overhead() -> Row:
     x = np.linspace(-1.0, 1.0, 10)
     hand, _ = reference.prepare_rosenbrock(x)
     gradient = tg.grad(programs.rosenbrock, backend="c")
-    hand_s, ours_s = fastest_s(hand, lambda: gradient(x))
-    empty_s = fastest_s(lambda: None)[0]
-    ours_s -= empty_s
+    hand_s, ours_s = fastest_s(hand, functools.partial(gradient, x))
     note = "C by ctypes, addresses ready"
     return Row(
         "call of a gradient, 10 elements",
@@ -164,10 +163,12 @@ def trip_counts() -> Row:
 
 
 def import_time() -> Row:
-    code = "import time, numpy; t = time.perf_counter(); import tracegrad; print(time.perf_counter() - t)"
+    code = (
+        "import time, numpy; t = time.perf_counter(); import tracegrad; tracegrad.grad; print(time.perf_counter() - t)"
+    )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
     ours_s = min(float(run.stdout) for run in runs)
-    return Row("import tracegrad, beyond NumPy", "", show(ours_s), None, "≤ 50 ms", ours_s <= 0.05)
+    return Row("import tracegrad and its grad, beyond NumPy", "", show(ours_s), None, "≤ 50 ms", ours_s <= 0.05)
 
 
 def measure() -> Iterator[Row]:
