@@ -12,6 +12,7 @@ from tracegrad.ir.core import Function, walk
 from tracegrad.ir.parser import parse_function
 from tracegrad.passes.manager import run_passes
 from tracegrad.testing.interpret import interpret
+from tracegrad.transform.ranges import Ranges
 from tracegrad.transform.vjp import gradient, vjp
 
 
@@ -212,3 +213,22 @@ def test_single_precision_stays_single() -> None:
         strict=True,
     ):
         np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-6)
+
+
+def test_signs_of_integers_and_sums() -> None:
+    function = parse_function("""
+func @f(%x: f64[3], %k: i64[3]) -> (f64[]) {
+  %n: i64[] = reduce_sum %k {axes=(0,)}
+  %c: f64[] = cast %n {dtype=f64}
+  %q: f64[3] = square %x
+  %s: f64[] = reduce_sum %q {axes=(0,)}
+  %one: f64[] = constant {value=1.0}
+  %p: f64[] = add %s, %one
+  %r: f64[] = divide %c, %p
+  return %r
+}
+""")
+    ranges = Ranges(function)
+    values = {v.name: v for o in function.body.operations for v in o.results}
+    assert [ranges.sign(values[name]) for name in "ncqsp"] == [0, 0, 1, 1, 2]
+    assert not ranges.may_be_infinite(values["r"])

@@ -139,9 +139,7 @@ class Ranges:
             case "power":
                 return signs[0]
             case "reduce_sum" | "pad" | "scatter_add" | "add_slice":
-                return min(
-                    NONNEGATIVE, *(s for s, v in zip(signs, operation.operands, strict=True) if is_inexact(v.dtype))
-                )
+                return min(NONNEGATIVE, signs[0], signs[0 if len(signs) == 1 else -1])
             case op if op in _KEEP_SIGN:
                 return signs[0]
         return UNKNOWN
