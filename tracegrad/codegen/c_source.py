@@ -542,7 +542,7 @@ class _Emitter(Elements):
             self.emit_step(step)
 
     def emit_step(self, step: Step) -> None:
-        operation = step.operations[0]
+        operation = (step.operations or step.pushes)[0]
         match step.kind:
             case "assign":
                 self.emit_assign(operation)
@@ -637,6 +637,8 @@ class _Emitter(Elements):
                 self.assign(self.store(target, ()), text)
         elif is_few(target):
             self.write_small(target, [self.element(source, index) for index in points(target.shape)])
+        elif self.plan.storage[target] not in self.declared and is_zero(source) and self.is_on_stack(target):
+            self.declare(target, cleared=True)
         else:
             self.declare(target)
             self.copy_array(self.place_of(self.plan.storage[target]), source)
@@ -655,15 +657,20 @@ class _Emitter(Elements):
     def emit_nest(self, step: Step) -> None:
         """Write one loop nest."""
         nest = _Nest(self.plan, step)
-        self.comment_all(step.operations)
+        self.comment_all(step.operations or step.pushes)
         for operation in step.operations:
             if operation.result in self.plan.storage and self.plan.role(operation) != "reduce":
                 self.declare(operation.result)
         for reduction in nest.reductions.values():
             self.begin_reduction(reduction)
+        for push in step.pushes:
+            self.make_room(self.stacks[push.operands[0]])
         if self.plan.is_flat(step):
             nest.flatten()
         self.emit_levels(nest, [])
+        for push in step.pushes:
+            if self.plan.moves_top(push):
+                self.line(f"{self.stacks[push.operands[0]].top}++;")
         for reduction in nest.reductions.values():
             if reduction.level == 0:
                 self.end_sum(reduction, [])
@@ -737,6 +744,10 @@ class _Emitter(Elements):
         self._bind_overwritten(nest, index)
         for operation in nest.operations:
             self.emit_member(nest, operation, index)
+        for push in nest.pushes:
+            stack, value = push.operands
+            place = spread(nest.index(index), value.shape)
+            self.assign(self._slot(self.stacks[stack], place), self.element(value, place))
         if outer < len(space):
             self.bound = saved
         for level in range(len(space), outer - 1, -1):
@@ -1168,12 +1179,16 @@ class _Emitter(Elements):
         shape = tuple(self.sizes(d) for d in stack.element.shape)
         return f"{stack.name}[{index_text(symbol(stack.top)*stack.size + flatten(index, shape))}]"
 
-    def push(self, stack: Value, value: Value) -> None:
-        made = self.stacks[stack]
+    def make_room(self, made: _Stack) -> None:
+        """Write the growth of a stack that is full."""
         if made.number is not None:
             with self.braces(f"if ({made.top} == {made.fields[1]})"):
                 self.line(f"{made.name} = tg_grow(&{made.fields[0]}, {self._bytes(made)}, &{made.fields[1]});")
                 self.fault(f"!{made.name}", "MemoryError", "no memory for the residuals of a loop", None)
+
+    def push(self, stack: Value, value: Value) -> None:
+        made = self.stacks[stack]
+        self.make_room(made)
         moves = self.plan.moves_top(self.current)
         if not value.shape:
             self.assign(f"{made.name}[{made.top}{'++' if moves else ''}]", self.element(value, ()))
@@ -1328,7 +1343,8 @@ class _Nest:
         self.is_member = any(step in s.members for steps in plan.steps.values() for s in steps)
         self.uses: Counter[Value] = Counter()
         self.readers: dict[Value, Operation] = {}
-        for operation in step.operations:
+        self.pushes = step.pushes
+        for operation in [*step.operations, *step.pushes]:
             for value, _, count in plan.nest_accesses(operation):
                 self.uses[value] += count
                 self.readers[value] = operation
@@ -1452,6 +1468,12 @@ def may_be_undefined(value: Value) -> bool:
     if operation.op in ("for", "while"):
         return may_be_undefined(operation.operands[operation.results.index(value) + (2 if operation.op == "for" else 0)])
     return operation.op == "undefined"
+
+
+def is_zero(value: Value) -> bool:
+    """Return whether a value is an array of zeros."""
+    operation = value.producer
+    return operation is not None and operation.op == "full" and not operation.attrs["value"]
 
 
 def _constant_array(value: Value) -> np.ndarray[Any, Any] | None:

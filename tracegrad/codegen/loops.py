@@ -38,7 +38,7 @@ from tracegrad.ir.core import (
     substitute,
     walk,
 )
-from tracegrad.ir.liveness import remove_dead
+from tracegrad.ir.liveness import remove_dead, uses
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import F32, ArrayType, Dim, Shape, StackType, SymbolicDim, is_integer, is_static, symbol
 
@@ -113,6 +113,7 @@ class Step:
         space: the iteration space of a nest, without dimensions of size 1.
         reads: stored values that are read, and whether only at the index that is written.
         members: the nests of "rows".
+        pushes: what a nest pushes, element by element.
     """
 
     kind: str
@@ -120,6 +121,7 @@ class Step:
     space: Shape = ()
     reads: dict[Value, bool] = field(default_factory=dict)
     members: list[Step] = field(default_factory=list)
+    pushes: list[Operation] = field(default_factory=list)
 
     @property
     def results(self) -> list[Value]:
@@ -471,6 +473,7 @@ def prepare(function: Function) -> Function:
     """Return a private copy: calls inlined, dead operations removed, each `while` with one block that leaves in its middle."""
     copy = clone_function(function)
     _inline_calls(copy.body, ())
+    _transpose_products(copy.body)
     remove_dead(copy)
     for operation in list(walk(copy.body)):
         if operation.op == "while":
@@ -480,6 +483,22 @@ def prepare(function: Function) -> Function:
             body.operations = [*condition.operations, leave, *body.operations]
             operation.blocks = [body]
     return copy
+
+
+def _transpose_products(block: Block) -> None:
+    """Compute a product that is only used transposed with its operands exchanged."""
+    used = uses(block)
+    for operation in walk(block):
+        product = operation.operands[0].producer if operation.op == "transpose" else None
+        if product is None or product.op != "dot_general" or used[product.result] != 1:
+            continue
+        (cx, cy), (bx, by) = product.attrs["contract"], product.attrs["batch"]
+        rows = len(product.operands[0].shape) - len(cx)
+        columns = len(product.operands[1].shape) - len(cy)
+        if bx or operation.attrs["axes"] != (*range(rows, rows + columns), *range(rows)):
+            continue
+        operation.op, operation.operands = "dot_general", product.operands[::-1]
+        operation.attrs = {"contract": (cy, cx), "batch": (by, bx)}
 
 
 def _inline_calls(block: Block, outer: tuple[Function, ...]) -> None:
@@ -530,12 +549,13 @@ class Plan(Elements):
         self._pointers: set[Value] = set()
         self._index_block(self.function.body)
         self._check_types()
+        self._pair_stacks()
         self._choose_views()
         self._inline_small()
         self._plan_block(self.function.body)
         self._locate(self.function.body)
         self._share_storage()
-        self._pair_stacks()
+        self._choose_movers()
 
     # Structure of the function.
 
@@ -775,6 +795,9 @@ class Plan(Elements):
 
     def _inline_small(self) -> None:
         """Inline small values without a name that are used once, and constants of any kind."""
+        for operation in reversed(list(walk(self.function.body))):
+            if self.role(operation) == "point":
+                self._inline_into_statement(operation)
         for operation in list(walk(self.function.body)):
             if self.role(operation) != "assign":
                 continue
@@ -792,6 +815,35 @@ class Plan(Elements):
             ):
                 self.lazy.add(value)
                 self.weights[value] = weight
+
+    def _inline_into_statement(self, operation: Operation) -> None:
+        """Compute a large elementwise value where a statement writes it to its place, when that is its only use."""
+        value = operation.result
+        uses = self._effective_uses(value)
+        weight = 1 + sum(self.weights.get(v, 0) for v in operation.operands)
+        if len(uses) != 1 or not TABLE[operation.op].elementwise or value in self.forced or weight > EXPRESSION_WEIGHT:
+            return
+        user, block = uses[0]
+        if user is None or block is not self.home[operation] or user.op not in ONCE | {"concatenate"}:
+            return
+        if self.role(user) != "statement":
+            return
+        inplace = TABLE[user.op].inplace
+        changed = user.operands[inplace] if inplace is not None else None
+        with self.recording() as accesses:
+            for operand in user.operands:
+                if isinstance(operand.type, ArrayType) and operand is not changed:
+                    self.element(operand, self.identity(operand.shape))
+        found = [(index, count) for read, index, count in accesses if read is value]
+        if len(found) != 1 or found[0][1] != 1 or not self.is_identity(value, found[0][0], squeeze(value.shape)):
+            return
+        if changed is value or changed in self._operands_read(operation):
+            return  # what is written later would be computed from what has been written
+        self.lazy.add(value)
+        self.weights[value] = weight
+
+    def _operands_read(self, operation: Operation) -> set[Value]:
+        return {v for operand in operation.operands for v in self.read_values(operand)}
 
     def _accepts(self, user: Operation, value: Value, *, often: bool) -> bool:
         """Return whether a value may be inlined in an operation: each element is read at most once, unless `often`."""
@@ -840,7 +892,10 @@ class Plan(Elements):
             if role == "view":
                 continue
             if role in ("point", "reduce"):
-                step = self._join_nest(operation, role, steps, maker)
+                step = self._join_nest(operation, steps, maker)
+            elif operation.op == "push" and self._is_pushed_by_nest(operation):
+                self._join_nest(operation, steps, maker)
+                continue
             else:
                 kind = "leave" if operation.op == "leave" else role
                 for nested in operation.blocks:
@@ -865,7 +920,9 @@ class Plan(Elements):
     def _nest_reads_at(self, operation: Operation) -> tuple[list[tuple[Value, tuple[Any, ...] | None, int]], str]:
         """Return the values that a member of a nest reads, at which index and how often, and the text of the dry run."""
         with self.recording() as accesses:
-            if self.role(operation) == "reduce":
+            if operation.op == "push":
+                text = self.element(operation.operands[1], self.identity(operation.operands[1].shape))
+            elif self.role(operation) == "reduce":
                 if operation.op == "dot_general":
                     for operand, axes in zip(operation.operands, operation.attrs["contract"], strict=True):
                         order = self.identity(operation.operands[0].shape)
@@ -883,8 +940,8 @@ class Plan(Elements):
         """Return whether a nest goes through whole arrays in order, so that one loop over all elements does."""
         if len(nest.space) < 2:
             return False
-        for operation in nest.operations:
-            if self.role(operation) == "reduce" and len(squeeze(operation.result.shape)) > 0:
+        for operation in [*nest.operations, *nest.pushes]:
+            if operation.results and self.role(operation) == "reduce" and len(squeeze(operation.result.shape)) > 0:
                 return False
             accesses, text = self._nest_reads_at(operation)
             if "axis" in text or not all(self.is_identity(v, i, nest.space) for v, i, _ in accesses if v.shape):
@@ -903,14 +960,32 @@ class Plan(Elements):
                     continue
                 if not all(n.reads[value] and n.space == nest.space and self._reads_directly(n, value) for n in others):
                     continue
-                reads = self._nest_reads(operation)
-                if len({v for v, _ in reads if v.shape}) > 2 or any(maker.get(v) is nest for v, _ in reads):
+                chain = self._cheap_chain(operation, nest, maker)
+                if chain is None:
                     continue
                 for other in others:
-                    self._repeat_in(other, operation, block, maker)
-                    for v, same in reads:
-                        other.reads[v] = other.reads.get(v, True) and same
+                    self._repeat_in(other, chain, block, maker)
                     del other.reads[value]
+
+    def _cheap_chain(self, operation: Operation, nest: Step, maker: dict[Value, Step]) -> list[Operation] | None:
+        """Return the few cheap operations that compute a value from stored ones, in order; None when there are none such."""
+        chain: list[Operation] = []
+        leaves: set[Value] = set()
+
+        def collect(op: Operation) -> bool:
+            for value, _ in self._nest_reads(op):
+                if maker.get(value) is not nest or self._stored_anyway(value, nest, maker):
+                    if value.shape:
+                        leaves.add(value)
+                    continue
+                producer = value.producer
+                if producer is None or producer.op not in CHEAP or not collect(producer):
+                    return False
+            if op not in chain:
+                chain.append(op)
+            return len(chain) <= 3 and len(leaves) <= 2
+
+        return chain if collect(operation) else None
 
     def _reads_directly(self, nest: Step, value: Value) -> bool:
         """Return whether the members of a nest read a value as an operand only, never through a view."""
@@ -918,15 +993,22 @@ class Plan(Elements):
             v in self.lazy and value in self.read_values(v) for reader in nest.operations for v in reader.operands
         )
 
-    def _repeat_in(self, nest: Step, operation: Operation, block: Block, maker: dict[Value, Step]) -> None:
-        """Put a copy of an operation into a nest, for the uses in it."""
-        copy = clone_operation(operation, {})
+    def _repeat_in(self, nest: Step, chain: list[Operation], block: Block, maker: dict[Value, Step]) -> None:
+        """Put copies of operations into a nest, for the uses in it."""
+        mapping: dict[Value, Value] = {}
+        copies = [clone_operation(operation, mapping) for operation in chain]
         for reader in nest.operations:
-            reader.operands = [copy.result if v is operation.result else v for v in reader.operands]
-        nest.operations.insert(0, copy)
-        block.operations.insert(block.operations.index(operation) + 1, copy)
-        self.home[copy] = block
-        maker[copy.result] = nest
+            reader.operands = [mapping[v] if v is chain[-1].result else v for v in reader.operands]
+        nest.operations[0:0] = copies
+        at = block.operations.index(chain[-1]) + 1
+        block.operations[at:at] = copies
+        for copy in copies:
+            self.home[copy] = block
+            maker[copy.result] = nest
+        for copy in copies:
+            for value, same in self._nest_reads(copy):
+                if maker.get(value) is not nest:
+                    nest.reads[value] = nest.reads.get(value, True) and same
 
     def _group_rows(self, steps: list[Step]) -> None:
         """Let neighbouring nests share their outermost loop where one reads, in the same row, what another makes."""
@@ -946,13 +1028,13 @@ class Plan(Elements):
     def _rows_from(self, steps: list[Step], position: int) -> list[Step]:
         """Return the nests from a position on that can share their outermost loop with profit."""
         first = steps[position]
-        if first.kind != "nest" or len(first.space) < 2:
+        if first.kind != "nest" or len(first.space) < 2 or first.pushes:
             return []
         group: list[Step] = []
         made: set[Value] = set()
         connected = 1
         for nest in steps[position:]:
-            if nest.kind != "nest" or not nest.space or nest.space[0] != first.space[0]:
+            if nest.kind != "nest" or not nest.space or nest.space[0] != first.space[0] or nest.pushes:
                 break
             reads_made = self._reads_in_row(nest, made)
             if reads_made is None:
@@ -992,10 +1074,18 @@ class Plan(Elements):
 
     def nest_space(self, operation: Operation) -> Shape:
         """Return the iteration space of a member of a nest."""
+        if operation.op == "push":
+            return squeeze(self.shape(operation.operands[1]))
         is_reduction = self.role(operation) == "reduce"
         return squeeze(self.shape(operation.operands[0] if is_reduction else operation.result))
 
-    def _join_nest(self, operation: Operation, role: str, steps: list[Step], maker: dict[Value, Step]) -> Step:
+    def _is_pushed_by_nest(self, push: Operation) -> bool:
+        """Return whether a push is done in a loop nest: of a large array, the only one to its stack in the block."""
+        stack, value = push.operands
+        return stack in self._steady_stacks and not is_few(value)
+
+    def _join_nest(self, operation: Operation, steps: list[Step], maker: dict[Value, Step]) -> Step:
+        """Put an operation into the nest where it fits best, or into a new one."""
         space = self.nest_space(operation)
         reads = self._nest_reads(operation)
         best: tuple[bool, int] | None = None
@@ -1008,7 +1098,7 @@ class Plan(Elements):
             if best is None or score > best:
                 best = score
         if best is None:
-            nest = Step("nest", [operation], space)
+            nest = Step("nest", [], space)
             steps.append(nest)
         else:
             nest = steps[best[1]]
@@ -1018,7 +1108,7 @@ class Plan(Elements):
                 steps.remove(step)
             at = steps.index(nest)
             steps[at:at] = moved
-            nest.operations.append(operation)
+        (nest.pushes if operation.op == "push" else nest.operations).append(operation)
         for value, same in reads:
             if maker.get(value) is not nest:
                 nest.reads[value] = nest.reads.get(value, True) and same
@@ -1067,7 +1157,7 @@ class Plan(Elements):
                     continue
                 if steps.index(target) < steps.index(nest):
                     continue
-                target_reads = [r for o in target.operations for r in self._nest_reads(o)]
+                target_reads = [r for o in [*target.operations, *target.pushes] for r in self._nest_reads(o)]
                 if not all(same for v, same in target_reads if v is value):
                     continue
                 reads = self._nest_reads(operation)
@@ -1080,7 +1170,7 @@ class Plan(Elements):
                 target.reads.pop(value, None)
                 for v, same in reads:
                     target.reads[v] = target.reads.get(v, True) and same
-            if not nest.operations:
+            if not nest.operations and not nest.pushes:
                 steps.remove(nest)
 
     def _stored_anyway(self, value: Value, nest: Step, maker: dict[Value, Step]) -> bool:
@@ -1144,19 +1234,21 @@ class Plan(Elements):
             capacity = stack.producer.attrs["capacity"] if stack.producer is not None else None
             groups.setdefault((key, capacity is None, stack if not unique else None), []).append(stack)
         self._partners = {stack: group for group in groups.values() for stack in group}
+        self._steady_stacks = {stack for (_, _, alone), group in groups.items() for stack in group if alone is None}
+
+    def _choose_movers(self) -> None:
+        """Choose which push and pop of stacks in step moves their counter: the last push written, the first pop."""
         self._movers: set[Operation] = set()
-        for group in groups.values():
-            for op in ("push", "pop"):
-                by_block: dict[Block, list[Operation]] = {}
-                for stack in group:
-                    for operation in blocks[stack][op]:
-                        by_block.setdefault(self.home[operation], []).append(operation)
-                for block, some in by_block.items():
-                    ordered = [o for o in block.operations if o in some]
-                    if len(group) == 1:
-                        self._movers.update(ordered)
-                    else:
-                        self._movers.add(ordered[-1] if op == "push" else ordered[0])
+        for steps in self.steps.values():
+            written = [o for s in steps for o in [*s.operations, *s.pushes] if o.op in ("push", "pop")]
+            for op, some in (("push", reversed(written)), ("pop", iter(written))):
+                done: set[Value] = set()
+                for operation in some:
+                    stack = operation.operands[0]
+                    if operation.op == op and stack not in done:
+                        self._movers.add(operation)
+                        if stack in self._steady_stacks:
+                            done.update(self.step_partners(stack))
 
     def step_partners(self, stack: Value) -> list[Value]:
         """Return the stacks, itself included, whose counter a stack shares."""
