@@ -2,7 +2,7 @@
 
 Run as `python -m tests.bench.start TARGET [--after-another]`: the time from calling a gradient that does not exist yet
 to its first result, less the time of a second call, on the C backend. With --after-another, another function was
-compiled and called before, so that what a process does once (finding the compiler, loading the launcher) is not counted.
+compiled and called before: what a process does once (finding the compiler, loading the launcher) is not counted.
 """
 
 from __future__ import annotations
