@@ -16,7 +16,6 @@ dtype.
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import os
 from collections.abc import Sequence
@@ -36,6 +35,24 @@ from tracegrad.codegen.folding import (
     plan_folding,
 )
 from tracegrad.codegen.text import BlankLine, Comment, print_source
+from tracegrad.codegen.trees import (
+    add_to,
+    call,
+    expression_statement,
+    is_empty,
+    literal,
+    logic,
+    may_raise,
+    method_call,
+    negated,
+    parse_expression,
+    parse_statement,
+    scalar_type,
+    stored,
+    strip_annotations,
+    substitute,
+    transposed,
+)
 from tracegrad.codegen.variables import Names, assign_variables, identifier
 from tracegrad.errors import Span
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
@@ -58,14 +75,6 @@ _PYTHON_OPERATORS = frozenset(
     """add subtract multiply negative floor_divide remainder square power equal not_equal less less_equal greater
     greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift select stop_gradient""".split()
 )
-_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Lt: ast.GtE,
-    ast.GtE: ast.Lt,
-    ast.Gt: ast.LtE,
-    ast.LtE: ast.Gt,
-}
 #: largest constant array that is written inside an expression, in elements
 _SMALL_CONSTANT = 4
 
@@ -135,7 +144,7 @@ class _Module:
             name = waiting.pop()
             if name not in needed:
                 needed.add(name)
-                trees[name] = _strip_annotations(ast.parse(inspect.getsource(self.helpers[name])))
+                trees[name] = strip_annotations(ast.parse(inspect.getsource(self.helpers[name])))
                 waiting += [n.id for n in ast.walk(trees[name]) if isinstance(n, ast.Name) and n.id in self.helpers]
         return [print_source(trees[name]).lstrip("\n") for name in self.helpers if name in needed]
 
@@ -221,7 +230,7 @@ class _FunctionEmitter:
         statements = [*statements, ast.Return(result)]
         if self.module.warnings and any(o.op == "isfinite" for o in walk(self.function.body)):
             # where a cotangent is zero, factors that are inf or NaN are computed and dropped
-            statements = [_parse_statement('with np.errstate(divide="ignore", invalid="ignore"):', statements)]
+            statements = [parse_statement('with np.errstate(divide="ignore", invalid="ignore"):', statements)]
         body = [*self.body, *statements]
         arguments = ast.arguments([], [ast.arg(a) for a in self.arguments], None, [], [], None, [])
         return ast.FunctionDef(self.module.function_names[self.function], arguments, body, [], None)
@@ -231,14 +240,14 @@ class _FunctionEmitter:
         nodes = [n for s in statements for n in ast.walk(s)]
         used = {n.id for n in nodes if isinstance(n, ast.Name)}
         # Python floats raise where NumPy's give inf or NaN
-        raises = any(isinstance(n, ast.BinOp) and _may_raise(n) for n in nodes)
+        raises = any(isinstance(n, ast.BinOp) and may_raise(n) for n in nodes)
         for param, path in zip(self.function.params, self.paths, strict=True):
             if self.names[param] not in used:
                 continue
             if raises and not param.shape and is_inexact(param.dtype):
-                self.assign(self.names[param], _parse(f"{dtype_text(param.dtype)}({path})"))
+                self.assign(self.names[param], parse_expression(f"{dtype_text(param.dtype)}({path})"))
             elif param not in self.argument_of:
-                self.assign(self.names[param], _parse(path))
+                self.assign(self.names[param], parse_expression(path))
         for symbol, variable in self.sizes.items():
             if variable in used:
                 self.assign(variable, self.size_node(symbol, used))
@@ -253,7 +262,7 @@ class _FunctionEmitter:
                 if text:
                     found.append((len(text), text))
         assert found, f"no parameter of @{self.function.name} shows the size {symbol}"
-        return _parse(min(found)[1])
+        return parse_expression(min(found)[1])
 
     def result_node(self) -> ast.expr:
         """Return the expression of the return statement."""
@@ -263,15 +272,15 @@ class _FunctionEmitter:
         interface = self.function.interface if self.function is self.module.function else None
         if interface is None:
             return nodes[0] if len(nodes) == 1 else ast.Tuple(nodes, ast.Load())
-        template = _parse(interface.result.format(*map(placeholder, range(len(nodes)))))
-        return _substitute(template, {placeholder(i): node for i, node in enumerate(nodes)})
+        template = parse_expression(interface.result.format(*map(placeholder, range(len(nodes)))))
+        return substitute(template, {placeholder(i): node for i, node in enumerate(nodes)})
 
     def returned(self, value: Value, copied: bool) -> ast.expr:
         expression = self.expression(value)
         if value.shape:
             return self.owned(expression, value, copied=copied)
         if copied or expression.is_literal or self.is_python_number(value):
-            return _call(_scalar_type(value.dtype), expression.node)
+            return call(scalar_type(value.dtype), expression.node)
         return expression.node
 
     def is_python_number(self, value: Value) -> bool:
@@ -340,20 +349,22 @@ class _FunctionEmitter:
             case "push":
                 stack, value = operation.operands
                 self.body.append(
-                    _expression_statement(f"{self.names[stack]}.append(x)", x=self.owned(self.expression(value), value))
+                    expression_statement(f"{self.names[stack]}.append(x)", x=self.owned(self.expression(value), value))
                 )
             case "pop":
-                self.assign(self.names[operation.result], _parse(f"{self.names[operation.operands[0]]}.pop()"))
+                self.assign(
+                    self.names[operation.result], parse_expression(f"{self.names[operation.operands[0]]}.pop()")
+                )
             case "check":
                 self.check(operation)
             case "call":
                 arguments = [self.whole(v) for v in operation.operands]
                 callee = self.module.function_names[operation.attrs["function"]]
-                self.assign_results(operation, _call(callee, *arguments))
+                self.assign_results(operation, call(callee, *arguments))
             case _ if TABLE[operation.op].inplace is not None:
                 self.write(operation)
             case _:
-                node = self.fill(_parse(numpy_text(operation, _placeholders(operation))), operation)
+                node = self.fill(parse_expression(numpy_text(operation, _placeholders(operation))), operation)
                 if operation.results:
                     self.assign_results(operation, node)
                 else:
@@ -430,11 +441,11 @@ class _FunctionEmitter:
             bodies.append(body)
         test = self.expression(operation.operands[0]).node
         then, otherwise = bodies
-        if _is_empty(then) and _is_empty(otherwise):
+        if is_empty(then) and is_empty(otherwise):
             return
-        if _is_empty(then):
-            test, then, otherwise = _negated(test, exact=False), otherwise, []
-        self.body.append(ast.If(test, then, [] if _is_empty(otherwise) else otherwise))
+        if is_empty(then):
+            test, then, otherwise = negated(test, exact=False), otherwise, []
+        self.body.append(ast.If(test, then, [] if is_empty(otherwise) else otherwise))
 
     def start_carries(self, loop: Operation) -> None:
         copied = [(loop, position) in self.buffers.copied_inits for position in range(len(loop.results))]
@@ -444,9 +455,9 @@ class _FunctionEmitter:
         self.start_carries(loop)
         start, stop, step = *(self.expression(v).node for v in loop.operands[:2]), loop.attrs["step"]
         bounds = [stop] if step == 1 and isinstance(start, ast.Constant) and start.value == 0 else [start, stop]
-        iterator = _call("range", *bounds, *([] if step == 1 else [_parse(str(step))]))
+        iterator = call("range", *bounds, *([] if step == 1 else [parse_expression(str(step))]))
         if loop.attrs["reverse"]:
-            iterator = _call("reversed", iterator)
+            iterator = call("reversed", iterator)
         block = loop.blocks[0]
         with self.nested(block) as body:
             self.block(block)
@@ -464,7 +475,7 @@ class _FunctionEmitter:
             self.block(block)
             self.assign_together(block.params, block.yields, [False] * len(block.yields))
         if head:
-            leave = ast.If(_negated(test, exact=False), [ast.Break()], [])
+            leave = ast.If(negated(test, exact=False), [ast.Break()], [])
             self.body.append(ast.While(ast.Constant(True), [*head, leave, *body], []))
         else:
             self.body.append(ast.While(test, body or [ast.Pass()], []))
@@ -473,8 +484,8 @@ class _FunctionEmitter:
         condition = operation.operands[0]
         if is_filled_with(condition, True):
             return
-        test = _negated(self.expression(condition).node, exact=self.compares_integers(condition))
-        error = ast.Raise(_call(operation.attrs["error"], ast.Constant(operation.attrs["message"])), None)
+        test = negated(self.expression(condition).node, exact=self.compares_integers(condition))
+        error = ast.Raise(call(operation.attrs["error"], ast.Constant(operation.attrs["message"])), None)
         self.body.append(ast.If(test, [error], []))
 
     def compares_integers(self, condition: Value) -> bool:
@@ -503,12 +514,12 @@ class _FunctionEmitter:
             value = value if _is_parallel(operation) else self.unshared(values, x, value)
         if operation.op in ("set_slice", "add_slice"):
             place = slices_text(operation, x.shape) or ("[...]" if operation.op == "set_slice" else "")
-            pattern = self.rename_sizes(_parse(f"{placeholder(0)}{place}"))
-            target = _substitute(pattern, {placeholder(0): ast.Name(name, ast.Load())})
+            pattern = self.rename_sizes(parse_expression(f"{placeholder(0)}{place}"))
+            target = substitute(pattern, {placeholder(0): ast.Name(name, ast.Load())})
             if operation.op == "add_slice":
-                self.body.append(_add_to(target, value))
+                self.body.append(add_to(target, value))
             else:
-                self.body.append(ast.Assign([_stored(target)], value))
+                self.body.append(ast.Assign([stored(target)], value))
             return
         axes = operation.attrs["axes"]
         if indices[0].shape:
@@ -521,9 +532,9 @@ class _FunctionEmitter:
             view = name if leading else f"np.moveaxis({name}, {axes}, {tuple(range(len(axes)))})"
             view = f"{name}.T" if axes == (1,) and len(x.shape) == 2 else view
             if operation.op == "scatter_add":
-                self.body.append(ast.Expr(_call("np.add.at", _parse(view), place_node, value)))
+                self.body.append(ast.Expr(call("np.add.at", parse_expression(view), place_node, value)))
                 return
-            target = ast.Subscript(_parse(view), place_node, ast.Store())
+            target = ast.Subscript(parse_expression(view), place_node, ast.Store())
         else:
             by_axis = {axis: self.expression(index).node for axis, index in zip(axes, indices, strict=True)}
             parts = [by_axis.get(k, ast.Slice()) for k in range(max(axes) + 1)]
@@ -531,14 +542,14 @@ class _FunctionEmitter:
                 ast.Name(name, ast.Load()), parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load()), ast.Store()
             )
         if operation.op == "scatter_add":
-            self.body.append(_add_to(target, value))
+            self.body.append(add_to(target, value))
         else:
             self.body.append(ast.Assign([target], value))
 
     def unshared(self, value: Value, written: Value, node: ast.expr) -> ast.expr:
         """Return the expression of a value, copied when it may lie in the array that is being written."""
         shares = self.buffers.may_share(value, written) and self.lies_elsewhere(node)
-        return _method(node, "copy") if shares else node
+        return method_call(node, "copy") if shares else node
 
     # Expressions
 
@@ -561,17 +572,17 @@ class _FunctionEmitter:
         """
         node = self.typed(expression, value.dtype)
         if expression.shape == value.shape:
-            return _method(node, "copy") if fresh and self.lies_elsewhere(node) else node
+            return method_call(node, "copy") if fresh and self.lies_elsewhere(node) else node
         new = len(value.shape) - len(expression.shape)
         if expression.shape and value.shape == (*(1,) * new, *expression.shape):
             parts: list[ast.expr] = [*[ast.Constant(None)] * new, *[ast.Slice()] * len(expression.shape)]
             with_axes = ast.Subscript(node, ast.Tuple(parts, ast.Load()), ast.Load())
-            return _method(with_axes, "copy") if fresh and self.lies_elsewhere(node) else with_axes
+            return method_call(with_axes, "copy") if fresh and self.lies_elsewhere(node) else with_axes
         shape = self.shape_node(value.shape)
         if not expression.shape:
             return self.filled(expression, value, shape)
-        view = _call("np.broadcast_to", node, shape)
-        return _method(view, "copy") if fresh else view
+        view = call("np.broadcast_to", node, shape)
+        return method_call(view, "copy") if fresh else view
 
     def lies_elsewhere(self, node: ast.expr) -> bool:
         """Return whether an expression may evaluate to memory that is also known under another name."""
@@ -587,15 +598,15 @@ class _FunctionEmitter:
     def filled(self, expression: _Expression, value: Value, shape: ast.expr) -> ast.expr:
         """Return an array of one number."""
         dtype, node = value.dtype, expression.node
-        keyword = [] if dtype == F64 else [ast.keyword("dtype", _parse(dtype_text(dtype)))]
+        keyword = [] if dtype == F64 else [ast.keyword("dtype", parse_expression(dtype_text(dtype)))]
         if expression.is_literal and isinstance(node, ast.Constant) and dtype != BOOL and node.value in (0, 1):
-            return ast.Call(_parse("np.ones" if node.value else "np.zeros"), [shape], keyword)
-        return _call("np.full", shape, node if dtype == F64 else self.typed(expression, dtype))
+            return ast.Call(parse_expression("np.ones" if node.value else "np.zeros"), [shape], keyword)
+        return call("np.full", shape, node if dtype == F64 else self.typed(expression, dtype))
 
     def typed(self, expression: _Expression, dtype: Any) -> ast.expr:
         """Return an expression that has its dtype by itself, not from what surrounds it."""
         if expression.is_literal and dtype not in (I64, BOOL):
-            return _call(dtype_text(dtype), expression.node)
+            return call(dtype_text(dtype), expression.node)
         return expression.node
 
     def build(self, operation: Operation) -> _Expression:
@@ -605,7 +616,7 @@ class _FunctionEmitter:
             case "constant":
                 return self.constant(operation)
             case "full":
-                return _Expression(_literal(operation.attrs["value"], value.dtype), (), is_literal=True)
+                return _Expression(literal(operation.attrs["value"], value.dtype), (), is_literal=True)
             case "dim":
                 return _Expression(self.dim_node(operation.attrs["dim"]), ())
             case "cast" if is_size(operation):
@@ -614,7 +625,7 @@ class _FunctionEmitter:
                 inner = self.expression(operation.operands[0])
                 if value in self.folding.inline:
                     return inner
-                view = _call("np.broadcast_to", self.typed(inner, value.dtype), self.shape_node(value.shape))
+                view = call("np.broadcast_to", self.typed(inner, value.dtype), self.shape_node(value.shape))
                 return _Expression(view, value.shape)
             case "iota" if len(value.shape) > 1:
                 return self.iota(operation)
@@ -629,14 +640,16 @@ class _FunctionEmitter:
         if operation.op == "gather" and value.shape and operation.operands[1].shape:
             return _Expression(self.gather(operation), value.shape)
         node = self.fill(self.template(operation), operation)
-        return _Expression(_method(node, "copy") if operation in self.buffers.copied_views else node, value.shape)
+        return _Expression(method_call(node, "copy") if operation in self.buffers.copied_views else node, value.shape)
 
     def iota(self, operation: Operation) -> _Expression:
         """Return positions along one axis, as a shape that broadcasts to all axes."""
         shape, dtype, axis = (operation.attrs[k] for k in ("shape", "dtype", "axis"))
         keyword = "" if dtype == I64 else f", dtype={dtype_text(dtype)}"
         columns = "".join(", None" for _ in shape[axis + 1 :])
-        node = self.rename_sizes(_parse(f"np.arange({shape[axis]}{keyword}){f'[:{columns}]' if columns else ''}"))
+        node = self.rename_sizes(
+            parse_expression(f"np.arange({shape[axis]}{keyword}){f'[:{columns}]' if columns else ''}")
+        )
         return _Expression(node, (shape[axis], *(1 for _ in shape[axis + 1 :])))
 
     def without_leading_axes(self, reshape: Operation) -> _Expression:
@@ -667,8 +680,8 @@ class _FunctionEmitter:
             str(start[k]) if k in dropped else slice_text(start[k], stop[k], step[k], dim)
             for k, dim in enumerate(shape)
         ]
-        pattern = self.rename_sizes(_parse(f"{placeholder(0)}{subscript_text(parts)}"))
-        return _substitute(pattern, {placeholder(0): self.whole(part.operands[0])})
+        pattern = self.rename_sizes(parse_expression(f"{placeholder(0)}{subscript_text(parts)}"))
+        return substitute(pattern, {placeholder(0): self.whole(part.operands[0])})
 
     def swapped_product(self, transpose: Operation) -> ast.expr | None:
         """Return b.T @ a for the transpose of a.T @ b; None for other transposes."""
@@ -677,7 +690,7 @@ class _FunctionEmitter:
             return None
         match self.expression(product).node:
             case ast.BinOp(left, ast.MatMult(), right):
-                a, b = _transposed(left), _transposed(right)
+                a, b = transposed(left), transposed(right)
                 if isinstance(left, ast.Attribute) and left.attr == "T":
                     return ast.BinOp(b, ast.MatMult(), a)
                 if isinstance(right, ast.Attribute) and right.attr == "T":
@@ -704,20 +717,20 @@ class _FunctionEmitter:
             if expression.is_literal and value.dtype == DTYPES["bf16"]:
                 nodes[i] = self.typed(expression, value.dtype)
         if operation.op in LOGIC:
-            return _Expression(_logic(operation.op, nodes, is_scalar=not shape), shape)
+            return _Expression(logic(operation.op, nodes, is_scalar=not shape), shape)
         if operation.op == "select" and not shape:
             condition, yes, no = nodes
             return _Expression(ast.IfExp(condition, yes, no), shape, operands[1].is_literal or operands[2].is_literal)
         if operation.op == "cast" and not shape:
-            return _Expression(_call(_scalar_type(dtype), nodes[0]), shape)
+            return _Expression(call(scalar_type(dtype), nodes[0]), shape)
         if operation.op == "power" and operands[1].is_literal:
             return _Expression(ast.BinOp(nodes[0], ast.Pow(), nodes[1]), shape)
         if operation.op == "power" and not operands[1].shape and operation.result.shape:
             # the text converts an exponent of another dtype as the array that is not written here
-            exponent = _call(dtype_text(dtype), nodes[1]) if operation.operands[1].dtype != dtype else nodes[1]
+            exponent = call(dtype_text(dtype), nodes[1]) if operation.operands[1].dtype != dtype else nodes[1]
             return _Expression(ast.BinOp(nodes[0], ast.Pow(), exponent), shape)
         mapping = {placeholder(i): node for i, node in enumerate(nodes)}
-        return _Expression(_substitute(template, mapping), shape)
+        return _Expression(substitute(template, mapping), shape)
 
     def gather(self, operation: Operation) -> ast.expr:
         """Return an indexing expression; index arrays broadcast against each other."""
@@ -726,28 +739,28 @@ class _FunctionEmitter:
         if _broadcast([e.shape for e in expressions]) != indices[0].shape:
             return self.fill(self.template(operation), operation)
         mapping = {placeholder(i + 1): e.node for i, e in enumerate(expressions)}
-        return _substitute(self.template(operation), {placeholder(0): self.whole(x), **mapping})
+        return substitute(self.template(operation), {placeholder(0): self.whole(x), **mapping})
 
     def fill(self, template: ast.expr, operation: Operation) -> ast.expr:
         """Put the operands, of exact shape and dtype, and the size variables into the text of an operation."""
         mapping = {placeholder(i): self.whole(v) for i, v in enumerate(operation.operands)}
-        return _substitute(template, mapping)
+        return substitute(template, mapping)
 
     def template(self, operation: Operation) -> ast.expr:
         found = self.templates.get(operation)
         if found is None:
-            found = self.rename_sizes(_parse(self.folding.texts[operation]))
+            found = self.rename_sizes(parse_expression(self.folding.texts[operation]))
             self.templates[operation] = found
         return found
 
     def constant(self, operation: Operation) -> _Expression:
         value, array = operation.result, operation.attrs["value"]
         if not value.shape:
-            return _Expression(_literal(array.item() if array.dtype.kind in "iub" else array, value.dtype), (), True)
+            return _Expression(literal(array.item() if array.dtype.kind in "iub" else array, value.dtype), (), True)
         node = self.constants.get(operation)
         if node is None:
             pattern = _pattern_text(array)
-            node = _parse(pattern or self.folding.texts[operation])
+            node = parse_expression(pattern or self.folding.texts[operation])
             is_short = bool(pattern) or (array.size <= _SMALL_CONSTANT and self.use_count(value) == 1)
             if not is_short or operation in self.in_loop or value.name:
                 node = self.module.constant(value.name, node)
@@ -755,16 +768,16 @@ class _FunctionEmitter:
         return _Expression(node, value.shape)
 
     def shape_node(self, shape: Shape) -> ast.expr:
-        return self.rename_sizes(_parse(shape_text(shape)))
+        return self.rename_sizes(parse_expression(shape_text(shape)))
 
     def dim_node(self, dim: Dim) -> ast.expr:
-        return self.rename_sizes(_parse(str(dim)))
+        return self.rename_sizes(parse_expression(str(dim)))
 
     def rename_sizes(self, node: ast.expr) -> ast.expr:
         """Replace size symbols by their variables, in a tree without other variables."""
         if all(symbol == variable for symbol, variable in self.sizes.items()):
             return node
-        return _substitute(node, {s: ast.Name(v, ast.Load()) for s, v in self.sizes.items()})
+        return substitute(node, {s: ast.Name(v, ast.Load()) for s, v in self.sizes.items()})
 
 
 class _Nested:
@@ -784,110 +797,8 @@ class _Nested:
         self.emitter.in_nested -= 1
 
 
-# Syntax trees
-
-
-@functools.lru_cache(maxsize=4096)
-def _parse(text: str) -> ast.expr:
-    """Return the tree of an expression; it is shared, so it must not be changed."""
-    return ast.parse(text, mode="eval").body
-
-
-def _call(function: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(_parse(function), list(arguments), [])
-
-
-def _method(node: ast.expr, name: str) -> ast.expr:
-    return ast.Call(ast.Attribute(node, name, ast.Load()), [], [])
-
-
-def _expression_statement(text: str, **nodes: ast.expr) -> ast.stmt:
-    return ast.Expr(_substitute(_parse(text), nodes))
-
-
-def _add_to(target: ast.expr, value: ast.expr) -> ast.stmt:
-    """Return the statement `target += value`, or `target -= x` for a value -x."""
-    stored = _stored(target)
-    assert isinstance(stored, ast.Name | ast.Subscript)
-    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
-        return ast.AugAssign(stored, ast.Sub(), value.operand)
-    return ast.AugAssign(stored, ast.Add(), value)
-
-
-def _stored(node: ast.expr) -> ast.expr:
-    """Return a name or subscript as what is assigned to."""
-    if isinstance(node, ast.Subscript):
-        return ast.Subscript(node.value, node.slice, ast.Store())
-    assert isinstance(node, ast.Name)
-    return ast.Name(node.id, ast.Store())
-
-
-def _substitute(template: ast.expr, mapping: dict[str, ast.expr]) -> ast.expr:
-    """Return a tree with names replaced by trees; what has no such names is shared."""
-    result = _replaced(template, mapping)
-    assert isinstance(result, ast.expr)
-    return result
-
-
-def _replaced(node: Any, mapping: dict[str, ast.expr]) -> Any:
-    if isinstance(node, ast.Name):
-        return mapping.get(node.id, node)
-    if isinstance(node, list):
-        return [_replaced(item, mapping) for item in node]
-    if isinstance(node, ast.Attribute) and node.attr == "T":
-        return _transposed(_replaced(node.value, mapping))
-    if not isinstance(node, ast.AST) or not node._fields:
-        return node
-    return type(node)(*[_replaced(getattr(node, name), mapping) for name in node._fields])
-
-
-class _AnnotationStripper(ast.NodeTransformer):
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        self.generic_visit(node)
-        node.returns = None
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.annotation = None
-        return node
-
-
-def _strip_annotations(tree: ast.Module) -> ast.Module:
-    result = _AnnotationStripper().visit(tree)
-    assert isinstance(result, ast.Module)
-    return result
-
-
-def _negated(test: ast.expr, *, exact: bool) -> ast.expr:
-    """Return the negation of a test; `exact` says that comparisons may be turned around, since there is no NaN."""
-    match test:
-        case ast.UnaryOp(ast.Not(), inner):
-            return inner
-        case ast.Compare(left, [operator], [right]) if exact or isinstance(operator, (ast.Eq, ast.NotEq)):
-            return ast.Compare(left, [_OPPOSITES[type(operator)]()], [right])
-    return ast.UnaryOp(ast.Not(), test)
-
-
-def _is_empty(body: Sequence[ast.stmt]) -> bool:
-    return all(isinstance(s, (Comment, BlankLine)) for s in body)
-
-
 def _placeholders(operation: Operation) -> list[str]:
     return [placeholder(i) for i in range(len(operation.operands))]
-
-
-def _literal(value: Any, dtype: np.dtype[Any]) -> ast.expr:
-    """Return a Python number; it rounds to exactly the value in the dtype."""
-    if dtype == BOOL:
-        return ast.Constant(bool(value))
-    if dtype.kind in "iu":
-        return _parse(str(int(value)))
-    number = np.asarray(value).astype(dtype)
-    if dtype.kind == "c":
-        exact = complex(number)
-        return _parse(number_text(exact.real if exact.imag == 0 and not np.signbit(exact.imag) else exact))
-    exact_float = float(number)
-    return _parse(number_text(float(str(number)) if np.isfinite(exact_float) else exact_float))
 
 
 def _is_parallel(write: Operation) -> bool:
@@ -915,26 +826,6 @@ def _pattern_text(array: Any) -> str:
         number = array.flat[0].item()
         patterns[f"np.full({shape_text(array.shape)}, {number_text(number)})"] = np.full(array.shape, number)
     return next((text for text, same in patterns.items() if same.tobytes() == array.tobytes()), "")
-
-
-def _transposed(node: ast.expr) -> ast.expr:
-    if isinstance(node, ast.Attribute) and node.attr == "T":
-        return node.value
-    return ast.Attribute(node, "T", ast.Load())
-
-
-def _logic(op: str, nodes: Sequence[ast.expr], *, is_scalar: bool) -> ast.expr:
-    """Return a logical expression: with and, or and not for scalars, where ~True would be -2."""
-    if op == "logical_not":
-        return _negated(nodes[0], exact=False) if is_scalar else ast.UnaryOp(ast.Invert(), nodes[0])
-    is_and = op == "logical_and"
-    if is_scalar:
-        return ast.BoolOp(ast.And() if is_and else ast.Or(), list(nodes))
-    return ast.BinOp(nodes[0], ast.BitAnd() if is_and else ast.BitOr(), nodes[1])
-
-
-def _scalar_type(dtype: np.dtype[Any]) -> str:
-    return "np.bool_" if dtype == BOOL else dtype_text(dtype)
 
 
 def _broadcast(shapes: Sequence[Shape]) -> Shape:
@@ -972,17 +863,3 @@ def _all_values(function: Function) -> Sequence[Value]:
 
 def _loops(block: Block) -> Sequence[Operation]:
     return [o for o in walk(block) if o.op in ("for", "while")]
-
-
-def _may_raise(node: ast.BinOp) -> bool:
-    """Return whether arithmetic raises an error on Python floats for some operands."""
-    if isinstance(node.op, ast.Pow):
-        return True
-    return isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod) and not isinstance(node.right, ast.Constant)
-
-
-def _parse_statement(header: str, body: list[ast.stmt]) -> ast.stmt:
-    """Return a compound statement with a header given as text."""
-    statement = ast.parse(f"{header} pass").body[0]
-    statement.body = body  # type: ignore[attr-defined]
-    return statement

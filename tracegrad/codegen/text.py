@@ -1,6 +1,6 @@
 """Prints Python syntax trees as text for people: minimal parentheses, comments, blank lines, broken long lines.
 
-Reads trees of `ast` (or `gast`), writes source text. First file of the folder; next: folding.py.
+Reads trees of `ast` (or `gast`), writes source text. First file of the folder; next: trees.py.
 
 The printer is a subclass of `astunparse.Unparser`. astunparse 1.6.3 parenthesises every operator, prints a tuple of
 slices as `x[(1:2, ...)]`, which is a syntax error, and knows neither `match` nor comments; all of that is replaced

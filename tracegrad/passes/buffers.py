@@ -37,6 +37,9 @@ _FRESH = frozenset(
     """constant iota full dim undefined call pad concatenate argmax argmin cumsum cumprod cummax cummin argsort
     linear_recurrence dot_general solve triangular_solve cholesky det slogdet cofactor inv""".split()
 )
+#: so many writes are repaired one by one, to copy as little as possible; after that all writes that are seen copy
+_MOST_REPAIRS = 40
+
 #: result is a new array when axes are reduced, else the operand
 _REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_any", "reduce_all"})
 
@@ -100,8 +103,14 @@ class _Planner:
         self.protected = {READ_ONLY, *function.params}
         self.protected |= {o.result for o in walk(function.body) if o.op == "constant" and o.result.shape}
         self.plan = BufferPlan(in_place=set(self.writes))
-        while (violation := self.first_violation()) is not None:
-            self.repair(*violation)
+        rounds = 0
+        while found := self.violations():
+            rounds += 1
+            if rounds > _MOST_REPAIRS:
+                self.plan.in_place -= set(found)
+            else:
+                write = next(w for w in self.writes if w in found)
+                self.repair(write, *found[write])
         self.drop_needless_copies()
         self.plan.roots = self.find_roots()
         self.finish()
@@ -187,12 +196,8 @@ class _Planner:
 
     # Which writes are seen
 
-    def first_violation(self) -> tuple[Operation, Roots, set[Value]] | None:
-        """Return the first write in place that would be seen, the buffers concerned, and the values it would change."""
-        found = self.violations()
-        return next(((w, *found[w]) for w in self.writes if w in found), None)
-
     def violations(self) -> dict[Operation, tuple[Roots, set[Value]]]:
+        """Return the writes in place that would be seen, each with the buffers and the values that it would change."""
         roots = self.find_roots()
         found: dict[Operation, tuple[Roots, set[Value]]] = {}
 

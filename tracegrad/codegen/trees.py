@@ -1,0 +1,159 @@
+"""Small pieces of Python syntax trees that the NumPy generator puts together.
+
+Reads text and trees, writes trees. Previous: text.py; next: folding.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.codegen.text import BlankLine, Comment
+from tracegrad.ir.types import BOOL
+from tracegrad.ops.text import dtype_text, number_text
+
+_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+}
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_expression(text: str) -> ast.expr:
+    """Return the tree of an expression; it is shared, so it must not be changed."""
+    return ast.parse(text, mode="eval").body
+
+
+def call(function: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(parse_expression(function), list(arguments), [])
+
+
+def method_call(node: ast.expr, name: str) -> ast.expr:
+    return ast.Call(ast.Attribute(node, name, ast.Load()), [], [])
+
+
+def expression_statement(text: str, **nodes: ast.expr) -> ast.stmt:
+    return ast.Expr(substitute(parse_expression(text), nodes))
+
+
+def add_to(target: ast.expr, value: ast.expr) -> ast.stmt:
+    """Return the statement `target += value`, or `target -= x` for a value -x."""
+    place = stored(target)
+    assert isinstance(place, ast.Name | ast.Subscript)
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
+        return ast.AugAssign(place, ast.Sub(), value.operand)
+    return ast.AugAssign(place, ast.Add(), value)
+
+
+def stored(node: ast.expr) -> ast.expr:
+    """Return a name or subscript as what is assigned to."""
+    if isinstance(node, ast.Subscript):
+        return ast.Subscript(node.value, node.slice, ast.Store())
+    assert isinstance(node, ast.Name)
+    return ast.Name(node.id, ast.Store())
+
+
+def substitute(template: ast.expr, mapping: dict[str, ast.expr]) -> ast.expr:
+    """Return a tree with names replaced by trees; what has no such names is shared."""
+    result = _replaced(template, mapping)
+    assert isinstance(result, ast.expr)
+    return result
+
+
+def _replaced(node: Any, mapping: dict[str, ast.expr]) -> Any:
+    if isinstance(node, ast.Name):
+        return mapping.get(node.id, node)
+    if isinstance(node, list):
+        return [_replaced(item, mapping) for item in node]
+    if isinstance(node, ast.Attribute) and node.attr == "T":
+        return transposed(_replaced(node.value, mapping))
+    if not isinstance(node, ast.AST) or not node._fields:
+        return node
+    return type(node)(*[_replaced(getattr(node, name), mapping) for name in node._fields])
+
+
+class _AnnotationStripper(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        node.returns = None
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+
+def strip_annotations(tree: ast.Module) -> ast.Module:
+    result = _AnnotationStripper().visit(tree)
+    assert isinstance(result, ast.Module)
+    return result
+
+
+def negated(test: ast.expr, *, exact: bool) -> ast.expr:
+    """Return the negation of a test; `exact` says that comparisons may be turned around, since there is no NaN."""
+    match test:
+        case ast.UnaryOp(ast.Not(), inner):
+            return inner
+        case ast.Compare(left, [operator], [right]) if exact or isinstance(operator, (ast.Eq, ast.NotEq)):
+            return ast.Compare(left, [_OPPOSITES[type(operator)]()], [right])
+    return ast.UnaryOp(ast.Not(), test)
+
+
+def is_empty(body: Sequence[ast.stmt]) -> bool:
+    return all(isinstance(s, (Comment, BlankLine)) for s in body)
+
+
+def literal(value: Any, dtype: np.dtype[Any]) -> ast.expr:
+    """Return a Python number; it rounds to exactly the value in the dtype."""
+    if dtype == BOOL:
+        return ast.Constant(bool(value))
+    if dtype.kind in "iu":
+        return parse_expression(str(int(value)))
+    number = np.asarray(value).astype(dtype)
+    if dtype.kind == "c":
+        exact = complex(number)
+        return parse_expression(number_text(exact.real if exact.imag == 0 and not np.signbit(exact.imag) else exact))
+    exact_float = float(number)
+    return parse_expression(number_text(float(str(number)) if np.isfinite(exact_float) else exact_float))
+
+
+def transposed(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Attribute) and node.attr == "T":
+        return node.value
+    return ast.Attribute(node, "T", ast.Load())
+
+
+def logic(op: str, nodes: Sequence[ast.expr], *, is_scalar: bool) -> ast.expr:
+    """Return a logical expression: with and, or and not for scalars, where ~True would be -2."""
+    if op == "logical_not":
+        return negated(nodes[0], exact=False) if is_scalar else ast.UnaryOp(ast.Invert(), nodes[0])
+    is_and = op == "logical_and"
+    if is_scalar:
+        return ast.BoolOp(ast.And() if is_and else ast.Or(), list(nodes))
+    return ast.BinOp(nodes[0], ast.BitAnd() if is_and else ast.BitOr(), nodes[1])
+
+
+def scalar_type(dtype: np.dtype[Any]) -> str:
+    return "np.bool_" if dtype == BOOL else dtype_text(dtype)
+
+
+def may_raise(node: ast.BinOp) -> bool:
+    """Return whether arithmetic raises an error on Python floats for some operands."""
+    if isinstance(node.op, ast.Pow):
+        return True
+    return isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod) and not isinstance(node.right, ast.Constant)
+
+
+def parse_statement(header: str, body: list[ast.stmt]) -> ast.stmt:
+    """Return a compound statement with a header given as text."""
+    statement = ast.parse(f"{header} pass").body[0]
+    statement.body = body  # type: ignore[attr-defined]
+    return statement
