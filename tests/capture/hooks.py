@@ -113,6 +113,9 @@ class NativeHooks:
     def aug_setitem(self, x, key, op, value):
         x[key] = self.aug_name(x[key], op, value)
 
+    def operate(self, name, x, y):
+        return getattr(operator, {"or": "or_", "and": "and_"}.get(name, name))(x, y)
+
     def getattr(self, x, name):
         return getattr(x, name)
 

@@ -22,6 +22,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     name(name, value)    load(value, name)    undefined(name)    unpack(value, count, index of the starred target)
     iter(x)    truth(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)    display(list or dict)
     outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
+    operate(operator, x, y)             `x + y`, `x < y` and so on
 """
 
 from __future__ import annotations
@@ -673,8 +674,19 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         node.operand = operand
         return node
 
+    def visit_BinOp(self, node: Node) -> Node:
+        place = Make(node)
+        name = place.constant(OPERATORS[type(node.op)])
+        return place.hook("operate", name, self.visit(node.left), self.visit(node.right))
+
     def visit_Compare(self, node: Node) -> Node:
-        if len(node.ops) == 1 or not self.can_split(node):
+        if len(node.ops) == 1 and isinstance(node.ops[0], gast.Is | gast.IsNot | gast.In | gast.NotIn):
+            return self.generic_visit(node)
+        if len(node.ops) == 1:
+            place = Make(node)
+            name = place.constant(OPERATORS[type(node.ops[0])])
+            return place.hook("operate", name, self.visit(node.left), self.visit(node.comparators[0]))
+        if not self.can_split(node):
             return self.generic_visit(node)
         place = Make(node)
         operators = place.names(OPERATORS[type(op)] for op in node.ops)

@@ -214,6 +214,41 @@ def _augmented(value: Any, op: str, other: Any) -> Any:
     return getattr(operator, f"i{op}")(value, other)
 
 
+# ---- operators
+
+
+def operate(name: str, x: Any, y: Any) -> Any:
+    """`x + y` (name "add"), `x < y` ("lt") and so on; methods of the user's classes are captured too."""
+    native = _OPERATORS[name]
+    if type(x) in _PLAIN and type(y) in _PLAIN:
+        return native(x, y)
+    reflected = _COMPARISONS.get(name, f"r{name}")
+    for owner, other, special in ((x, y, f"__{name}__"), (y, x, f"__{reflected}__")):
+        method = getattr(type(owner), special, None)
+        if isinstance(method, types.FunctionType) and _is_user_function(method):
+            result = call(method, owner, other)
+            if result is not NotImplemented:
+                return result
+    return native(x, y)
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "or": operator.or_,
+    "and": operator.and_,
+    **{name: getattr(operator, name) for name in OPERATORS if name not in ("or", "and")},
+    "matmul": operator.matmul,
+    "lt": operator.lt,
+    "le": operator.le,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+#: comparison -> the one with sides exchanged
+_COMPARISONS = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+_PLAIN = frozenset({Tracer, int, float, bool, complex, str, np.ndarray, np.float64, list, tuple, type(None)})
+
+
 # ---- calls
 
 
@@ -397,4 +432,5 @@ HOOKS = types.SimpleNamespace(
     aug_setattr=aug_setattr,
     aug_name=aug_name,
     call=call,
+    operate=operate,
 )
