@@ -20,7 +20,7 @@ def _codes_in_package() -> dict[str, set[str]]:
     """Return each code that the package raises, with the files that do."""
     codes: dict[str, set[str]] = {}
     for path in (ROOT / "tracegrad").rglob("*.py"):
-        for code in re.findall(r'code="(TG\d+)"', path.read_text()):
+        for code in re.findall(r'"(TG\d+)"', path.read_text()):
             codes.setdefault(code, set()).add(str(path.relative_to(ROOT)))
     return codes
 

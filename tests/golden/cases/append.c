@@ -58,7 +58,11 @@ int f_grad(const double *restrict y0__in, double *restrict ct_y0_out, void *work
     }
     /* append.py:8  for _ in range(10): */
     double ct_y = 0.0;
-    double t1[10] = {0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1};
+    double t1[10];
+#pragma omp simd
+    for (int64_t i = 0; i < 10; i++) {
+        t1[i] = 0.1;
+    }
     for (int64_t t2 = 9; t2 >= 0; t2--) {
         const double y2 = y_stack[--y_stack_top];
         /* append.py:10  path.append(y) */

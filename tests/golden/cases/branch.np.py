@@ -15,7 +15,7 @@ def f_grad(x):
 
     # cotangents, from the result back to the arguments
     # branch.py:12  return y * x[0]
-    ct_y = np.reshape(x[:1], ())
+    ct_y = x[0]
     # branch.py:8  if s > 0:
     if above:
         # branch.py:9  y = np.log(s)

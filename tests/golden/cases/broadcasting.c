@@ -41,41 +41,33 @@ int f_grad(const double *restrict scale_in, const double *restrict row, const do
 {
     (void)workspace;
     const double scale = *scale_in;
-    /* broadcasting.py:7  centred = (x - row) / scale */
-    const double centred[12] = {
-        (x[0] - row[0])/scale,
-        (x[1] - row[1])/scale,
-        (x[2] - row[2])/scale,
-        (x[3] - row[0])/scale,
-        (x[4] - row[1])/scale,
-        (x[5] - row[2])/scale,
-        (x[6] - row[0])/scale,
-        (x[7] - row[1])/scale,
-        (x[8] - row[2])/scale,
-        (x[9] - row[0])/scale,
-        (x[10] - row[1])/scale,
-        (x[11] - row[2])/scale,
-    };
     /* broadcasting.py:8  return np.sum(np.log1p(centred**2)) */
-    const double ct_centred[12] = {
-        2.0*centred[0]/(1.0 + centred[0]*centred[0]),
-        2.0*centred[1]/(1.0 + centred[1]*centred[1]),
-        2.0*centred[2]/(1.0 + centred[2]*centred[2]),
-        2.0*centred[3]/(1.0 + centred[3]*centred[3]),
-        2.0*centred[4]/(1.0 + centred[4]*centred[4]),
-        2.0*centred[5]/(1.0 + centred[5]*centred[5]),
-        2.0*centred[6]/(1.0 + centred[6]*centred[6]),
-        2.0*centred[7]/(1.0 + centred[7]*centred[7]),
-        2.0*centred[8]/(1.0 + centred[8]*centred[8]),
-        2.0*centred[9]/(1.0 + centred[9]*centred[9]),
-        2.0*centred[10]/(1.0 + centred[10]*centred[10]),
-        2.0*centred[11]/(1.0 + centred[11]*centred[11]),
-    };
-    /* broadcasting.py:7  centred = (x - row) / scale */
-    const double ct_scale = -(ct_centred[0]*(centred[0]/scale)) + (-(ct_centred[1]*(centred[1]/scale))) + (-(ct_centred[2]*(centred[2]/scale))) + (-(ct_centred[3]*(centred[3]/scale))) + (-(ct_centred[4]*(centred[4]/scale))) + (-(ct_centred[5]*(centred[5]/scale))) + (-(ct_centred[6]*(centred[6]/scale))) + (-(ct_centred[7]*(centred[7]/scale))) + (-(ct_centred[8]*(centred[8]/scale))) + (-(ct_centred[9]*(centred[9]/scale))) + (-(ct_centred[10]*(centred[10]/scale))) + (-(ct_centred[11]*(centred[11]/scale)));
-    ct_row[0] = -(ct_centred[0]/scale) + (-(ct_centred[3]/scale)) + (-(ct_centred[6]/scale)) + (-(ct_centred[9]/scale));
-    ct_row[1] = -(ct_centred[1]/scale) + (-(ct_centred[4]/scale)) + (-(ct_centred[7]/scale)) + (-(ct_centred[10]/scale));
-    ct_row[2] = -(ct_centred[2]/scale) + (-(ct_centred[5]/scale)) + (-(ct_centred[8]/scale)) + (-(ct_centred[11]/scale));
+    double ct_scale = 0.0;
+    double sum = 0.0;
+    double sum1 = 0.0;
+    double sum2 = 0.0;
+#pragma omp simd reduction(+ : ct_scale, sum, sum1, sum2)
+    for (int64_t i = 0; i < 4; i++) {
+        const double centred[3] = {
+            (x[3*i] - row[0])/scale,
+            (x[3*i + 1] - row[1])/scale,
+            (x[3*i + 2] - row[2])/scale,
+        };
+        const double ct_centred[3] = {
+            2.0*centred[0]/(1.0 + centred[0]*centred[0]),
+            2.0*centred[1]/(1.0 + centred[1]*centred[1]),
+            2.0*centred[2]/(1.0 + centred[2]*centred[2]),
+        };
+        ct_scale -= ct_centred[0]*(centred[0]/scale);
+        ct_scale -= ct_centred[1]*(centred[1]/scale);
+        ct_scale -= ct_centred[2]*(centred[2]/scale);
+        sum -= ct_centred[0]/scale;
+        sum1 -= ct_centred[1]/scale;
+        sum2 -= ct_centred[2]/scale;
+    }
+    ct_row[0] = sum;
+    ct_row[1] = sum1;
+    ct_row[2] = sum2;
     *ct_scale_out = ct_scale;
     return 0;
 }

@@ -95,23 +95,20 @@ static void tg_matmul_f64(int transpose_a, int transpose_b, int64_t m, int64_t n
 }
 
 int f_grad(const double *restrict w1, const double *restrict b1, const double *restrict w2,
-           const double *restrict b2_in, const double *restrict x, const double *restrict y,
-           double *restrict ct_w1_out, double *restrict ct_b1, double *restrict ct_w2, double *restrict ct_b2_out,
-           void *workspace);
+           const double *restrict b2_in, const double *restrict x, const double *restrict y, double *restrict ct_w1,
+           double *restrict ct_b1, double *restrict ct_w2, double *restrict ct_b2_out, void *workspace);
 int64_t f_grad_workspace(void);
 int f_grad_entry(void *const *pointers, const int64_t *sizes, void *workspace, tg_error *error);
 void f_grad_set_blas(const tg_blas *routines);
 
 int f_grad(const double *restrict w1, const double *restrict b1, const double *restrict w2,
-           const double *restrict b2_in, const double *restrict x, const double *restrict y,
-           double *restrict ct_w1_out, double *restrict ct_b1, double *restrict ct_w2, double *restrict ct_b2_out,
-           void *workspace)
+           const double *restrict b2_in, const double *restrict x, const double *restrict y, double *restrict ct_w1,
+           double *restrict ct_b1, double *restrict ct_w2, double *restrict ct_b2_out, void *workspace)
 {
     (void)workspace;
     const double b2 = *b2_in;
     /* dict_params.py:7  h = np.tanh(x @ params["w1"] + params["b1"]) */
     double h[40];
-    double t[40];
 #pragma omp simd
     for (int64_t i = 0; i < 8; i++) {
         const double h1[5] = {
@@ -126,11 +123,6 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
         h[5*i + 2] = h1[2];
         h[5*i + 3] = h1[3];
         h[5*i + 4] = h1[4];
-        t[5*i] = 1.0 - h1[0]*h1[0];
-        t[5*i + 1] = 1.0 - h1[1]*h1[1];
-        t[5*i + 2] = 1.0 - h1[2]*h1[2];
-        t[5*i + 3] = 1.0 - h1[3]*h1[3];
-        t[5*i + 4] = 1.0 - h1[4]*h1[4];
     }
     /* dict_params.py:8  z = h @ params["w2"] + params["b2"] */
     double t1[8];
@@ -142,30 +134,17 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
         }
         t1[i] = sum;
     }
-    const double z[8] = {
-        t1[0] + b2,
-        t1[1] + b2,
-        t1[2] + b2,
-        t1[3] + b2,
-        t1[4] + b2,
-        t1[5] + b2,
-        t1[6] + b2,
-        t1[7] + b2,
-    };
     /* dict_params.py:9  return np.mean((z - y) ** 2) */
-    const double ct_z[8] = {
-        0.125*(2.0*(z[0] - y[0])),
-        0.125*(2.0*(z[1] - y[1])),
-        0.125*(2.0*(z[2] - y[2])),
-        0.125*(2.0*(z[3] - y[3])),
-        0.125*(2.0*(z[4] - y[4])),
-        0.125*(2.0*(z[5] - y[5])),
-        0.125*(2.0*(z[6] - y[6])),
-        0.125*(2.0*(z[7] - y[7])),
-    };
+    double ct_z[8];
+    double ct_b2 = 0.0;
+#pragma omp simd reduction(+ : ct_b2)
+    for (int64_t i = 0; i < 8; i++) {
+        const double z = t1[i] + b2;
+        const double ct_z1 = 0.125*(2.0*(z - y[i]));
+        ct_z[i] = ct_z1;
+        ct_b2 += ct_z1;
+    }
     /* dict_params.py:8  z = h @ params["w2"] + params["b2"] */
-    const double ct_b2 = ct_z[0] + ct_z[1] + ct_z[2] + ct_z[3] + ct_z[4] + ct_z[5] + ct_z[6] + ct_z[7];
-    /* dict_params.py:7  h = np.tanh(x @ params["w1"] + params["b1"]) */
     double t2[40];
     double sum1 = 0.0;
     double sum2 = 0.0;
@@ -176,11 +155,11 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
     for (int64_t i = 0; i < 8; i++) {
         const double ct_h[5] = {ct_z[i]*w2[0], ct_z[i]*w2[1], ct_z[i]*w2[2], ct_z[i]*w2[3], ct_z[i]*w2[4]};
         const double t3[5] = {
-            ct_h[0]*t[5*i],
-            ct_h[1]*t[5*i + 1],
-            ct_h[2]*t[5*i + 2],
-            ct_h[3]*t[5*i + 3],
-            ct_h[4]*t[5*i + 4],
+            ct_h[0]*(1.0 - h[5*i]*h[5*i]),
+            ct_h[1]*(1.0 - h[5*i + 1]*h[5*i + 1]),
+            ct_h[2]*(1.0 - h[5*i + 2]*h[5*i + 2]),
+            ct_h[3]*(1.0 - h[5*i + 3]*h[5*i + 3]),
+            ct_h[4]*(1.0 - h[5*i + 4]*h[5*i + 4]),
         };
         t2[5*i] = t3[0];
         t2[5*i + 1] = t3[1];
@@ -198,7 +177,6 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
     ct_b1[2] = sum3;
     ct_b1[3] = sum4;
     ct_b1[4] = sum5;
-    /* dict_params.py:8  z = h @ params["w2"] + params["b2"] */
 #pragma omp simd
     for (int64_t i = 0; i < 5; i++) {
         ct_w2[i] = 0.0;
@@ -210,23 +188,7 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
         }
     }
     /* dict_params.py:7  h = np.tanh(x @ params["w1"] + params["b1"]) */
-    double t4[15];
-    tg_matmul_f64(1, 0, 5, 3, 8, t2, x, t4);
-    ct_w1_out[0] = t4[0];
-    ct_w1_out[1] = t4[3];
-    ct_w1_out[2] = t4[6];
-    ct_w1_out[3] = t4[9];
-    ct_w1_out[4] = t4[12];
-    ct_w1_out[5] = t4[1];
-    ct_w1_out[6] = t4[4];
-    ct_w1_out[7] = t4[7];
-    ct_w1_out[8] = t4[10];
-    ct_w1_out[9] = t4[13];
-    ct_w1_out[10] = t4[2];
-    ct_w1_out[11] = t4[5];
-    ct_w1_out[12] = t4[8];
-    ct_w1_out[13] = t4[11];
-    ct_w1_out[14] = t4[14];
+    tg_matmul_f64(1, 0, 3, 5, 8, x, t2, ct_w1);
     *ct_b2_out = ct_b2;
     return 0;
 }

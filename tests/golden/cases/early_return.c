@@ -93,18 +93,9 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
     double *stack = stacks[0].data;
     int64_t stack_capacity = tg_capacity(&stacks[0], (int64_t)sizeof(double));
     int64_t stack_top = 0;
-    int64_t *stack1 = stacks[1].data;
-    int64_t stack1_capacity = tg_capacity(&stacks[1], (int64_t)sizeof(int64_t));
     bool t = 0;
     int64_t t1 = 0;
     while (t1 < 4 && !t) {
-        if (stack_top == stack1_capacity) {
-            stack1 = tg_grow(&stacks[1], (int64_t)sizeof(int64_t), &stack1_capacity);
-            if (!stack1) {
-                return tg_fail(workspace, TG_MEMORY_ERROR, "", 0, "no memory for the residuals of a loop", 0, 0);
-            }
-        }
-        stack1[stack_top] = t1;
         const int64_t place = t1 < 0 ? t1 + 4 : t1;
         if (place < 0 || place >= 4) {
             return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, "index %lld is out of bounds for axis 0 with size %lld", t1, 4);
@@ -141,27 +132,24 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
         /* early_return.py:9  if value < 0: */
         const double t3 = stack[--stack_top];
         /* early_return.py:8  for value in x: */
-        const int64_t t4 = stack1[stack_top];
-        const int64_t place1 = t4 < 0 ? t4 + 4 : t4;
-        if (place1 < 0 || place1 >= 4) {
-            return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, "index %lld is out of bounds for axis 0 with size %lld", t4, 4);
+        if (k >= 4) {
+            return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, "index %lld is out of bounds for axis 0 with size %lld", k, 4);
         }
         /* early_return.py:9  if value < 0: */
         double ct_value;
-        if (x[place1] < 0.0) {
+        if (x[k] < 0.0) {
             ct_total = ct_total1 + ct_total;
             ct_value = 0.0;
         } else {
             /* early_return.py:11  total += np.sqrt(value) */
-            const double t5 = 0.5/t3;
-            ct_value = ct_total*(ct_total == 0.0 && !(isfinite(t5) != 0) ? 0.0 : t5);
+            const double t4 = 0.5/t3;
+            ct_value = ct_total*(ct_total == 0.0 && !(isfinite(t4) != 0) ? 0.0 : t4);
         }
         /* early_return.py:8  for value in x: */
-        const int64_t place2 = t4 < 0 ? t4 + 4 : t4;
-        if (place2 < 0 || place2 >= 4) {
-            return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, "index %lld is out of bounds for axis 0 with size %lld", t4, 4);
+        if (k >= 4) {
+            return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, "index %lld is out of bounds for axis 0 with size %lld", k, 4);
         }
-        ct_x[place2] += ct_value;
+        ct_x[k] += ct_value;
         ct_total1 = 0.0;
     }
     ct_x_out[0] = ct_x[0];
@@ -187,7 +175,7 @@ int f_grad_entry(void *const *pointers, const int64_t *sizes, void *workspace, t
 void f_grad_release(void *workspace)
 {
     tg_stack *const stacks = (tg_stack *)((char *)workspace + 64);
-    for (int64_t k = 0; k < 2; k++) {
+    for (int64_t k = 0; k < 1; k++) {
         free(stacks[k].data);
         stacks[k].data = NULL;
         stacks[k].capacity = 0;

@@ -7,7 +7,7 @@ def f_grad(x, index):
     written = np.zeros(4)
     np.add.at(written, index, item ** 2)
     # gather.py:9  counts[index[0]] = 1.0
-    reshaped = np.reshape(index[:1], ())
+    reshaped = index[0]
     written[reshaped] = 1.0
     written = 0.5 / np.sqrt(1.0 + written)
     written[reshaped] = 0.0

@@ -146,46 +146,43 @@ static inline double tg_maximum_f64(double x, double y)
 
 #pragma omp declare reduction(tg_max_f64 : double : omp_out = tg_maximum_f64(omp_out, omp_in)) initializer(omp_priv = -INFINITY)
 
-int f_grad(const double *restrict w, const double *restrict x, const int64_t *restrict labels,
-           double *restrict ct_w_out, void *workspace);
+int f_grad(const double *restrict w, const double *restrict x, const int64_t *restrict labels, double *restrict ct_w,
+           void *workspace);
 int64_t f_grad_workspace(void);
 int f_grad_entry(void *const *pointers, const int64_t *sizes, void *workspace, tg_error *error);
 void f_grad_set_blas(const tg_blas *routines);
 
-int f_grad(const double *restrict w, const double *restrict x, const int64_t *restrict labels,
-           double *restrict ct_w_out, void *workspace)
+int f_grad(const double *restrict w, const double *restrict x, const int64_t *restrict labels, double *restrict ct_w,
+           void *workspace)
 {
     char *memory = (char *)workspace + 64;
     double *restrict scores = tg_take(&memory, 320*(int64_t)sizeof(double));
     double *restrict ct_scores = tg_take(&memory, 320*(int64_t)sizeof(double));
     double *restrict ct_scores1 = tg_take(&memory, 320*(int64_t)sizeof(double));
-    double *restrict t7 = tg_take(&memory, 640*(int64_t)sizeof(double));
     /* layer.py:7  scores = x @ w */
     tg_matmul_f64(0, 0, 32, 10, 64, x, w, scores);
-    /* layer.py:10  return np.mean(log_sum - scores[np.arange(len(labels)), labels]) */
-    double t[32];
     /* layer.py:9  log_sum = np.log(np.sum(np.exp(scores), axis=1)) */
+    double t[32];
     for (int64_t i = 0; i < 32; i++) {
         double best = -INFINITY;
 #pragma omp simd reduction(tg_max_f64 : best)
         for (int64_t j = 0; j < 10; j++) {
             best = tg_maximum_f64(best, scores[10*i + j]);
         }
-        t1[i] = best;
-        double t2[10];
+        t[i] = best;
+        double t1[10];
         double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
         for (int64_t j = 0; j < 10; j++) {
-            const double scores1 = scores[10*i + j] - t1[i];
-            const double t3 = exp(scores1);
-            t2[j] = t3;
-            sum += t3;
+            const double scores1 = scores[10*i + j] - t[i];
+            const double t2 = exp(scores1);
+            t1[j] = t2;
+            sum += t2;
         }
-        t[i] = -0.03125;
-        const double t4 = 0.03125/sum;
+        const double t3 = 0.03125/sum;
 #pragma omp simd
         for (int64_t j = 0; j < 10; j++) {
-            ct_scores[10*i + j] = t4*t2[j];
+            ct_scores[10*i + j] = t3*t1[j];
         }
     }
     for (int64_t i = 0; i < 32; i++) {
@@ -193,7 +190,7 @@ int f_grad(const double *restrict w, const double *restrict x, const int64_t *re
         if (labels1 < 0 || labels1 >= 10) {
             return tg_fail(workspace, TG_INDEX_ERROR, "layer.py", 9, "index %lld is out of bounds for axis 1 with size %lld", labels[i], 10);
         }
-        ct_scores[10*i + labels1] += t[i];
+        ct_scores[10*i + labels1] -= 0.03125;
     }
     /* layer.py:8  scores = scores - np.max(scores, axis=1, keepdims=True) */
     for (int64_t i = 0; i < 32; i++) {
@@ -202,29 +199,23 @@ int f_grad(const double *restrict w, const double *restrict x, const int64_t *re
 #pragma omp simd reduction(+ : sum1, sum2)
         for (int64_t j = 0; j < 10; j++) {
             sum1 -= ct_scores[10*i + j];
-            sum2 += (double)(scores[10*i + j] == t1[i]);
+            sum2 += (double)(scores[10*i + j] == t[i]);
         }
-        const double t5 = sum1/sum2;
+        const double t4 = sum1/sum2;
 #pragma omp simd
         for (int64_t j = 0; j < 10; j++) {
-            const bool t6 = scores[10*i + j] == t1[i];
-            ct_scores1[10*i + j] = ct_scores[10*i + j] + (t6 ? t5 : 0.0);
+            const bool t5 = scores[10*i + j] == t[i];
+            ct_scores1[10*i + j] = ct_scores[10*i + j] + (t5 ? t4 : 0.0);
         }
     }
     /* layer.py:7  scores = x @ w */
-    tg_matmul_f64(1, 0, 10, 64, 32, ct_scores1, x, t7);
-    for (int64_t i = 0; i < 64; i++) {
-#pragma omp simd
-        for (int64_t j = 0; j < 10; j++) {
-            ct_w_out[10*i + j] = t7[64*j + i];
-        }
-    }
+    tg_matmul_f64(1, 0, 64, 10, 32, x, ct_scores1, ct_w);
     return 0;
 }
 
 int64_t f_grad_workspace(void)
 {
-    return 12864;
+    return 7744;
 }
 
 int f_grad_entry(void *const *pointers, const int64_t *sizes, void *workspace, tg_error *error)

@@ -57,21 +57,16 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
     for (int64_t t = 0; t < 50; t++) {
         /* stencil.py:9  u[1:-1] += k * (u[2:] - 2 * u[1:-1] + u[:-2]) */
         double t1[62];
-        double t2[62];
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            const double t3 = u1[i + 2] - 2.0*u1[i + 1] + u1[i];
-            t1[i] = t3;
-            t2[i] = u1[i + 1] + k*t3;
-        }
-#pragma omp simd
-        for (int64_t i = 0; i < 62; i++) {
-            stack[62*stack_top + i] = t1[i];
+            const double t2 = u1[i + 2] - 2.0*u1[i + 1] + u1[i];
+            t1[i] = u1[i + 1] + k*t2;
+            stack[62*stack_top + i] = t2;
         }
         stack_top++;
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            u1[i + 1] = t2[i];
+            u1[i + 1] = t1[i];
         }
     }
     /* stencil.py:10  return np.sum(u * u) */
@@ -80,40 +75,32 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
         ct_u[i] = u1[i] + u1[i];
     }
     /* stencil.py:8  for _ in range(50): */
-    double t4[62];
-#pragma omp simd
-    for (int64_t i = 0; i < 62; i++) {
-        t4[i] = 0.0;
-    }
-    for (int64_t t5 = 49; t5 >= 0; t5--) {
+    double t3[62] = {0};
+    for (int64_t t4 = 49; t4 >= 0; t4--) {
         /* stencil.py:9  u[1:-1] += k * (u[2:] - 2 * u[1:-1] + u[:-2]) */
         stack_top--;
-        const double *const t6 = &stack[62*stack_top];
-        double ct_u1[64];
-        memcpy(ct_u1, ct_u, (size_t)64*sizeof(*ct_u1));
-#pragma omp simd
-        for (int64_t i = 0; i < 62; i++) {
-            ct_u1[i + 1] = 0.0;
-        }
+        const double *const t5 = &stack[62*stack_top];
+        double t6[62];
         double t7[62];
-        double t8[62];
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            const double t9 = ct_u[i + 1];
-            const double t10 = t9*k;
-            t7[i] = t10;
-            t4[i] += t9*t6[i];
-            t8[i] = t9 - t10*2.0;
+            const double t8 = ct_u[i + 1];
+            t6[i] = t8;
+            t7[i] = t8*k;
+            t3[i] += t8*t5[i];
         }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            ct_u1[i] += t7[i];
+            ct_u[i + 1] = 0.0;
         }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            ct_u1[i + 1] += t8[i];
+            ct_u[i] += t7[i];
         }
-        memcpy(ct_u, ct_u1, (size_t)64*sizeof(*ct_u));
+#pragma omp simd
+        for (int64_t i = 0; i < 62; i++) {
+            ct_u[i + 1] += t6[i] - t7[i]*2.0;
+        }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
             ct_u[i + 2] += t7[i];
@@ -122,7 +109,7 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
     double ct_k = 0.0;
 #pragma omp simd reduction(+ : ct_k)
     for (int64_t i = 0; i < 62; i++) {
-        ct_k += t4[i];
+        ct_k += t3[i];
     }
     *ct_k_out = ct_k;
     return 0;

@@ -16,18 +16,16 @@ def f_grad(u, k):
     # stencil.py:10  return np.sum(u * u)
     ct_u = u + u
     # stencil.py:8  for _ in range(50):
-    for_ = np.zeros(62)
+    carried = np.zeros(62)
     for _ in reversed(range(50)):
         # stencil.py:9  u[1:-1] += k * (u[2:] - 2 * u[1:-1] + u[:-2])
         kept = stack.pop()
-        ct_u_1 = ct_u.copy()
-        ct_u_1[1:63] = 0.0
-        part = ct_u[1:63]
+        part = ct_u[1:63].copy()
+        ct_u[1:63] = 0.0
         product = part * k
-        for_ = for_ + part * kept
-        ct_u_1[:62] += product
-        ct_u_1[1:63] += part - product * 2.0
-        ct_u_1[2:] += product
-        ct_u = ct_u_1
-    ct_k = np.sum(for_)
+        carried = carried + part * kept
+        ct_u[:62] += product
+        ct_u[1:63] += part - product * 2.0
+        ct_u[2:] += product
+    ct_k = np.sum(carried)
     return ct_u, ct_k

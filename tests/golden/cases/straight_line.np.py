@@ -6,7 +6,7 @@ def f_grad(x):
     r = np.sqrt(np.sum(x ** 2))
     # straight_line.py:8  return np.exp(-r) * np.sin(x[0])
     exp = np.exp(-r)
-    reshaped = np.reshape(x[:1], ())
+    reshaped = x[0]
     # straight_line.py:7  r = np.sqrt(np.sum(x**2))
     minus = -(np.sin(reshaped) * exp * (0.5 / r))
 

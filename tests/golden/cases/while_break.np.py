@@ -7,10 +7,10 @@ def f_grad(a):
     with np.errstate(divide="ignore", invalid="ignore"):
         x_stack = []
         # while_break.py:8  while True:
-        while_ = False
+        carried = False
         x = a
         trips = 0
-        while not while_:
+        while not carried:
             x_stack.append(x)
             # while_break.py:9  step = (x**3 - a) / (3 * x**2)
             square_x = x ** 2
@@ -20,7 +20,7 @@ def f_grad(a):
             step = (square_x * x - a) / product
             # while_break.py:10  if np.abs(step) < 1e-12:
             if np.abs(step) < 1e-12:
-                while_ = True
+                carried = True
             else:
                 # while_break.py:12  x = x - step
                 x = x - step
@@ -50,13 +50,12 @@ def f_grad(a):
             product_1 = ct_step * (0.0 if both else reciprocal)
             minus = -(step / product)
             both = same and not np.isfinite(minus)
-            product = ct_step * (0.0 if both else minus)
-            choice = np.float64(0.0 if product == 0.0 and False else 3.0)
+            product = ct_step * (0.0 if both else minus) * 3.0
             ct_a = ct_a - product_1
             same = product_1 == 0.0
-            choice_1 = np.float64(0.0 if same and not np.isfinite(x) else x)
+            choice = np.float64(0.0 if same and not np.isfinite(x) else x)
             both = same and not np.isfinite(square_x)
-            total = product * choice + product_1 * choice_1
+            total = product + product_1 * choice
             ct_x = ct_x + product_1 * (0.0 if both else square_x)
             product = 2.0 * x
             both = total == 0.0 and not np.isfinite(product)

@@ -69,69 +69,64 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
         t[10],
         t[11],
     };
-    /* writes_and_views.py:12  return np.sum(a**2) */
-    const double t2[12] = {
-        2.0*t1[0],
-        2.0*t1[1],
-        2.0*t1[2],
-        2.0*t1[3],
-        2.0*t1[4],
-        2.0*t1[5],
-        2.0*(t1[6] + t1[5]),
-        2.0*t1[7],
-        2.0*t1[8],
-        2.0*t1[9],
-        2.0*(t1[10] + t1[9]),
-        2.0*t1[11],
-    };
     /* writes_and_views.py:11  a[1:, 2] += column[1:] */
-    const double t3[12] = {
-        t2[0],
-        t2[1],
-        t2[2],
-        t2[3],
-        t2[4],
-        t2[5] + t2[6],
-        t2[6],
-        t2[7],
-        t2[8],
-        t2[9] + t2[10],
-        t2[10],
-        t2[11],
+    const double t2[12] = {
+        t1[0],
+        t1[1],
+        t1[2],
+        t1[3],
+        t1[4],
+        t1[5],
+        t1[6] + t1[5],
+        t1[7],
+        t1[8],
+        t1[9],
+        t1[10] + t1[9],
+        t1[11],
     };
-    /* writes_and_views.py:10  a[0] = np.sin(a[0]) */
+    /* writes_and_views.py:12  return np.sum(a**2) */
+    double t3[12];
+#pragma omp simd
+    for (int64_t i = 0; i < 12; i++) {
+        t3[i] = 2.0*t2[i];
+    }
+    /* writes_and_views.py:11  a[1:, 2] += column[1:] */
     const double t4[12] = {
-        t3[0]*cos(t[0]),
-        t3[1]*cos(t[1]),
-        t3[2]*cos(t[2]),
-        t3[3]*cos(t[3]),
+        t3[0],
+        t3[1],
+        t3[2],
+        t3[3],
         t3[4],
-        t3[5],
+        t3[5] + t3[6],
         t3[6],
         t3[7],
         t3[8],
-        t3[9],
+        t3[9] + t3[10],
         t3[10],
         t3[11],
     };
+    /* writes_and_views.py:10  a[0] = np.sin(a[0]) */
+    const double t5[12] = {
+        t4[0]*cos(t[0]),
+        t4[1]*cos(t[1]),
+        t4[2]*cos(t[2]),
+        t4[3]*cos(t[3]),
+        t4[4],
+        t4[5],
+        t4[6],
+        t4[7],
+        t4[8],
+        t4[9],
+        t4[10],
+        t4[11],
+    };
     /* writes_and_views.py:9  column *= 2.0 */
-    double ct_a[12] = {t4[0], 0.0, t4[2], t4[3], t4[4], 0.0, t4[6], t4[7], t4[8], 0.0, t4[10], t4[11]};
+    double ct_a[12] = {t5[0], 0.0, t5[2], t5[3], t5[4], 0.0, t5[6], t5[7], t5[8], 0.0, t5[10], t5[11]};
     /* writes_and_views.py:8  column = a[:, 1] */
-    ct_a[1] += t4[1]*2.0;
-    ct_a[5] += t4[5]*2.0;
-    ct_a[9] += t4[9]*2.0;
-    ct_x_out[0] = ct_a[0];
-    ct_x_out[1] = ct_a[1];
-    ct_x_out[2] = ct_a[2];
-    ct_x_out[3] = ct_a[3];
-    ct_x_out[4] = ct_a[4];
-    ct_x_out[5] = ct_a[5];
-    ct_x_out[6] = ct_a[6];
-    ct_x_out[7] = ct_a[7];
-    ct_x_out[8] = ct_a[8];
-    ct_x_out[9] = ct_a[9];
-    ct_x_out[10] = ct_a[10];
-    ct_x_out[11] = ct_a[11];
+    ct_a[1] += t5[1]*2.0;
+    ct_a[5] += t5[5]*2.0;
+    ct_a[9] += t5[9]*2.0;
+    memcpy(ct_x_out, ct_a, (size_t)12*sizeof(*ct_x_out));
     return 0;
 }
 

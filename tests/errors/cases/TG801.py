@@ -1,0 +1,5 @@
+from tracegrad.target import load_function
+
+
+def run():
+    load_function("model.py")
