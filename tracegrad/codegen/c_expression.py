@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.ir.types import DTYPES, Atom, Dim, SymbolicDim
+from tracegrad.ir.types import DTYPES, Atom, Dim
 
 #: dtype -> C type of an element in memory
 CTYPES: dict[np.dtype[Any], str] = {
@@ -197,6 +197,12 @@ def sum_of(x: str, y: str, *, minus: bool = False) -> str:
     if first is not None and not minus:
         return fill("{x} - {y}", {"x": y, "y": first})
     return fill("{x} - {y}" if minus else "{x} + {y}", {"x": x, "y": y})
+
+
+def negation(text: str) -> str:
+    """Return the C expression for `not`, without a comparison with 0 where there is one."""
+    positive = text.removesuffix(" != 0")
+    return fill("!{x}", {"x": positive if strength(positive) >= UNARY else text})
 
 
 def _without_sign(text: str) -> str | None:

@@ -17,7 +17,7 @@ from tracegrad.ir.liveness import has_effect, uses
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import Shape, is_float
 from tracegrad.ops.text import numpy_text, subscript_text
-from tracegrad.passes.buffers import BufferPlan, written_operand
+from tracegrad.ir.buffers import BufferPlan, written_operand
 
 #: longest expression, in characters, that is written inside another one, and longest one on a line
 LONGEST_OPERAND, LONGEST_LINE = 64, 76

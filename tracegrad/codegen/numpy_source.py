@@ -3,7 +3,7 @@
 Reads a function in IR, writes the text of a standalone Python module. Previous: variables.py; next: c_expression.py,
 the other backend.
 
-What is decided before: which writes happen in place (passes/buffers.py), which operations are part of a larger
+What is decided before: which writes happen in place (ir/buffers.py), which operations are part of a larger
 expression (folding.py), and the variable of each value (variables.py). Here the statements are built as syntax trees,
 which text.py prints.
 
@@ -62,7 +62,7 @@ from tracegrad.ir.writes import is_filled_with
 from tracegrad.ops import helpers
 from tracegrad.ops.shape import slices_text
 from tracegrad.ops.text import dtype_text, number_text, numpy_text, shape_text, slice_text, subscript_text
-from tracegrad.passes.buffers import READ_ONLY, carries, carry_params, plan_buffers
+from tracegrad.ir.buffers import READ_ONLY, carries, carry_params, plan_buffers
 
 #: names that the generated text uses itself
 _RESERVED = frozenset(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tracegrad.codegen.folding import Folding, is_statement
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import TABLE
-from tracegrad.passes.buffers import BufferPlan, carries, carry_params
+from tracegrad.ir.buffers import BufferPlan, carries, carry_params
 
 #: names for values that have none in the user's code
 _NOUNS = {

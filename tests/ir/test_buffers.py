@@ -15,7 +15,7 @@ from tests.codegen.programs import arguments, programs
 from tracegrad.ir.core import Function, Operation, walk
 from tracegrad.ir.parser import parse_function
 from tracegrad.ir.verifier import verify_function
-from tracegrad.passes.buffers import BufferPlan, plan_buffers, written_operand
+from tracegrad.ir.buffers import BufferPlan, plan_buffers, written_operand
 
 
 class SharingEvaluator(Evaluator):
