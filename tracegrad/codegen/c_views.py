@@ -1,0 +1,474 @@
+"""Prepares a function for C, and decides which values are views or inlined and which are computed into storage.
+
+Reads IR, writes a private copy of it and two sets of values. Previous: c_elements.py; next: loops.py.
+
+- A *view* (slice, transpose, broadcast, gather, constant, ...) is never stored: its elements are read through it.
+- A value of rank 0 or with few elements is computed by one statement per element, or inlined where it is used.
+- A large elementwise value that only a statement writes somewhere is computed there.
+
+What an operation reads is found by a dry run of its C text in which reads are recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tracegrad.codegen.c_elements import (
+    SMALL,
+    Elements,
+    ctype,
+    is_few,
+    is_small,
+    points,
+    spread,
+    squeeze,
+    unsupported,
+)
+from tracegrad.codegen.c_expression import (
+    CTYPES,
+)
+from tracegrad.errors import Span
+from tracegrad.ir.core import (
+    Block,
+    Function,
+    Operation,
+    Value,
+    clone_block,
+    clone_function,
+    substitute,
+    walk,
+)
+from tracegrad.ir.liveness import remove_dead, uses
+from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.types import (
+    ArrayType,
+    Dim,
+    Shape,
+    StackType,
+    is_static,
+    symbol,
+)
+
+#: longest contraction that is written out
+UNROLLED_CONTRACTION = 8
+
+#: most operations that are written as one expression
+EXPRESSION_WEIGHT = 8
+VIEWS = frozenset(
+    "reshape transpose broadcast_to slice flip pad iota full constant dim undefined gather".split()
+)
+LOOPS = frozenset({"for", "while"})
+ONCE = frozenset({"push", "scatter_set", "scatter_add", "set_slice", "add_slice", "check"})
+
+
+def prepare(function: Function) -> Function:
+    """Return a private copy: calls inlined, dead operations removed, each `while` with one block that leaves in its middle."""
+    copy = clone_function(function)
+    _inline_calls(copy.body, ())
+    _transpose_products(copy.body)
+    remove_dead(copy)
+    for operation in list(walk(copy.body)):
+        if operation.op == "while":
+            condition, body = operation.blocks
+            substitute(condition, dict(zip(condition.params, body.params, strict=True)))
+            leave = Operation("leave", [condition.yields[0]], {}, [], [], operation.span)
+            body.operations = [*condition.operations, leave, *body.operations]
+            operation.blocks = [body]
+    return copy
+
+
+def _transpose_products(block: Block) -> None:
+    """Compute a product that is only used transposed with its operands exchanged."""
+    used = uses(block)
+    for operation in walk(block):
+        product = operation.operands[0].producer if operation.op == "transpose" else None
+        if product is None or product.op != "dot_general" or used[product.result] != 1:
+            continue
+        (cx, cy), (bx, by) = product.attrs["contract"], product.attrs["batch"]
+        rows = len(product.operands[0].shape) - len(cx)
+        columns = len(product.operands[1].shape) - len(cy)
+        if bx or operation.attrs["axes"] != (*range(rows, rows + columns), *range(rows)):
+            continue
+        operation.op, operation.operands = "dot_general", product.operands[::-1]
+        operation.attrs = {"contract": (cy, cx), "batch": (by, bx)}
+
+
+def _inline_calls(block: Block, outer: tuple[Function, ...]) -> None:
+    operations: list[Operation] = []
+    for operation in block.operations:
+        for nested in operation.blocks:
+            _inline_calls(nested, outer)
+        if operation.op != "call":
+            operations.append(operation)
+            continue
+        callee: Function = operation.attrs["function"]
+        if callee in outer:
+            raise unsupported("recursive calls", operation.span)
+        copy = clone_block(callee.body, {})
+        substitute(copy, dict(zip(copy.params, operation.operands, strict=True)))
+        _inline_calls(copy, (*outer, callee))
+        operations.extend(copy.operations)
+        mapping = dict(zip(operation.results, copy.yields, strict=True))
+        substitute(block, mapping)
+        for earlier in operations:
+            earlier.operands = [mapping.get(v, v) for v in earlier.operands]
+    block.operations = operations
+
+
+Access = tuple[Value, tuple[Any, ...] | None, int]
+
+
+class Views(Elements):
+    """The prepared function, and which of its values are views or inlined."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = prepare(function)
+        self.owner: dict[Block, Operation] = {}
+        self.home: dict[Operation, Block] = {}
+        self.uses: dict[Value, list[tuple[Operation | None, Block]]] = {}
+        self.forced: set[Value] = set()
+        self.weights: dict[Value, int] = {}
+        self._accesses: list[Access] | None = None
+        self._multiplier = 1
+        self._pointers: set[Value] = set()
+        self._loop_indices = {o.blocks[0].params[0] for o in walk(self.function.body) if o.op == "for"}
+        self._index_block(self.function.body)
+        self._check_types()
+        self._choose_views()
+        self._inline_small()
+
+    # Structure of the function.
+
+    def _index_block(self, block: Block) -> None:
+        for operation in block.operations:
+            self.home[operation] = block
+            for value in operation.operands:
+                self.uses.setdefault(value, []).append((operation, block))
+            for nested in operation.blocks:
+                self.owner[nested] = operation
+                self._index_block(nested)
+        for value in block.yields:
+            self.uses.setdefault(value, []).append((None, block))
+
+    def _check_types(self) -> None:
+        for value in self.function.params:
+            ctype(value.dtype)
+        for operation in walk(self.function.body):
+            for result in operation.results:
+                type = result.type.element if isinstance(result.type, StackType) else result.type
+                if type.dtype not in CTYPES:
+                    raise unsupported(f"dtype {type.dtype}", operation.span)
+
+    # Dry runs: element texts whose reads are recorded.
+
+    def read(self, value: Value, index: Sequence[Dim]) -> str:
+        if self._accesses is not None:
+            self._accesses.append((value, tuple(index), self._multiplier))
+        return "0"
+
+    def read_flat(self, value: Value, position: Dim) -> str:
+        if self._accesses is not None:
+            self._accesses.append((value, None, self._multiplier))
+        return "0"
+
+    def table(self, value: Value, index: Sequence[Dim]) -> str:
+        return "0"
+
+    def repeated(self, value: Value, index: Sequence[Any], count: int) -> str:
+        self._multiplier *= count
+        text = self.element(value, index)
+        self._multiplier //= count
+        return text
+
+    def loop_index(self, value: Value) -> Dim | None:
+        return symbol(f"loop{id(value)}") if self._is_loop_index(value) else None
+
+    def index_of(self, value: Value, index: Sequence[Dim] = ()) -> Dim:
+        number = self.affine(value) if not value.shape else None
+        if number is not None:
+            return number
+        text = self.element(value, index)
+        return symbol(f"data{id(value)}_{len(index)}") if text == "0" else super().index_of(value, index)
+
+    def _is_loop_index(self, value: Value) -> bool:
+        return value in self._loop_indices
+
+    # What a rule may write is ignored in a dry run.
+
+    def pointer(self, value: Value) -> str:
+        source = self.contiguous(value)
+        if source is None:
+            self._pointers.add(value)
+        elif self._accesses is not None:
+            self._accesses.append((source, None, 1))
+        if value in self.lazy and value.producer is not None and value.producer.op == "gather":
+            for operand in value.producer.operands[1:]:
+                self.index_of(operand)
+        return "0"
+
+    def store(self, value: Value, index: Sequence[Dim]) -> str:
+        return "0"
+
+    def scratch(self, dtype: np.dtype[Any], size: Dim) -> str:
+        return "0"
+
+    def fresh(self, hint: str) -> str:
+        return hint
+
+    def line(self, text: str) -> None:
+        pass
+
+    def assign(self, target: str, text: str, *, add: bool = False) -> None:
+        pass
+
+    def begin_from(self, result: Value, operand: Value) -> None:
+        self.element(operand, self.identity(operand.shape))
+
+    def checked_index(self, value: Value, index: Sequence[Dim], size: Dim, axis: int, span: Span | None) -> Dim:
+        return self.index_of(value, index)
+
+    def new_stack(self, stack: Value) -> None:
+        pass
+
+    def push(self, stack: Value, value: Value) -> None:
+        self.element(value, self.identity(value.shape))
+
+    def pop(self, stack: Value, result: Value) -> None:
+        pass
+
+    @contextmanager
+    def braces(self, header: str) -> Iterator[None]:
+        yield
+
+    @contextmanager
+    def loops(self, shape: Sequence[Dim], *, simd: str | None = None) -> Iterator[list[Dim]]:
+        yield [symbol(f"r{id(shape)}_{k}") for k in range(len(shape))]
+
+    def fault(self, condition: str, kind: str, message: str, span: Span | None) -> None:
+        pass
+
+    def helper(self, name: str, dtype: np.dtype[Any]) -> str:
+        return name
+
+    @contextmanager
+    def recording(self) -> Iterator[list[tuple[Value, tuple[Any, ...] | None, int]]]:
+        """Record (stored value, index or None, how often) of each read inside a with statement."""
+        outer, multiplier = self._accesses, self._multiplier
+        self._accesses, self._multiplier = [], 1
+        try:
+            yield self._accesses
+        finally:
+            self._accesses, self._multiplier = outer, multiplier
+
+    def identity(self, shape: Shape) -> list[Dim]:
+        """Return the index of an element in a nest over a shape: one symbol per dimension that is not 1."""
+        return spread([symbol(f"axis{k}") for k in range(len(squeeze(shape)))], shape)
+
+    def is_identity(self, value: Value, index: tuple[Any, ...] | None, space: Shape) -> bool:
+        """Return whether an index into a value is the index of the nest."""
+        if index is None or squeeze(value.shape) != space:
+            return False
+        return [i for i, d in zip(index, value.shape, strict=True) if not (isinstance(d, int) and d == 1)] == [
+            symbol(f"axis{k}") for k in range(len(space))
+        ]
+
+    # What is a view, what is stored.
+
+    def _choose_views(self) -> None:
+        for operation in walk(self.function.body):
+            if operation.op in VIEWS:
+                self.lazy.add(operation.result)
+        for operation in walk(self.function.body):
+            record = TABLE.get(operation.op)
+            if record is not None and self.role(operation) == "statement" and record.c_statement is not None:
+                self._pointers = set()
+                with self.recording():
+                    record.c_statement(self, operation)
+                self.force(*self._pointers)
+        self._force_before_writes()
+
+    def force(self, *values: Value) -> None:
+        """Store values that would be views."""
+        for value in values:
+            self.lazy.discard(value)
+            self.forced.add(value)
+
+    def _force_before_writes(self) -> None:
+        """Store what is read through a view of an array after the array has been changed in place."""
+        for operation in walk(self.function.body):
+            record = TABLE.get(operation.op)
+            if record is None or record.inplace is None or self.role(operation) != "statement":
+                continue
+            changed = operation.operands[record.inplace]
+            if changed in self.lazy or changed in self.function.params:
+                continue
+            block = self.home[operation]
+            order = {o: k for k, o in enumerate(block.operations)}
+            late = [o for o, b in self.uses.get(changed, ()) if b is block and o is not None and order[o] > order[operation]]
+            if any(o.op not in VIEWS for o in late):
+                continue
+            for view in self._views_of(changed):
+                if view.producer is None or self.home[view.producer] is not block:
+                    continue
+                for user, user_block in self.uses.get(view, ()):
+                    if user is operation:
+                        if view.shape:
+                            self.force(view)
+                    elif user is None or user_block is not block or order[user] > order[operation]:
+                        if user is None or user.op not in VIEWS or user_block is not block:
+                            self.force(view)
+
+    def _views_of(self, value: Value) -> list[Value]:
+        found: list[Value] = []
+        for user, _ in self.uses.get(value, ()):
+            if user is not None and user.op in VIEWS and user.operands[0] is value and user.result in self.lazy:
+                found += [user.result, *self._views_of(user.result)]
+        return found
+
+    def role(self, operation: Operation) -> str:
+        """Return how an operation is written: view, assign, point, reduce, or statement."""
+        if len(operation.results) == 1 and operation.results[0] in self.lazy:
+            return "view"
+        record = TABLE.get(operation.op)
+        if record is None or not operation.results or isinstance(operation.results[0].type, StackType):
+            return "statement"
+        if operation.op in VIEWS:
+            return "assign" if is_small(operation.result) else "point"
+        if record.elementwise:
+            return "assign" if is_few(operation.result) else "point"
+        if operation.op == "dot_general":
+            return self._dot_role(operation)
+        if record.c_reduce is not None and "axes" in operation.attrs:
+            return "assign" if is_few(operation.operands[0]) else "reduce"
+        if record.c and is_small(operation.result) and len(operation.results) == 1:
+            if operation.op in ("scatter_set", "scatter_add"):
+                indices = operation.operands[1:-1]
+                fixed = is_small(operation.operands[0]) and all(isinstance(self.affine(v), int) for v in indices if not v.shape)
+                return "assign" if fixed and not any(v.shape for v in indices) else "statement"
+            if all(is_small(v) for v in operation.operands):
+                return "assign"
+        return "statement"
+
+    def _dot_role(self, operation: Operation) -> str:
+        x, y = operation.operands
+        (cx, cy), (bx, _) = operation.attrs["contract"], operation.attrs["batch"]
+        inner = math.prod(x.shape[a] for a in cx)
+        if isinstance(inner, int) and inner <= UNROLLED_CONTRACTION:
+            if is_small(operation.result) and is_small(x) and is_small(y):
+                return "assign"
+            if inner == 1 or not is_small(operation.result):
+                return "point"
+        rest_x, rest_y = len(x.shape) - len(cx), len(y.shape) - len(cy)
+        if rest_x == rest_y == 0 and not bx and list(cx) == sorted(cx) and list(cy) == sorted(cy):
+            return "reduce"
+        return "statement"
+
+    def _effective_uses(self, value: Value) -> list[tuple[Operation | None, Block]]:
+        found: list[tuple[Operation | None, Block]] = []
+        for user, block in self.uses.get(value, ()):
+            if user is not None and len(user.results) == 1 and user.result in self.lazy:
+                found += self._effective_uses(user.result)
+            else:
+                found.append((user, block))
+        return found
+
+    def _inline_small(self) -> None:
+        """Inline small values without a name that are used once, and constants of any kind."""
+        for operation in reversed(list(walk(self.function.body))):
+            if self.role(operation) == "point":
+                self._inline_into_statement(operation)
+        for operation in list(walk(self.function.body)):
+            if self.role(operation) != "assign":
+                continue
+            value = operation.result
+            weight = 1 + sum(self.weights.get(v, 0) for v in operation.operands)
+            if value.name or value in self.forced or weight > EXPRESSION_WEIGHT:
+                continue
+            uses = self._effective_uses(value)
+            is_sign = operation.op == "negative" and not value.shape and weight == 1
+            if len(uses) != 1 and not is_sign:
+                continue
+            if all(
+                user is not None and block is self.home[operation] and self._accepts(user, value, often=is_sign)
+                for user, block in uses
+            ):
+                self.lazy.add(value)
+                self.weights[value] = weight
+
+    def _inline_into_statement(self, operation: Operation) -> None:
+        """Compute a large elementwise value where a statement writes it to its place, when that is its only use."""
+        value = operation.result
+        uses = self._effective_uses(value)
+        weight = 1 + sum(self.weights.get(v, 0) for v in operation.operands)
+        if len(uses) != 1 or not TABLE[operation.op].elementwise or value in self.forced or weight > EXPRESSION_WEIGHT:
+            return
+        user, block = uses[0]
+        if user is None or block is not self.home[operation] or user.op not in ONCE | {"concatenate"}:
+            return
+        if self.role(user) != "statement":
+            return
+        inplace = TABLE[user.op].inplace
+        changed = user.operands[inplace] if inplace is not None else None
+        with self.recording() as accesses:
+            for operand in user.operands:
+                if isinstance(operand.type, ArrayType) and operand is not changed:
+                    self.element(operand, self.identity(operand.shape))
+        found = [(index, count) for read, index, count in accesses if read is value]
+        if len(found) != 1 or found[0][1] != 1 or not self.is_identity(value, found[0][0], squeeze(value.shape)):
+            return
+        if changed is value or changed in self._operands_read(operation):
+            return  # what is written later would be computed from what has been written
+        self.lazy.add(value)
+        self.weights[value] = weight
+
+    def _operands_read(self, operation: Operation) -> set[Value]:
+        return {v for operand in operation.operands for v in self.read_values(operand)}
+
+    def _accepts(self, user: Operation, value: Value, *, often: bool) -> bool:
+        """Return whether a value may be inlined in an operation: each element is read at most once, unless `often`."""
+        if user.op in ("if", "leave"):
+            return value in user.operands[:1]
+        role = self.role(user)
+        with self.recording() as accesses:
+            if role == "assign" or role == "view":
+                for index in points(user.result.shape):
+                    self.compute(user.result, index)
+            elif user.op in ONCE and (not value.shape or user.op == "push"):
+                for operand in user.operands:
+                    if isinstance(operand.type, ArrayType):
+                        if not is_static(operand.shape):
+                            if operand is value:
+                                return False
+                            continue
+                        if operand is not value and operand not in self.lazy:
+                            continue
+                        if math.prod(operand.shape) > SMALL:
+                            return False
+                        for index in points(operand.shape):
+                            self.element(operand, index)
+            else:
+                return False
+        seen: set[Any] = set()
+        for read, at, count in accesses:
+            if read is value and not often:
+                if count > 1 or at is None or at in seen or not all(isinstance(i, int) for i in at):
+                    return False
+                seen.add(at)
+        return True
+
+    def affine_or_none(self, value: Value) -> Dim | None:
+        """Return what `affine` says for a scalar, None for an array."""
+        return None if value.shape else self.affine(value)
+
+    def read_values(self, value: Value) -> list[Value]:
+        if not isinstance(value.type, ArrayType) or self.affine_or_none(value) is not None:
+            return []
+        with self.recording() as accesses:
+            self.element(value, self.identity(value.shape))
+        return [v for v, _, _ in accesses]
