@@ -5,8 +5,9 @@ Public names are imported when they are first used, so that `import tracegrad` c
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tracegrad.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tracegrad import testing
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     )
     from tracegrad.config import VERSION as __version__
 
-#: public name -> module that defines it
+#: public name -> module that defines it; see lazy_names
 _LAZY = {
-    "__version__": "config",
+    "__version__": "config:VERSION",
     "function": "api",
     "grad": "api",
     "hessian": "api",
@@ -68,15 +69,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'tracegrad' has no attribute {name!r}")
-    module = _LAZY[name]
-    if not module:
-        return importlib.import_module(f"tracegrad.{name}")
-    value = getattr(importlib.import_module(f"tracegrad.{module}"), "VERSION" if name == "__version__" else name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _LAZY, globals())
 
 
 def __dir__() -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad import codegen
 from tracegrad.capture import entry
 from tracegrad.capture.context import Place, Storage, current, user_span
 from tracegrad.capture.entry import Captured
@@ -28,8 +29,6 @@ from tracegrad.capture.state import Tree as StateTree
 from tracegrad.capture.state import flatten
 from tracegrad.capture.state import unflatten as unflatten_state
 from tracegrad.capture.tracer import Tracer, asarray, broadcast, cast_to, from_value, is_traced
-from tracegrad.codegen.c_source import emit_c
-from tracegrad.codegen.numpy_source import emit_numpy
 from tracegrad.config import Options, load_options
 from tracegrad.driver.cache import Cache, open_cache
 from tracegrad.driver.derive import TANGENTS, Request, derive, inexact_part, leaf_numbers, tree_text
@@ -562,8 +561,8 @@ def _static(value: Any) -> Tree:
 def source_text(program: Program, backend: str) -> str:
     """Return the generated code of a program."""
     if backend == "c":
-        return emit_c(program.function).text
-    return emit_numpy(program.function)
+        return codegen.emit_c(program.function).text
+    return codegen.emit_numpy(program.function)
 
 
 _warned_no_compiler = False
@@ -618,7 +617,7 @@ def _compile_c(program: Program, cache: Cache, options: Options) -> Specializati
     library = load_cached(key, cache)
     cached = library is not None
     if library is None:
-        code = emit_c(program.function)
+        code = codegen.emit_c(program.function)
         library = compile_c(
             code.text, code.name, cache=cache, options=options, key=_renamed(key, code.name), metadata={}
         )
@@ -651,12 +650,12 @@ def _compile_numpy(program: Program, cache: Cache, options: Options) -> Speciali
     interface = function.interface
     assert interface is not None
     flat_function = Function(function.name, function.body, _flat_interface(function))
-    flat = load_python(emit_numpy(flat_function, comments=False), function.name)
+    flat = load_python(codegen.emit_numpy(flat_function, comments=False), function.name)
     spec = _spec(program, kernel=False)
     direct = None
     plain = not program.weak and not program.write_back and _is_plain(program.tree)
     if plain and spec.is_direct() and _is_direct(program):
-        target = load_python(emit_numpy(function), function.name)
+        target = load_python(codegen.emit_numpy(function), function.name)
         direct = build_executable(spec, target=target, cache=cache, options=options)
     return Specialization(program, "numpy", flat, spec, direct)
 

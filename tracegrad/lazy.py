@@ -1,0 +1,28 @@
+"""Names of a package that are imported when they are first used, so that what a process does not need costs no time."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def lazy_names(package: str, names: Mapping[str, str], variables: dict[str, Any]) -> Callable[[str], Any]:
+    """Return a module `__getattr__` (PEP 562).
+
+    Args:
+        package: the package's name.
+        names: public name -> module of the package that defines it, or "module:name" where the names differ; "" for the
+            submodule of that name.
+        variables: `globals()` of the package; a name is kept there once it is imported.
+    """
+
+    def load(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, _, attribute = names[name].partition(":")
+        loaded = importlib.import_module(f"{package}.{module or name}")
+        variables[name] = getattr(loaded, attribute or name) if module else loaded
+        return variables[name]
+
+    return load
