@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.codegen.c_source import ERROR_KINDS, CSource, emit_c
+from tracegrad.codegen.c_source import ERROR_KINDS, emit_c
 from tracegrad.ir.core import Function
 from tracegrad.ir.types import dim_evaluate
 

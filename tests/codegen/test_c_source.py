@@ -10,7 +10,7 @@ import pytest
 
 import tracegrad.ops  # noqa: F401  fills the table
 from tests.codegen.c_harness import Kernel
-from tracegrad.codegen import c_source, loops
+from tracegrad.codegen import c_elements, c_source
 from tracegrad.codegen.c_expression import CTYPES
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, Value
@@ -68,7 +68,7 @@ def assert_agree(
 @pytest.mark.parametrize("small", [16, 0])
 @pytest.mark.parametrize("name", [o for o in OPS if o != "undefined"])
 def test_every_op(name: str, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "SMALL", small)
+    monkeypatch.setattr(c_elements, "SMALL", small)
     some = list(sample_cases(TABLE[name]))
     if not some:
         with pytest.raises(Exception, match="C backend"):

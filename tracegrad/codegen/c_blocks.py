@@ -146,10 +146,13 @@ class BlockWriter(NestWriter):
             comment = self.last_comment
             self.depth += 1
             self.emit_block(block)
-            self.move([
-                (r, y) for r, y in zip(operation.results, block.yields, strict=True)
-                if y.producer is None or y.producer.op != "undefined"
-            ])
+            self.move(
+                [
+                    (r, y)
+                    for r, y in zip(operation.results, block.yields, strict=True)
+                    if y.producer is None or y.producer.op != "undefined"
+                ]
+            )
             self.depth -= 1
             self.last_comment = comment
             written.append(self.lines)
@@ -253,9 +256,9 @@ def _for_header(name: str, low: Dim, high: Dim, step: int, reverse: bool) -> str
     else:
         distance = high - low - 1 if step > 0 else low - high - 1
         if isinstance(distance, int):
-            first = low + distance//size*step
+            first = low + distance // size * step
         else:
-            first = low + symbol(f"tg_floor_divide_i64({index_text(distance)}, {size})")*step
+            first = low + symbol(f"tg_floor_divide_i64({index_text(distance)}, {size})") * step
     compare = ">=" if step > 0 else "<="
     move = advance.get(-step, f"{name} {'-' if step > 0 else '+'}= {size}")
     return f"for (int64_t {name} = {index_text(first)}; {name} {compare} {wrap(index_text(low), SUM)}; {move})"
@@ -270,5 +273,7 @@ def may_be_undefined(value: Value) -> bool:
         position = operation.results.index(value)
         return any(may_be_undefined(b.yields[position]) for b in operation.blocks)
     if operation.op in ("for", "while"):
-        return may_be_undefined(operation.operands[operation.results.index(value) + (2 if operation.op == "for" else 0)])
+        return may_be_undefined(
+            operation.operands[operation.results.index(value) + (2 if operation.op == "for" else 0)]
+        )
     return operation.op == "undefined"

@@ -84,7 +84,7 @@ def flatten(index: Sequence[Dim], shape: Shape) -> Dim:
     """Return the row-major position of an index."""
     position: Dim = 0
     for i, d in zip(index, shape, strict=True):
-        position = position*d + i
+        position = position * d + i
     return position
 
 
@@ -195,9 +195,9 @@ class Elements:
             product: Dim = coefficient
             for atom in monomial:
                 if isinstance(atom, str):
-                    product = product*symbol(self.size_names.get(atom, atom))
+                    product = product * symbol(self.size_names.get(atom, atom))
                 else:
-                    product = product*(self.sizes(atom[1])//self.sizes(atom[2]))
+                    product = product * (self.sizes(atom[1]) // self.sizes(atom[2]))
             total = total + product
         return total
 
@@ -277,7 +277,7 @@ class Elements:
                 if x is None or y is None:
                     return None
                 if operation.op == "multiply":
-                    return x*y if isinstance(x, int) or isinstance(y, int) else None
+                    return x * y if isinstance(x, int) or isinstance(y, int) else None
                 return x + y if operation.op == "add" else x - y
         return None
 
@@ -403,7 +403,7 @@ def unflatten(position: Dim, shape: Shape) -> list[Dim]:
             index.append(quotient)
         else:
             last = axis == len(shape) - 1 or all(isinstance(d, int) and d == 1 for d in shape[axis + 1 :])
-            index.append(position if last else position//below)
+            index.append(position if last else position // below)
             position = 0 if last else modulo(position, below)
     return index
 
@@ -414,8 +414,8 @@ def modulo(position: Dim, size: Dim) -> Dim:
         kept: Dim = 0
         for monomial, coefficient in position.terms:
             term = SymbolicDim(((monomial, coefficient),)) if monomial else coefficient
-            quotient = term//size
-            exact = quotient*size == term
+            quotient = term // size
+            exact = quotient * size == term
             kept = kept if exact else kept + term
         position = kept
     if isinstance(position, int) and isinstance(size, int):

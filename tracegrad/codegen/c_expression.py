@@ -266,7 +266,9 @@ def index_text(dim: Dim) -> str:
 
     text = ""
     for monomial, coefficient in sorted(dim.terms, key=order):
-        factors = [wrap(atom_text(a), PRODUCT if len(monomial) == 1 and abs(coefficient) == 1 else UNARY) for a in monomial]
+        factors = [
+            wrap(atom_text(a), PRODUCT if len(monomial) == 1 and abs(coefficient) == 1 else UNARY) for a in monomial
+        ]
         if abs(coefficient) != 1 or not factors:
             factors.insert(0, literal(abs(coefficient), DTYPES["i64"]))
         product = "*".join(factors)

@@ -55,7 +55,9 @@ def vector_maths(text: str) -> str:
         if found:
             guard = f"__GNUC__ >= 9 && !defined(__clang__) && defined(__x86_64__) && __GLIBC__ == 2 && __GLIBC_MINOR__ >= {minor}"
             lines += [f"#if defined(__GLIBC__) && {guard}", *found, "#endif"]
-    return "\n".join(["/* Vector versions of these functions are in glibc's libmvec. */", *lines, "", ""]) if lines else ""
+    return (
+        "\n".join(["/* Vector versions of these functions are in glibc's libmvec. */", *lines, "", ""]) if lines else ""
+    )
 
 
 # The prelude.
@@ -134,7 +136,13 @@ def prelude_for(text: str) -> str:
             part = _prelude_part(name)
             if part is None:
                 continue
-            base = name if name in order else f"{name.rpartition('_')[0]}_f64" if f"{name.rpartition('_')[0]}_f64" in order else name[:-1]
+            base = (
+                name
+                if name in order
+                else f"{name.rpartition('_')[0]}_f64"
+                if f"{name.rpartition('_')[0]}_f64" in order
+                else name[:-1]
+            )
             chosen[name] = (order[base], part)
             waiting.append(part)
     texts = dict.fromkeys(part for _, part in sorted(chosen.values()))

@@ -62,7 +62,7 @@ class _Nest:
 
     def index(self, index: Sequence[Dim]) -> Sequence[Dim]:
         """Return the index of an element for the positions of the loops."""
-        return [*[0]*(len(self.shape) - len(self.space)), *index]
+        return [*[0] * (len(self.shape) - len(self.space)), *index]
 
 
 @dataclass(slots=True)
@@ -326,7 +326,9 @@ class NestWriter(StackWriter):
                     continue
                 name = self.fresh(value.name or "old")
                 if len(index) < len(nest.space):
-                    texts = [self.read(value, spread([*index, *point], value.shape)) for point in points(nest.space[1:])]
+                    texts = [
+                        self.read(value, spread([*index, *point], value.shape)) for point in points(nest.space[1:])
+                    ]
                     self.write_array(f"const {self.ctype(value.dtype)} {name}[{len(texts)}] = {{", texts, name)
                     self.row_values[value] = name
                 else:
@@ -349,7 +351,7 @@ class NestWriter(StackWriter):
             if op in _CLAUSES:
                 found.setdefault(_CLAUSES[op], []).extend(names)
             elif op in _EXTREMES and dtype.kind == "f":
-                found.setdefault(f"{_EXTREMES[op]}_f{8*dtype.itemsize}", []).extend(names)
+                found.setdefault(f"{_EXTREMES[op]}_f{8 * dtype.itemsize}", []).extend(names)
             else:
                 return None
         return " ".join(f"reduction({sign} : {', '.join(names)})" for sign, names in found.items())
@@ -399,7 +401,7 @@ class NestWriter(StackWriter):
         if operation.op == "dot_general":
             texts = []
             for operand, axes in zip(operation.operands, operation.attrs["contract"], strict=True):
-                place: list[Dim] = [0]*len(operand.shape)
+                place: list[Dim] = [0] * len(operand.shape)
                 for axis, position in zip(axes, spread(index, x.shape), strict=True):
                     place[axis] = position
                 texts.append(self.element(operand, place))

@@ -39,8 +39,6 @@ from tracegrad.ir.core import (
 __all__ = ["ERROR_KINDS", "CSource", "emit_c"]
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class CSource:
     """The C text of a function.
@@ -90,10 +88,10 @@ class _Emitter(BlockWriter):
             self.copy_array(name, value)
 
     def assemble(self, body: list[Line]) -> str:
-        body_text = "\n".join(f"{INDENT*x.depth if not x.text.startswith('#') else ''}{x.text}" for x in body)
+        body_text = "\n".join(f"{INDENT * x.depth if not x.text.startswith('#') else ''}{x.text}" for x in body)
         words = set(WORD.findall(body_text))
         kept = [m for m in self.memory if m.name in words]
-        header = 64*((bool(self.has_faults) or bool(self.growing)) + -(-16*len(self.growing)//64))
+        header = 64 * ((bool(self.has_faults) or bool(self.growing)) + -(-16 * len(self.growing) // 64))
         sizes = [self.size_names[s] for s in self.size_symbols]
         size_arguments = ", ".join(f"int64_t {s}" for s in sizes) or "void"
         opening: list[str] = []
@@ -109,17 +107,23 @@ class _Emitter(BlockWriter):
         opening = [f"(void){p};" for p in unused] + opening
         kernel = _signature(f"int {self.kernel}", arguments)
         opening_text = "".join(f"{INDENT}{x}\n" for x in opening)
-        fixed = header + sum(-(-_fixed_bytes(m)//64)*64 for m in kept)
+        fixed = header + sum(-(-_fixed_bytes(m) // 64) * 64 for m in kept)
         varying = [f"tg_aligned({_bytes_text(m)})" for m in kept if not isinstance(m.size, int)]
         used_sizes = set(WORD.findall(" ".join(varying)))
         size_body = [f"(void){s};" for s in sizes if s not in used_sizes]
         if len(varying) < 2:
             size_body.append(f"return {' + '.join([str(fixed)] * (fixed > 0 or not varying) + varying)};")
         else:
-            size_body += [f"int64_t size_bytes = {fixed};", *(f"size_bytes += {v};" for v in varying), "return size_bytes;"]
+            size_body += [
+                f"int64_t size_bytes = {fixed};",
+                *(f"size_bytes += {v};" for v in varying),
+                "return size_bytes;",
+            ]
         parts = [
             f"{kernel}\n{{\n{opening_text}{body_text}\n{INDENT}return 0;\n}}",
-            f"int64_t {self.kernel}_workspace({size_arguments})\n{{\n" + "".join(f"{INDENT}{x}\n" for x in size_body) + "}",
+            f"int64_t {self.kernel}_workspace({size_arguments})\n{{\n"
+            + "".join(f"{INDENT}{x}\n" for x in size_body)
+            + "}",
         ]
         passed = [f"pointers[{k}]" for k in range(len(self.arguments))] + [f"sizes[{k}]" for k in range(len(sizes))]
         entry = [*([] if sizes else ["(void)sizes;"]), *([] if self.arguments else ["(void)pointers;"])]
@@ -127,7 +131,8 @@ class _Emitter(BlockWriter):
         entry.append("if (kind && error) *error = *(const tg_error *)workspace;" if self.has_faults else "(void)error;")
         entry.append("return kind;")
         entry_head = _signature(
-            f"int {self.kernel}_entry", ["void *const *pointers", "const int64_t *sizes", "void *workspace", "tg_error *error"]
+            f"int {self.kernel}_entry",
+            ["void *const *pointers", "const int64_t *sizes", "void *workspace", "tg_error *error"],
         )
         parts.append(f"{entry_head}\n{{\n" + "".join(f"{INDENT}{x}\n" for x in entry) + "}")
         declarations = [f"{kernel};", f"int64_t {self.kernel}_workspace({size_arguments});", f"{entry_head};"]
@@ -136,8 +141,8 @@ class _Emitter(BlockWriter):
             declarations.append(f"{release};")
             parts.append(
                 f"{release}\n{{\n{INDENT}tg_stack *const stacks = (tg_stack *)((char *)workspace + 64);\n"
-                f"{INDENT}for (int64_t k = 0; k < {len(self.growing)}; k++) {{\n{2*INDENT}free(stacks[k].data);\n"
-                f"{2*INDENT}stacks[k].data = NULL;\n{2*INDENT}stacks[k].capacity = 0;\n{INDENT}}}\n}}"
+                f"{INDENT}for (int64_t k = 0; k < {len(self.growing)}; k++) {{\n{2 * INDENT}free(stacks[k].data);\n"
+                f"{2 * INDENT}stacks[k].data = NULL;\n{2 * INDENT}stacks[k].capacity = 0;\n{INDENT}}}\n}}"
             )
         everything = "\n".join(parts)
         if "tg_matmul" in everything:
@@ -157,7 +162,7 @@ class _Emitter(BlockWriter):
 
 
 def _fixed_bytes(memory: Memory) -> int:
-    return max(0, memory.size)*_ITEM_SIZES[memory.ctype] if isinstance(memory.size, int) else 0
+    return max(0, memory.size) * _ITEM_SIZES[memory.ctype] if isinstance(memory.size, int) else 0
 
 
 _ITEM_SIZES = {ctype: dtype.itemsize for dtype, ctype in CTYPES.items()}
@@ -177,7 +182,7 @@ def _signature(head: str, arguments: Sequence[str]) -> str:
         piece = argument + (", " if number + 1 < len(arguments) else ")")
         if len(current) + len(piece) > 120:
             lines.append(current.rstrip())
-            current = " "*(len(head) + 1)
+            current = " " * (len(head) + 1)
         current += piece
     return "\n".join([*lines, current])
 

@@ -29,7 +29,7 @@ class StackWriter(Writer):
         self.stacks[stack] = made
         capacity = operation.attrs["capacity"]
         if capacity is not None:
-            self.memory.append(Memory(name, self.ctype(element.dtype), self.sizes(capacity)*size))
+            self.memory.append(Memory(name, self.ctype(element.dtype), self.sizes(capacity) * size))
         else:
             made.number = len(self.growing)
             self.growing.append(made)
@@ -46,7 +46,7 @@ class StackWriter(Writer):
 
     def slot(self, stack: Stack, index: Sequence[Dim]) -> str:
         shape = tuple(self.sizes(d) for d in stack.element.shape)
-        return f"{stack.name}[{index_text(symbol(stack.top)*stack.size + flatten(index, shape))}]"
+        return f"{stack.name}[{index_text(symbol(stack.top) * stack.size + flatten(index, shape))}]"
 
     def make_room(self, made: Stack) -> None:
         """Write the growth of a stack that is full."""
@@ -86,7 +86,9 @@ class StackWriter(Writer):
             self.line(f"{made.top}--;")
         if len(storage.members) == 1 and storage.result is None and not self._is_pushed_again(stack, result):
             name = self.fresh(result.name or "t")
-            self.line(f"const {self.ctype(result.dtype)} *const {name} = &{self.slot(made, [0]*len(result.shape))};", name)
+            self.line(
+                f"const {self.ctype(result.dtype)} *const {name} = &{self.slot(made, [0] * len(result.shape))};", name
+            )
             self.pointers[result] = name
         else:
             if is_few(result):

@@ -59,9 +59,7 @@ UNROLLED_CONTRACTION = 8
 
 #: most operations that are written as one expression
 EXPRESSION_WEIGHT = 8
-VIEWS = frozenset(
-    "reshape transpose broadcast_to slice flip pad iota full constant dim undefined gather".split()
-)
+VIEWS = frozenset("reshape transpose broadcast_to slice flip pad iota full constant dim undefined gather".split())
 LOOPS = frozenset({"for", "while"})
 ONCE = frozenset({"push", "scatter_set", "scatter_add", "set_slice", "add_slice", "check"})
 
@@ -310,7 +308,9 @@ class Views(Elements):
                 continue
             block = self.home[operation]
             order = {o: k for k, o in enumerate(block.operations)}
-            late = [o for o, b in self.uses.get(changed, ()) if b is block and o is not None and order[o] > order[operation]]
+            late = [
+                o for o, b in self.uses.get(changed, ()) if b is block and o is not None and order[o] > order[operation]
+            ]
             if any(o.op not in VIEWS for o in late):
                 continue
             for view in self._views_of(changed):
@@ -349,7 +349,9 @@ class Views(Elements):
         if record.c and is_small(operation.result) and len(operation.results) == 1:
             if operation.op in ("scatter_set", "scatter_add"):
                 indices = operation.operands[1:-1]
-                fixed = is_small(operation.operands[0]) and all(isinstance(self.affine(v), int) for v in indices if not v.shape)
+                fixed = is_small(operation.operands[0]) and all(
+                    isinstance(self.affine(v), int) for v in indices if not v.shape
+                )
                 return "assign" if fixed and not any(v.shape for v in indices) else "statement"
             if all(is_small(v) for v in operation.operands):
                 return "assign"

@@ -328,7 +328,7 @@ class Writer(Elements):
         if operation.op == "gather":
             shape = self.shape(x)
             places = self.gather_index(operation, ())
-            start = start + flatten(places, shape[: len(places)])*math.prod(shape[len(places) :])
+            start = start + flatten(places, shape[: len(places)]) * math.prod(shape[len(places) :])
         return start
 
     def loop_index(self, value: Value) -> Dim | None:
@@ -390,9 +390,9 @@ class Writer(Elements):
                     assert isinstance(atom, str)
                     if atom in inner:
                         low, high = self.ranges[atom]
-                        product = product*(high if (coefficient > 0) == upper else low)
+                        product = product * (high if (coefficient > 0) == upper else low)
                     else:
-                        product = product*symbol(atom)
+                        product = product * symbol(atom)
                 total = total + product
             dim = total
         known = set(self.size_names.values())
@@ -502,7 +502,10 @@ class Writer(Elements):
             return
         self.declared.add(storage)
         if not self.is_variable(storage):
-            self.line(f"{self.ctype(value.dtype)} {name}[{max(1, math.prod(value.shape))}]{' = {0}' if cleared else ''};", name)
+            self.line(
+                f"{self.ctype(value.dtype)} {name}[{max(1, math.prod(value.shape))}]{' = {0}' if cleared else ''};",
+                name,
+            )
         else:
             start = f" = {zero(value.dtype)}" if cleared else ""
             self.line(f"{self.local_ctype(value.dtype)} {name}{start};", name)

@@ -130,7 +130,7 @@ class Steps(Views):
                 if operation.op == "dot_general":
                     for operand, axes in zip(operation.operands, operation.attrs["contract"], strict=True):
                         order = self.identity(operation.operands[0].shape)
-                        index: list[Dim] = [0]*len(operand.shape)
+                        index: list[Dim] = [0] * len(operand.shape)
                         for axis, position in zip(axes, order, strict=True):
                             index[axis] = position
                         text = self.element(operand, index)
@@ -159,7 +159,10 @@ class Steps(Views):
             for operation in list(nest.operations):
                 value = operation.result
                 others = [n for n in nests if n is not nest and value in n.reads]
-                users = {maker.get(u.results[0]) if u is not None and u.results else None for u, _ in self._effective_uses(value)}
+                users = {
+                    maker.get(u.results[0]) if u is not None and u.results else None
+                    for u, _ in self._effective_uses(value)
+                }
                 if not others or operation.op not in CHEAP or not users <= {nest, *others}:
                     continue
                 if not all(n.reads[value] and n.space == nest.space and self._reads_directly(n, value) for n in others):
@@ -353,7 +356,10 @@ class Steps(Views):
                 if self.role(operation) == "reduce":
                     continue
                 value = operation.result
-                users = {maker.get(u.results[0]) if u is not None and u.results else None for u, b in self._effective_uses(value)}
+                users = {
+                    maker.get(u.results[0]) if u is not None and u.results else None
+                    for u, b in self._effective_uses(value)
+                }
                 if len(users) != 1:
                     continue
                 (target,) = users
@@ -365,8 +371,13 @@ class Steps(Views):
                 if not all(same for v, same in target_reads if v is value):
                     continue
                 reads = self._nest_reads(operation)
-                if not all(v in params or maker.get(v) is None or v in target.reads or
-                           (maker.get(v) is nest and self._stored_anyway(v, nest, maker)) for v, _ in reads):
+                if not all(
+                    v in params
+                    or maker.get(v) is None
+                    or v in target.reads
+                    or (maker.get(v) is nest and self._stored_anyway(v, nest, maker))
+                    for v, _ in reads
+                ):
                     continue
                 nest.operations.remove(operation)
                 target.operations.insert(0, operation)
@@ -418,7 +429,6 @@ class Steps(Views):
                 same = True
             step.reads[value] = step.reads.get(value, True) and same
         return step
-
 
     # Stacks that move in step.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.opdef import CEmitter
-from tracegrad.ir.types import DTYPES, I64, Dim, Shape, is_static
+from tracegrad.ir.types import DTYPES, I64, Dim, Shape
 
 # Views
 
@@ -31,11 +31,13 @@ def reshape_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) -> 
         if len(wide) == 1:
             old[wide[0]] = position
         elif len(wide) > 1:
-            if isinstance(position, int) and is_static(source[a:b]):
-                for k in reversed(range(a, b)):
-                    position, old[k] = divmod(position, int(source[k]))
-            else:
+            if not isinstance(position, int):
                 return emitter.element_flat(x, _position(index, target))
+            for k in reversed(range(a, b)):
+                size = source[k]
+                if not isinstance(size, int):
+                    return emitter.element_flat(x, _position(index, target))
+                position, old[k] = divmod(position, size)
     return emitter.element(x, old)
 
 
@@ -86,7 +88,9 @@ def broadcast_to_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]
     (x,) = operation.operands
     new = len(index) - len(x.shape)
     target = operation.result.shape
-    return emitter.element(x, [i if d == target[new + k] else 0 for k, (i, d) in enumerate(zip(index[new:], x.shape, strict=True))])
+    return emitter.element(
+        x, [i if d == target[new + k] else 0 for k, (i, d) in enumerate(zip(index[new:], x.shape, strict=True))]
+    )
 
 
 def slice_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) -> str:
@@ -118,7 +122,9 @@ def pad_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) -> str:
             continue
         last = (size - 1) * step
         if emitter.sizes(low[k]) != 0:
-            conditions.append(f"{emitter.dim(moved)} >= 0" if step != 1 else f"{emitter.dim(i)} >= {emitter.dim(low[k])}")
+            conditions.append(
+                f"{emitter.dim(moved)} >= 0" if step != 1 else f"{emitter.dim(i)} >= {emitter.dim(low[k])}"
+            )
         if emitter.sizes(operation.attrs["high"][k]) != 0:
             conditions.append(f"{emitter.dim(i)} <= {emitter.dim(emitter.sizes(low[k]) + last)}")
         if step != 1:
@@ -127,7 +133,9 @@ def pad_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) -> str:
     value = emitter.element(x, places)
     if not conditions:
         return value
-    return emitter.fill("{c} ? {x} : {zero}", {"c": " && ".join(conditions), "x": value, "zero": emitter.literal(0, x.dtype)})
+    return emitter.fill(
+        "{c} ? {x} : {zero}", {"c": " && ".join(conditions), "x": value, "zero": emitter.literal(0, x.dtype)}
+    )
 
 
 def concatenate_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) -> str:
@@ -157,7 +165,11 @@ def iota_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) -> str
     place, dtype = index[operation.attrs["axis"]], operation.attrs["dtype"]
     if isinstance(place, int):
         return emitter.literal(place, dtype)
-    return emitter.dim(place) if dtype == I64 else emitter.fill(f"({emitter.ctype(dtype)}){{x}}", {"x": emitter.dim(place)})
+    return (
+        emitter.dim(place)
+        if dtype == I64
+        else emitter.fill(f"({emitter.ctype(dtype)}){{x}}", {"x": emitter.dim(place)})
+    )
 
 
 def full_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) -> str:
@@ -250,7 +262,7 @@ def reduce_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) -> s
     """A reduction of few elements, written out."""
     (x,) = operation.operands
     axes = operation.attrs["axes"]
-    ranges = [range(int(d)) if k in axes else (None,) for k, d in enumerate(x.shape)]  # type: ignore[arg-type]
+    ranges = [range(int(d)) if k in axes else (None,) for k, d in enumerate(x.shape)]
     text = None
     for point in itertools.product(*ranges):
         kept = iter(index)
@@ -263,7 +275,7 @@ def dot_general_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim])
     """A short sum of products, written out."""
     x, y = operation.operands
     text = None
-    for point in itertools.product(*(range(int(x.shape[a])) for a in operation.attrs["contract"][0])):  # type: ignore[arg-type]
+    for point in itertools.product(*(range(int(x.shape[a])) for a in operation.attrs["contract"][0])):
         place_x, place_y = dot_places(operation, index, point)
         product = emitter.fill("{x}*{y}", {"x": emitter.element(x, place_x), "y": emitter.element(y, place_y)})
         text = product if text is None else emitter.plus(text, product)
@@ -326,7 +338,8 @@ def _scatter(emitter: CEmitter, operation: Operation, sign: str) -> None:
     axes = operation.attrs["axes"]
     with emitter.loops(emitter.shape(indices[0]) if indices else ()) as batch:
         chosen = {
-            axis: emitter.checked_index(v, batch, shape[axis], axis, operation.span) for v, axis in zip(indices, axes, strict=True)
+            axis: emitter.checked_index(v, batch, shape[axis], axis, operation.span)
+            for v, axis in zip(indices, axes, strict=True)
         }
         with emitter.loops(emitter.shape(values)[rank:], simd="") as rest:
             remaining = iter(rest)
@@ -396,7 +409,9 @@ def search_statement(emitter: CEmitter, operation: Operation) -> None:
         emitter.line(f"int64_t {place} = 0;")
         with emitter.loops((size,)) as (k,):
             candidate = emitter.fresh("candidate")
-            emitter.line(f"const {emitter.local_ctype(x.dtype)} {candidate} = {emitter.element(x, _at(rest, axis, k))};")
+            emitter.line(
+                f"const {emitter.local_ctype(x.dtype)} {candidate} = {emitter.element(x, _at(rest, axis, k))};"
+            )
             nan = f" || (isnan({candidate}) && !isnan({best}))" if x.dtype.kind == "f" else ""
             with emitter.braces(f"if ({candidate} {sign} {best}{nan})"):
                 emitter.line(f"{best} = {candidate};")
@@ -516,12 +531,16 @@ def solve_statement(emitter: CEmitter, operation: Operation) -> None:
     pointers = [emitter.pointer(v) for v in (a, b, operation.result)]
     with emitter.loops(stack) as index:
         number = _position(index, stack)
-        source, right, target = (emitter.offset(p, number * s) for p, s in zip(pointers, (size, n * k, n * k), strict=True))
+        source, right, target = (
+            emitter.offset(p, number * s) for p, s in zip(pointers, (size, n * k, n * k), strict=True)
+        )
         _copy_matrix(emitter, _primary(source), factors, size)
         _copy_matrix(emitter, _primary(right), _primary(target), n * k)
         factored = f"{emitter.helper('tg_lu', a.dtype)}({factors}, {pivots}, {emitter.dim(n)})"
         emitter.fault(f"!{factored}", "LinAlgError", "Singular matrix", operation.span)
-        emitter.line(f"{emitter.helper('tg_lu_solve', a.dtype)}({factors}, {pivots}, {target}, {emitter.dim(n)}, {emitter.dim(k)});")
+        emitter.line(
+            f"{emitter.helper('tg_lu_solve', a.dtype)}({factors}, {pivots}, {target}, {emitter.dim(n)}, {emitter.dim(k)});"
+        )
 
 
 def inv_statement(emitter: CEmitter, operation: Operation) -> None:
@@ -536,11 +555,15 @@ def inv_statement(emitter: CEmitter, operation: Operation) -> None:
         source, target = (emitter.offset(p, number * size) for p in pointers)
         _copy_matrix(emitter, _primary(source), factors, size)
         with emitter.loops((n, n)) as (i, j):
-            one = f"{emitter.dim(i)} == {emitter.dim(j)} ? {emitter.literal(1, a.dtype)} : {emitter.literal(0, a.dtype)}"
+            one = (
+                f"{emitter.dim(i)} == {emitter.dim(j)} ? {emitter.literal(1, a.dtype)} : {emitter.literal(0, a.dtype)}"
+            )
             emitter.line(f"{_primary(target)}[{emitter.dim(i * n + j)}] = {one};")
         factored = f"{emitter.helper('tg_lu', a.dtype)}({factors}, {pivots}, {emitter.dim(n)})"
         emitter.fault(f"!{factored}", "LinAlgError", "Singular matrix", operation.span)
-        emitter.line(f"{emitter.helper('tg_lu_solve', a.dtype)}({factors}, {pivots}, {target}, {emitter.dim(n)}, {emitter.dim(n)});")
+        emitter.line(
+            f"{emitter.helper('tg_lu_solve', a.dtype)}({factors}, {pivots}, {target}, {emitter.dim(n)}, {emitter.dim(n)});"
+        )
 
 
 def determinant_statement(emitter: CEmitter, operation: Operation) -> None:
@@ -581,7 +604,9 @@ def triangular_solve_statement(emitter: CEmitter, operation: Operation) -> None:
     flags = ", ".join(str(int(operation.attrs[f])) for f in ("lower", "transpose_a", "unit_diagonal"))
     with emitter.loops(stack) as index:
         number = _position(index, stack)
-        source, right, target = (emitter.offset(p, number * s) for p, s in zip(pointers, (size, n * k, n * k), strict=True))
+        source, right, target = (
+            emitter.offset(p, number * s) for p, s in zip(pointers, (size, n * k, n * k), strict=True)
+        )
         _copy_matrix(emitter, _primary(right), _primary(target), n * k)
         call = f"{emitter.helper('tg_triangular_solve', a.dtype)}({source}, {target}, {emitter.dim(n)}, {emitter.dim(k)}, {flags})"
         emitter.fault(f"!{call}", "LinAlgError", "Singular matrix", operation.span)
@@ -607,7 +632,9 @@ def cofactor_statement(emitter: CEmitter, operation: Operation) -> None:
     pointers = [emitter.pointer(v) for v in (a, operation.result)]
     with emitter.loops(stack) as index:
         source, target = (emitter.offset(p, _position(index, stack) * size) for p in pointers)
-        emitter.line(f"{emitter.helper('tg_cofactor', a.dtype)}({source}, {target}, {emitter.dim(n)}, {minor}, {pivots});")
+        emitter.line(
+            f"{emitter.helper('tg_cofactor', a.dtype)}({source}, {target}, {emitter.dim(n)}, {minor}, {pivots});"
+        )
 
 
 def _primary(pointer: str) -> str:
