@@ -98,8 +98,11 @@ def _fail(message: str, error: BaseException, code: int) -> None:
 
 
 def _fail_inside(error: BaseException, ctx: click.Context) -> None:
-    text = str(error) if isinstance(error, TracegradError) else describe_failure(error)
-    repeat = shlex.join(["tracegrad", *ctx.find_root().obj, "--traceback"])
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {error}, at {place.filename}:{place.lineno}"
+    text = str(error) if isinstance(error, TracegradError) else text
+    words = [word for word in ctx.find_root().obj if word != "--traceback"]
+    repeat = shlex.join(["tracegrad", *words, "--traceback"])
     _fail(f"this is a fault of tracegrad: {text}\n   = help: for a report, run: {repeat}", error, 3)
 
 
@@ -497,10 +500,13 @@ def _print_disagreement(wrong: tuple[int, list[Any], list[Comparison]], inputs: 
 
 
 def print_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print left-aligned columns; the header is bold on a terminal."""
+    """Print left-aligned columns; on a terminal the header is bold, and the last column is wrapped."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    indent = " " * (sum(widths[:-1]) + 2 * len(widths[:-1]))
     for number, row in enumerate([header, *rows]):
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        if sys.stdout.isatty():
+            line = textwrap.fill(line, shutil.get_terminal_size().columns, subsequent_indent=indent)
         click.echo(click.style(line, bold=True) if number == 0 else line)
 
 
