@@ -17,6 +17,24 @@ _WRITES = ("scatter_add", "add_slice")
 _MAX_WRITES = 16
 
 
+def filled_number(value: Value) -> float | None:
+    """Return the number that all elements of a real array are known to be, or None."""
+    operation = value.producer
+    if operation is None:
+        return None
+    match operation.op:
+        case "full":
+            number = operation.attrs["value"]
+            return float(number) if isinstance(number, float) else None
+        case "constant":
+            content = operation.attrs["value"]
+            uniform = content.size and content.dtype.kind == "f" and np.all(content == content.flat[0])
+            return float(content.flat[0]) if uniform else None
+        case "broadcast_to" | "reshape" | "transpose":
+            return filled_number(operation.operands[0])
+    return None
+
+
 def is_filled_with(value: Value, number: float) -> bool:
     """Return whether all elements of a value are known to equal a number."""
     operation = value.producer

@@ -21,7 +21,8 @@ from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, Operation, Value
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE
 from tracegrad.ir.types import ArrayType, is_complex, is_float, is_inexact, is_integer, is_static
-from tracegrad.ir.writes import is_filled_with
+from tracegrad.ir.writes import filled_number, is_filled_with
+from tracegrad.ops import full_like
 from tracegrad.ops.evaluate import Evaluator
 from tracegrad.passes.rewrite import Rule, rewrite
 
@@ -210,6 +211,35 @@ def _multiply_by_reciprocal(operation: Operation, builder: Builder) -> Value | N
     return None
 
 
+def _join_factors(operation: Operation, builder: Builder) -> Value | None:
+    """`a * (b * x)` with known factors is `(a * b) * x` when one of them is a power of two: no rounding changes."""
+    if not is_float(operation.result.dtype):
+        return None
+    outer = _known_factor(operation)
+    if outer is None or outer[1].producer is None or outer[1].producer.op != "multiply":
+        return None
+    inner = _known_factor(outer[1].producer)
+    if inner is None or not (_is_power_of_two(outer[0]) or _is_power_of_two(inner[0])):
+        return None
+    product = outer[0] * inner[0]
+    if not 1e-30 < abs(product) < 1e30:  # far from where single precision is not exact
+        return None
+    return _op("multiply", full_like(inner[1], product), inner[1])
+
+
+def _known_factor(operation: Operation) -> tuple[float, Value] | None:
+    """Return the factor that is one known number, and the other operand of a product."""
+    for factor, other in (operation.operands, reversed(operation.operands)):
+        number = filled_number(factor)
+        if number is not None:
+            return number, other
+    return None
+
+
+def _is_power_of_two(number: float) -> bool:
+    return abs(math.frexp(number)[0]) == 0.5
+
+
 def _multiply_by_minus_one(operation: Operation, builder: Builder) -> Value | None:
     x, y = operation.operands
     if is_filled_with(x, -1):
@@ -255,7 +285,13 @@ def _has_negative_zero(operation: Operation) -> bool:
 
 
 _SPECIFIC: dict[str, tuple[Rule, ...]] = {
-    "multiply": (_multiply_by_one, _multiply_by_minus_one, _multiply_by_reciprocal, _negative_factor),
+    "multiply": (
+        _multiply_by_one,
+        _multiply_by_minus_one,
+        _multiply_by_reciprocal,
+        _negative_factor,
+        _join_factors,
+    ),
     "divide": (_identity(lambda o: is_filled_with(o.operands[1], 1)), _negative_factor),
     "add": (_add_integer_zero, _add_negative),
     "subtract": (
