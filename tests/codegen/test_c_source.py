@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,15 +10,22 @@ import numpy as np
 import pytest
 
 import tracegrad.ops  # noqa: F401  fills the table
-from tests.codegen.c_harness import Kernel
+from tests.codegen.c_harness import Kernel, KernelFault, compile_text
+from tests.codegen.programs import arguments, make_program
+from tests.transform.generate import Generator
 from tracegrad.codegen import c_elements, c_source
 from tracegrad.codegen.c_expression import CTYPES
+from tracegrad.codegen.c_source import emit_c
+from tracegrad.errors import CompileError, Span
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, Value
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, OpDef, interpreter
+from tracegrad.ir.parser import parse_function
 from tracegrad.ir.types import ArrayType
+from tracegrad.passes.manager import run_passes
 from tracegrad.testing.interpret import interpret
 from tracegrad.testing.rules import Case, cases
+from tracegrad.transform.vjp import gradient
 
 OPS = sorted(name for name, op in TABLE.items() if op.marker is not BY_TRANSFORM and name != "print")
 
@@ -76,3 +84,200 @@ def test_every_op(name: str, small: int, monkeypatch: pytest.MonkeyPatch) -> Non
         return
     function, arrays = program_of(some)
     assert_agree(function, *arrays, flags=("-O1",))
+
+
+def gradient_of(text: str, wrt: tuple[int, ...]) -> Function:
+    return run_passes(gradient(parse_function(text), wrt))
+
+
+def body_of(function: Function) -> str:
+    """Return what stands in the braces of the kernel."""
+    source = emit_c(function)
+    start = source.text.index(f"\nint {source.name}(", source.text.index(f"{source.name}_entry"))
+    return source.text[source.text.index("{\n", start) :].split("\n}", 1)[0]
+
+
+CHAIN = """func @chain(%x: f64[n]) -> (f64[]) {
+  %a: f64[n] = negative %x
+  %b: f64[n] = exp %a
+  %c: f64[n] = log1p %b
+  %d: f64[n] = tanh %x
+  %e: f64[n] = multiply %c, %d
+  %s: f64[n] = sin %x
+  %y: f64[n] = add %e, %s
+  %loss: f64[] = reduce_sum %y {axes=(0,)}
+  return %loss
+}"""
+
+LORENZ = """func @lorenz(%s: f64[3], %p: f64[3]) -> (f64[]) {
+  %i0: i64[] = constant {value=0}
+  %i1: i64[] = constant {value=50}
+  %c0: i64[] = constant {value=0}
+  %c1: i64[] = constant {value=1}
+  %c2: i64[] = constant {value=2}
+  %s.1: f64[3] = for %i0, %i1, %s {step=1, reverse=False} (%t: i64[], %u: f64[3]) {
+    %x: f64[] = gather %u, %c0 {axes=(0,)}
+    %y: f64[] = gather %u, %c1 {axes=(0,)}
+    %z: f64[] = gather %u, %c2 {axes=(0,)}
+    %sigma: f64[] = gather %p, %c0 {axes=(0,)}
+    %rho: f64[] = gather %p, %c1 {axes=(0,)}
+    %beta: f64[] = gather %p, %c2 {axes=(0,)}
+    %0: f64[] = subtract %y, %x
+    %1: f64[] = multiply %sigma, %0
+    %2: f64[] = subtract %rho, %z
+    %3: f64[] = multiply %x, %2
+    %4: f64[] = subtract %3, %y
+    %5: f64[] = multiply %x, %y
+    %6: f64[] = multiply %beta, %z
+    %7: f64[] = subtract %5, %6
+    %8: f64[1] = reshape %1 {shape=(1,)}
+    %9: f64[1] = reshape %4 {shape=(1,)}
+    %10: f64[1] = reshape %7 {shape=(1,)}
+    %k: f64[3] = concatenate %8, %9, %10 {axis=0}
+    %dt: f64[3] = full {shape=(3,), dtype=f64, value=0.005}
+    %11: f64[3] = multiply %dt, %k
+    %u.1: f64[3] = add %u, %11
+    yield %u.1
+  }
+  %sum: f64[] = reduce_sum %s.1 {axes=(0,)}
+  return %sum
+}"""
+
+NEWTON = """func @root(%a: f64[]) -> (f64[]) {
+  %one: f64[] = constant {value=1.0}
+  %half: f64[] = constant {value=0.5}
+  %eps: f64[] = constant {value=1e-13}
+  %x: f64[], %old: f64[] = while %one, %a (%x.1: f64[], %old.1: f64[]) {
+    %d: f64[] = subtract %x.1, %old.1
+    %m: f64[] = absolute %d
+    %go: bool[] = greater %m, %eps
+    yield %go
+  } (%x.2: f64[], %old.2: f64[]) {
+    %q: f64[] = divide %a, %x.2
+    %t: f64[] = add %x.2, %q
+    %n: f64[] = multiply %half, %t
+    yield %n, %x.2
+  }
+  return %x
+}"""
+
+SOFTMAX = """func @softmax(%x: f64[n,m], %b: f64[m]) -> (f64[]) {
+  %bb: f64[n,m] = broadcast_to %b {shape=(n, m)}
+  %a: f64[n,m] = add %x, %bb
+  %top: f64[n] = reduce_max %a {axes=(1,)}
+  %0: f64[n,1] = reshape %top {shape=(n, 1)}
+  %1: f64[n,m] = broadcast_to %0 {shape=(n, m)}
+  %d: f64[n,m] = subtract %a, %1
+  %e: f64[n,m] = exp %d
+  %s: f64[n] = reduce_sum %e {axes=(1,)}
+  %l: f64[n] = log %s
+  %lse: f64[n] = add %l, %top
+  %loss: f64[] = reduce_sum %lse {axes=(0,)}
+  return %loss
+}"""
+
+
+def test_elementwise_chain_is_one_loop() -> None:
+    function = gradient_of(CHAIN, (0,))
+    kernel = assert_agree(function, np.linspace(-3.0, 3.0, 101))
+    body = body_of(function)
+    assert body.count("for (") == 1
+    assert body.count("exp(") == 1 and body.count("tanh(") == 1
+    assert_agree(function, np.zeros(0), kernel=kernel)
+
+
+def test_loop_over_a_small_state_is_scalar_code() -> None:
+    function = gradient_of(LORENZ, (0, 1))
+    assert_agree(function, np.array([1.0, 2.0, 20.0]), np.array([10.0, 28.0, 8 / 3]))
+    body = body_of(function)
+    assert body.count("for (") == 2
+    assert "malloc" not in body and "tg_grow" not in body
+
+
+def test_while_grows_its_stack_and_keeps_it() -> None:
+    function = gradient_of(NEWTON, (0,))
+    kernel = assert_agree(function, 2.0)
+    assert_agree(function, 1e30, kernel=kernel)
+    assert "_release(" in kernel.source.text
+
+
+def test_rows_share_their_loop() -> None:
+    function = gradient_of(SOFTMAX, (0, 1))
+    rng = np.random.default_rng(0)
+    kernel = assert_agree(function, rng.normal(size=(7, 5)), rng.normal(size=5))
+    assert_agree(function, rng.normal(size=(1, 1)), rng.normal(size=1), kernel=kernel)
+    body = body_of(function)
+    assert body.count("i < n") == 1 and body.count("exp(") == 1
+
+
+INDEX = """func @pick(%x: f64[n], %k: i64[]) -> (f64[]) {
+  %y: f64[] = gather %x, %k {axes=(0,)}
+  return %y
+}"""
+
+
+def test_index_out_of_range_is_reported() -> None:
+    function = parse_function(INDEX)
+    function.body.operations[0].span = Span("model.py", 12)
+    kernel = assert_agree(function, np.arange(3.0), -3)
+    for place in (3, -4):
+        with pytest.raises(KernelFault) as caught:
+            kernel(np.arange(3.0), place)
+        assert (caught.value.kind, caught.value.line) == ("IndexError", 12)
+        assert caught.value.message == f"index {place} is out of bounds for axis 0 with size 3"
+
+
+def test_index_of_a_loop_is_not_checked() -> None:
+    text = """func @total(%x: f64[n]) -> (f64[]) {
+  %i0: i64[] = constant {value=0}
+  %n: i64[] = dim {dim=n}
+  %z: f64[] = constant {value=0.0}
+  %s: f64[] = for %i0, %n, %z {step=1, reverse=False} (%i: i64[], %acc: f64[]) {
+    %v: f64[] = gather %x, %i {axes=(0,)}
+    %acc.1: f64[] = add %acc, %v
+    yield %acc.1
+  }
+  return %s
+}"""
+    function = parse_function(text)
+    assert_agree(function, np.arange(5.0))
+    body = body_of(function)
+    assert "tg_fail" not in body and "acc += x[i]" in body
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("flags", [("-O0",), ("-O3", "-fopenmp-simd", "-pedantic")], ids=["plain", "fast"])
+def test_no_warnings(compiler: str, flags: tuple[str, ...]) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    for text, wrt in ((CHAIN, (0,)), (LORENZ, (0, 1)), (NEWTON, (0,)), (SOFTMAX, (0, 1))):
+        compile_text(emit_c(gradient_of(text, wrt)).text, flags, compiler)
+
+
+def test_comments_name_the_users_lines() -> None:
+    function = parse_function(CHAIN)
+    for operation in function.body.operations:
+        operation.span = Span("model.py", 12)
+    assert "/* model.py:12 */" in emit_c(function).text
+    assert "model.py" not in emit_c(function, comments=False).text
+
+
+def test_unsupported_is_said() -> None:
+    function = parse_function("func @half(%x: f16[2]) -> (f16[2]) {\n  %y: f16[2] = sin %x\n  return %y\n}")
+    with pytest.raises(CompileError, match="the C backend does not support dtype float16"):
+        emit_c(function)
+
+
+@pytest.mark.parametrize("small", [16, 0])
+@pytest.mark.parametrize("seed", range(0, 24, 2))
+def test_random_programs(seed: int, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(c_elements, "SMALL", small)
+    assert_agree(make_program(seed + small // 16), *arguments(), flags=("-O1",), scale=100.0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_gradients_of_random_programs(seed: int) -> None:
+    function = gradient(Generator(np.random.default_rng(seed)).make(), (0, 1))
+    if seed % 2:
+        run_passes(function)
+    assert_agree(function, 0.3, np.array([0.1, -0.4, 0.7]), seed % 4, flags=("-O1",), scale=1000.0)

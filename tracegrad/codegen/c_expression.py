@@ -1,7 +1,7 @@
 """C expressions as text: precedence, templates, literals, and index arithmetic.
 
-Reads templates of op records and dimensions, writes C expressions with no parentheses that are not needed (apart from those that
-compilers or readers ask for, such as around shifts). Previous: numpy_source.py; next: loops.py.
+Reads templates of op records and dimensions, writes C expressions with no parentheses that are not needed (apart from
+those that compilers or readers ask for, such as around shifts). Previous: numpy_source.py; next: loops.py.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ CTYPES: dict[np.dtype[Any], str] = {
 COMMA, CONDITIONAL, OR, AND, BIT_OR, BIT_XOR, BIT_AND = 1, 3, 4, 5, 6, 7, 8
 EQUALITY, RELATION, SHIFT, SUM, PRODUCT, UNARY, PRIMARY = 9, 10, 11, 12, 13, 14, 16
 _BINARY = {
-    "||": OR, "&&": AND, "|": BIT_OR, "^": BIT_XOR, "&": BIT_AND, "==": EQUALITY, "!=": EQUALITY, "<": RELATION, ">": RELATION,
-    "<=": RELATION, ">=": RELATION, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "%": PRODUCT,
-    "?": CONDITIONAL, ":": CONDITIONAL, ",": COMMA,
+    "||": OR, "&&": AND, "|": BIT_OR, "^": BIT_XOR, "&": BIT_AND, "==": EQUALITY, "!=": EQUALITY, "<": RELATION,
+    ">": RELATION, "<=": RELATION, ">=": RELATION, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM, "*": PRODUCT,
+    "/": PRODUCT, "%": PRODUCT, "?": CONDITIONAL, ":": CONDITIONAL, ",": COMMA,
 }  # fmt: skip
 _TYPE_WORD = r"(?:const|unsigned|signed|char|short|int|long|float|double|bool|size_t|u?int\d+_t)"
 _TOKEN = re.compile(
@@ -298,11 +298,12 @@ RESERVED = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false
     asm typeof main errno NULL NAN INFINITY HUGE_VAL
-    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin
-    fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax
+    fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint
+    nextafter
     nexttoward pow remainder remquo rint round scalbln scalbn sin sinh sqrt tan tanh tgamma trunc isnan isinf isfinite
-    j0 j1 jn y0 y1 yn gamma signgam signbit significand drem finite pow10 exp10 abs labs llabs div rand exit abort free malloc
-    calloc realloc memcpy memset memmove index workspace pointers sizes error""".split()
+    j0 j1 jn y0 y1 yn gamma signgam signbit significand drem finite pow10 exp10 abs labs llabs div rand exit abort free
+    malloc calloc realloc memcpy memset memmove index workspace pointers sizes error""".split()
 )
 _NOT_WORD = re.compile(r"\W+")
 

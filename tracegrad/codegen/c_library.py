@@ -11,8 +11,8 @@ from pathlib import Path
 
 #: functions of libm with vector versions in glibc's libmvec, and the version of glibc that brought these
 _VECTOR_MATHS = dict.fromkeys(("sin", "cos", "exp", "log", "pow"), 22) | dict.fromkeys(
-    ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cosh", "erf", "erfc", "exp2", "expm1", "log10", "log1p", "log2",
-     "sinh", "tan", "tanh", "atan2", "hypot"), 35,
+    ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cosh", "erf", "erfc", "exp2", "expm1", "log10",
+     "log1p", "log2", "sinh", "tan", "tanh", "atan2", "hypot"), 35,
 )  # fmt: skip
 _TWO_ARGUMENTS = ("pow", "atan2", "hypot")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -53,8 +53,8 @@ def vector_maths(text: str) -> str:
                     arguments = f"{type}, {type}" if name in _TWO_ARGUMENTS else type
                     found.append(f'__attribute__((simd("notinbranch"))) {type} {name}{suffix}({arguments});')
         if found:
-            guard = f"__GNUC__ >= 9 && !defined(__clang__) && defined(__x86_64__) && __GLIBC__ == 2 && __GLIBC_MINOR__ >= {minor}"
-            lines += [f"#if defined(__GLIBC__) && {guard}", *found, "#endif"]
+            lines.append("#if defined(__GLIBC__) && defined(__x86_64__) && __GNUC__ >= 9 && !defined(__clang__) \\")
+            lines += [f"    && __GLIBC__ == 2 && __GLIBC_MINOR__ >= {minor}", *found, "#endif"]
     return (
         "\n".join(["/* Vector versions of these functions are in glibc's libmvec. */", *lines, "", ""]) if lines else ""
     )
@@ -63,7 +63,8 @@ def vector_maths(text: str) -> str:
 # The prelude.
 
 _FLOAT_FUNCTIONS = (
-    "fabs sqrt exp log log1p expm1 pow floor ceil fmod copysign tgamma lgamma sin cos tan tanh rint trunc fmax fmin exp2"
+    "fabs sqrt exp log log1p expm1 pow floor ceil fmod copysign tgamma lgamma sin cos tan tanh rint trunc"
+    " fmax fmin exp2"
 ).split()
 
 
@@ -102,8 +103,8 @@ def _prelude_part(name: str) -> str | None:
 
 
 _SHORT_TYPES = {
-    "f32": "float", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "u16": "uint16_t",
-    "u32": "uint32_t", "u64": "uint64_t",
+    "f32": "float", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t",
+    "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
 }  # fmt: skip
 
 

@@ -10,8 +10,8 @@ The interface of the text, for a function `f` with parameters x, results y, and 
     void f_release(void *workspace);                     only when the workspace holds memory that grows
     void f_set_blas(const tg_blas *routines);            only when the text has matrix products
 
-Arrays are row-major; results are distinct from parameters and from each other. The workspace is zeroed before its first use,
-aligned to 64 bytes, and may be kept between calls.
+Arrays are row-major; results are distinct from parameters and from each other. The workspace is zeroed before its first
+use, aligned to 64 bytes, and may be kept between calls.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Reads the steps of a function, writes a storage class per stored value. Previous: loops.py; next: c_library.py.
 
-Values that may share storage (a carried value and what replaces it, an array and the array with one element set) are put into
-one storage class. Two values exclude each other when one is live where the other is defined.
+Values that may share storage (a carried value and what replaces it, an array and the array with one element set) are
+put into one storage class. Two values exclude each other when one is live where the other is defined.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Plan(Steps):
     # Lifetimes.
 
     def _locate(self, block: Block) -> dict[Value, None]:
-        """Record where values are defined and, per block, at which steps they are read (nested reads at the outer step)."""
+        """Record where values are defined and at which steps of each block they are read; return what is read."""
         here: dict[Value, list[int]] = {}
         self.used_at[block] = here
         for param in block.params:

@@ -65,7 +65,7 @@ ONCE = frozenset({"push", "scatter_set", "scatter_add", "set_slice", "add_slice"
 
 
 def prepare(function: Function) -> Function:
-    """Return a private copy: calls inlined, dead operations removed, each `while` with one block that leaves in its middle."""
+    """Return a private copy: calls inlined, dead operations removed, each `while` with one block left in its middle."""
     copy = clone_function(function)
     _inline_calls(copy.body, ())
     _transpose_products(copy.body)

@@ -60,8 +60,9 @@ from tracegrad.ir.types import (
 
 #: kinds of errors by number, as in c_prelude.h
 ERROR_KINDS = (
-    "", "IndexError", "ZeroDivisionError", "ValueError", "LinAlgError", "AssertionError", "OverflowError", "TypeError", "KeyError",
-    "RuntimeError", "MemoryError", "FloatingPointError", "StopIteration", "NotImplementedError", "ArithmeticError",
+    "", "IndexError", "ZeroDivisionError", "ValueError", "LinAlgError", "AssertionError", "OverflowError", "TypeError",
+    "KeyError", "RuntimeError", "MemoryError", "FloatingPointError", "StopIteration", "NotImplementedError",
+    "ArithmeticError",
 )  # fmt: skip
 _ERROR_NAMES = {kind: "TG_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).upper() for kind in ERROR_KINDS if kind}
 _ERROR_NAMES["LinAlgError"] = "TG_LINALG_ERROR"
@@ -441,7 +442,8 @@ class Writer(Elements):
         file, line = (span.file, span.line) if span is not None else ("", 0)
         with self.braces(f"if ({condition})"):
             self.line(
-                f"return tg_fail(workspace, {_ERROR_NAMES[kind]}, {c_string(file)}, {line}, {c_string(message)}, {value}, {bound});"
+                f"return tg_fail(workspace, {_ERROR_NAMES[kind]}, {c_string(file)}, {line}, "
+                f"{c_string(message)}, {value}, {bound});"
             )
 
     def emit_index(self, operation: Operation) -> None:

@@ -1,9 +1,9 @@
-"""Decides how the operations of a block become steps: small statements, loop nests for several operations, other statements.
+"""Decides how the operations of a block become steps: small statements, nests of loops, other statements.
 
 Reads IR and the C fields of op records, writes per block a list of steps. Previous: c_views.py; next: c_storage.py.
 
-- Larger elementwise values and reductions of one iteration space form a *nest*: one loop nest for all of them. A value that
-  is used only there is a local variable of the loop body.
+- Larger elementwise values and reductions of one iteration space form a *nest*: loops for all of them. A value that is
+  used only there is a local variable of the loop body.
 - Neighbouring nests share their outermost loop where one reads, in the same row, what another makes.
 - All else is a *statement*: the `c_statement` of the record, or control flow.
 """
@@ -42,8 +42,8 @@ UNROLLED_ROW = 8
 
 #: elementwise ops that are computed again rather than stored
 CHEAP = frozenset(
-    """add subtract multiply negative square select cast equal not_equal less less_equal greater greater_equal logical_and
-    logical_or logical_not absolute""".split()
+    """add subtract multiply negative square select cast equal not_equal less less_equal greater greater_equal
+    logical_and logical_or logical_not absolute""".split()
 )
 
 
@@ -52,8 +52,8 @@ class Step:
     """What is written at one place of a block.
 
     Attributes:
-        kind: "assign" (one small value), "nest", "rows" (nests that share their outermost loop), "index" (check of the indices of
-            a gather), "statement", or "leave" (of a while).
+        kind: "assign" (one small value), "nest", "rows" (nests that share their outermost loop), "index" (check of the
+            indices of a gather), "statement", or "leave" (of a while).
         operations: one, or the members of a nest in order.
         space: the iteration space of a nest, without dimensions of size 1.
         reads: stored values that are read, and whether only at the index that is written.
@@ -122,7 +122,7 @@ class Steps(Views):
         return [(v, self.is_identity(v, i, space), count) for v, i, count in self._nest_reads_at(operation)[0]]
 
     def _nest_reads_at(self, operation: Operation) -> tuple[list[tuple[Value, tuple[Any, ...] | None, int]], str]:
-        """Return the values that a member of a nest reads, at which index and how often, and the text of the dry run."""
+        """Return what a member of a nest reads, at which index and how often, and the text of the dry run."""
         with self.recording() as accesses:
             if operation.op == "push":
                 text = self.element(operation.operands[1], self.identity(operation.operands[1].shape))
@@ -175,7 +175,7 @@ class Steps(Views):
                     del other.reads[value]
 
     def _cheap_chain(self, operation: Operation, nest: Step, maker: dict[Value, Step]) -> list[Operation] | None:
-        """Return the few cheap operations that compute a value from stored ones, in order; None when there are none such."""
+        """Return the few cheap operations that compute a value from stored ones, in order, or None."""
         chain: list[Operation] = []
         leaves: set[Value] = set()
 
@@ -261,7 +261,7 @@ class Steps(Views):
         return size is not None and size <= UNROLLED_ROW
 
     def _reads_in_row(self, nest: Step, made: set[Value]) -> bool | None:
-        """Return whether a nest reads any of the values made before in the row; None when it reads them in other rows."""
+        """Return whether a nest reads what was made before in the row; None when it reads that in other rows."""
         found = False
         for operation in nest.operations:
             for value, index, _ in self._nest_reads_at(operation)[0]:
@@ -324,7 +324,7 @@ class Steps(Views):
     def _movable(
         self, reads: list[tuple[Value, bool]], nest: Step, position: int, steps: list[Step], maker: dict[Value, Step]
     ) -> list[Step] | None:
-        """Return the small steps that must move before a nest so that these reads can stand in it; None when impossible."""
+        """Return the small steps that must move before a nest so that it can read these values, or None."""
         moved: list[Step] = []
 
         def available(value: Value) -> bool:
@@ -423,7 +423,7 @@ class Steps(Views):
                 values = operation.operands[-1]
                 if values.shape and (values is changed or changed in self.read_values(values)):
                     changed = None  # what is written later may be read from what has been written
-        for value, at, _ in accesses:
+        for value, _, _ in accesses:
             same = value is changed
             if step.kind == "statement" and operation.op in LOOPS | {"if"}:
                 same = True

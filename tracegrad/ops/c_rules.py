@@ -1,6 +1,7 @@
 """C texts of ops that are not elementwise: how an element of a view is read, and statements that fill a result.
 
-Used in the `c` and `c_statement` fields of records; emission itself is in codegen/. Previous: helpers.py; next: creation.py.
+Used in the `c` and `c_statement` fields of records; emission itself is in codegen/. Previous: helpers.py;
+next: creation.py.
 An index is a dimension expression per axis: ints and symbols, where a symbol may be any C expression.
 """
 
@@ -439,7 +440,7 @@ def argsort_statement(emitter: CEmitter, operation: Operation) -> None:
 
 
 def dot_general_statement(emitter: CEmitter, operation: Operation) -> None:
-    """A matrix product by the prelude (and BLAS), else loops with a sum, or with updates of rows when that is contiguous."""
+    """A matrix product by the prelude (and BLAS), else loops with a sum, or updates of rows when that is contiguous."""
     x, y = operation.operands
     (cx, cy), (bx, by) = operation.attrs["contract"], operation.attrs["batch"]
     result = operation.result
@@ -538,9 +539,8 @@ def solve_statement(emitter: CEmitter, operation: Operation) -> None:
         _copy_matrix(emitter, _primary(right), _primary(target), n * k)
         factored = f"{emitter.helper('tg_lu', a.dtype)}({factors}, {pivots}, {emitter.dim(n)})"
         emitter.fault(f"!{factored}", "LinAlgError", "Singular matrix", operation.span)
-        emitter.line(
-            f"{emitter.helper('tg_lu_solve', a.dtype)}({factors}, {pivots}, {target}, {emitter.dim(n)}, {emitter.dim(k)});"
-        )
+        arguments = f"{factors}, {pivots}, {target}, {emitter.dim(n)}, {emitter.dim(k)}"
+        emitter.line(f"{emitter.helper('tg_lu_solve', a.dtype)}({arguments});")
 
 
 def inv_statement(emitter: CEmitter, operation: Operation) -> None:
@@ -561,9 +561,8 @@ def inv_statement(emitter: CEmitter, operation: Operation) -> None:
             emitter.line(f"{_primary(target)}[{emitter.dim(i * n + j)}] = {one};")
         factored = f"{emitter.helper('tg_lu', a.dtype)}({factors}, {pivots}, {emitter.dim(n)})"
         emitter.fault(f"!{factored}", "LinAlgError", "Singular matrix", operation.span)
-        emitter.line(
-            f"{emitter.helper('tg_lu_solve', a.dtype)}({factors}, {pivots}, {target}, {emitter.dim(n)}, {emitter.dim(n)});"
-        )
+        arguments = f"{factors}, {pivots}, {target}, {emitter.dim(n)}, {emitter.dim(n)}"
+        emitter.line(f"{emitter.helper('tg_lu_solve', a.dtype)}({arguments});")
 
 
 def determinant_statement(emitter: CEmitter, operation: Operation) -> None:
@@ -608,7 +607,8 @@ def triangular_solve_statement(emitter: CEmitter, operation: Operation) -> None:
             emitter.offset(p, number * s) for p, s in zip(pointers, (size, n * k, n * k), strict=True)
         )
         _copy_matrix(emitter, _primary(right), _primary(target), n * k)
-        call = f"{emitter.helper('tg_triangular_solve', a.dtype)}({source}, {target}, {emitter.dim(n)}, {emitter.dim(k)}, {flags})"
+        arguments = f"{source}, {target}, {emitter.dim(n)}, {emitter.dim(k)}, {flags}"
+        call = f"{emitter.helper('tg_triangular_solve', a.dtype)}({arguments})"
         emitter.fault(f"!{call}", "LinAlgError", "Singular matrix", operation.span)
 
 
