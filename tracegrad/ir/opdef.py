@@ -187,7 +187,9 @@ class OpDef:
         vjp: `rule(ct, out, *operands, **attrs) -> tuple, one cotangent or None per operand`.
             For ops with several results `ct`, `out` and tangents of out are tuples.
         marker: NONDIFF or BY_TRANSFORM.
-        batch: batching rule; None for elementwise ops (derived).
+        batch: `rule(op, size, batched, *operands, **attrs) -> result`, where the operands for which `batched` is true,
+            and all results, have a leading axis of `size` elements. Without a rule an elementwise op is applied to
+            operands that all have the axis, any other op once per element.
         numpy: Python expression, a template over operand and attribute names (`np.tanh({x})`), or
             `rule(operation, *operand_texts) -> text`. Empty for ops that code generators emit themselves (control
             flow).

@@ -6,10 +6,12 @@ themselves. The Python names of ops that are keywords or builtins end in an unde
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, OpDef, Sample, register
+from tracegrad.ir.types import Dim
 from tracegrad.ops import c_rules
 from tracegrad.ops.infer import (
     infer_call,
@@ -22,6 +24,7 @@ from tracegrad.ops.infer import (
     infer_stack,
     infer_while,
 )
+from tracegrad.ops.reduce import reduce_all
 
 # fmt: off
 
@@ -72,10 +75,14 @@ def _print_text(operation: Operation, *values: Any) -> str:
     return f"print({operation.attrs['format']!r}.format({', '.join(values)}))"
 
 
+def _batch_check(op: OpDef, size: Dim, batched: Sequence[bool], condition: Any, **attrs: Any) -> Any:
+    return op(reduce_all(condition, axes=(0,)), **attrs)
+
+
 check = register(OpDef(
     "check", ("condition",), "Raise an error, named by its Python class, unless the condition holds.",
     attributes=("error", "message"), c_statement=c_rules.check_statement,
-    infer=infer_check, marker=NONDIFF, effect=True,
+    infer=infer_check, marker=NONDIFF, effect=True, batch=_batch_check,
     numpy=_check_text, numpy_helper="check",
     samples=(Sample("b[]", {"error": "ValueError", "message": "no root"}, integers=(1, 2)),),
 ))

@@ -6,17 +6,18 @@ Previous: shape.py; next: reduce.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import OpDef, Sample, type_of
-from tracegrad.ir.types import I64
+from tracegrad.ir.types import I64, Dim
 from tracegrad.ops import c_rules
 from tracegrad.ops.creation import full, iota, zeros_like
 from tracegrad.ops.elementwise import equal, select
 from tracegrad.ops.infer import infer_gather, infer_scatter
 from tracegrad.ops.record import linear
-from tracegrad.ops.shape import broadcast_to, reshape
+from tracegrad.ops.shape import broadcast_to, lift, reshape, transpose
 from tracegrad.ops.text import tuple_text
 
 Axes = tuple[int, ...]
@@ -35,6 +36,39 @@ def add_along(x: Any, indices: Any, values: Any, *, axis: int) -> Any:
 def _all_indices(indices: Any, axis: int) -> list[Any]:
     shape = type_of(indices).shape
     return [indices if k == axis else iota(shape=shape, dtype=I64, axis=k) for k in range(len(shape))]
+
+
+def _batch_gather(op: OpDef, size: Dim, batched: Sequence[bool], x: Any, *indices: Any, axes: Axes) -> Any:
+    has, *by_element = batched
+    if not any(by_element):
+        found = op(x, *indices, axes=tuple(a + 1 for a in axes))
+        return _move_axis(found, type_of(indices[0]).ndim, 0)
+    lifted = lift(size, by_element, indices)
+    if not has:
+        return op(x, *lifted, axes=axes)
+    return op(x, _element_number(lifted[0]), *lifted, axes=(0, *(a + 1 for a in axes)))
+
+
+def _batch_scatter(op: OpDef, size: Dim, batched: Sequence[bool], x: Any, *rest: Any, axes: Axes) -> Any:
+    *indices, values = rest
+    moved = tuple(a + 1 for a in axes)
+    x, values = lift(size, (batched[0], batched[-1]), (x, values))
+    if not any(batched[1:-1]):
+        return op(x, *indices, _move_axis(values, 0, type_of(indices[0]).ndim), axes=moved)
+    lifted = lift(size, batched[1:-1], indices)
+    return op(x, _element_number(lifted[0]), *lifted, values, axes=(0, *moved))
+
+
+def _element_number(like: Any) -> Any:
+    return iota(shape=type_of(like).shape, dtype=I64, axis=0)
+
+
+def _move_axis(x: Any, source: int, target: int) -> Any:
+    if source == target:
+        return x
+    order = [k for k in range(type_of(x).ndim) if k != source]
+    order.insert(target, source)
+    return transpose(x, axes=tuple(order))
 
 
 # fmt: off
@@ -63,7 +97,7 @@ gather = linear(
     "Elements of x at index arrays of shape B along axes: moveaxis(x, axes, 0..k-1)[indices], of shape B + other axes. "
     "Negative indices count from the end; others out of range raise IndexError.",
     attributes=("axes",), c=c_rules.gather_c,
-    infer=infer_gather, numpy=_gather_text, cheap=True,
+    infer=infer_gather, numpy=_gather_text, cheap=True, batch=_batch_gather,
     transpose=lambda ct, x, *indices, axes: (
         scatter_add(zeros_like(x), *indices, ct, axes=axes), *(None for _ in indices),
     ),
@@ -79,7 +113,7 @@ scatter_add: OpDef = linear(
     "scatter_add", ("x", "*indices", "values"), "x with x[indices] += values, places as in gather; duplicates add up.",
     in_operands=(0, 2), attributes=("axes",), c=c_rules.scatter_add_small_c, c_statement=c_rules.scatter_add_statement,
     infer=infer_scatter, inplace=0,
-    numpy=_scatter_text, numpy_helper="scatter_add",
+    numpy=_scatter_text, numpy_helper="scatter_add", batch=_batch_scatter,
     transpose=lambda ct, x, *rest, axes: (ct, *(None for _ in rest[:-1]), gather(ct, *rest[:-1], axes=axes)),
     samples=(
         Sample("f[3] i[] f[]", {"axes": (0,)}, integers=(-3, 3)),
@@ -124,7 +158,7 @@ scatter_set = linear(
     "x with x[indices] = values, the places as in gather; of duplicates the last wins.",
     in_operands=(0, 2), attributes=("axes",), c=c_rules.scatter_set_small_c, c_statement=c_rules.scatter_set_statement,
     infer=infer_scatter, inplace=0,
-    numpy=_scatter_text, numpy_helper="scatter_set", transpose=_scatter_set_transpose,
+    numpy=_scatter_text, numpy_helper="scatter_set", transpose=_scatter_set_transpose, batch=_batch_scatter,
     samples=(
         Sample("f[3] i[] f[]", {"axes": (0,)}, integers=(-3, 3)),
         Sample("f[3,2] i[4] f[4,2]", {"axes": (0,)}, integers=(-3, 3)),

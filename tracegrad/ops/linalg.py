@@ -13,7 +13,7 @@ import numpy as np
 
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import OpDef, Sample, register, type_of
-from tracegrad.ir.types import DTYPES, I64, is_complex
+from tracegrad.ir.types import DTYPES, I64, Dim, is_complex
 from tracegrad.ops import c_rules
 from tracegrad.ops.creation import full_like, iota, zeros_like
 from tracegrad.ops.elementwise import (
@@ -30,7 +30,7 @@ from tracegrad.ops.elementwise import (
 )
 from tracegrad.ops.infer import AxisPair, infer_det, infer_dot_general, infer_slogdet, infer_solve, infer_square
 from tracegrad.ops.reduce import conjugate_if_complex
-from tracegrad.ops.shape import broadcast_to, inverse_permutation, reshape, transpose
+from tracegrad.ops.shape import batch_stacks, broadcast_to, inverse_permutation, reshape, transpose
 from tracegrad.ops.text import tuple_text
 
 
@@ -114,6 +114,25 @@ def _dot_vjp(ct: Any, out: Any, x: Any, y: Any, *, contract: AxisPair, batch: Ax
     )
 
 
+def _batch_dot(
+    op: OpDef, size: Dim, batched: Sequence[bool], x: Any, y: Any, *, contract: AxisPair, batch: AxisPair
+) -> Any:
+    x_contract, y_contract, x_batch, y_batch = (
+        tuple(a + has for a in axes) for axes, has in zip((*contract, *batch), (*batched, *batched), strict=True)
+    )
+    if all(batched):
+        return op(x, y, contract=(x_contract, y_contract), batch=((0, *x_batch), (0, *y_batch)))
+    # the leading axis is a free one of its operand
+    if batched[1] and not batch[1] and len(contract[1]) == type_of(y).ndim - 1:
+        return op(y, x, contract=(y_contract, x_contract), batch=((), ()))
+    product = op(x, y, contract=(x_contract, y_contract), batch=(x_batch, y_batch))
+    place = len(x_batch)
+    if batched[1]:
+        place += len(_free_axes(type_of(x).ndim, x_contract, x_batch))
+    order = (place, *(k for k in range(type_of(product).ndim) if k != place))
+    return transpose(product, axes=order) if place else product
+
+
 def _dot_cotangent(
     ct: Any, other: Any, ct_axes: Sequence[int], other_axes: Sequence[int], free: Sequence[int],
     contract: AxisPair, batch: AxisPair,
@@ -177,7 +196,7 @@ dot_general = register(OpDef(
     "Sum of products over paired axes: axes `contract` are summed, axes `batch` go in step. "
     "Axes of the result: batch, free ones of x, free ones of y.",
     attributes=("contract", "batch"), c=c_rules.dot_general_c, c_statement=c_rules.dot_general_statement,
-    infer=infer_dot_general, numpy=_dot_text, jvp=_dot_jvp, vjp=_dot_vjp,
+    infer=infer_dot_general, numpy=_dot_text, jvp=_dot_jvp, vjp=_dot_vjp, batch=_batch_dot,
     samples=(
         Sample("f[3] f[3]", {"contract": ((0,), (0,)), "batch": ((), ())}),
         Sample("f[2,3] f[3]", {"contract": ((1,), (0,)), "batch": ((), ())}),
@@ -216,7 +235,7 @@ def _solve_jvp(tangents: Sequence[Any], out: Any, a: Any, b: Any) -> Any:
 
 solve = register(OpDef(
     "solve", ("a", "b"), "x with a @ x = b, for a: [..., n, n] and b: [..., n, k]; LinAlgError when a is singular.",
-    c_statement=c_rules.solve_statement,
+    c_statement=c_rules.solve_statement, batch=batch_stacks,
     infer=infer_solve, numpy="np.linalg.solve({a}, {b})", jvp=_solve_jvp, vjp=_solve_vjp,
     samples=(
         Sample("f[3,3] f[3,2]", special_structure="invertible"),
@@ -258,6 +277,7 @@ triangular_solve = register(OpDef(
     "x with t @ x = b, where t is the lower (else upper) triangle of a, with ones on the diagonal if unit_diagonal, "
     "transposed if transpose_a; LinAlgError when singular.",
     attributes=("lower", "transpose_a", "unit_diagonal"), c_statement=c_rules.triangular_solve_statement,
+    batch=batch_stacks,
     infer=infer_solve,
     numpy="triangular_solve({a}, {b}, {lower}, {transpose_a}, {unit_diagonal})", numpy_helper="triangular_solve",
     jvp=_triangular_solve_jvp, vjp=_triangular_solve_vjp,
@@ -318,7 +338,7 @@ cholesky = register(OpDef(
     "cholesky", ("a",),
     "Lower triangular l with l @ l.conj().T = a, for a: [..., n, n] positive definite. "
     "Only the lower triangle of a is read, and only it gets a cotangent; LinAlgError when not positive definite.",
-    c_statement=c_rules.cholesky_statement,
+    c_statement=c_rules.cholesky_statement, batch=batch_stacks,
     infer=infer_square, numpy="np.linalg.cholesky({a})", jvp=_cholesky_jvp, vjp=_cholesky_vjp, python=(),
     samples=(
         Sample("f[3,3]", special_structure="spd"), Sample("f[2,2,2]", special_structure="spd"),
@@ -348,7 +368,7 @@ cofactor = register(OpDef(
     "cofactor", ("a",),
     "Matrix of cofactors, the derivative of det: det(a) * inv(a).T where that exists, and right for singular a too. "
     "Its own derivative needs an invertible a.",
-    c_statement=c_rules.cofactor_statement,
+    c_statement=c_rules.cofactor_statement, batch=batch_stacks,
     infer=infer_square, numpy="cofactor({a})", numpy_helper="cofactor", jvp=_cofactor_jvp, vjp=_cofactor_vjp,
     samples=(
         Sample("f[3,3]"), Sample("f[2,2,2]"), Sample("c128[2,2]"), Sample("f[1,1]"),
@@ -356,7 +376,7 @@ cofactor = register(OpDef(
 ))
 det = register(OpDef(
     "det", ("a",), "Determinant of each matrix of a: [..., n, n].",
-    c_statement=c_rules.determinant_statement,
+    c_statement=c_rules.determinant_statement, batch=batch_stacks,
     infer=infer_det, numpy="np.linalg.det({a})",
     jvp=lambda tangents, out, a: _trace_of_product(swap_last(cofactor(a)), tangents[0]),
     vjp=lambda ct, out, a: (multiply(_stretch(ct, a), conjugate_if_complex(cofactor(a))),),
@@ -388,7 +408,7 @@ def _slogdet_vjp(ct: Any, out: Any, a: Any) -> tuple[Any, ...]:
 
 slogdet = register(OpDef(
     "slogdet", ("a",), "Sign and log of the modulus of the determinant of each matrix of a: [..., n, n].",
-    c_statement=c_rules.determinant_statement,
+    c_statement=c_rules.determinant_statement, batch=batch_stacks,
     infer=infer_slogdet, numpy="np.linalg.slogdet({a})", jvp=_slogdet_jvp, vjp=_slogdet_vjp,
     python=(np.linalg.slogdet,),
     samples=(
@@ -398,7 +418,7 @@ slogdet = register(OpDef(
 ))
 inv = register(OpDef(
     "inv", ("a",), "Inverse of each matrix of a: [..., n, n]; LinAlgError when singular.",
-    c_statement=c_rules.inv_statement,
+    c_statement=c_rules.inv_statement, batch=batch_stacks,
     infer=infer_square, numpy="np.linalg.inv({a})",
     jvp=lambda tangents, out, a: negative(matmul(matmul(out, tangents[0]), out)),
     vjp=lambda ct, out, a: (negative(matmul(matmul(adjoint(out), ct), adjoint(out))),),

@@ -28,6 +28,7 @@ from tracegrad.ops.infer import (
 )
 from tracegrad.ops.record import linear
 from tracegrad.ops.shape import (
+    batch_axes,
     concatenate,
     dtype_keyword,
     inverse_permutation,
@@ -108,13 +109,13 @@ _AXES_SAMPLES = (
 
 reduce_max = register(OpDef(
     "reduce_max", X, "Greatest element over axes; NaN if any is NaN. Ties share the derivative equally.",
-    attributes=("axes",), c=c_rules.reduce_c, c_reduce=("lowest", "maximum"),
+    batch=batch_axes, attributes=("axes",), c=c_rules.reduce_c, c_reduce=("lowest", "maximum"),
     infer=infer_reduce(ordered), numpy=_reduce_text("max"),
     jvp=_extreme_jvp, vjp=_extreme_vjp, samples=_AXES_SAMPLES,
 ))
 reduce_min = register(OpDef(
     "reduce_min", X, "Smallest element over axes; NaN if any is NaN. Ties share the derivative equally.",
-    attributes=("axes",), c=c_rules.reduce_c, c_reduce=("highest", "minimum"),
+    batch=batch_axes, attributes=("axes",), c=c_rules.reduce_c, c_reduce=("highest", "minimum"),
     infer=infer_reduce(ordered), numpy=_reduce_text("min"),
     jvp=_extreme_jvp, vjp=_extreme_vjp, samples=_AXES_SAMPLES,
 ))
@@ -146,7 +147,7 @@ def _size(shape: tuple[Any, ...], axes: Axes) -> Any:
 
 reduce_prod = register(OpDef(
     "reduce_prod", X, "Product over axes.",
-    attributes=("axes",), c=c_rules.reduce_c, c_reduce=("1", "multiply"),
+    batch=batch_axes, attributes=("axes",), c=c_rules.reduce_c, c_reduce=("1", "multiply"),
     infer=infer_reduce(numeric), numpy=_reduce_text("prod"),
     jvp=lambda tangents, out, x, *, axes: reduce_sum(multiply(tangents[0], _other_factors(x, axes)), axes=axes),
     vjp=lambda ct, out, x, *, axes: (
@@ -156,13 +157,13 @@ reduce_prod = register(OpDef(
 ))
 reduce_any = register(OpDef(
     "reduce_any", X, "Whether any element over axes is true.",
-    attributes=("axes",), c=c_rules.reduce_c, c_reduce=("0", "logical_or"),
+    batch=batch_axes, attributes=("axes",), c=c_rules.reduce_c, c_reduce=("0", "logical_or"),
     infer=infer_reduce(boolean), numpy=_reduce_text("any"), marker=NONDIFF,
     samples=(Sample("b[5]", {"axes": (0,)}), Sample("b[2,3]", {"axes": (1,)}), Sample("b[0]", {"axes": (0,)})),
 ))
 reduce_all = register(OpDef(
     "reduce_all", X, "Whether all elements over axes are true.",
-    attributes=("axes",), c=c_rules.reduce_c, c_reduce=("1", "logical_and"),
+    batch=batch_axes, attributes=("axes",), c=c_rules.reduce_c, c_reduce=("1", "logical_and"),
     infer=infer_reduce(boolean), numpy=_reduce_text("all"), marker=NONDIFF,
     samples=(Sample("b[5]", {"axes": (0,)}), Sample("b[2,3]", {"axes": (1,)}), Sample("b[0]", {"axes": (0,)})),
 ))
@@ -179,19 +180,19 @@ _AXIS_SAMPLES = (
 
 argmax = register(OpDef(
     "argmax", X, "Position of the first greatest element (or NaN) along an axis, as i64.",
-    attributes=("axis",), c_statement=c_rules.search_statement,
+    batch=batch_axes, attributes=("axis",), c_statement=c_rules.search_statement,
     infer=infer_argument, marker=NONDIFF, samples=_AXIS_SAMPLES,
     numpy=lambda operation, x: f"np.argmax({x}{_along(operation)})",
 ))
 argmin = register(OpDef(
     "argmin", X, "Position of the first smallest element (or NaN) along an axis, as i64.",
-    attributes=("axis",), c_statement=c_rules.search_statement,
+    batch=batch_axes, attributes=("axis",), c_statement=c_rules.search_statement,
     infer=infer_argument, marker=NONDIFF, samples=_AXIS_SAMPLES,
     numpy=lambda operation, x: f"np.argmin({x}{_along(operation)})",
 ))
 argsort = register(OpDef(
     "argsort", X, "Positions that sort x along an axis, as i64; equal elements keep their order, NaN comes last.",
-    attributes=("axis",), c_statement=c_rules.argsort_statement,
+    batch=batch_axes, attributes=("axis",), c_statement=c_rules.argsort_statement,
     infer=infer_argsort, marker=NONDIFF, samples=_AXIS_SAMPLES,
     numpy=lambda operation, x: f'np.argsort({x}, axis={operation.attrs["axis"]}, kind="stable")',
 ))
@@ -222,7 +223,7 @@ _RUNNING_SAMPLES = (
 
 cumsum: OpDef = linear(
     "cumsum", X, "Running sum along an axis, from the end when reverse.",
-    attributes=("axis", "reverse"), c_statement=c_rules.scan_statement, c_reduce=("0", "add"),
+    batch=batch_axes, attributes=("axis", "reverse"), c_statement=c_rules.scan_statement, c_reduce=("0", "add"),
     infer=infer_scan(numeric), numpy=_running_text("cumsum"),
     transpose=lambda ct, x, *, axis, reverse: (cumsum(ct, axis=axis, reverse=not reverse),),
     samples=_RUNNING_SAMPLES,
@@ -249,7 +250,7 @@ def _recurrence_vjp(ct: Any, out: Any, a: Any, b: Any, *, axis: int, reverse: bo
 linear_recurrence = register(OpDef(
     "linear_recurrence", ("a", "b"),
     "r[k] = a[k] * r[k-1] + b[k] along an axis, r[0] = b[0]; from the end, with r[k+1], when reverse.",
-    attributes=("axis", "reverse"), c_statement=c_rules.scan_statement, c_reduce=("0", "add"),
+    batch=batch_axes, attributes=("axis", "reverse"), c_statement=c_rules.scan_statement, c_reduce=("0", "add"),
     infer=infer_scan(is_inexact), numpy_helper="linear_recurrence",
     numpy="linear_recurrence({a}, {b}, {axis}, {reverse})", jvp=_recurrence_jvp, vjp=_recurrence_vjp,
     samples=(
@@ -277,7 +278,7 @@ def _cumprod_vjp(ct: Any, out: Any, x: Any, *, axis: int, reverse: bool) -> tupl
 
 cumprod = register(OpDef(
     "cumprod", X, "Running product along an axis, from the end when reverse.",
-    attributes=("axis", "reverse"), c_statement=c_rules.scan_statement, c_reduce=("1", "multiply"),
+    batch=batch_axes, attributes=("axis", "reverse"), c_statement=c_rules.scan_statement, c_reduce=("1", "multiply"),
     infer=infer_scan(numeric), numpy=_running_text("cumprod"),
     jvp=_cumprod_jvp, vjp=_cumprod_vjp, samples=_RUNNING_SAMPLES,
 ))
@@ -299,13 +300,13 @@ def _leader_vjp(ct: Any, out: Any, x: Any, *, axis: int) -> tuple[Any, ...]:
 
 cummax = register(OpDef(
     "cummax", X, "Running maximum along an axis; of ties the last one met carries the derivative.",
-    attributes=("axis",), c_statement=c_rules.scan_statement, c_reduce=("lowest", "maximum"),
+    batch=batch_axes, attributes=("axis",), c_statement=c_rules.scan_statement, c_reduce=("lowest", "maximum"),
     infer=infer_scan(ordered), jvp=_leader_jvp, vjp=_leader_vjp, samples=_AXIS_SAMPLES,
     numpy=lambda operation, x: f"np.maximum.accumulate({x}, axis={operation.attrs['axis']})", python=(),
 ))
 cummin = register(OpDef(
     "cummin", X, "Running minimum along an axis; of ties the last one met carries the derivative.",
-    attributes=("axis",), c_statement=c_rules.scan_statement, c_reduce=("highest", "minimum"),
+    batch=batch_axes, attributes=("axis",), c_statement=c_rules.scan_statement, c_reduce=("highest", "minimum"),
     infer=infer_scan(ordered), jvp=_leader_jvp, vjp=_leader_vjp, samples=_AXIS_SAMPLES,
     numpy=lambda operation, x: f"np.minimum.accumulate({x}, axis={operation.attrs['axis']})", python=(),
 ))

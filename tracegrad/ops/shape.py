@@ -51,6 +51,50 @@ def spread(x: Any, axes: Sequence[int], shape: Shape) -> Any:
     return broadcast_to(x if leading else keep_axes(x, axes, shape), shape=shape)
 
 
+def lift(size: Dim, batched: Sequence[bool], operands: Sequence[Any]) -> list[Any]:
+    """Give a leading axis to the operands that have none."""
+    pairs = zip(batched, operands, strict=True)
+    return [x if has else broadcast_to(x, shape=(size, *type_of(x).shape)) for has, x in pairs]
+
+
+def batch_stacks(op: OpDef, size: Dim, batched: Sequence[bool], *operands: Any, **attrs: Any) -> Any:
+    """Apply an op that takes any number of leading axes."""
+    return op(*lift(size, batched, operands), **attrs)
+
+
+def batch_axes(op: OpDef, size: Dim, batched: Sequence[bool], *operands: Any, **attrs: Any) -> Any:
+    """Apply an op along the same axes, each of which now stands one further."""
+    if "axis" in attrs:
+        attrs["axis"] += 1
+    else:
+        attrs["axes"] = tuple(a + 1 for a in attrs["axes"])
+    return op(*lift(size, batched, operands), **attrs)
+
+
+def batch_place(op: OpDef, size: Dim, batched: Sequence[bool], *operands: Any, **place: Any) -> Any:
+    """Apply an op on a place given by start, stop and step to the whole leading axis."""
+    whole = {"start": 0, "stop": size, "step": 1}
+    return op(*lift(size, batched, operands), **{key: (first, *place[key]) for key, first in whole.items()})
+
+
+def _batch_transpose(op: OpDef, size: Dim, batched: Sequence[bool], x: Any, *, axes: Sequence[int]) -> Any:
+    return op(x, axes=(0, *(a + 1 for a in axes)))
+
+
+def _batch_reshape(op: OpDef, size: Dim, batched: Sequence[bool], x: Any, *, shape: Shape) -> Any:
+    return op(x, shape=(size, *shape))
+
+
+def _batch_broadcast_to(op: OpDef, size: Dim, batched: Sequence[bool], x: Any, *, shape: Shape) -> Any:
+    _, *own = type_of(x).shape
+    new = len(shape) - len(own)
+    return op(reshape(x, shape=(size, *(1,) * new, *own)) if new else x, shape=(size, *shape))
+
+
+def _batch_pad(op: OpDef, size: Dim, batched: Sequence[bool], x: Any, **widths: Any) -> Any:
+    return op(x, **{key: (0, *width) for key, width in widths.items()})
+
+
 def dtype_keyword(operation: Operation) -> str:
     """Return `, dtype=...` where NumPy would widen the integers of a reduction."""
     dtype = operation.operands[0].dtype
@@ -69,6 +113,7 @@ def _reshape_text(operation: Operation, x: str) -> str:
 reshape: OpDef = linear(
     "reshape", X, "The elements of x, in row-major order, under another shape.",
     attributes=("shape",), c=c_rules.reshape_c,
+    batch=_batch_reshape,
     infer=infer_reshape, numpy=_reshape_text, cheap=True,
     transpose=lambda ct, x, *, shape: (reshape(ct, shape=type_of(x).shape),),
     samples=(
@@ -88,6 +133,7 @@ def _transpose_text(operation: Operation, x: str) -> str:
 transpose: OpDef = linear(
     "transpose", X, "Axes in another order: axis k of the result is axis axes[k] of x.",
     attributes=("axes",), c=c_rules.transpose_c,
+    batch=_batch_transpose,
     infer=infer_transpose, numpy=_transpose_text, cheap=True,
     transpose=lambda ct, x, *, axes: (transpose(ct, axes=inverse_permutation(axes)),),
     samples=(
@@ -107,6 +153,7 @@ def _broadcast_transpose(ct: Any, x: Any, *, shape: Shape) -> tuple[Any, ...]:
 broadcast_to = linear(
     "broadcast_to", X, "x repeated to a shape as in NumPy: axes align at the end, new ones and ones of size 1 stretch.",
     attributes=("shape",), c=c_rules.broadcast_to_c,
+    batch=_batch_broadcast_to,
     infer=infer_broadcast_to, cheap=True,
     numpy=lambda operation, x: f"np.broadcast_to({x}, {shape_text(operation.attrs['shape'])})",
     transpose=_broadcast_transpose,
@@ -118,6 +165,7 @@ broadcast_to = linear(
 reduce_sum = linear(
     "reduce_sum", X, "Sum over axes, which are removed.",
     attributes=("axes",), c=c_rules.reduce_c, c_reduce=("0", "add"),
+    batch=batch_axes,
     infer=infer_reduce(numeric),
     numpy=lambda operation, x: (
         f"np.sum({x}{axis_text(operation.attrs['axes'], len(operation.operands[0].shape))}{dtype_keyword(operation)})"
@@ -153,6 +201,7 @@ def _slice_transpose(
 slice_ = linear(
     "slice", X, "The elements start:stop:step of each axis, with 0 <= start <= stop <= size and step >= 1.",
     attributes=("start", "stop", "step"), c=c_rules.slice_c,
+    batch=batch_place,
     infer=infer_slice, cheap=True,
     numpy=lambda operation, x: f"{x}{slices_text(operation, operation.operands[0].shape)}",
     transpose=_slice_transpose,
@@ -184,6 +233,7 @@ def _pad_text(operation: Operation, x: str) -> str:
 pad = linear(
     "pad", X, "x with zeros added along each axis: `low` before, `high` after, `interior` between neighbours.",
     attributes=("low", "high", "interior"), c=c_rules.pad_c,
+    batch=_batch_pad,
     infer=infer_pad, numpy=_pad_text, numpy_helper="pad_between",
     transpose=_pad_transpose,
     samples=(
@@ -203,6 +253,7 @@ def _flip_text(operation: Operation, x: str) -> str:
 flip: OpDef = linear(
     "flip", X, "Elements in reverse order along axes.",
     attributes=("axes",), c=c_rules.flip_c,
+    batch=batch_axes,
     infer=infer_flip, numpy=_flip_text, cheap=True,
     transpose=lambda ct, x, *, axes: (flip(ct, axes=axes),),
     samples=(Sample("f[3]", {"axes": (0,)}), Sample("f[2,3]", {"axes": (1,)}), Sample("f[2,3]", {"axes": (0, 1)})),
@@ -229,6 +280,7 @@ def _concatenate_text(operation: Operation, *xs: str) -> str:
 concatenate = linear(
     "concatenate", ("*xs",), "Arrays joined along an axis.",
     attributes=("axis",), c=c_rules.concatenate_c, c_statement=c_rules.concatenate_statement,
+    batch=batch_axes,
     infer=infer_concatenate, numpy=_concatenate_text, transpose=_concatenate_transpose,
     samples=(
         Sample("f[2] f[3]", {"axis": 0}), Sample("f[2,1] f[2,0] f[2,3]", {"axis": 1}), Sample("f[2]", {"axis": 0}),
@@ -246,6 +298,7 @@ def _set_slice_transpose(ct: Any, x: Any, values: Any, **place: Any) -> tuple[An
 set_slice: OpDef = linear(
     "set_slice", ("x", "values"), "x with the elements start:stop:step replaced by values.", in_operands=(0, 1),
     attributes=("start", "stop", "step"), c=c_rules.set_slice_c, c_statement=c_rules.set_slice_statement,
+    batch=batch_place,
     infer=infer_write, inplace=0, numpy_helper="set_slice",
     numpy=lambda operation, x, values: f"set_slice({x}, np.s_{_place(operation)}, {values})",
     transpose=_set_slice_transpose,
@@ -258,6 +311,7 @@ set_slice: OpDef = linear(
 add_slice = linear(
     "add_slice", ("x", "values"), "x with values added to the elements start:stop:step.", in_operands=(0, 1),
     attributes=("start", "stop", "step"), c=c_rules.add_slice_c, c_statement=c_rules.add_slice_statement,
+    batch=batch_place,
     infer=infer_write, inplace=0, numpy_helper="add_slice",
     numpy=lambda operation, x, values: f"add_slice({x}, np.s_{_place(operation)}, {values})",
     transpose=lambda ct, x, values, **place: (ct, slice_(ct, **place)),

@@ -1,0 +1,408 @@
+"""Batching: a function of one element to the function of many, as a loop over the elements or on whole arrays.
+
+Reads and writes IR; asks the op records for their batching rules. Previous: jacobian.py; next folder: passes.
+
+The loop form has the function as its body: branches run one side per element, loops have their own trip counts, and no
+intermediate value has the new axis. That is how C wants it. The array form puts the new axis in front of every value that
+depends on the element, which is how NumPy wants it; where a condition or a trip count depends on the element, that one
+operation becomes a loop over the elements. A function that keeps residuals inside such a place takes the loop form as a
+whole, since what one element pushes must be popped by the same element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.ir.builder import Builder
+from tracegrad.ir.core import (
+    Block,
+    Function,
+    Operation,
+    Value,
+    clone_function,
+    clone_operation,
+    free_values,
+    substitute,
+    walk,
+)
+from tracegrad.ir.liveness import has_effect
+from tracegrad.ir.opdef import TABLE, interpreter
+from tracegrad.ir.types import I64, ArrayType, Dim, StackType, Type, is_inexact
+
+#: ops that neither raise nor warn, and whose derivative at any operand, infinities too, keeps a zero cotangent zero
+_TOTAL = frozenset(
+    {"reshape", "transpose", "broadcast_to", "reduce_sum", "slice", "pad", "flip", "concatenate", "set_slice"}
+    | {"add_slice", "constant", "iota", "full", "dim", "undefined", "add", "subtract", "negative", "absolute", "sign"}
+    | {"maximum", "minimum", "select", "stop_gradient", "floor", "ceil", "trunc", "rint", "tanh", "arctan"}
+    | {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isfinite", "isinf"}
+    | {"logical_and", "logical_or", "logical_xor", "logical_not"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """A batched function, and which of its results have the new axis (the leading one)."""
+
+    function: Function
+    results: tuple[bool, ...]
+
+
+def batch(function: Function, axes: Sequence[int | None], size: Dim, *, loop: bool) -> Batched:
+    """Return the function that applies `function` to each element of its batched parameters.
+
+    Args:
+        axes: per parameter the axis along which its elements are stacked, or None when it is the same for all.
+        size: the number of elements.
+        loop: take the loop form; else the array form where that is possible.
+
+    Returns:
+        The function, whose parameters with an axis have it in addition. A result that is the same for all elements has
+        no new axis, any other has it in front.
+    """
+    if not loop:
+        try:
+            return _array_form(function, axes, size)
+        except _PerElementResiduals:
+            pass
+    return _loop_form(function, axes, size)
+
+
+def _with_axis(kind: ArrayType, size: Dim, axis: int) -> ArrayType:
+    return kind.with_shape((*kind.shape[:axis], size, *kind.shape[axis:]))
+
+
+def _params(function: Function, axes: Sequence[int | None], size: Dim) -> list[Value]:
+    return [
+        Value(param.type if axis is None else _with_axis(param.array_type, size, axis), param.name)
+        for param, axis in zip(function.params, axes, strict=True)
+    ]
+
+
+# ---- the loop form
+
+
+def _loop_form(function: Function, axes: Sequence[int | None], size: Dim) -> Batched:
+    work = clone_function(function)
+    params = _params(work, axes, size)
+    shared = {old: new for old, new, axis in zip(work.params, params, axes, strict=True) if axis is None}
+    outside, inside = _split(work, {p for p, axis in zip(work.params, axes, strict=True) if axis is not None})
+    made = Block(params)
+    made.operations = outside
+    work.body.operations = inside
+    builder = Builder(made)
+    changing = {v for o in inside for v in o.results} | (set(work.params) - shared.keys())
+    moved = [v in changing for v in work.results]
+    kinds = [v.array_type for v, m in zip(work.results, moved, strict=True) if m]
+    with interpreter(builder):
+        loop, index, carries = _open_loop(builder, size, kinds)
+        with builder.into(loop):
+            elements = {
+                old: ops.gather(new, index, axes=(axis,))
+                for old, new, axis in zip(work.params, params, axes, strict=True)
+                if axis is not None
+            }
+            for old, element in elements.items():
+                element.name = old.name
+            loop.operations.extend(inside)
+            values = [elements.get(v, v) for v, m in zip(work.results, moved, strict=True) if m]
+        substitute(loop, elements)
+        filled = iter(_close_loop(builder, size, loop, index, carries, values))
+    substitute(made, shared)
+    made.yields = [next(filled) if m else shared.get(v, v) for v, m in zip(work.results, moved, strict=True)]
+    return Batched(Function(f"batch_{function.name}", made), tuple(moved))
+
+
+def _split(function: Function, changing: set[Value]) -> tuple[list[Operation], list[Operation]]:
+    """Return the operations that are the same for all elements and those that are not, each in order.
+
+    Values without operands, such as zeros that are written into, stay inside unless something outside needs them.
+    """
+    changing = set(changing)
+    needed = set(function.results)
+    outside: set[Operation] = set()
+    for operation in function.body.operations:
+        used = [*operation.operands, *(v for block in operation.blocks for v in free_values(block))]
+        if operation.op == "stack":
+            outside.add(operation)
+        elif has_effect(operation) or any(v in changing for v in used):
+            changing.update(operation.results)
+        elif used:
+            outside.add(operation)
+            needed.update(used)
+    for operation in function.body.operations:
+        if any(result in needed for result in operation.results) and not any(r in changing for r in operation.results):
+            outside.add(operation)
+    operations = function.body.operations
+    return [o for o in operations if o in outside], [o for o in operations if o not in outside]
+
+
+def _open_loop(builder: Builder, size: Dim, kinds: Sequence[ArrayType]) -> tuple[Block, Value, list[Value]]:
+    """Return the body of a loop over elements, its index, and carried arrays of `size` elements of the given types."""
+    index = Value(ArrayType(I64), "b")
+    carries = [Value(_with_axis(kind, size, 0)) for kind in kinds]
+    return Block([index, *carries]), index, carries
+
+
+def _close_loop(
+    builder: Builder, size: Dim, body: Block, index: Value, carries: Sequence[Value], values: Sequence[Value]
+) -> list[Value]:
+    """Write the values of one element into the carried arrays, and stage the loop."""
+    with builder.into(body):
+        body.yields = [ops.scatter_set(c, index, v, axes=(0,)) for c, v in zip(carries, values, strict=True)]
+    start, stop = builder.constant(0), ops.dim(dim=size)
+    inits = [ops.zeros_like(c) for c in carries]
+    attrs = {"step": 1, "reverse": False}
+    loop = builder.append("for", [start, stop, *inits], attrs, [body], [c.type for c in carries])
+    for result, value in zip(loop.results, values, strict=True):
+        result.name = value.name
+    return list(loop.results)
+
+
+# ---- the array form
+
+
+class _PerElementResiduals(Exception):
+    """Residuals are kept where control flow depends on the element."""
+
+
+def _array_form(function: Function, axes: Sequence[int | None], size: Dim) -> Batched:
+    changing = _find_changing(function, [p for p, axis in zip(function.params, axes, strict=True) if axis is not None])
+    params = _params(function, axes, size)
+    body = Block(params)
+    builder = Builder(body)
+    with interpreter(builder):
+        made = _ArrayForm(builder, size, changing)
+        for old, new, axis in zip(function.params, params, axes, strict=True):
+            made.values[old] = _axis_first(new, axis) if axis else new
+        made.block(function.body)
+    body.operations[:0] = made.stacks
+    body.yields = [made.value(v) for v in function.results]
+    return Batched(Function(f"batch_{function.name}", body), tuple(v in changing for v in function.results))
+
+
+def _axis_first(x: Value, axis: int) -> Value:
+    moved: Value = ops.transpose(x, axes=(axis, *(k for k in range(x.array_type.ndim) if k != axis)))
+    return moved
+
+
+def _find_changing(function: Function, changing: Sequence[Value]) -> set[Value]:
+    """Return the values that depend on the element; what a changing condition or trip count decides is among them."""
+    found = set(changing)
+    count = -1
+    while len(found) != count:  # until a round of the loops adds nothing
+        count = len(found)
+        _spread(function.body, found)
+    return found
+
+
+def _spread(block: Block, changing: set[Value]) -> None:
+    for operation in block.operations:
+        operands, results, blocks = operation.operands, operation.results, operation.blocks
+        match operation.op:
+            case "if":
+                for nested in blocks:
+                    _spread(nested, changing)
+                sides = zip(results, blocks[0].yields, blocks[1].yields, strict=True)
+                decided = operands[0] in changing
+                changing.update(r for r, x, y in sides if decided or x in changing or y in changing)
+            case "for" | "while":
+                _spread_loop(operation, changing)
+            case "push":
+                if operands[1] in changing:
+                    changing.add(operands[0])
+            case _:
+                if any(v in changing for v in operands):
+                    changing.update(results)
+
+
+def _spread_loop(operation: Operation, changing: set[Value]) -> None:
+    first, shift = (2, 1) if operation.op == "for" else (0, 0)
+    body = operation.blocks[-1]
+    for position, init in enumerate(operation.operands[first:]):
+        same = [init, body.yields[position], operation.results[position]]
+        same += [block.params[position + shift] for block in operation.blocks]
+        if any(v in changing for v in same):
+            changing.update(same[2:])
+    for block in operation.blocks:
+        _spread(block, changing)
+    if _is_decided_per_element(operation, changing):
+        changing.update(operation.results)
+
+
+def _is_decided_per_element(operation: Operation, changing: set[Value]) -> bool:
+    """Return whether a branch or a loop may run differently for each element."""
+    deciding = operation.operands[: {"if": 1, "for": 2}.get(operation.op, 0)]
+    if operation.op == "while":
+        deciding = operation.blocks[0].yields
+    return any(v in changing for v in deciding)
+
+
+class _ArrayForm:
+    """Stages operations again, with the new axis where values depend on the element.
+
+    Attributes:
+        values: what stands for a value of the function.
+        stacks: the stacks of residuals that have the axis.
+    """
+
+    def __init__(self, builder: Builder, size: Dim, changing: set[Value]) -> None:
+        self.builder, self.size, self.changing = builder, size, changing
+        self.values: dict[Value, Value] = {}
+        self.stacks: list[Operation] = []
+
+    def value(self, value: Value) -> Value:
+        if value in self.changing and isinstance(value.type, StackType) and value not in self.values:
+            self.values[value] = self.stack(value)
+        return self.values.get(value, value)
+
+    def lifted(self, value: Value) -> Value:
+        """Return what stands for a value, repeated along the new axis when it is the same for all elements."""
+        found = self.value(value)
+        return found if value in self.changing else ops.lift(self.size, (False,), (found,))[0]
+
+    def stack(self, stack: Value) -> Value:
+        """Return a new stack whose elements have the axis."""
+        assert stack.producer is not None and isinstance(stack.type, StackType)
+        element = _with_axis(stack.type.element, self.size, 0)
+        attrs = {**stack.producer.attrs, "element": element}
+        made = Operation("stack", [], attrs, [], [StackType(element)], stack.producer.span)
+        made.result.name = stack.name
+        self.stacks.append(made)
+        return made.result
+
+    def block(self, block: Block) -> None:
+        for operation in block.operations:
+            self.builder.span = operation.span
+            self.operation(operation)
+
+    def operation(self, operation: Operation) -> None:
+        match operation.op:
+            case "stack":
+                if operation.result not in self.changing:
+                    self.same(operation)
+            case "push":
+                stack, value = operation.operands
+                pushed = self.lifted(value) if stack in self.changing else self.value(value)
+                self.builder.append("push", [self.value(stack), pushed], {}, [], [])
+            case "pop":
+                (stack,) = operation.operands
+                self.bind(operation, [ops.pop(self.value(stack))])
+            case "if" | "for" | "while":
+                if not _is_decided_per_element(operation, self.changing):
+                    self.branches(operation) if operation.op == "if" else self.loop(operation)
+                elif operation.op == "if" and all(map(_is_total, operation.blocks)):
+                    self.both_sides(operation)
+                else:
+                    self.per_element(operation)
+            case _:
+                self.apply(operation)
+
+    def bind(self, operation: Operation, values: Sequence[Value]) -> None:
+        for old, new in zip(operation.results, values, strict=True):
+            self.values[old] = new
+            if not new.name:
+                new.name = old.name
+
+    def same(self, operation: Operation) -> None:
+        """Stage an operation as it is."""
+        self.builder.block.operations.append(clone_operation(operation, self.values))
+
+    def apply(self, operation: Operation) -> None:
+        op, operands = TABLE[operation.op], operation.operands
+        has = tuple(v in self.changing for v in operands)
+        if not any(has):
+            self.same(operation)
+        elif op.elementwise or op.batch is not None:
+            if op.batch is None:
+                result = op(*map(self.lifted, operands), **operation.attrs)
+            else:
+                result = op.batch(op, self.size, has, *map(self.value, operands), **operation.attrs)
+            self.bind(operation, result if isinstance(result, tuple) else [result])
+        else:
+            self.per_element(operation)
+
+    # ---- regions
+
+    def nested(self, block: Block, params: Sequence[Value], has: Sequence[bool]) -> Block:
+        """Return a block staged again; the values it yields for which `has` is true get the axis."""
+        made = Block(list(params))
+        self.values.update(zip(block.params, params, strict=True))
+        with self.builder.into(made):
+            self.block(block)
+            pairs = zip(block.yields, has, strict=True)
+            made.yields = [self.lifted(v) if axis else self.value(v) for v, axis in pairs]
+        return made
+
+    def like(self, value: Value) -> Value:
+        kind: Type = value.type
+        if value in self.changing:
+            kind = _with_axis(value.array_type, self.size, 0)
+        return Value(kind, value.name)
+
+    def branches(self, operation: Operation) -> None:
+        has = [result in self.changing for result in operation.results]
+        blocks = [self.nested(block, (), has) for block in operation.blocks]
+        kinds = [v.type for v in blocks[0].yields]
+        condition = self.value(operation.operands[0])
+        self.bind(operation, self.builder.append("if", [condition], {}, blocks, kinds).results)
+
+    def loop(self, operation: Operation) -> None:
+        first = 2 if operation.op == "for" else 0
+        has = [result in self.changing for result in operation.results]
+        blocks = []
+        for position, block in enumerate(operation.blocks):
+            condition = operation.op == "while" and position == 0
+            params = [self.like(p) for p in block.params]
+            blocks.append(self.nested(block, params, (False,) if condition else has))
+        bounds = [self.value(v) for v in operation.operands[:first]]
+        pairs = zip(operation.operands[first:], has, strict=True)
+        inits = [self.lifted(v) if axis else self.value(v) for v, axis in pairs]
+        attrs, kinds = dict(operation.attrs), [v.type for v in inits]
+        self.bind(operation, self.builder.append(operation.op, [*bounds, *inits], attrs, blocks, kinds).results)
+
+    def both_sides(self, operation: Operation) -> None:
+        """Stage both sides of a branch, and choose between them for each element."""
+        condition = self.value(operation.operands[0])
+        for block in operation.blocks:
+            self.block(block)
+        chosen = []
+        for x, y in zip(*(block.yields for block in operation.blocks), strict=True):
+            shape = (self.size, *x.shape)
+            spread = ops.spread(condition, tuple(range(1, len(shape))), shape)
+            chosen.append(ops.select(spread, self.lifted(x), self.lifted(y)))
+        self.bind(operation, chosen)
+
+    def per_element(self, operation: Operation) -> None:
+        """Stage a loop over the elements around one operation."""
+        if any(o.op in ("push", "pop") for block in operation.blocks for o in walk(block)):
+            raise _PerElementResiduals
+        loop, index, carries = _open_loop(self.builder, self.size, [r.array_type for r in operation.results])
+        used = dict.fromkeys([*operation.operands, *(v for block in operation.blocks for v in free_values(block))])
+        with self.builder.into(loop):
+            mapping = {}
+            for value in used:
+                mapping[value] = self.value(value)
+                if value in self.changing:
+                    mapping[value] = ops.gather(mapping[value], index, axes=(0,))
+                    mapping[value].name = value.name
+            copy = clone_operation(operation, mapping)
+            loop.operations.append(copy)
+        self.bind(operation, _close_loop(self.builder, self.size, loop, index, carries, copy.results))
+
+
+def _is_total(block: Block) -> bool:
+    """Return whether a block may be run for elements that do not choose it."""
+    return all(not operation.blocks and _is_harmless(operation) for operation in block.operations)
+
+
+def _is_harmless(operation: Operation) -> bool:
+    if operation.op == "multiply":  # with a number: its derivative is that number
+        producers = [v.producer for v in operation.operands if v.producer is not None]
+        return any(p.op in ("constant", "full") and np.all(np.isfinite(p.attrs["value"])) for p in producers)
+    if operation.op == "cast":
+        return not is_inexact(operation.operands[0].dtype)
+    return operation.op in _TOTAL
