@@ -25,7 +25,7 @@ from tracegrad.ir.types import ArrayType
 from tracegrad.passes.manager import run_passes
 from tracegrad.testing.interpret import interpret
 from tracegrad.testing.rules import Case, cases
-from tracegrad.transform.vjp import gradient
+from tracegrad.transform.vjp import gradient, vjp
 
 OPS = sorted(name for name, op in TABLE.items() if op.marker is not BY_TRANSFORM and name != "print")
 
@@ -199,6 +199,34 @@ def test_while_grows_its_stack_and_keeps_it() -> None:
     kernel = assert_agree(function, 2.0)
     assert_agree(function, 1e30, kernel=kernel)
     assert "_release(" in kernel.source.text
+
+
+SERIES = """func @series(%x: f64[9]) -> (f64[9]) {
+  %one: f64[9] = full {shape=(9,), dtype=f64, value=1.0}
+  %k0: f64[] = constant {value=1.0}
+  %sum: f64[9], %term: f64[9], %k: f64[] = while %one, %one, %k0 (%s.1: f64[9], %t.1: f64[9], %k.1: f64[]) {
+    %m: f64[9] = absolute %t.1
+    %top: f64[] = reduce_max %m {axes=(0,)}
+    %eps: f64[] = constant {value=1e-16}
+    %go: bool[] = greater %top, %eps
+    yield %go
+  } (%s.2: f64[9], %t.2: f64[9], %k.2: f64[]) {
+    %kk: f64[9] = broadcast_to %k.2 {shape=(9,)}
+    %q: f64[9] = divide %x, %kk
+    %t.3: f64[9] = multiply %t.2, %q
+    %s.3: f64[9] = add %s.2, %t.3
+    %inc: f64[] = constant {value=1.0}
+    %k.3: f64[] = add %k.2, %inc
+    yield %s.3, %t.3, %k.3
+  }
+  return %sum
+}"""
+
+
+def test_what_follows_the_exit_of_a_while_stays_behind_it() -> None:
+    function = run_passes(vjp(parse_function(SERIES), (0,)))
+    kernel = assert_agree(function, np.linspace(-1.0, 1.0, 9), np.linspace(1.0, 2.0, 9))
+    assert_agree(function, np.linspace(-3.0, 3.0, 9), np.linspace(1.0, 2.0, 9), kernel=kernel)
 
 
 def test_rows_share_their_loop() -> None:

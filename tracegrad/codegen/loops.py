@@ -296,9 +296,10 @@ class Steps(Views):
         space = self.nest_space(operation)
         reads = self._nest_reads(operation)
         best: tuple[bool, int] | None = None
+        after_leave = max((k for k, s in enumerate(steps) if s.kind == "leave"), default=-1)
         for position, nest in enumerate(steps):
-            if nest.kind != "nest" or nest.space != space:
-                continue
+            if nest.kind != "nest" or nest.space != space or position < after_leave:
+                continue  # what follows the exit of a `while` stays behind it
             if self._movable(reads, nest, position, steps, maker) is None:
                 continue
             score = (any(maker.get(v) is nest for v, _ in reads), position)
