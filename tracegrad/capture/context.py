@@ -60,12 +60,12 @@ class Storage:
 
 @dataclass(eq=False)
 class Frame:
-    """One open block. `kind` is "function", "loop" or "branch".
+    """One open block. `kind` is "function", "loop", "branch", or "inner" (of a gradient inside).
 
     Attributes:
         entered: loop: storages read or written in the body -> (value before, block parameter, concrete content before).
         assumed: loop: storages of outer blocks whose content was used as known at capture.
-        saved: branch: storages written in it -> (value, concrete) before.
+        saved: branch, inner: storages written in it -> (value, concrete) before.
         slots: items and attributes of Python containers written in it: (container, kind, key) -> (existed, value
             before).
         lists: lists that changed their length in it -> content before (lists.snapshot).
@@ -138,6 +138,7 @@ class Capture:
         self.hidden: dict[Any, HiddenInput] = {}
         self.guards: dict[Any, tuple[Place, Any]] = {}
         self.lifted: dict[Any, Any] = {}
+        self.originals: dict[int, Any] = {}
         self.active: dict[CodeType, int] = {}
         self.created: dict[int, tuple[Any, int]] = {}
         self.events: list[tuple[Span | None, str]] = []
@@ -198,7 +199,7 @@ class Capture:
             if frame.kind == "loop" and storage in frame.entered:
                 outside, _, concrete = frame.entered[storage]
                 before = (outside, concrete)  # what the branches around the loop have seen until now
-            elif frame.kind == "branch" and storage not in frame.saved:
+            elif frame.kind in ("branch", "inner") and storage not in frame.saved:
                 frame.saved[storage] = before
         storage.value, storage.concrete = value, None
 

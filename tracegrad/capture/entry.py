@@ -21,7 +21,7 @@ from tracegrad.capture.staging import read_slot, set_slot
 from tracegrad.capture.state import Tree, Undefined, flatten
 from tracegrad.capture.tracer import Tracer, asarray, is_traced
 from tracegrad.errors import CaptureError, Span
-from tracegrad.ir.core import Function, Interface, Value
+from tracegrad.ir.core import Function, Interface, Value, escaped_values
 from tracegrad.ir.types import ArrayType
 
 
@@ -60,7 +60,7 @@ class Result:
             if isinstance(leaf, Static):
                 values.append(leaf.value)
             else:
-                values.append(results[leaf].item() if weak else results[leaf])
+                values.append(results[leaf].item() if weak and isinstance(results[leaf], np.ndarray | np.generic) else results[leaf])
         return _unflatten(self.tree, values)
 
 
@@ -136,6 +136,7 @@ def capture(
                 write_back[position] = len(results)
                 results.append(tracer.value)
         ir.body.yields = results
+    _check_scopes(ir)
     hidden_names = _unique([h.value.name for h in hidden], arguments)
     ir.interface = Interface(
         (*arguments, *hidden_names),
@@ -143,6 +144,19 @@ def capture(
         result_text(result.tree, list(result.leaves)),
     )
     return Captured(ir, result, write_back, hidden, list(state.guards.values()), effects, state.facts, state.events)
+
+
+def _check_scopes(function: Function) -> None:
+    """Check that no traced value is used outside the loop or branch that made it."""
+    for value in escaped_values(function.body):
+        producer = value.producer
+        raise CaptureError(
+            "a traced value leaves the loop or branch that made it through an object that is not followed",
+            code="TG133",
+            span=producer.span if producer is not None else None,
+            found=f"{value.name or 'a value'}: {value.type}, kept in a Python object and read later",
+            help="keep it in a variable, a list, a dict, an attribute or an array",
+        )
 
 
 def leaf_name(path: str) -> str:
@@ -194,7 +208,8 @@ def _effects(state: Capture, results: list[Value]) -> list[Effect]:
     for (_, kind, key), (container, _, before) in frame.slots.items():
         final = read_slot(container, kind, key)
         if final is not before:
-            effects.append(Effect(container, kind, key, collect(final, results)))
+            original = state.originals.get(id(container), container)
+            effects.append(Effect(original, kind, key, collect(final, results)))
         set_slot(container, kind, key, before)
     for values, before_items in frame.lists.values():
         if count_of(values) != count_before(before_items):

@@ -45,6 +45,7 @@ def lift(value: Any, place: Place) -> Any:
     if is_open_container(value):
         lifted = _lift_container(value, place)
         capture.lifted[place.key] = lifted
+        capture.originals[id(lifted)] = value
         return lifted
     return value
 

@@ -10,7 +10,7 @@ import inspect
 import operator
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from tracegrad.capture.context import Place, current, user_span
 from tracegrad.capture.convert import convert
 from tracegrad.capture.guards import lift, new_container
 from tracegrad.capture.lists import StackedList
+from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
 from tracegrad.capture.source import SourceUnavailable
 from tracegrad.capture.state import Conflict, Undefined
 from tracegrad.capture.tracer import (
@@ -32,7 +33,6 @@ from tracegrad.capture.tracer import (
     call_handler,
     from_concrete,
     full_name,
-    inplace,
     is_traced,
     stage,
     unsupported,
@@ -49,7 +49,6 @@ _NATIVE_MODULES = frozenset(sys.stdlib_module_names) - {"__main__"} | {
     "optree",
     "ml_dtypes",
 }
-_LIST_METHODS = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"})
 
 
 def truth(value: Any) -> bool:
@@ -100,7 +99,14 @@ def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
 
 def iterate(iterable: Any) -> Any:
     """The iterable of a comprehension."""
+    require_own_iterator(iterable)
     return iterable
+
+
+def for_stmt(iterable: Any, *parts: Any) -> None:
+    """A `for` statement; see staging.for_stmt."""
+    require_own_iterator(iterable)
+    staging.for_stmt(iterable, *parts)
 
 
 def assert_(test: Any, message: Callable[[], Any]) -> None:
@@ -128,10 +134,10 @@ def outer(value: Any, name: str, read: types.FunctionType) -> Any:
     return lift(value, Place(read.__globals__, (("item", name),), name))
 
 
-def getattr_(obj: Any, name: str) -> Any:
+def getattr_(obj: Any, name: str, *default: Any) -> Any:
     """`obj.name`."""
-    if isinstance(obj, Tracer | types.ModuleType | tuple) or obj is None:
-        return getattr(obj, name)
+    if isinstance(obj, Tracer | types.ModuleType | tuple) or obj is None or (default and not hasattr(obj, name)):
+        return getattr(obj, name, *default)
     descriptor = inspect.getattr_static(type(obj), name, None)
     if isinstance(descriptor, property) and descriptor.fget is not None:
         return call(descriptor.fget, obj)
@@ -173,7 +179,11 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     if isinstance(method, types.FunctionType) and _is_user_function(method):
         call(method, x, key, value)
     elif isinstance(x, list) and isinstance(key, slice):
+        require_own(x, "a write into a slice of a list")
         staging.note_list(x)
+        x[key] = value
+    elif not isinstance(x, list | dict):
+        require_own(x, f"a write into an item of a {type(x).__name__}")
         x[key] = value
     elif isinstance(x, list):
         staging.write_slot(x, "item", operator.index(key), value)
@@ -183,7 +193,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
 
 def aug_setitem(x: Any, key: Any, op: str, value: Any) -> None:
     """`x[key] op= value`."""
-    setitem(x, key, _augmented(getitem(x, key), op, value))
+    setitem(x, key, staging.augmented(getitem(x, key), op, value))
 
 
 def setattr_(obj: Any, name: str, value: Any) -> None:
@@ -196,22 +206,12 @@ def setattr_(obj: Any, name: str, value: Any) -> None:
 
 def aug_setattr(obj: Any, name: str, op: str, value: Any) -> None:
     """`obj.name op= value`."""
-    setattr_(obj, name, _augmented(getattr_(obj, name), op, value))
+    setattr_(obj, name, staging.augmented(getattr_(obj, name), op, value))
 
 
 def aug_name(value: Any, op: str, other: Any) -> Any:
     """`name op= other`: returns what the name is bound to afterwards."""
-    return _augmented(value, op, other)
-
-
-def _augmented(value: Any, op: str, other: Any) -> Any:
-    if isinstance(value, list) and op == "add":
-        staging.note_list(value)
-        value.extend(other)
-        return value
-    if isinstance(value, Tracer) and op in OPERATORS:
-        return inplace(OPERATORS[op], value, other)
-    return getattr(operator, f"i{op}")(value, other)
+    return staging.augmented(value, op, other)
 
 
 # ---- operators
@@ -256,6 +256,10 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`."""
     if f is len and isinstance(args[0], StackedList):
         return args[0].length
+    if f is getattr:
+        return getattr_(*args)
+    if changes_object(f, args):
+        return _known(f, call_changing(f, args, kwargs, setattr_))
     try:
         handler = HANDLERS.get(f)
     except TypeError:
@@ -279,13 +283,6 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     if isinstance(f, functools._lru_cache_wrapper):
         return call(f.__wrapped__, *args, **kwargs)
     own = getattr(f, "__self__", None)
-    if isinstance(own, list) and getattr(f, "__name__", "") in _LIST_METHODS:
-        staging.note_list(own)
-        return f(*args, **kwargs)
-    if isinstance(own, dict) and getattr(f, "__name__", "") == "update":
-        for key, value in dict(*args, **kwargs).items():
-            staging.write_slot(own, "item", key, value)
-        return None
     module = getattr(f, "__module__", None) or ""
     if module.startswith("numpy.random") or type(own).__module__.startswith("numpy.random"):
         raise unsupported(
@@ -329,13 +326,15 @@ def _call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 def _known(f: Any, result: Any) -> Any:
     """Wrap the fresh array that a native NumPy call returned, so that writes into it are seen."""
+    if isinstance(result, StackedList):
+        return result
     if isinstance(result, np.ndarray) and result.dtype.kind in "biufc":
         return from_concrete(result)
     if isinstance(result, tuple | list) and any(isinstance(r, np.ndarray) for r in result):
         if hasattr(result, "_fields"):
             return type(result)(*(_known(f, r) for r in result))
         return type(result)(_known(f, r) for r in result)
-    if isinstance(result, list | dict):
+    if isinstance(result, list | dict | Iterator):
         return new_container(result)
     return result
 
@@ -408,7 +407,7 @@ CALLERS.append(call)
 HOOKS = types.SimpleNamespace(
     if_stmt=staging.if_stmt,
     while_stmt=staging.while_stmt,
-    for_stmt=staging.for_stmt,
+    for_stmt=for_stmt,
     if_exp=staging.if_exp,
     and_=staging.and_,
     or_=staging.or_,

@@ -33,11 +33,13 @@ from tracegrad.capture.lists import (
 from tracegrad.capture.sizes import as_dim, as_size, decide
 from tracegrad.capture.state import Conflict, Tree, Undefined, flatten, unflatten
 from tracegrad.capture.tracer import (
+    OPERATORS,
     Tracer,
     asarray,
     call_handler,
     cast_to,
     from_value,
+    inplace,
     is_traced,
     python_operator,
     result_dtype,
@@ -108,6 +110,17 @@ def _undo(frame: Frame) -> None:
         restore(values, before)
     for (_, kind, key), (container, _, before) in reversed(frame.slots.items()):
         set_slot(container, kind, key, before)
+
+
+def augmented(value: Any, op: str, other: Any) -> Any:
+    """Return what `value op= other` gives."""
+    if isinstance(value, list) and op == "add":
+        note_list(value)
+        value.extend(other)
+        return value
+    if isinstance(value, Tracer) and op in OPERATORS:
+        return inplace(OPERATORS[op], value, other)
+    return getattr(operator, f"i{op}")(value, other)
 
 
 # ---- truth
@@ -657,6 +670,10 @@ class _State:
     def label(self, position: int) -> str:
         return self.names[position] if position < len(self.names) else str(self.slots[position - len(self.names)][2])
 
+    def is_item(self, position: int) -> bool:
+        """Return whether a variable is an item of a container."""
+        return position >= len(self.names) and self.slots[position - len(self.names)][1] == "item"
+
     def add_slots(self, frame: Frame) -> bool:
         """Add the slots that a captured body wrote; return whether there were new ones."""
         known = {(id(c), kind, key) for c, kind, key in self.slots}
@@ -840,6 +857,8 @@ def _try_loop(
     aliased = {storage for storage, _, _, _ in entered}
     for position, ((before, tree), (after, after_tree)) in enumerate(zip(stand_ins.trees, exit_trees, strict=True)):
         if tree.kind is None and isinstance(before[0], Undefined):
+            if trips is not None and state.is_item(position):
+                raise RestageError(f"the key {state.label(position)!r} is new in the first iteration")
             continue
         if tree != after_tree:
             raise RestageError(f"{state.label(position)!r} changes its structure")
@@ -1238,15 +1257,44 @@ def _stage_while(
     span = user_span()
 
     def condition() -> Value:
+        before = [leaf for value in state.get() for leaf in flatten(value)[0]]
         test = truth(test_fn())
         if not isinstance(test, Tracer):
             raise _Stop
+        after = [leaf for value in state.get() for leaf in flatten(value)[0]]
+        if len(before) != len(after) or any(a is not b for a, b in zip(before, after, strict=True)):
+            raise _BindingTest
         return test.value
-
-    def body() -> None:
-        body_fn()
 
     def emit(inits: list[Value], blocks: list[Block], types: list[ArrayType]) -> Operation:
         return Operation("while", list(inits), {}, blocks, list(types), span)
 
-    _stage_loop(state, lambda: [([], condition), ([], body)], emit, None)
+    try:
+        _stage_loop(state, lambda: [([], condition), ([], lambda: body_fn())], emit, None)
+    except _BindingTest:
+        _stage_binding_while(test_fn, body_fn, get_state, set_state, names)
+
+
+class _BindingTest(Exception):
+    """The test of a while loop binds names (`while (y := f(x)) > 0`), which the body reads."""
+
+
+def _stage_binding_while(
+    test_fn: Callable[[], Any],
+    body_fn: Callable[[], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+) -> None:
+    """Stage a loop whose test binds names: the test is run before the loop and at the end of its body."""
+    goes_on: list[Any] = [truth(test_fn())]
+
+    def body() -> None:
+        body_fn()
+        goes_on[0] = truth(test_fn())
+
+    def set_all(values: tuple[Any, ...]) -> None:
+        set_state(values[:-1])
+        goes_on[0] = values[-1]
+
+    _stage_while(lambda: goes_on[0], body, lambda: (*get_state(), goes_on[0]), set_all, (*names, "tg_goes_on"))

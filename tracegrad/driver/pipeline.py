@@ -434,7 +434,7 @@ def _capture_inner(
     trees = [flatten(value) for value in values]
     block = Block()
     outer: list[Value] = []
-    with capture.open("branch", block) as frame:
+    with capture.open("inner", block) as frame:
         arguments = []
         for position, (leaves, structure) in enumerate(trees):
             inner = []

@@ -146,6 +146,27 @@ def free_values(block: Block) -> list[Value]:
     return list(free)
 
 
+def escaped_values(block: Block) -> list[Value]:
+    """Return the values used where they are not visible: outside the block that defines them, or before."""
+    escaped: dict[Value, None] = {}
+    visible: set[Value] = set()
+
+    def visit(b: Block) -> None:
+        defined = list(b.params)
+        visible.update(defined)
+        for operation in b.operations:
+            escaped.update(dict.fromkeys(v for v in operation.operands if v not in visible))
+            for nested in operation.blocks:
+                visit(nested)
+            visible.update(operation.results)
+            defined.extend(operation.results)
+        escaped.update(dict.fromkeys(v for v in b.yields if v not in visible))
+        visible.difference_update(defined)
+
+    visit(block)
+    return list(escaped)
+
+
 def substitute(block: Block, mapping: dict[Value, Value]) -> None:
     """Replace uses of values in a block, nested blocks included, in place."""
     for operation in walk(block):

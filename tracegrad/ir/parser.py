@@ -207,4 +207,3 @@ def _attribute(node: ast.expr) -> Any:
         case ast.BinOp(left, op, right):
             return _OPERATORS[type(op)](_attribute(left), _attribute(right))
     raise ValueError(f"cannot read {ast.unparse(node)}")
-

@@ -1,0 +1,116 @@
+"""Calls of Python's own functions and methods that change objects: done now, noted, or refused in a staged region.
+
+Called by hooks.py. Previous: guards.py; next: hooks.py.
+
+A staged region is run once at capture, so what it changes in an object from outside would happen once and not in each
+iteration, or on both sides of a branch. Items, attributes and `append` are followed (staging.py); all other changes ask
+for a Python value, so that the loop around them is unrolled.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import heapq
+import operator
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tracegrad.capture import staging
+from tracegrad.capture.context import current, user_span
+from tracegrad.capture.lists import StackedList
+from tracegrad.capture.tracer import HANDLERS, Tracer, is_traced
+from tracegrad.errors import NeedsPythonValue
+
+#: methods of Python's containers that change nothing
+_READS = frozenset(
+    "copy count difference fromkeys get index intersection isdisjoint issubset issuperset items keys "
+    "symmetric_difference tobytes tolist union values".split()
+)
+_MUTABLE = (list, dict, set, bytearray, array.array, collections.deque, Iterator)
+_CHANGES_FIRST = frozenset(
+    {heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop, next, delattr}
+)
+
+
+def require_own(obj: object, what: str) -> None:
+    """Check that a change of an object, of a kind that is not followed, happens in the region that made the object.
+
+    Raises:
+        NeedsPythonValue: the object is older than the loop or branch that is being staged.
+    """
+    capture = current()
+    made = capture.created_depth(obj)
+    if any(frame.kind in ("loop", "branch") for frame in capture.frames[made + 1 :]):
+        raise NeedsPythonValue(
+            f"{what} in a staged loop or branch",
+            code="TG125",
+            span=user_span(),
+            found=f"a {type(obj).__name__} from outside the loop or branch",
+            help="use arrays, or lists with append, for what a loop over traced values keeps",
+        )
+
+
+def changes_object(f: Any, args: tuple[Any, ...]) -> bool:
+    """Return whether a call is one of those that `call_changing` does."""
+    own = getattr(f, "__self__", None)
+    if isinstance(own, _MUTABLE) and not isinstance(own, type):
+        return True
+    if isinstance(f, types.MethodDescriptorType) and args and isinstance(args[0], _MUTABLE):
+        return True
+    return _is_hashable(f) and (f in _CHANGES_FIRST or f is setattr or f in _INPLACE)
+
+
+def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], store: Callable[[Any, str, Any], None]) -> Any:
+    """Call a function or method that may change its object; `store(obj, name, value)` sets an attribute."""
+    if isinstance(f, types.MethodDescriptorType):
+        f, args = getattr(args[0], f.__name__), args[1:]
+    own, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
+    if f is setattr:
+        store(*args)
+        return None
+    if _is_hashable(f) and f in _INPLACE:
+        return staging.augmented(args[0], _INPLACE[f], args[1])
+    if isinstance(own, list) and name in ("append", "extend") and not kwargs:
+        staging.note_list(own)
+        return f(*args)
+    if isinstance(own, dict) and name == "update":
+        for key, value in dict(*args, **kwargs).items():
+            staging.write_slot(own, "item", key, value)
+        return None
+    if isinstance(own, dict) and name == "setdefault" and args[0] not in own:
+        staging.write_slot(own, "item", args[0], args[1] if len(args) > 1 else None)
+        return own[args[0]]
+    target = own if isinstance(own, _MUTABLE) else args[0]
+    if name not in _READS:
+        require_own(
+            target, f"{type(target).__name__}.{name}" if target is own else f"{name} of a {type(target).__name__}"
+        )
+    if isinstance(own, list):
+        staging.note_list(own)
+        if name == "sort" and is_traced(own) and not isinstance(own, StackedList):
+            own[:] = HANDLERS[sorted](list(own), **kwargs)
+            return None
+    return f(*args, **kwargs)
+
+
+def require_own_iterator(iterable: Any) -> None:
+    """Check that a loop in a staged region does not use up an iterator from outside."""
+    if isinstance(iterable, Iterator) and not isinstance(iterable, Tracer):
+        require_own(iterable, "items taken from an iterator")
+
+
+def _is_hashable(f: Any) -> bool:
+    try:
+        hash(f)
+    except TypeError:
+        return False
+    return True
+
+
+#: functions for `x op= y` -> the name of the operator
+_INPLACE: dict[Any, str] = {
+    getattr(operator, f"i{name}"): name
+    for name in "add and concat floordiv lshift matmul mod mul or pow rshift sub truediv xor".split()
+}
