@@ -229,6 +229,28 @@ def test_what_follows_the_exit_of_a_while_stays_behind_it() -> None:
     assert_agree(function, np.linspace(-3.0, 3.0, 9), np.linspace(1.0, 2.0, 9), kernel=kernel)
 
 
+POWER = """func @power(%x: f64[n,n], %a: f64[n,n], %k: i64[]) -> (f64[n,n]) {
+  %i0: i64[] = constant {value=0}
+  %r: f64[n,n], %q: f64[n,n] = for %i0, %k, %x, %a {step=1, reverse=False} (%t: i64[], %u: f64[n,n], %w: f64[n,n]) {
+    %v: f64[n,n] = dot_general %u, %a {contract=((1,), (0,)), batch=((), ())}
+    %w2: f64[n,n] = transpose %w {axes=(1, 0)}
+    %w3: f64[n,n] = add %w2, %u
+    yield %v, %w3
+  }
+  %s: f64[n,n] = add %r, %q
+  return %s
+}"""
+
+
+def test_large_carried_arrays_exchange_pointers() -> None:
+    function = parse_function(POWER)
+    rng = np.random.default_rng(0)
+    kernel = assert_agree(function, rng.normal(size=(5, 5)), rng.normal(size=(5, 5)), 3)
+    for count in (0, 1, 2):
+        assert_agree(function, rng.normal(size=(4, 4)), rng.normal(size=(4, 4)), count, kernel=kernel)
+    assert "memcpy" not in body_of(function).split("for (", 1)[1]
+
+
 def test_rows_share_their_loop() -> None:
     function = gradient_of(SOFTMAX, (0, 1))
     rng = np.random.default_rng(0)

@@ -200,6 +200,9 @@ class BlockWriter(NestWriter):
             target, source, reads, is_circular = entry
             storage = plan.storage[target]
             blocked = any(storage in reads for _, _, reads, _ in pending)
+            if target in plan.swaps and source in plan.storage and not blocked:
+                self.swap(storage, plan.storage[source])
+                continue
             if not blocked and not (is_circular and target.shape):
                 self.copy(target, source)
                 continue
@@ -213,6 +216,14 @@ class BlockWriter(NestWriter):
             self.bound.pop(value, None)
             self.pointers.pop(value, None)
         self.saved_old = []
+
+    def swap(self, first: Storage, second: Storage) -> None:
+        """Exchange the pointers of two arrays."""
+        a, b = self.place_of(first), self.place_of(second)
+        name = self.fresh("swapped")
+        self.line(f"{self.ctype(first.members[0].dtype)} *const {name} = {a};")
+        self.line(f"{a} = {b};")
+        self.line(f"{b} = {name};")
 
     def _storages_read(self, source: Value) -> set[Storage]:
         plan = self.plan

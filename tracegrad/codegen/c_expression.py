@@ -247,6 +247,9 @@ def zero(dtype: np.dtype[Any]) -> str:
     return literal(0, dtype)
 
 
+_LOOP_LETTERS = frozenset("ijklpqrs")
+
+
 def index_text(dim: Dim) -> str:
     """Return a C expression (int64_t) for an index or a dimension; atoms may be any C expressions.
 
@@ -266,9 +269,8 @@ def index_text(dim: Dim) -> str:
 
     text = ""
     for monomial, coefficient in sorted(dim.terms, key=order):
-        factors = [
-            wrap(atom_text(a), PRODUCT if len(monomial) == 1 and abs(coefficient) == 1 else UNARY) for a in monomial
-        ]
+        least = PRODUCT if len(monomial) == 1 and abs(coefficient) == 1 else UNARY
+        factors = [wrap(a, least) for a in sorted(map(atom_text, monomial), key=lambda a: a in _LOOP_LETTERS)]
         if abs(coefficient) != 1 or not factors:
             factors.insert(0, literal(abs(coefficient), DTYPES["i64"]))
         product = "*".join(factors)

@@ -100,7 +100,9 @@ class _Emitter(BlockWriter):
         if kept:
             start = f"(char *)workspace + {header}" if header else "workspace"
             opening.append(f"char *memory = {start};")
-            opening += [f"{m.ctype} *restrict {m.name} = tg_take(&memory, {_bytes_text(m)});" for m in kept]
+            for m in kept:
+                restrict = "" if m.is_swapped else "restrict "
+                opening.append(f"{m.ctype} *{restrict}{m.name} = tg_take(&memory, {_bytes_text(m)});")
         used = words | set(WORD.findall("\n".join(opening)))
         arguments = [a for a, _ in self.arguments] + [f"int64_t {s}" for s in sizes] + ["void *workspace"]
         unused = [p for p in [*(p for _, p in self.arguments), *sizes, "workspace"] if p not in used]

@@ -11,8 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tracegrad.codegen.c_elements import (
+    LOCAL,
     is_small,
     kept_axes,
+    static_size,
 )
 from tracegrad.codegen.c_views import LOOPS
 from tracegrad.codegen.loops import Step, Steps
@@ -37,12 +39,13 @@ class Storage:
         members: the values.
         result: the position of the function result that is written here, or None.
         is_carried: some member is carried by a loop.
+        is_swapped: its pointer changes at run time.
     """
 
     members: list[Value]
     result: int | None = None
     is_carried: bool = False
-    is_fixed: bool = False
+    is_swapped: bool = False
 
 
 class Plan(Steps):
@@ -52,6 +55,7 @@ class Plan(Steps):
         function: the prepared copy that the plan speaks of.
         steps: per block, what is written in order.
         storage: per stored value its storage class; function parameters and values local to a nest have none.
+        swaps: carried arrays that exchange their pointer with that of their next value.
         row_values: values that nests of one row pass on, stored for one row only.
     """
 
@@ -59,6 +63,7 @@ class Plan(Steps):
         super().__init__(function)
         self.storage: dict[Value, Storage] = {}
         self.row_values: set[Value] = set()
+        self.swaps: set[Value] = set()
         self.definition: dict[Value, tuple[Block, int]] = {}
         self.used_at: dict[Block, dict[Value, list[int]]] = {}
         self.place: dict[Block, tuple[Block, int]] = {}
@@ -178,13 +183,38 @@ class Plan(Steps):
                 record = TABLE.get(operation.op)
                 if record is not None and record.inplace is not None:
                     self._merge(operation.operands[record.inplace], operation.result)
+        self._choose_swaps()
         for position, value in enumerate(self.function.results):
             shared = self.storage.get(value)
-            if shared is None or shared.result is not None or not value.shape:
+            if shared is None or shared.result is not None or shared.is_swapped or not value.shape:
                 continue
             if is_small(value) and (shared.is_carried or len(shared.members) > 1):
                 continue
             shared.result = position
+
+    def _choose_swaps(self) -> None:
+        """Find large carried arrays whose next value is made in another array: the two exchange their pointers."""
+        for operation in walk(self.function.body):
+            if operation.op not in LOOPS:
+                continue
+            block = operation.blocks[0]
+            for param, following in zip(self.carries(operation), block.yields, strict=True):
+                target, source = self.storage[param], self.storage.get(following)
+                size = static_size(param.shape)
+                if source is None or source is target or (size is not None and size <= LOCAL):
+                    continue
+                if block.yields.count(following) == 1 and all(self._is_inside(m, block) for m in source.members):
+                    self.swaps.add(param)
+                    target.is_swapped = source.is_swapped = True
+
+    def _is_inside(self, value: Value, block: Block) -> bool:
+        """Return whether a value is defined in a block or in one nested in it."""
+        home: Block = self.definition[value][0]
+        while home is not block:
+            if home not in self.owner:
+                return False
+            home = self.place[home][0]
+        return self.definition[value] != (block, -1)
 
     def _is_needed(self, value: Value, block: Block, step: Step) -> bool:
         """Return whether a value of a nest must be stored: it is read elsewhere, or it is a reduction over all rows."""

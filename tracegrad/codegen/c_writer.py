@@ -84,6 +84,7 @@ class Memory:
     name: str
     ctype: str
     size: Dim
+    is_swapped: bool = False
 
 
 @dataclass(slots=True)
@@ -193,7 +194,7 @@ class Writer(Elements):
             self.places[storage] = self.fresh(hint)
             value = members[0]
             if value.shape and not self.is_on_stack(value):
-                self.take(self.places[storage], value.dtype, math.prod(self.shape(value)))
+                self.take(self.places[storage], value.dtype, math.prod(self.shape(value)), storage.is_swapped)
                 self.declared.add(storage)
         return self.places[storage]
 
@@ -201,8 +202,8 @@ class Writer(Elements):
         """Return whether an array is small enough for a local variable."""
         return is_static(value.shape) and math.prod(value.shape) <= LOCAL
 
-    def take(self, name: str, dtype: np.dtype[Any], size: Dim) -> None:
-        self.memory.append(Memory(name, self.ctype(dtype), size))
+    def take(self, name: str, dtype: np.dtype[Any], size: Dim, is_swapped: bool = False) -> None:
+        self.memory.append(Memory(name, self.ctype(dtype), size, is_swapped))
 
     # Lines.
 
