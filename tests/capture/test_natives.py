@@ -1,4 +1,4 @@
-"""Python objects that loops change: followed, or unrolled; never changed once at capture instead of once per iteration."""
+"""Python objects that loops change: followed, or unrolled; never changed once at capture for all iterations."""
 
 from __future__ import annotations
 

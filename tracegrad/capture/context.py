@@ -138,6 +138,7 @@ class Capture:
         self.hidden: dict[Any, HiddenInput] = {}
         self.guards: dict[Any, tuple[Place, Any]] = {}
         self.lifted: dict[Any, Any] = {}
+        #: id of what user code gets for a container from outside -> that container
         self.originals: dict[int, Any] = {}
         self.active: dict[CodeType, int] = {}
         self.created: dict[int, tuple[Any, int]] = {}

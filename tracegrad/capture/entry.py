@@ -60,7 +60,8 @@ class Result:
             if isinstance(leaf, Static):
                 values.append(leaf.value)
             else:
-                values.append(results[leaf].item() if weak and isinstance(results[leaf], np.ndarray | np.generic) else results[leaf])
+                value = results[leaf]
+                values.append(value.item() if weak and isinstance(value, np.ndarray | np.generic) else value)
         return _unflatten(self.tree, values)
 
 

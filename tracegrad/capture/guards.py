@@ -37,7 +37,7 @@ def lift(value: Any, place: Place) -> Any:
     if isinstance(value, _FUNCTIONS):
         return value  # made anew at each read; what it is bound to has been guarded
     # the structure, and all parts that are no hidden inputs, are compared at every call
-    capture.guards.setdefault(place.key, (place, value))
+    capture.guards.setdefault(place.key, (place, _snapshot(value)))
     if isinstance(value, types.FunctionType):
         code = Place(value, (("attribute", "__code__"),), f"{place.name}.__code__")
         capture.guards.setdefault(code.key, (code, value.__code__))
@@ -81,6 +81,18 @@ def _lift_container(value: Any, place: Place) -> Any:
     if isinstance(value, dict):
         return {key: lift(item, place.step("item", key)) for key, item in value.items()}
     items = [lift(item, place.step("item", index)) for index, item in enumerate(value)]
+    if isinstance(value, list):
+        return items
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+
+
+def _snapshot(value: Any) -> Any:
+    """Return what a container holds now: its owner may change it before the next call."""
+    if not is_open_container(value):
+        return value
+    if isinstance(value, dict):
+        return {key: _snapshot(item) for key, item in value.items()}
+    items = [_snapshot(item) for item in value]
     if isinstance(value, list):
         return items
     return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

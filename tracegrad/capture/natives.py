@@ -13,6 +13,7 @@ import array
 import collections
 import heapq
 import operator
+import re
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,6 +29,9 @@ _READS = frozenset(
     "copy count difference fromkeys get index intersection isdisjoint issubset issuperset items keys "
     "symmetric_difference tobytes tolist union values".split()
 )
+#: objects whose methods change nothing
+_CONSTANT = (str, bytes, int, float, complex, tuple, frozenset, range, slice, type, types.ModuleType, re.Pattern, re.Match)
+_CONSTANT_MODULES = ("numpy", "datetime", "decimal", "fractions", "math")
 _MUTABLE = (list, dict, set, bytearray, array.array, collections.deque, Iterator)
 _CHANGES_FIRST = frozenset(
     {heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop, next, delattr}
@@ -45,7 +49,7 @@ def require_own(obj: object, what: str) -> None:
     if any(frame.kind in ("loop", "branch") for frame in capture.frames[made + 1 :]):
         raise NeedsPythonValue(
             f"{what} in a staged loop or branch",
-            code="TG125",
+            code="TG134",
             span=user_span(),
             found=f"a {type(obj).__name__} from outside the loop or branch",
             help="use arrays, or lists with append, for what a loop over traced values keeps",
@@ -54,8 +58,7 @@ def require_own(obj: object, what: str) -> None:
 
 def changes_object(f: Any, args: tuple[Any, ...]) -> bool:
     """Return whether a call is one of those that `call_changing` does."""
-    own = getattr(f, "__self__", None)
-    if isinstance(own, _MUTABLE) and not isinstance(own, type):
+    if isinstance(f, types.BuiltinMethodType | types.MethodWrapperType) and _is_changeable(f.__self__):
         return True
     if isinstance(f, types.MethodDescriptorType) and args and isinstance(args[0], _MUTABLE):
         return True
@@ -82,7 +85,7 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], store: 
     if isinstance(own, dict) and name == "setdefault" and args[0] not in own:
         staging.write_slot(own, "item", args[0], args[1] if len(args) > 1 else None)
         return own[args[0]]
-    target = own if isinstance(own, _MUTABLE) else args[0]
+    target = args[0] if own is None or isinstance(own, types.ModuleType) else own
     if name not in _READS:
         require_own(
             target, f"{type(target).__name__}.{name}" if target is own else f"{name} of a {type(target).__name__}"
@@ -99,6 +102,12 @@ def require_own_iterator(iterable: Any) -> None:
     """Check that a loop in a staged region does not use up an iterator from outside."""
     if isinstance(iterable, Iterator) and not isinstance(iterable, Tracer):
         require_own(iterable, "items taken from an iterator")
+
+
+def _is_changeable(own: object) -> bool:
+    if own is None or isinstance(own, _CONSTANT):
+        return False
+    return not (type(own).__module__ or "").startswith(_CONSTANT_MODULES)
 
 
 def _is_hashable(f: Any) -> bool:
