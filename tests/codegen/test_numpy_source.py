@@ -396,7 +396,7 @@ func @shapes(%x: f64[n,3], %y: f64[3]) -> (f64[n,3], f64[3,3], f64[]) {
 """,
         """
 def shapes(x, y):
-    result = y - np.max(x, axis=1)[:, None]
+    result = y - x.max(axis=1)[:, None]
     result_1 = x.T @ x + np.eye(3)
     reshaped = y[1]
     return result, result_1, reshaped * reshaped

@@ -36,6 +36,7 @@ from tracegrad.codegen.folding import (
 )
 from tracegrad.codegen.text import BlankLine, Comment, print_source
 from tracegrad.codegen.trees import (
+    MethodCalls,
     add_to,
     call,
     expression_statement,
@@ -55,6 +56,7 @@ from tracegrad.codegen.trees import (
 )
 from tracegrad.codegen.variables import Names, assign_variables, identifier
 from tracegrad.errors import Span
+from tracegrad.ir.buffers import READ_ONLY, carries, carry_params, plan_buffers
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL, DTYPES, F64, I64, ArrayType, Dim, Shape, SymbolicDim, dim_symbols, is_inexact
@@ -62,7 +64,6 @@ from tracegrad.ir.writes import is_filled_with
 from tracegrad.ops import helpers
 from tracegrad.ops.shape import slices_text
 from tracegrad.ops.text import dtype_text, number_text, numpy_text, shape_text, slice_text, subscript_text
-from tracegrad.ir.buffers import READ_ONLY, carries, carry_params, plan_buffers
 
 #: names that the generated text uses itself
 _RESERVED = frozenset(
@@ -227,7 +228,7 @@ class _FunctionEmitter:
             self.body.append(BlankLine())
         while statements and isinstance(statements[0], BlankLine):
             statements = statements[1:]
-        statements = [*statements, ast.Return(result)]
+        statements = [MethodCalls().visit(statement) for statement in (*statements, ast.Return(result))]
         if self.module.warnings and any(o.op == "isfinite" for o in walk(self.function.body)):
             # where a cotangent is zero, factors that are inf or NaN are computed and dropped
             statements = [parse_statement('with np.errstate(divide="ignore", invalid="ignore"):', statements)]

@@ -157,3 +157,23 @@ def parse_statement(header: str, body: list[ast.stmt]) -> ast.stmt:
     statement = ast.parse(f"{header} pass").body[0]
     statement.body = body  # type: ignore[attr-defined]
     return statement
+
+
+class MethodCalls(ast.NodeTransformer):
+    """Writes reductions of a variable as its methods, `x.sum(axis=0)`: NumPy's functions take a microsecond more."""
+
+    _NAMES = frozenset({"sum", "prod", "max", "min", "any", "all"})
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        function = node.func
+        if (
+            isinstance(function, ast.Attribute)
+            and isinstance(function.value, ast.Name)
+            and function.value.id == "np"
+            and function.attr in self._NAMES
+            and node.args
+            and isinstance(node.args[0], ast.Name)
+        ):
+            node.func, node.args = ast.Attribute(node.args[0], function.attr, ast.Load()), node.args[1:]
+        return node
