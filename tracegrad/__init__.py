@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracegrad.lazy import lazy_names
+from tracegrad.torch_names import EAGER
 
 if TYPE_CHECKING:
     from tracegrad import testing
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
         value_and_grad,
         vhp,
         vjp,
+        vmap,
     )
     from tracegrad.config import VERSION as __version__
 
 #: public name -> module that defines it; see lazy_names
 _LAZY = {
+    **EAGER,
     "__version__": "config:VERSION",
     "function": "api",
     "grad": "api",
@@ -47,6 +50,7 @@ _LAZY = {
     "value_and_grad": "api",
     "vhp": "api",
     "vjp": "api",
+    "vmap": "api",
 }
 
 __all__ = [
@@ -66,6 +70,7 @@ __all__ = [
     "value_and_grad",
     "vhp",
     "vjp",
+    "vmap",
 ]
 
 

@@ -298,7 +298,7 @@ def _flatten_rare(value: Any, path: str, leaves: list[Leaf], values: list[Any]) 
             help="pass a plain dict, list or tuple, or register the class with "
             f'optree.register_pytree_node(..., namespace="{NAMESPACE}")',
         )
-    if (isinstance(value, _CONSTANTS) or getattr(cls, "__eq__") is object.__eq__) and _is_hashable(value):
+    if (isinstance(value, _CONSTANTS) or cls.__eq__ is object.__eq__) and _is_hashable(value):
         return Tree("static", (cls, value), ())
     # an object may be read from and written to: one that is merely equal will not do
     return Tree("identity", Identity(value), ())

@@ -1,0 +1,514 @@
+"""Making eager tensors from Python and NumPy values, turning them into such, and random numbers.
+
+Reads Python values; gives tensors. Previous: gradients.py; next: printing.py.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime import dtypes
+from tracegrad.runtime.operate import cast, to_tensor
+from tracegrad.runtime.shaping import sizes_of
+from tracegrad.runtime.tape import mode, needs_grad
+from tracegrad.runtime.tensor import Array, Device, Tensor, is_differentiable, method, public, wrap
+from tracegrad.runtime.views import mark_written
+
+_generator = [np.random.default_rng()]
+
+
+def _finished(array: Array, requires_grad: bool) -> Tensor:
+    tensor = wrap(array)
+    if requires_grad:
+        if not is_differentiable(array.dtype):
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        tensor._requires_grad = True
+    if mode.inference:
+        tensor._inference = True
+    return tensor
+
+
+def _array_of(data: Any, dtype: Any) -> Array:
+    """Return a new array for nested lists, numbers, arrays or tensors."""
+    if isinstance(data, Tensor):
+        return np.array(data._a, None if dtype is None else dtypes.numpy_dtype(dtype))
+    if isinstance(data, list | tuple) and _holds_tensors(data):
+        data = _untensored(data)
+    if dtype is not None:
+        return np.array(data, dtypes.numpy_dtype(dtype))
+    array = np.array(data)
+    if isinstance(data, np.ndarray | np.generic):
+        return array
+    if array.dtype == object:
+        raise ValueError("could not infer the dtype of the data: lists must be regular and hold numbers")
+    if array.dtype.kind == "f" or not array.size:
+        return array.astype(dtypes.default_of(2)) if not _keeps_dtype(data) else array
+    if array.dtype.kind == "c":
+        return array.astype(dtypes.default_of(3))
+    return array
+
+
+def _keeps_dtype(data: Any) -> bool:
+    """Return whether a list holds NumPy values, whose dtype stays."""
+    while isinstance(data, list | tuple) and data:
+        data = data[0]
+    return isinstance(data, np.ndarray | np.generic)
+
+
+def _holds_tensors(data: Any) -> bool:
+    return any(isinstance(x, Tensor) or (isinstance(x, list | tuple) and _holds_tensors(x)) for x in data)
+
+
+def _untensored(data: Any) -> Any:
+    if isinstance(data, Tensor):
+        return data._a
+    return [_untensored(x) for x in data] if isinstance(data, list | tuple) else data
+
+
+@public()
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """Return a new leaf with a copy of the data; Python floats get the default dtype.
+
+    >>> tensor([1.0, 2.0]).dtype
+    torch.float32
+    """
+    return _finished(_array_of(data, dtype), requires_grad)
+
+
+@public("as_tensor", "asarray")
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """Return a tensor over the data, without a copy where possible."""
+    if isinstance(data, Tensor):
+        return data if dtype is None else cast(data, dtypes.numpy_dtype(dtype))
+    if isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtypes.numpy_dtype(dtype)):
+        return wrap(data)
+    return _finished(_array_of(data, dtype), False)
+
+
+@public()
+def from_numpy(ndarray: Array) -> Tensor:
+    """Return a tensor that shares the memory of an array."""
+    dtypes.of(ndarray.dtype)
+    return wrap(ndarray)
+
+
+def _options(dtype: Any) -> np.dtype[Any]:
+    return dtypes.default_of(2) if dtype is None else dtypes.numpy_dtype(dtype)
+
+
+def _filled(size: Sequence[Any], value: Any, dtype: Any, requires_grad: bool) -> Tensor:
+    return _finished(np.full(sizes_of(size), value, _options(dtype)), requires_grad)
+
+
+@public()
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return zeros."""
+    return _filled(size, 0, dtype, requires_grad)
+
+
+@public()
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return ones."""
+    return _filled(size, 1, dtype, requires_grad)
+
+
+@public()
+def empty(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
+    """Return a tensor whose content does not matter (zeros)."""
+    return _filled(size, 0, dtype, requires_grad)
+
+
+@public()
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor filled with a number."""
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    kind = dtypes.default_of(dtypes.number_category(value)) if dtype is None else dtype
+    return _filled((size,), value, kind, requires_grad)
+
+
+@public("scalar_tensor")
+def scalar_tensor(s: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor of rank 0."""
+    return _finished(np.asarray(s, _options(dtype)), requires_grad)
+
+
+@public()
+def eye(n: int, m: int | None = None, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return the identity matrix."""
+    return _finished(np.eye(n, m, dtype=_options(dtype)), requires_grad)
+
+
+def _steps(bounds: Sequence[Any], dtype: Any) -> tuple[list[Any], np.dtype[Any]]:
+    values = [b.item() if isinstance(b, Tensor) else b for b in bounds]
+    if dtype is not None:
+        return values, dtypes.numpy_dtype(dtype)
+    return values, dtypes.default_of(max(1, *(dtypes.number_category(v) for v in values)))
+
+
+@public()
+def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers from start up to, without, end."""
+    values, kind = _steps(bounds, dtype)
+    return _finished(np.arange(*values).astype(kind), requires_grad)
+
+
+@public("range")
+def range_(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers from start to end, end included."""
+    count = int((end - start) / step) + 1
+    kind = dtypes.default_of(2) if dtype is None else dtypes.numpy_dtype(dtype)
+    return _finished((start + step * np.arange(count)).astype(kind), requires_grad)
+
+
+@public()
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return numbers at equal distances, end included."""
+    return _finished(np.linspace(float(start), float(end), steps).astype(_options(dtype)), requires_grad)
+
+
+@public()
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return numbers at equal ratios, end included."""
+    return _finished(np.logspace(start, end, steps, base=base).astype(_options(dtype)), requires_grad)
+
+
+# ---- random numbers
+
+
+@public()
+def manual_seed(seed: int) -> Any:
+    """Seed the generator; the numbers are NumPy's, not torch's."""
+    _generator[0] = np.random.default_rng(seed)
+    return _generator[0]
+
+
+@public()
+def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return uniform random numbers in [0, 1)."""
+    return _finished(_generator[0].random(sizes_of(size)).astype(_options(dtype)), requires_grad)
+
+
+@public()
+def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return standard normal random numbers."""
+    kind, shape = _options(dtype), sizes_of(size)
+    values = _generator[0].standard_normal(shape)
+    if kind.kind == "c":
+        return _finished(((values + 1j * _generator[0].standard_normal(shape)) / 2**0.5).astype(kind), requires_grad)
+    return _finished(values.astype(kind), requires_grad)
+
+
+@public()
+def randint(*bounds: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return random integers: randint(low, high, size) or randint(high, size)."""
+    given = list(bounds)
+    shape = given.pop() if size is None else size
+    low, high = (0, given[0]) if len(given) == 1 else given
+    kind = np.dtype(np.int64) if dtype is None else dtypes.numpy_dtype(dtype)
+    return _finished(_generator[0].integers(low, high, tuple(shape)).astype(kind), requires_grad)
+
+
+@public()
+def randperm(n: int, *, dtype: Any = None) -> Tensor:
+    """Return the numbers below n in random order."""
+    return wrap(_generator[0].permutation(n).astype(np.int64))
+
+
+@public()
+def normal(mean: Any, std: Any, size: Any = None) -> Tensor:
+    """Return normal random numbers."""
+    centre, width = to_tensor(mean, dtypes.default_of(2)), to_tensor(std, dtypes.default_of(2))
+    shape = np.broadcast_shapes(centre._a.shape, width._a.shape) if size is None else tuple(size)
+    return wrap((centre._a + width._a * _generator[0].standard_normal(shape)).astype(centre._a.dtype))
+
+
+@public()
+@method("bernoulli")
+def bernoulli(input: Tensor) -> Tensor:
+    """Return 1 with the given probabilities, else 0."""
+    return wrap((_generator[0].random(input._a.shape) < input._a).astype(input._a.dtype))
+
+
+@public()
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False) -> Tensor:
+    """Return positions drawn with probabilities in proportion to the weights."""
+    rows = np.atleast_2d(input._a).astype(np.float64)
+    drawn = [_generator[0].choice(len(r), num_samples, replacement, r / r.sum()) for r in rows]
+    return wrap(np.asarray(drawn, np.int64).reshape((*input._a.shape[:-1], num_samples)))
+
+
+def random_uniform(low: float, high: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return uniform numbers from the generator that manual_seed seeds."""
+    return _generator[0].uniform(low, high, shape).astype(dtype)
+
+
+def _drawn(name: str) -> Any:
+    def draw(self: Tensor, *parameters: float, **named: float) -> Tensor:
+        numbers = [*parameters, *named.values()]
+        shape = self._a.shape
+        if name == "uniform_":
+            values: Any = _generator[0].uniform(numbers[0] if numbers else 0.0, numbers[1] if numbers else 1.0, shape)
+        elif name == "normal_":
+            centre, width = [*numbers, *[0.0, 1.0][len(numbers) :]]
+            values = centre + width * _generator[0].standard_normal(shape)
+        elif name == "bernoulli_":
+            values = _generator[0].random(shape) < (numbers or [0.5])[0]
+        else:
+            values = _generator[0].exponential(1.0 / (numbers or [1.0])[0], shape)
+        self.copy_(wrap(np.asarray(values, self._a.dtype)))
+        return self
+
+    draw.__doc__ = f"Fill with random numbers: {name}."
+    return draw
+
+
+for _name in ("uniform_", "normal_", "bernoulli_", "exponential_"):
+    method(_name)(_drawn(_name))
+
+
+# ---- like others
+
+
+def _like(name: str, make: Any) -> None:
+    def apply(
+        input: Tensor,
+        *values: Any,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+    ) -> Any:
+        kind = input._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
+        made: Tensor = make(input, kind, *values)
+        if made._a.ndim > 1 and not input._a.flags.c_contiguous and made._a.shape == input._a.shape:
+            made._a = _same_layout(made._a, input._a)
+        return made.requires_grad_() if requires_grad else made
+
+    apply.__name__ = name
+    apply.__doc__ = f"Return a tensor of the shape and dtype of another: {name}."
+    public(name)(apply)
+
+
+def _same_layout(array: Array, like: Array) -> Array:
+    made = np.empty_like(like, array.dtype, order="K")
+    np.copyto(made, array)
+    return made
+
+
+_like("zeros_like", lambda x, kind: zeros(x._a.shape, dtype=kind))
+_like("ones_like", lambda x, kind: ones(x._a.shape, dtype=kind))
+_like("empty_like", lambda x, kind: zeros(x._a.shape, dtype=kind))
+_like("full_like", lambda x, kind, value: full(x._a.shape, value, dtype=kind))
+_like("rand_like", lambda x, kind: rand(x._a.shape, dtype=kind))
+_like("randn_like", lambda x, kind: randn(x._a.shape, dtype=kind))
+_like("randint_like", lambda x, kind, *bounds: randint(*bounds, x._a.shape, dtype=kind))
+
+
+def _new(name: str, make: Any) -> None:
+    def apply(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+        kind = self._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
+        return make(*args, dtype=kind, requires_grad=requires_grad)
+
+    apply.__doc__ = f"Return a new tensor of this dtype: {name}."
+    method(name)(apply)
+
+
+for _name, _make in (
+    ("new_zeros", zeros),
+    ("new_ones", ones),
+    ("new_empty", empty),
+    ("new_full", full),
+    ("new_tensor", tensor),
+):
+    _new(_name, _make)
+
+# ---- to Python and NumPy
+
+
+@method("numpy")
+def numpy(self: Tensor, *, force: bool = False) -> Array:
+    """Return the array, which shares memory with the tensor."""
+    if needs_grad(self) and not force:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    return self._a
+
+
+@method("__array__")
+def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
+    """Return the array for NumPy."""
+    if needs_grad(self):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    return np.array(self._a, dtype) if copy or (dtype is not None and dtype != self._a.dtype) else self._a
+
+
+@method("item")
+def item(self: Tensor) -> Any:
+    """Return the only element as a Python number."""
+    if self._a.size != 1:
+        raise RuntimeError(f"a Tensor with {self._a.size} elements cannot be converted to Scalar")
+    value = self._a.reshape(()).item()
+    return float(value) if self._a.dtype.kind == "V" else value
+
+
+@method("tolist")
+def tolist(self: Tensor) -> Any:
+    """Return nested lists of Python numbers."""
+    return self._a.astype(np.float64).tolist() if self._a.dtype.kind == "V" else self._a.tolist()
+
+
+method("__float__")(lambda self: float(item(self)))
+method("__int__")(lambda self: int(item(self)))
+method("__complex__")(lambda self: complex(item(self)))
+
+
+@method("__bool__")
+def truth(self: Tensor) -> bool:
+    """Return the truth of the only element."""
+    if self._a.size != 1:
+        amount = "no values" if not self._a.size else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {amount} is ambiguous")
+    return bool(self._a.reshape(()))
+
+
+@method("__index__")
+def index(self: Tensor) -> int:
+    """Return the only element, an integer."""
+    if self._a.dtype.kind not in "iub" or self._a.size != 1:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return operator.index(self._a.reshape(()).item())
+
+
+@method("__contains__")
+def contains(self: Tensor, value: Any) -> bool:
+    """Return whether an element equals a number."""
+    return bool(np.any(self._a == (value._a if isinstance(value, Tensor) else value)))
+
+
+@method("to")
+def to(
+    self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False
+) -> Any:
+    """Return the tensor in another dtype; itself if nothing changes."""
+    for argument in args:
+        if isinstance(argument, Tensor):
+            dtype = argument.dtype
+        elif not isinstance(argument, str | Device | bool):
+            dtype = argument
+        elif isinstance(argument, str) and not argument.startswith("cpu"):
+            raise RuntimeError(f"there is no device '{argument}': tensors are on the CPU")
+    made = self if dtype is None else cast(self, dtypes.numpy_dtype(dtype))
+    return made.clone() if copy and made is self else made
+
+
+@method("type")
+def type_(self: Tensor, dtype: Any = None) -> Any:
+    """Return the name of the type, or the tensor in another dtype."""
+    return self.type_name() if dtype is None else cast(self, dtypes.numpy_dtype(dtype))
+
+
+@method("type_as")
+def type_as(self: Tensor, other: Tensor) -> Any:
+    """Return the tensor in the dtype of another."""
+    return cast(self, other._a.dtype)
+
+
+def _conversion(name: str, dtype: dtypes.DType) -> None:
+    def convert(self: Tensor) -> Any:
+        return cast(self, dtype.dtype)
+
+    convert.__doc__ = f"Return the tensor as {dtype.name}."
+    method(name)(convert)
+
+
+for _name, _dtype in (
+    ("half", dtypes.float16), ("float", dtypes.float32), ("double", dtypes.float64), ("bfloat16", dtypes.bfloat16),
+    ("cfloat", dtypes.complex64), ("cdouble", dtypes.complex128), ("int", dtypes.int32), ("long", dtypes.int64),
+    ("short", dtypes.int16), ("byte", dtypes.uint8), ("char", dtypes.int8), ("bool", dtypes.bool_),
+):  # fmt: skip
+    _conversion(_name, _dtype)
+method("cpu")(lambda self: self)
+
+
+@method("resize_")
+def resize_(self: Tensor, *size: Any) -> Tensor:
+    """Change the shape in place, keeping the elements that fit."""
+    if needs_grad(self):
+        raise RuntimeError("cannot resize variables that require grad")
+    self._a = np.resize(self._a, sizes_of(size))
+    mark_written(self, "resize_")
+    return self
+
+
+@method("__deepcopy__")
+def deep_copy(self: Tensor, memory: dict[int, Any]) -> Tensor:
+    """Copy a leaf, its gradient and its flags."""
+    if self._node is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+        )
+    made = object.__new__(type(self))
+    made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_hooks", "_after", "_accumulator")})
+    made._a, made._storage = self._a.copy(), type(self._storage)()
+    if self._grad is not None:
+        made._grad = self._grad.detach().clone()
+    memory[id(self)] = made
+    return made
+
+
+@method("__reduce_ex__")
+def reduce_ex(self: Tensor, protocol: int) -> Any:
+    """Pickle a leaf."""
+    if self._node is not None:
+        raise RuntimeError("only leaves can be pickled: detach() the tensor first")
+    return _rebuilt, (type(self), self._a.copy(), self._requires_grad)
+
+
+def _rebuilt(cls: Any, array: Array, requires_grad: bool) -> Tensor:
+    made: Tensor = object.__new__(cls)
+    made.__dict__.update(wrap(array).__dict__)
+    made._requires_grad = requires_grad
+    return made
+
+
+@public()
+def is_tensor(obj: Any) -> bool:
+    """Return whether an object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+@public()
+def is_floating_point(input: Tensor) -> bool:
+    """Return whether the dtype is a real float."""
+    return input.is_floating_point()
+
+
+@public()
+def is_complex(input: Tensor) -> bool:
+    """Return whether the dtype is complex."""
+    return input.is_complex()
+
+
+@public()
+def numel(input: Tensor) -> int:
+    """Return the number of elements."""
+    return input.numel()
+
+
+@public()
+def result_type(tensor1: Any, tensor2: Any) -> dtypes.DType:
+    """Return the dtype of two operands combined."""
+    pair = (tensor1, tensor2)
+    arrays = [x._a for x in pair if isinstance(x, Tensor)]
+    return dtypes.of(dtypes.result_type(arrays, [x for x in pair if not isinstance(x, Tensor)]))

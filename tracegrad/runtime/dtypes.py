@@ -1,0 +1,175 @@
+"""Dtypes of eager tensors under torch's names, and how operands of different dtypes combine.
+
+Reads nothing; the default dtype is kept here. Previous: kernel.py; next: tensor.py.
+
+torch promotes by category (bool, integer, float, complex) and, within a category, lets arrays win over rank-0 arrays
+and these over Python numbers; NumPy does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+NumpyDtype = np.dtype[Any]
+
+
+class DType:
+    """A dtype of torch; NumPy accepts it wherever it takes a dtype."""
+
+    __slots__ = ("dtype", "name", "title")
+
+    def __init__(self, name: str, dtype: Any, title: str) -> None:
+        self.name, self.title = name, title
+        self.dtype: NumpyDtype = np.dtype(dtype)
+
+    @property
+    def is_floating_point(self) -> bool:
+        return category(self.dtype) == 2
+
+    @property
+    def is_complex(self) -> bool:
+        return category(self.dtype) == 3
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return of, (self.dtype,)
+
+
+float16 = half = DType("float16", np.float16, "Half")
+bfloat16 = DType("bfloat16", ml_dtypes.bfloat16, "BFloat16")
+float32 = float_ = DType("float32", np.float32, "Float")
+float64 = double = DType("float64", np.float64, "Double")
+complex64 = cfloat = DType("complex64", np.complex64, "ComplexFloat")
+complex128 = cdouble = DType("complex128", np.complex128, "ComplexDouble")
+uint8 = DType("uint8", np.uint8, "Byte")
+int8 = DType("int8", np.int8, "Char")
+int16 = short = DType("int16", np.int16, "Short")
+int32 = int_ = DType("int32", np.int32, "Int")
+int64 = long = DType("int64", np.int64, "Long")
+bool_ = DType("bool", np.bool_, "Bool")
+
+_ALL: dict[NumpyDtype, DType] = {
+    d.dtype: d
+    for d in (
+        float16, bfloat16, float32, float64, complex64, complex128, uint8, int8, int16, int32, int64, bool_,
+        DType("uint16", np.uint16, "UInt16"), DType("uint32", np.uint32, "UInt32"),
+        DType("uint64", np.uint64, "UInt64"),
+    )
+}  # fmt: skip
+_COMPLEX_OF = {float32.dtype: complex64.dtype, float64.dtype: complex128.dtype, float16.dtype: complex64.dtype}
+_CATEGORIES = {d: {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}[d.kind] for d in _ALL}
+_default = [float32.dtype]
+
+
+def of(dtype: NumpyDtype) -> DType:
+    """Return torch's name of a NumPy dtype.
+
+    Raises:
+        TypeError: torch has no such dtype.
+    """
+    try:
+        return _ALL[dtype]
+    except KeyError:
+        raise TypeError(f"can't convert a NumPy array of dtype {dtype} to a tensor") from None
+
+
+def numpy_dtype(dtype: Any) -> NumpyDtype:
+    """Return the NumPy dtype of a DType, a Python type or a NumPy dtype."""
+    if isinstance(dtype, DType):
+        found: NumpyDtype = dtype.dtype
+        return found
+    if dtype is float:
+        return _default[0]
+    return np.dtype(dtype)
+
+
+def category(dtype: NumpyDtype) -> int:
+    """Return 0 for bool, 1 for integers, 2 for floats, 3 for complex numbers."""
+    return _CATEGORIES[dtype]
+
+
+def get_default_dtype() -> DType:
+    """Return the dtype of tensors made from Python floats."""
+    return of(_default[0])
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Set the dtype of tensors made from Python floats.
+
+    Raises:
+        TypeError: the dtype is not floating point.
+    """
+    wanted = numpy_dtype(dtype)
+    if category(wanted) != 2:
+        raise TypeError(f"only floating-point types are supported as the default type, not {of(wanted)}")
+    _default[0] = wanted
+
+
+def default_of(level: int) -> NumpyDtype:
+    """Return the dtype that a Python number of a category has."""
+    return (bool_.dtype, int64.dtype, _default[0], _COMPLEX_OF[_default[0]])[level]
+
+
+def complex_of(dtype: NumpyDtype) -> NumpyDtype:
+    """Return the complex dtype with parts of a real float dtype; complex dtypes stay."""
+    return _COMPLEX_OF.get(dtype, dtype)
+
+
+def real_of(dtype: NumpyDtype) -> NumpyDtype:
+    """Return the dtype of the parts of a complex dtype; others stay."""
+    return {complex64.dtype: float32.dtype, complex128.dtype: float64.dtype}.get(dtype, dtype)
+
+
+def number_category(value: Any) -> int:
+    """Return the category of a Python number."""
+    return 0 if isinstance(value, bool) else 1 if isinstance(value, int) else 3 if isinstance(value, complex) else 2
+
+
+def join(a: NumpyDtype, b: NumpyDtype) -> NumpyDtype:
+    """Return the dtype of two arrays combined."""
+    if a == b:
+        return a
+    la, lb = category(a), category(b)
+    if la != lb:
+        high, low = (a, b) if la > lb else (b, a)
+        if category(high) == 3 and category(low) == 2:
+            return np.dtype(np.promote_types(high, complex_of(low)))
+        return high
+    if {a, b} == {float16.dtype, bfloat16.dtype}:
+        return float32.dtype
+    return np.dtype(np.promote_types(a, b))
+
+
+def result_type(arrays: Iterable[np.ndarray[Any, Any]], numbers: Iterable[Any]) -> NumpyDtype:
+    """Return the dtype of a result: arrays by rank first, then Python numbers, which only raise the category."""
+    full: NumpyDtype | None = None
+    scalar: NumpyDtype | None = None
+    for array in arrays:
+        if array.ndim:
+            full = array.dtype if full is None else join(full, array.dtype)
+        else:
+            scalar = array.dtype if scalar is None else join(scalar, array.dtype)
+    found = full
+    if scalar is not None:
+        found = scalar if found is None else _raise_to(found, scalar, category(scalar))
+    for number in numbers:
+        level = number_category(number)
+        found = default_of(level) if found is None else _raise_to(found, default_of(level), level)
+    assert found is not None, "no operands"
+    return found
+
+
+def _raise_to(dtype: NumpyDtype, other: NumpyDtype, level: int) -> NumpyDtype:
+    if level <= category(dtype):
+        return dtype
+    return complex_of(dtype) if level == 3 and category(dtype) == 2 else other

@@ -1,0 +1,41 @@
+"""Eager tensors as one module: importing it attaches all methods and collects torch's names.
+
+Previous: numpy_bridge.py; next folder: autograd.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracegrad.runtime import creating, dtypes, gradients, numpy_bridge, operate, printing, reducing, shaping
+from tracegrad.runtime.tensor import CPU, NAMES, Device, Size, Tensor
+
+NAMES.update(
+    Tensor=Tensor,
+    Size=Size,
+    device=lambda *name: CPU,
+    dtype=dtypes.DType,
+    pi=np.pi,
+    e=np.e,
+    inf=np.inf,
+    nan=np.nan,
+    newaxis=None,
+    get_default_dtype=dtypes.get_default_dtype,
+    set_default_dtype=dtypes.set_default_dtype,
+    strided="torch.strided",
+    contiguous_format="torch.contiguous_format",
+    preserve_format="torch.preserve_format",
+)
+for _name in (
+    "float16", "half", "bfloat16", "float32", "float64", "double", "complex64", "cfloat", "complex128", "cdouble",
+    "uint8", "int8", "int16", "short", "int32", "int64", "long",
+):  # fmt: skip
+    NAMES[_name] = getattr(dtypes, _name)
+NAMES.update(bool=dtypes.bool_, float=dtypes.float32, int=dtypes.int32)
+
+
+globals().update(NAMES)
+
+__all__ = [
+    "Device", "creating", "dtypes", "gradients", "numpy_bridge", "operate", "printing", "reducing", "shaping",
+]  # fmt: skip

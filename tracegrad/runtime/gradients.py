@@ -1,0 +1,538 @@
+"""backward and grad, and what a tensor shows of the tape: grad, grad_fn, requires_grad, detach, hooks; grad modes.
+
+Reads tensors and walks the tape. Previous: reducing.py; next: creating.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime.operate import cast
+from tracegrad.runtime.shaping import stack
+from tracegrad.runtime.tape import _CLONE as CLONE
+from tracegrad.runtime.tape import (
+    Edge,
+    RemovableHandle,
+    accumulate,
+    add_hook,
+    apply_composition,
+    as_tensor,
+    gradient_edge,
+    mode,
+    needs_grad,
+    run_backward,
+)
+from tracegrad.runtime.tensor import Tensor, is_differentiable, method, public, wrap
+
+
+def _list(value: Any) -> list[Any]:
+    return [value] if isinstance(value, Tensor) or value is None else list(value)
+
+
+def _edge(tensor: Any) -> Edge:
+    if not isinstance(tensor, Tensor):
+        return tensor.node, tensor.output_nr
+    needs_grad(tensor)
+    return gradient_edge(tensor)
+
+
+def _root_cotangents(
+    outputs: Sequence[Any], cts: Sequence[Any], create_graph: bool, batched: bool = False
+) -> list[Any]:
+    """Check the cotangents that a walk begins with; None stands for 1 at a scalar."""
+    if len(cts) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(cts)} gradients")
+    found: list[Any] = []
+    for output, ct in zip(outputs, cts, strict=True):
+        if not isinstance(output, Tensor):
+            found.append(ct if create_graph else None if ct is None else ct._a[...])
+            continue
+        array = output._a
+        if ct is None:
+            if not needs_grad(output):
+                found.append(None)
+                continue
+            if array.size != 1:
+                raise RuntimeError(
+                    f"grad can be implicitly created only for scalar outputs\n  found: a tensor of shape "
+                    f"{list(array.shape)}\n  help: pass a gradient of that shape, or reduce it first: .sum()"
+                )
+            if not is_differentiable(array.dtype) or array.dtype.kind == "c":
+                raise RuntimeError(
+                    "grad can be implicitly created only for real scalar outputs but got " + repr(output.dtype)
+                )
+            ones = np.ones(array.shape, array.dtype)
+            found.append(wrap(ones) if create_graph else ones)
+            continue
+        if not isinstance(ct, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(ct).__name__}")
+        if ct._a.shape != array.shape:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{len(found)}] has a shape of {ct.shape!r} and output[{len(found)}] "
+                f"has a shape of {output.shape!r}."
+            )
+        if (ct._a.dtype.kind == "c") != (array.dtype.kind == "c"):
+            raise RuntimeError(
+                "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+                f"dtype: grad_output[{len(found)}] has a dtype of {ct.dtype!r} and output[{len(found)}] has a dtype of "
+                f"{output.dtype!r}."
+            )
+        if ct._a.dtype != array.dtype:
+            ct = cast(ct, array.dtype)
+        found.append(ct if create_graph else ct._a[...])
+    return found
+
+
+def _check_outputs(outputs: Sequence[Any]) -> None:
+    for k, output in enumerate(outputs):
+        if isinstance(output, Tensor) and not needs_grad(output):
+            raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Accumulate the gradients of tensors into the `.grad` of leaves.
+
+    Args:
+        tensors: what is differentiated.
+        grad_tensors: one cotangent per tensor; None for scalars.
+        retain_graph: keep what the nodes saved, so that the graph can be walked again; default: create_graph.
+        create_graph: record the walk, for gradients of gradients.
+        inputs: accumulate into these alone.
+
+    Raises:
+        RuntimeError: nothing requires grad, or the graph was freed, or a saved value was overwritten.
+    """
+    outputs = _list(tensors)
+    cts = [None] * len(outputs) if grad_tensors is None else _list(grad_tensors)
+    found = _root_cotangents(outputs, cts, create_graph)
+    _check_outputs(outputs)
+    roots = [(_edge(o), ct) for o, ct in zip(outputs, found, strict=True)]
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        run_backward(roots, keep=keep, create_graph=create_graph)
+        return
+    chosen = _list(inputs)
+    if not chosen:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    for k, tensor in enumerate(chosen):
+        if not needs_grad(tensor):
+            raise RuntimeError(f"One of the differentiated Tensors does not require grad: inputs[{k}]")
+    wanted = [_edge(t) for t in chosen]
+    arrived = run_backward(roots, keep=keep, create_graph=create_graph, wanted=wanted, accumulate_wanted=True)
+    for tensor, ct in zip(chosen, arrived, strict=True):
+        if ct is not None and not tensor._retained:
+            accumulate(tensor, ct, create_graph)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """Return the gradients of outputs with respect to inputs; `.grad` stays as it is.
+
+    Args:
+        grad_outputs: one cotangent per output.
+        allow_unused: an input that does not matter gets None instead of an error.
+        is_grads_batched: the cotangents have one more axis in front; one walk is made per position.
+        materialize_grads: inputs that do not matter get zeros.
+
+    Raises:
+        RuntimeError: an input does not require grad or is not used, or as in `backward`.
+    """
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    elif materialize_grads and not allow_unused:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    outs, ins = _list(outputs), _list(inputs)
+    cts = [None] * len(outs) if grad_outputs is None else _list(grad_outputs)
+    if is_grads_batched:
+        count = next(ct._a.shape[0] for ct in cts if ct is not None)
+        rows = []
+        for k in range(count):
+            last = k == count - 1
+            keep = create_graph if retain_graph is None else retain_graph
+            rows.append(
+                grad(outs, ins, [None if ct is None else ct[k] for ct in cts], keep or not last, create_graph,
+                     True, allow_unused, False, materialize_grads)
+            )  # fmt: skip
+        return tuple(None if column[0] is None else stack(column) for column in zip(*rows, strict=True))
+    found = _root_cotangents(outs, cts, create_graph)
+    _check_outputs(outs)
+    roots = [(_edge(o), ct) for o, ct in zip(outs, found, strict=True)]
+    wanted = []
+    for tensor in ins:
+        if isinstance(tensor, Tensor) and not needs_grad(tensor):
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        wanted.append(_edge(tensor))
+    keep = create_graph if retain_graph is None else retain_graph
+    arrived = run_backward(roots, keep=keep, create_graph=create_graph, wanted=wanted)
+    results: list[Any] = []
+    for tensor, ct in zip(ins, arrived, strict=True):
+        if ct is None and materialize_grads:
+            results.append(wrap(np.zeros_like(tensor._a)))
+        elif ct is None and not allow_unused:
+            raise RuntimeError(
+                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True "
+                "if this is the desired behavior."
+            )
+        else:
+            if isinstance(ct, np.ndarray) and not ct.flags.writeable:
+                ct = ct.copy()
+            results.append(as_tensor(ct))
+    return tuple(results)
+
+
+# ---- tensors and the tape
+
+
+@method("backward")
+def tensor_backward(
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Accumulate the gradients of this tensor into the leaves; see `autograd.backward`."""
+    if gradient is not None and not isinstance(gradient, Tensor):
+        gradient = wrap(np.asarray(gradient, self._a.dtype))
+    backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
+
+
+def _requires_grad(self: Tensor) -> bool:
+    return needs_grad(self)
+
+
+def _set_requires_grad(self: Tensor, value: bool) -> None:
+    needs_grad(self)
+    if not value and self._node is not None:
+        raise RuntimeError(
+            "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+            "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+        )
+    if value and not is_differentiable(self._a.dtype):
+        raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+    if value and self._inference and not mode.inference:
+        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+    if self._node is None:
+        self._requires_grad = bool(value)
+
+
+@method("requires_grad_")
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Set whether gradients of this leaf are wanted; returns the tensor."""
+    _set_requires_grad(self, requires_grad)
+    return self
+
+
+def _grad(self: Tensor) -> Tensor | None:
+    if self._grad is None and self._node is not None and not self._retained:
+        warnings.warn(
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+            "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+            "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make "
+            "sure you access the leaf Tensor instead.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return self._grad
+
+
+def _set_grad(self: Tensor, value: Tensor | None) -> None:
+    if value is not None:
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+            )
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if value._a.dtype != self._a.dtype:
+            raise RuntimeError(
+                f"assigned grad has data of a different type: {value.type_name()} for {self.type_name()}"
+            )
+        if value._a.shape != self._a.shape:
+            raise RuntimeError(
+                f"assigned grad has data of a different size: {list(value._a.shape)} for {list(self._a.shape)}"
+            )
+    self._grad = value
+
+
+def _grad_fn(self: Tensor) -> Any:
+    needs_grad(self)
+    return self._node
+
+
+def _is_leaf(self: Tensor) -> bool:
+    needs_grad(self)
+    return self._node is None
+
+
+def _data(self: Tensor) -> Tensor:
+    made = wrap(self._a)
+    made._storage = type(self._storage)()
+    return made
+
+
+def _set_data(self: Tensor, value: Tensor) -> None:
+    self._a, self._storage = value._a, value._storage
+
+
+setattr(Tensor, "requires_grad", property(_requires_grad, _set_requires_grad))  # noqa: B010
+setattr(Tensor, "grad", property(_grad, _set_grad))  # noqa: B010
+setattr(Tensor, "grad_fn", property(_grad_fn))  # noqa: B010
+setattr(Tensor, "is_leaf", property(_is_leaf))  # noqa: B010
+setattr(Tensor, "retains_grad", property(lambda self: self._retained))  # noqa: B010
+setattr(Tensor, "data", property(_data, _set_data))  # noqa: B010
+setattr(Tensor, "output_nr", property(lambda self: self._nr))  # noqa: B010
+setattr(Tensor, "_is_view", lambda self: self._base is not None)  # noqa: B010
+
+
+@public()
+@method("detach")
+def detach(input: Tensor) -> Tensor:
+    """Return a tensor over the same memory through which no gradient goes."""
+    made = wrap(input._a)
+    made._storage = input._storage
+    made._inference = input._inference
+    return made
+
+
+@method("detach_")
+def detach_(self: Tensor) -> Tensor:
+    """Cut the tensor from its graph."""
+    if self._base is not None and self._origin == "multiple":
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    if self._base is not None:
+        raise RuntimeError(
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
+            "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets."
+        )
+    self._node, self._nr, self._requires_grad, self._retained = None, 0, False, False
+    return self
+
+
+@method("retain_grad")
+def retain_grad(self: Tensor) -> None:
+    """Keep `.grad` of a non-leaf in backward."""
+    if not needs_grad(self):
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if self._node is None or self._retained:
+        return
+    self._retained = True
+    if self._node._retain is None:
+        self._node._retain = {}
+    self._node._retain[self._nr] = weakref.ref(self)
+
+
+@method("register_hook")
+def register_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(gradient)` when the gradient of this tensor is known; what it returns replaces the gradient."""
+    if not needs_grad(self):
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self._node is not None:
+        return add_hook(self._node.tensor_hooks(self._nr), hook)
+    if self._hooks is None:
+        self._hooks = {}
+    return add_hook(self._hooks, hook)
+
+
+@method("register_post_accumulate_grad_hook")
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(tensor)` after a gradient was added to `.grad` of this leaf."""
+    if not needs_grad(self):
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self._node is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    if self._after is None:
+        self._after = {}
+    return add_hook(self._after, hook)
+
+
+@public()
+@method("clone")
+def clone(input: Tensor, *, memory_format: Any = None) -> Any:
+    """Return a copy; gradients go through."""
+    made = apply_composition(CLONE, (), [input])
+    if not input._a.flags.c_contiguous:
+        made._a = np.copy(input._a, order="K")
+    return made
+
+
+@method("contiguous")
+def contiguous(self: Tensor) -> Any:
+    """Return the tensor in row-major order; itself if it is so."""
+    return self if self._a.flags.c_contiguous else apply_composition(CLONE, (), [self])
+
+
+# ---- switches
+
+
+class _Switch:
+    """A grad mode: context manager and decorator, of generators too."""
+
+    def _enter(self) -> Any:
+        raise NotImplementedError
+
+    def _leave(self, before: Any) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        self.__dict__.setdefault("_stack", []).append(self._enter())
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        self._leave(self.__dict__["_stack"].pop())
+
+    def clone(self) -> Any:
+        """Return a new one of the same kind, for one call."""
+        return type(self)()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(function):
+            return _generator(function, self.clone)
+
+        @functools.wraps(function)
+        def inside(*args: Any, **keywords: Any) -> Any:
+            with self.clone():
+                return function(*args, **keywords)
+
+        return inside
+
+
+def _generator(function: Callable[..., Any], make: Callable[[], Any]) -> Callable[..., Any]:
+    """Run the body of a generator inside the mode, and its caller outside."""
+
+    @functools.wraps(function)
+    def inside(*args: Any, **keywords: Any) -> Any:
+        generator = function(*args, **keywords)
+        step: Callable[..., Any] = generator.__next__
+        sent: tuple[Any, ...] = ()
+        while True:
+            try:
+                with make():
+                    value = step(*sent)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                received = yield value
+            except GeneratorExit:
+                with make():
+                    generator.close()
+                raise
+            except BaseException as error:
+                step, sent = generator.throw, (error,)
+            else:
+                step, sent = generator.send, (received,)
+
+    return inside
+
+
+class no_grad(_Switch):
+    """Record nothing."""
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        made = super().__new__(cls)
+        return made if function is None else made(function)
+
+    def _enter(self) -> Any:
+        before, mode.grad = mode.grad, False
+        return before
+
+    def _leave(self, before: Any) -> None:
+        mode.grad = before
+
+
+class enable_grad(no_grad):
+    """Record again inside no_grad."""
+
+    def _enter(self) -> Any:
+        before, mode.grad = mode.grad, True
+        return before
+
+
+class set_grad_enabled(_Switch):
+    """Switch recording on or off: at once, and back when used as a context manager."""
+
+    def __init__(self, mode_: bool) -> None:
+        self.on, self.before = bool(mode_), mode.grad
+        mode.grad = self.on
+
+    def clone(self) -> Any:
+        return type(self)(self.on)
+
+    def _enter(self) -> Any:
+        mode.grad = self.on
+        return self.before
+
+    def _leave(self, before: Any) -> None:
+        mode.grad = before
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        mode.grad = self.before
+        return super().__call__(function)
+
+
+class inference_mode(_Switch):
+    """Record nothing, and make tensors that can never be recorded."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        made = super().__new__(cls)
+        if callable(mode):
+            made.on = True
+            return made(mode)
+        made.on = bool(mode)
+        return made
+
+    on = True
+
+    def clone(self) -> Any:
+        return type(self)(self.on)
+
+    def _enter(self) -> Any:
+        before = mode.grad, mode.inference
+        mode.inference = self.on
+        if self.on:
+            mode.grad = False
+        return before
+
+    def _leave(self, before: Any) -> None:
+        mode.grad, mode.inference = before
+
+
+@public()
+def is_grad_enabled() -> bool:
+    """Return whether operations are recorded."""
+    return mode.grad
+
+
+@public()
+def is_inference_mode_enabled() -> bool:
+    """Return whether inference mode is on."""
+    return mode.inference
+
+
+for _class in (no_grad, enable_grad, set_grad_enabled, inference_mode):
+    public(_class.__name__)(_class)

@@ -1,0 +1,313 @@
+"""Compositions of table ops for operands of given types, and their derivatives: what the nodes of the tape run.
+
+Reads a function written for NumPy arrays (`lambda x, y: x * y`) and the types of its operands; traces it into IR, and
+makes two functions of that: the value, and the pullback, each compiled through codegen/numpy_source.py when first
+run. The pullback is built from the VJP rules of the op table, so there is no second table of gradients; and it is a
+function in IR itself, so its own pullback follows in the same way, to any order. Previous: call.py; next: dtypes.py.
+
+What a node must keep is not declared: it is what the pullback reads after dead code is gone.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills the handlers
+from tracegrad.capture.context import Capture, Storage, capturing
+from tracegrad.capture.sizes import as_size
+from tracegrad.capture.tracer import Tracer, asarray
+from tracegrad.codegen.numpy_source import emit_numpy
+from tracegrad.driver.load_python import load_python
+from tracegrad.ir.builder import Builder
+from tracegrad.ir.core import Block, Function, Value, clone_function, clone_operation
+from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, TABLE, interpreter
+from tracegrad.ir.types import ArrayType, is_inexact
+from tracegrad.ops.common import jvp_of, vjp_of
+from tracegrad.ops.elementwise import add
+from tracegrad.passes.dce import eliminate_dead_code
+from tracegrad.passes.manager import final_pipeline, run_passes
+from tracegrad.transform.vjp import vjp
+
+Array = np.ndarray[Any, Any]
+
+#: kernels kept per composition; past that the memory starts anew
+MAX_KERNELS = 4096
+
+
+class _Quiet(threading.local):
+    """Per thread, a context in which NumPy does not warn: entering it costs a tenth of np.errstate."""
+
+    def __init__(self) -> None:
+        self.context = contextvars.copy_context()
+        self.context.run(np.seterr, all="ignore")
+
+
+_quiet = _Quiet()
+
+
+def quietly(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function of NumPy without its warnings."""
+    return _quiet.context.run(function, *args)
+
+
+class Kernel:
+    """A function in IR with its compiled forms.
+
+    Attributes:
+        name: of the composition, for source text.
+        function: the IR.
+        single: whether it has exactly one result.
+    """
+
+    __slots__ = ("_active", "_jvps", "_make", "_made", "_pullbacks", "_run", "name")
+
+    def __init__(self, name: str, make: Callable[[], Function]) -> None:
+        self.name, self._make = name, make
+        self._made: Function | None = None
+        self._run: Callable[..., Any] | None = None
+        self._pullbacks: dict[int, Pullback] = {}
+        self._jvps: dict[tuple[bool, ...], tuple[Kernel, tuple[int, ...]]] = {}
+        self._active: int | None = None
+
+    @property
+    def function(self) -> Function:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    @property
+    def single(self) -> bool:
+        return len(self.function.results) == 1
+
+    def __call__(self, *arrays: Array) -> list[Array]:
+        """Return the results for operands of the right types: new arrays, without NumPy's warnings."""
+        run = self._run
+        if run is None:
+            run = self._run = self._compile()
+        out = _quiet.context.run(run, *arrays)
+        if type(out) is not tuple:
+            return [out if type(out) is np.ndarray else np.asarray(out)]
+        return [x if type(x) is np.ndarray else np.asarray(x) for x in out]
+
+    def _compile(self) -> Callable[..., Any]:
+        function = run_passes(clone_function(self.function), final_pipeline())
+        text = emit_numpy(function, comments=False, warnings=False)
+        return load_python(text, function.name, self.name)
+
+    def source(self) -> str:
+        """Return the NumPy text that runs."""
+        return emit_numpy(run_passes(clone_function(self.function), final_pipeline()), comments=False, warnings=False)
+
+    @property
+    def active(self) -> int:
+        """A bit per operand: whether some result depends smoothly on it."""
+        if self._active is None:
+            self._active = 0
+            for k in range(len(self.function.params)):
+                reached = _reached(self.function, {k})
+                if any(r in reached for r in self.function.results):
+                    self._active |= 1 << k
+        return self._active
+
+    def pullback(self, mask: int) -> Pullback:
+        """Return the pullback for the operands whose bit is set."""
+        made = self._pullbacks.get(mask)
+        if made is None:
+            made = self._pullbacks[mask] = build_pullback(self, mask)
+        return made
+
+    def jvp(self, has: tuple[bool, ...]) -> tuple[Kernel, tuple[int, ...]]:
+        """Return the kernel (operands, tangents of the operands that have one) -> tangents, and the results they
+        belong to."""
+        made = self._jvps.get(has)
+        if made is None:
+            made = self._jvps[has] = _build_jvp(self, has)
+        return made
+
+
+class Pullback:
+    """Cotangents of operands from cotangents of results.
+
+    Attributes:
+        kernel: its operands are what `reads` says, then one cotangent per result.
+        reads: ("in", k) for operand k of the primal, ("out", k) for result k.
+        gives: per result of the kernel, the operand whose cotangent it is; operands left out get none.
+    """
+
+    __slots__ = ("gives", "kernel", "reads")
+
+    def __init__(self, kernel: Kernel, reads: tuple[tuple[str, int], ...], gives: tuple[int, ...]) -> None:
+        self.kernel, self.reads, self.gives = kernel, reads, gives
+
+
+class Composition:
+    """A function of arrays in NumPy's terms, and its kernels by operand types.
+
+    Args:
+        name: torch's name of the operation, without "Backward".
+        function: `function(*static, *operands)`; what it applies is staged.
+        overload: the number at the end of the node's name.
+    """
+
+    __slots__ = ("function", "kernels", "name", "node_name")
+
+    def __init__(self, name: str, function: Callable[..., Any], *, overload: int = 0) -> None:
+        self.name, self.function = name, function
+        self.node_name = f"{name}Backward{overload}"
+        self.kernels: dict[Hashable, Kernel] = {}
+
+    def kernel(self, static: tuple[Any, ...], arrays: Sequence[Array]) -> Kernel:
+        """Return the kernel for arrays like these."""
+        key: list[Any] = [static]
+        for array in arrays:
+            key.append(array.dtype)
+            key.append(array.shape)
+        made = self.kernels.get(full := tuple(key))
+        if made is None:
+            types = [ArrayType(array.dtype, array.shape) for array in arrays]
+            if len(self.kernels) >= MAX_KERNELS:
+                self.kernels.clear()
+            made = Kernel(self.name, lambda: trace(self.function, static, types))
+            self.kernels[full] = made
+        return made
+
+
+def trace(composition: Callable[..., Any], static: Sequence[Any], types: Sequence[ArrayType]) -> Function:
+    """Stage a composition for operands of these types."""
+    state = Capture(composition, {}, as_size)
+    function = Function("kernel", state.builder.block)
+    with capturing(state):
+        tracers = []
+        for k, type in enumerate(types):
+            param = Value(type, f"x{k}" if k > 2 else "xyz"[k])
+            function.body.params.append(param)
+            tracers.append(Tracer(Storage(type, 0, param)))
+        returned = composition(*static, *tracers)
+        results = returned if isinstance(returned, tuple | list) else (returned,)
+        function.body.yields = [asarray(x).value for x in results]
+    eliminate_dead_code(function)
+    return function
+
+
+def _reached(function: Function, wanted: set[int]) -> set[Value]:
+    """Return the values that depend smoothly on the parameters `wanted`."""
+    active = {p for k, p in enumerate(function.params) if k in wanted and is_inexact(p.dtype)}
+    for operation in function.body.operations:
+        if TABLE[operation.op].marker is NONDIFF:
+            continue
+        if operation.blocks or any(v in active for v in operation.operands):
+            active.update(r for r in operation.results if isinstance(r.type, ArrayType) and is_inexact(r.dtype))
+    return active
+
+
+def build_pullback(kernel: Kernel, mask: int) -> Pullback:
+    """Build the pullback of a kernel from the rules of the op table."""
+    function = kernel.function
+    wanted = [k for k in range(len(function.params)) if mask >> k & 1]
+    if any(TABLE[o.op].marker is BY_TRANSFORM for o in function.body.operations):
+        return _transformed_pullback(kernel, wanted)
+    block = Block()
+    params = [Value(p.type, p.name) for p in function.params]
+    outs = [Value(r.type, f"out{k}" if k else "out") for k, r in enumerate(function.results)]
+    cts = [Value(r.type, f"ct{k}" if k else "ct") for k, r in enumerate(function.results)]
+    mapping = dict(zip(function.params, params, strict=True))
+    known = dict(zip(function.results, outs, strict=True))
+    for operation in function.body.operations:
+        block.operations.append(clone_operation(operation, mapping))
+        mapping.update((r, known[r]) for r in operation.results if r in known)
+    active = _reached(function, set(wanted))
+    found: dict[Value, Value] = {}
+    with interpreter(Builder(block)):
+        for result, ct in zip(function.results, cts, strict=True):
+            if is_inexact(result.dtype):
+                found[result] = add(found[result], ct) if result in found else ct
+        for operation in reversed(function.body.operations):
+            arriving = [found.get(r) for r in operation.results]
+            if not any(v in active for v in operation.operands) or all(ct is None for ct in arriving):
+                continue
+            given = vjp_of(
+                TABLE[operation.op],
+                arriving,
+                [mapping[r] for r in operation.results],
+                [mapping[v] for v in operation.operands],
+                operation.attrs,
+                guard=not _divides_by_constant(operation),
+            )
+            for operand, ct in zip(operation.operands, given, strict=True):
+                if ct is not None and operand in active:
+                    found[operand] = add(found[operand], ct) if operand in found else ct
+    gives = tuple(k for k in wanted if function.params[k] in found)
+    block.yields = [found[function.params[k]] for k in gives]
+    made = Function("pullback", block)
+    eliminate_dead_code(made)
+    run_passes(made)
+    used = _used(block)
+    reads = [("in", k) for k, p in enumerate(params) if p in used] + [
+        ("out", k) for k, o in enumerate(outs) if o in used
+    ]
+    block.params = [(params if kind == "in" else outs)[k] for kind, k in reads] + cts
+    return Pullback(Kernel(f"{kernel.name}Backward", lambda: made), tuple(reads), gives)
+
+
+def _divides_by_constant(operation: Any) -> bool:
+    if operation.op != "divide" or operation.operands[1].producer is None:
+        return False
+    producer = operation.operands[1].producer
+    while producer.op in ("broadcast_to", "reshape") and producer.operands[0].producer is not None:
+        producer = producer.operands[0].producer
+    value = producer.attrs.get("value")
+    return value is not None and bool(np.all(np.isfinite(value)) and np.all(value))
+
+
+def _used(block: Block) -> set[Value]:
+    used = set(block.yields)
+    for operation in block.operations:
+        used.update(operation.operands)
+    return used
+
+
+def _transformed_pullback(kernel: Kernel, wanted: Sequence[int]) -> Pullback:
+    """Build the pullback of a function with loops or branches."""
+    function = kernel.function
+    made = vjp(function, [k for k in wanted if is_inexact(function.params[k].dtype)], keep_primal=False)
+    gives = tuple(k for k in wanted if is_inexact(function.params[k].dtype))
+    count = len(function.params)
+    run_passes(made, final_pipeline())
+    inputs, rest = made.params[:count], list(made.params[count:])
+    cts = [rest.pop(0) if is_inexact(r.dtype) else Value(r.type, "unused") for r in function.results]
+    made.body.params = [*inputs, *cts]
+    return Pullback(Kernel(f"{kernel.name}Backward", lambda: made), tuple(("in", k) for k in range(count)), gives)
+
+
+def _build_jvp(kernel: Kernel, has: tuple[bool, ...]) -> tuple[Kernel, tuple[int, ...]]:
+    function = kernel.function
+    block = Block([Value(p.type, p.name) for p in function.params])
+    mapping = dict(zip(function.params, block.params, strict=True))
+    tangents: dict[Value, Value] = {}
+    for param, given in zip(function.params, has, strict=True):
+        if given:
+            tangents[param] = Value(param.type, f"t_{param.name}")
+            block.params.append(tangents[param])
+    with interpreter(Builder(block)):
+        for operation in function.body.operations:
+            block.operations.append(clone_operation(operation, mapping))
+            arriving = [tangents.get(v) for v in operation.operands]
+            if all(t is None for t in arriving):
+                continue
+            moved = jvp_of(
+                TABLE[operation.op],
+                arriving,
+                [mapping[r] for r in operation.results],
+                [mapping[v] for v in operation.operands],
+                operation.attrs,
+            )
+            tangents.update((r, t) for r, t in zip(operation.results, moved, strict=True) if t is not None)
+        results = tuple(k for k, r in enumerate(function.results) if r in tangents)
+        block.yields = [tangents[function.results[k]] for k in results]
+    made = Function("tangents", block)
+    return Kernel(f"{kernel.name}Jvp", lambda: run_passes(made)), results

@@ -1,0 +1,567 @@
+"""How an operation of torch is applied: operands of one dtype, broadcast checks, in-place forms; and the elementwise
+ones.
+
+Reads tensors and Python numbers; gives tensors. Previous: views.py; next: shaping.py. Each operation is a composition
+in NumPy's terms, so its gradient comes from the op table.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.tracer import asarray as as_tracer
+from tracegrad.capture.tracer import from_value
+from tracegrad.runtime import dtypes
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
+from tracegrad.runtime.views import make_view, write
+
+Number = (bool, int, float, complex)
+
+
+def to_tensor(value: Any, dtype: Any = None) -> Tensor:
+    """Return a tensor for a tensor, number or array; `dtype` is a NumPy dtype."""
+    if isinstance(value, Tensor):
+        return value if dtype is None or value._a.dtype == dtype else cast(value, dtype)
+    if isinstance(value, Number):
+        return wrap(np.asarray(value, dtype or dtypes.default_of(dtypes.number_category(value))))
+    return wrap(np.asarray(value, dtype))
+
+
+_CAST = Composition("ToCopy", lambda dtype, x: _cast(x, dtype))
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    if x.dtype == dtype:
+        return x
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        x = x.real
+    return x.astype(dtype)
+
+
+def cast(tensor: Tensor, dtype: Any) -> Tensor:
+    """Return the tensor in another NumPy dtype."""
+    if tensor._a.dtype == dtype:
+        return tensor
+    made: Tensor = apply_composition(_CAST, (dtype,), [tensor])
+    return made
+
+
+def promoting(name: str, function: Callable[..., Any]) -> Composition:
+    """Make a composition whose first static argument is the dtype that operands are brought to."""
+    return Composition(name, lambda dtype, *xs: function(*[x if x.dtype == dtype else _cast(x, dtype) for x in xs]))
+
+
+def elementwise(composition: Composition, operands: Sequence[Any], *, least: int = 0) -> Any:
+    """Apply a `promoting` composition to tensors and numbers.
+
+    Args:
+        least: category that operands are raised to: 2 for functions of floats.
+    """
+    if len(operands) == 2:  # the usual cases first
+        x, y = operands
+        if isinstance(x, Tensor):
+            dtype = x._a.dtype
+            if isinstance(y, Tensor):
+                if y._a.dtype is dtype and dtype.kind == "f":
+                    return apply_composition(composition, (dtype,), [x, y])
+            elif type(y) in (float, int) and dtype.kind == "f":
+                return apply_composition(composition, (dtype,), [x, wrap(np.asarray(y, dtype))])
+    tensors = [t for t in operands if isinstance(t, Tensor)]
+    arrays = [t._a for t in tensors]
+    numbers = []
+    for value in operands:
+        if isinstance(value, Number) and not isinstance(value, np.generic):
+            numbers.append(value)
+        elif not isinstance(value, Tensor):
+            arrays.append(np.asarray(value))
+    dtype = dtypes.result_type(arrays, numbers)
+    if dtypes.category(dtype) < least:
+        dtype = dtypes.default_of(least)
+    made = [t if isinstance(t, Tensor) else wrap(np.asarray(t, dtype)) for t in operands]
+    try:
+        np.broadcast_shapes(*[t._a.shape for t in made])
+    except ValueError:
+        raise shape_error(made) from None
+    return apply_composition(composition, (dtype,), made)
+
+
+def shape_error(tensors: Sequence[Tensor]) -> RuntimeError:
+    """Return torch's error for shapes that do not broadcast."""
+    a, b = tensors[0]._a.shape, tensors[1]._a.shape
+    n = max(len(a), len(b))
+    wide_a, wide_b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
+    axis = max(k for k in range(n) if wide_a[k] != wide_b[k] and 1 not in (wide_a[k], wide_b[k]))
+    return RuntimeError(
+        f"The size of tensor a ({wide_a[axis]}) must match the size of tensor b ({wide_b[axis]}) at non-singleton "
+        f"dimension {axis}\n  shapes: {list(a)} and {list(b)}"
+    )
+
+
+def in_place(name: str, function: Callable[..., Any]) -> None:
+    """Attach the in-place form of a method."""
+
+    def method_in_place(self: Tensor, *args: Any, **keywords: Any) -> Tensor:
+        return write(name, self, lambda x: function(x, *args, **keywords))
+
+    method_in_place.__name__ = name
+    method(name)(method_in_place)
+
+
+# ---- functions of one tensor
+
+
+def _op(op: Any, x: Any, **attrs: Any) -> Any:
+    return from_value(op(as_tracer(x).value, **attrs))
+
+
+def sigmoid_of(x: Any) -> Any:
+    """Return 1 / (1 + exp(-x)): accurate at both ends, and it never overflows."""
+    return np.exp(-np.logaddexp(x.dtype.type(0), -x))
+
+
+def _relu(x: Any) -> Any:
+    return np.where(x > 0, x, x.dtype.type(0))
+
+
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(x.dtype.type(0), x)
+
+
+_UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
+    "exp": ("Exp", np.exp), "exp2": ("Exp2", np.exp2), "expm1": ("Expm1", np.expm1), "log": ("Log", np.log),
+    "log2": ("Log2", np.log2), "log10": ("Log10", np.log10), "log1p": ("Log1P", np.log1p), "sqrt": ("Sqrt", np.sqrt),
+    "rsqrt": ("Rsqrt", lambda x: 1.0 / np.sqrt(x)), "reciprocal": ("Reciprocal", np.reciprocal),
+    "sin": ("Sin", np.sin), "cos": ("Cos", np.cos), "tan": ("Tan", np.tan), "asin": ("Asin", np.arcsin),
+    "acos": ("Acos", np.arccos), "atan": ("Atan", np.arctan), "sinh": ("Sinh", np.sinh), "cosh": ("Cosh", np.cosh),
+    "tanh": ("Tanh", np.tanh), "asinh": ("Asinh", np.arcsinh), "acosh": ("Acosh", np.arccosh),
+    "atanh": ("Atanh", np.arctanh), "sigmoid": ("Sigmoid", sigmoid_of),
+    "erf": ("Erf", lambda x: _op(ops.erf, x)), "erfc": ("Erfc", lambda x: _op(ops.erfc, x)),
+    "lgamma": ("Lgamma", lambda x: _op(ops.lgamma, x)), "digamma": ("Digamma", lambda x: _op(ops.digamma, x)),
+}  # fmt: skip
+_KEEPING: dict[str, tuple[str, Callable[..., Any]]] = {
+    "neg": ("Neg", np.negative), "abs": ("Abs", np.abs), "square": ("Pow", np.square), "sign": ("Sign", np.sign),
+    "floor": ("Floor", np.floor), "ceil": ("Ceil", np.ceil), "trunc": ("Trunc", np.trunc),
+    "round": ("Round", np.rint), "relu": ("Relu", _relu), "frac": ("Frac", lambda x: x - np.trunc(x)),
+    "deg2rad": ("Deg2Rad", lambda x: x * (math.pi / 180)), "rad2deg": ("Rad2Deg", lambda x: x * (180 / math.pi)),
+    "conj_physical": ("Conj", np.conj),
+}  # fmt: skip
+_ALIASES = {
+    "neg": "negative", "abs": "absolute", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
+    "acosh": "arccosh", "atanh": "arctanh", "trunc": "fix",
+}  # fmt: skip
+
+
+def _define_unary(name: str, title: str, function: Callable[..., Any], least: int) -> None:
+    composition = promoting(title, function)
+
+    def apply(input: Tensor) -> Any:
+        if least and input._a.dtype.kind == "f":
+            return apply_composition(composition, (input._a.dtype,), [input])
+        return elementwise(composition, (to_tensor(input),), least=least)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"Return {name} of each element."
+    for each in (name, _ALIASES.get(name, name)):
+        public(each)(apply)
+        method(each)(apply)
+        in_place(f"{each}_", apply)
+
+
+for _name, (_title, _function) in _UNARY.items():
+    _define_unary(_name, _title, _function, 2)
+for _name, (_title, _function) in _KEEPING.items():
+    _define_unary(_name, _title, _function, 0)
+method("__neg__")(METHODS["neg"])
+method("__abs__")(METHODS["abs"])
+method("__pos__")(lambda self: self)
+softplus_of = _softplus
+
+# ---- arithmetic
+
+_ADD = promoting("Add", lambda x, y: np.logical_or(x, y) if x.dtype == np.bool_ else x + y)
+_ADD_SCALED = promoting("Add", lambda x, y, alpha: x + y * alpha)
+_SUB = promoting("Sub", lambda x, y: x - y)
+_SUB_SCALED = promoting("Sub", lambda x, y, alpha: x - y * alpha)
+_MUL = promoting("Mul", lambda x, y: np.logical_and(x, y) if x.dtype == np.bool_ else x * y)
+_DIV = promoting("Div", lambda x, y: x / y)
+
+
+@public()
+@method("add", "__add__")
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """Return input + alpha * other."""
+    if alpha != 1:
+        return elementwise(_ADD_SCALED, (input, other, alpha))
+    return elementwise(_ADD, (input, other)) if _is_operand(other) else NotImplemented
+
+
+@public("sub", "subtract")
+@method("sub", "subtract", "__sub__")
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """Return input - alpha * other."""
+    if alpha != 1:
+        return elementwise(_SUB_SCALED, (input, other, alpha))
+    return elementwise(_SUB, (input, other)) if _is_operand(other) else NotImplemented
+
+
+@public("mul", "multiply")
+@method("mul", "multiply", "__mul__")
+def mul(input: Any, other: Any) -> Any:
+    """Return input * other."""
+    return elementwise(_MUL, (input, other)) if _is_operand(other) else NotImplemented
+
+
+@public("div", "divide", "true_divide")
+@method("div", "divide", "true_divide")
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """Return input / other; `rounding_mode` is None, "trunc" or "floor"."""
+    if rounding_mode == "floor":
+        return elementwise(_FLOOR_DIVIDE, (input, other))
+    if rounding_mode == "trunc":
+        return elementwise(_TRUNC_DIVIDE, (input, other))
+    return elementwise(_DIV, (input, other), least=2)
+
+
+@method("__truediv__")
+def _true_divide(self: Any, other: Any) -> Any:
+    return elementwise(_DIV, (self, other), least=2) if _is_operand(other) else NotImplemented
+
+
+method("__radd__")(lambda self, other: elementwise(_ADD, (other, self)))
+method("__rsub__")(lambda self, other: elementwise(_SUB, (other, self)))
+method("__rmul__")(lambda self, other: elementwise(_MUL, (self, other)))
+method("__rtruediv__")(lambda self, other: elementwise(_DIV, (other, self), least=2))
+
+
+@public()
+def rsub(input: Any, other: Any) -> Any:
+    """Return other - input."""
+    return elementwise(_SUB, (other, input))
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, (Tensor, *Number, np.ndarray, np.generic))
+
+
+_FLOOR_DIVIDE = promoting("FloorDivide", lambda x, y: x // y)
+_TRUNC_DIVIDE = promoting("Div", lambda x, y: np.trunc(x / y) if x.dtype.kind == "f" else np.fix(x / y).astype(x.dtype))
+
+
+def _define_binary(
+    name: str, title: str, function: Callable[..., Any], *, least: int = 0, operators: tuple[str, ...] = ()
+) -> Callable[..., Any]:
+    composition = promoting(title, function)
+
+    def apply(input: Any, other: Any) -> Any:
+        return elementwise(composition, (input, other), least=least)
+
+    def reflected(self: Any, other: Any) -> Any:
+        return elementwise(composition, (other, self), least=least)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"Return {name} of each pair of elements."
+    public(name)(apply)
+    method(name)(apply)
+    for each in operators:
+        method(f"__{each}__")(apply)
+        if each not in ("eq", "ne", "lt", "le", "gt", "ge"):
+            method(f"__r{each}__")(reflected)
+    return apply
+
+
+_define_binary("floor_divide", "FloorDivide", lambda x, y: x // y, operators=("floordiv",))
+_define_binary("remainder", "Remainder", lambda x, y: x % y, operators=("mod",))
+_define_binary("fmod", "Fmod", np.fmod)
+_define_binary("maximum", "Maximum", np.maximum)
+_define_binary("minimum", "Minimum", np.minimum)
+_define_binary("fmax", "Fmax", np.fmax)
+_define_binary("fmin", "Fmin", np.fmin)
+_define_binary("atan2", "Atan2", np.arctan2, least=2)
+_define_binary("hypot", "Hypot", np.hypot, least=2)
+_define_binary("copysign", "Copysign", np.copysign, least=2)
+_define_binary("logaddexp", "Logaddexp", np.logaddexp, least=2)
+_define_binary(
+    "xlogy",
+    "Xlogy",
+    lambda x, y: np.where(x == 0, x.dtype.type(0), x * np.log(np.where(x == 0, x.dtype.type(1), y))),
+    least=2,
+)
+for _name, _function, _operators in (
+    ("eq", operator.eq, ("eq",)), ("ne", operator.ne, ("ne",)), ("lt", operator.lt, ("lt",)),
+    ("le", operator.le, ("le",)), ("gt", operator.gt, ("gt",)), ("ge", operator.ge, ("ge",)),
+    ("bitwise_and", operator.and_, ("and",)), ("bitwise_or", operator.or_, ("or",)),
+    ("bitwise_xor", operator.xor, ("xor",)), ("bitwise_left_shift", operator.lshift, ("lshift",)),
+    ("bitwise_right_shift", operator.rshift, ("rshift",)),
+):  # fmt: skip
+    _define_binary(_name, _name.capitalize(), _function, operators=_operators)
+for _short, _long in (
+    ("gt", "greater"),
+    ("ge", "greater_equal"),
+    ("lt", "less"),
+    ("le", "less_equal"),
+    ("ne", "not_equal"),
+):
+    public(_long)(METHODS[_short])
+    method(_long)(METHODS[_short])
+Tensor.__hash__ = lambda self: id(self)  # type: ignore[method-assign]
+
+
+def _define_logical(name: str, function: Callable[..., Any]) -> None:
+    composition = Composition(name, lambda *xs: function(*[x if x.dtype == np.bool_ else x != 0 for x in xs]))
+
+    def apply(*operands: Any) -> Any:
+        return apply_composition(composition, (), [to_tensor(x) for x in operands])
+
+    apply.__name__ = name
+    apply.__doc__ = f"Return {name} of the truth of each element."
+    public(name)(apply)
+    method(name)(apply)
+
+
+for _name, _function in (
+    ("logical_and", np.logical_and), ("logical_or", np.logical_or), ("logical_xor", np.logical_xor),
+    ("logical_not", np.logical_not),
+):  # fmt: skip
+    _define_logical(_name, _function)
+_INVERT = Composition("BitwiseNot", np.invert)
+
+
+@public("bitwise_not")
+@method("bitwise_not", "__invert__")
+def bitwise_not(input: Tensor) -> Any:
+    """Return all bits flipped; not x for bool."""
+    return apply_composition(_INVERT, (), [input])
+
+
+def _define_test(name: str, function: Callable[..., Any]) -> None:
+    composition = Composition(name, lambda x: function(x) if x.dtype.kind in "fcV" else x != x)
+
+    def apply(input: Tensor) -> Any:
+        return apply_composition(composition, (), [input])
+
+    apply.__name__ = name
+    apply.__doc__ = f"Return {name} of each element."
+    public(name)(apply)
+    method(name)(apply)
+
+
+_define_test("isnan", np.isnan)
+_define_test("isinf", np.isinf)
+
+
+@public()
+@method("isfinite")
+def isfinite(input: Tensor) -> Any:
+    """Return whether each element is neither infinite nor NaN."""
+    return wrap(np.asarray(np.isfinite(input._a)))
+
+
+# ---- powers
+
+_POW = promoting("Pow", lambda x, y: x**y)
+_POW.node_name = "PowBackward1"
+_POW_INTEGER = Composition("Pow", lambda exponent, dtype, x: _integer_power(_cast(x, dtype), exponent))
+
+
+def _integer_power(x: Any, exponent: int) -> Any:
+    if exponent == 0:
+        return x * 0 + 1 if x.dtype.kind in "iu" else np.power(x, x.dtype.type(0))
+    if exponent == 1:
+        return x
+    if exponent == 2:
+        return np.square(x)
+    if x.dtype.kind in "iu":
+        return x**exponent
+    return np.power(x, np.int64(exponent)) if x.dtype.kind == "f" else np.power(x, x.dtype.type(exponent))
+
+
+@public("pow")
+@method("pow", "__pow__")
+def power(input: Any, exponent: Any) -> Any:
+    """Return input ** exponent."""
+    if isinstance(input, Tensor) and isinstance(exponent, int | float) and float(exponent).is_integer():
+        dtype = dtypes.result_type([input._a], [exponent])
+        if abs(exponent) <= 64 and (exponent >= 0 or dtypes.category(dtype) >= 2):
+            return apply_composition(_POW_INTEGER, (int(exponent), dtype), [input])
+    if isinstance(exponent, int) and exponent < 0 and dtypes.category(input._a.dtype) < 2:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return elementwise(_POW, (input, exponent))
+
+
+method("__rpow__")(lambda self, other: elementwise(_POW, (other, self)))
+
+# ---- bounds and choice
+
+
+def _clamp(has_low: bool, has_high: bool, dtype: Any, x: Any, *bounds: Any) -> Any:
+    x, *bounds = [_cast(t, dtype) for t in (x, *bounds)]  # type: ignore[assignment]
+    if has_low:
+        low = bounds[0]
+        x = np.where(x < low, low, x)
+    if has_high:
+        high = bounds[-1]
+        x = np.where(x > high, high, x)
+    return x
+
+
+_CLAMP = Composition("Clamp", _clamp)
+
+
+@public("clamp", "clip")
+@method("clamp", "clip")
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Any:
+    """Limit elements to [min, max]; at a border the gradient is that of the inside."""
+    given = [b for b in (min, max) if b is not None]
+    if not given:
+        raise ValueError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    dtype = dtypes.result_type(
+        [t._a for t in (input, *given) if isinstance(t, Tensor)], [b for b in given if not isinstance(b, Tensor)]
+    )
+    return apply_composition(
+        _CLAMP, (min is not None, max is not None, dtype), [input, *[to_tensor(b, dtype) for b in given]]
+    )
+
+
+@public()
+@method("clamp_min")
+def clamp_min(input: Tensor, min: Any) -> Any:
+    """Limit elements from below."""
+    return clamp(input, min=min)
+
+
+@public()
+@method("clamp_max")
+def clamp_max(input: Tensor, max: Any) -> Any:
+    """Limit elements from above."""
+    return clamp(input, max=max)
+
+
+_WHERE = Composition("Where", lambda dtype, c, x, y: np.where(c, _cast(x, dtype), _cast(y, dtype)))
+
+
+@public()
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """Return input where the condition holds, else other; with the condition alone, the positions of true elements."""
+    if input is None and other is None:
+        return tuple(wrap(np.asarray(k)) for k in np.nonzero(condition._a))
+    values = (input, other)
+    dtype = dtypes.result_type(
+        [t._a for t in values if isinstance(t, Tensor)], [v for v in values if not isinstance(v, Tensor)]
+    )
+    chosen = to_tensor(condition, np.dtype(np.bool_))
+    return apply_composition(
+        _WHERE,
+        (dtype,),
+        [
+            chosen,
+            to_tensor(input, None if isinstance(input, Tensor) else dtype),
+            to_tensor(other, None if isinstance(other, Tensor) else dtype),
+        ],
+    )
+
+
+method("where")(lambda self, condition, other: where(condition, self, other))
+_MASKED_FILL = Composition("MaskedFill", lambda x, mask, value: np.where(mask, _cast(value, x.dtype), x))
+
+
+@public()
+@method("masked_fill")
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
+    """Return the tensor with the elements under the mask replaced."""
+    return apply_composition(_MASKED_FILL, (), [input, mask, to_tensor(value, input._a.dtype)])
+
+
+_LERP = promoting("Lerp", lambda x, y, w: x + w * (y - x))
+_ADDCMUL = promoting("Addcmul", lambda x, a, b, value: x + value * a * b)
+_ADDCDIV = promoting("Addcdiv", lambda x, a, b, value: x + value * a / b)
+
+
+@public()
+@method("lerp")
+def lerp(input: Tensor, end: Tensor, weight: Any) -> Any:
+    """Return input + weight * (end - input)."""
+    return elementwise(_LERP, (input, end, weight))
+
+
+@public()
+@method("addcmul")
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
+    """Return input + value * tensor1 * tensor2."""
+    return elementwise(_ADDCMUL, (input, tensor1, tensor2, value))
+
+
+@public()
+@method("addcdiv")
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
+    """Return input + value * tensor1 / tensor2."""
+    return elementwise(_ADDCDIV, (input, tensor1, tensor2, value))
+
+
+# ---- complex numbers
+
+_ANGLE = Composition("Angle", lambda x: np.angle(x))
+
+
+@public()
+@method("conj")
+def conj(input: Tensor) -> Any:
+    """Return the complex conjugate."""
+    return input.conj_physical() if input.is_complex() else input
+
+
+@public("real")
+def real(input: Tensor) -> Any:
+    """Return the real part: a view."""
+    return make_view("Real", input, ("real", (), ())) if input.is_complex() else input
+
+
+@public("imag")
+def imag(input: Tensor) -> Any:
+    """Return the imaginary part: a view."""
+    if not input.is_complex():
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return make_view("Imag", input, ("imag", (), ()))
+
+
+setattr(Tensor, "real", property(real))  # noqa: B010 properties beside the annotations of Tensor
+setattr(Tensor, "imag", property(imag))  # noqa: B010
+
+
+@public("complex")
+def complex_(real: Tensor, imag: Tensor) -> Any:
+    """Return real + 1j * imag."""
+    return apply_composition(_COMPLEX, (dtypes.complex_of(real._a.dtype),), [real, imag])
+
+
+_COMPLEX = Composition("Complex", lambda dtype, x, y: x.astype(dtype) + y.astype(dtype) * dtype.type(1j))
+
+
+@public()
+@method("angle")
+def angle(input: Tensor) -> Any:
+    """Return the angle of complex numbers."""
+    return apply_composition(_ANGLE, (), [input])
+
+
+# ---- in place
+
+for _name, _function in (
+    ("add_", add), ("sub_", sub), ("mul_", mul), ("div_", div), ("pow_", power), ("clamp_", clamp),
+    ("clip_", clamp), ("clamp_min_", clamp_min), ("clamp_max_", clamp_max), ("masked_fill_", masked_fill),
+    ("lerp_", lerp), ("addcmul_", addcmul), ("addcdiv_", addcdiv),
+    ("remainder_", METHODS["remainder"]), ("floor_divide_", METHODS["floor_divide"]), ("fmod_", METHODS["fmod"]),
+):  # fmt: skip
+    in_place(_name, _function)
+for _short in ("add", "sub", "mul", "pow"):
+    method(f"__i{_short}__")(METHODS[f"{_short}_"])
+method("__itruediv__")(METHODS["div_"])
+method("__ifloordiv__")(METHODS["floor_divide_"])
+method("__imod__")(METHODS["remainder_"])

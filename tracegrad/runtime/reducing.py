@@ -1,0 +1,672 @@
+"""Reductions, running operations, sorting, and products of eager tensors.
+
+Reads and writes tensors. Previous: shaping.py; next: gradients.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.tracer import asarray as as_tracer
+from tracegrad.capture.tracer import from_value
+from tracegrad.runtime import dtypes
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.operate import _cast, mul, sub, to_tensor
+from tracegrad.runtime.shaping import axis_of
+from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tensor import Tensor, method, public, wrap
+
+Axes = tuple[int, ...]
+
+
+def axes_of(dim: Any, ndim: int) -> Axes:
+    """Return sorted non-negative axes; all of them for None or ()."""
+    if dim is None:
+        return tuple(range(ndim))
+    given = (dim,) if isinstance(dim, int) else tuple(dim)
+    if not given:
+        return tuple(range(ndim))
+    axes = tuple(axis_of(d, ndim) for d in given)
+    if len(set(axes)) != len(axes):
+        raise RuntimeError(f"dim {given[0]} appears multiple times in the list of dims")
+    return tuple(sorted(axes)) if ndim else ()
+
+
+def _accumulating(array: Any, dtype: Any) -> Any:
+    """Return the dtype that a sum has: that asked for, i64 for integers."""
+    if dtype is not None:
+        return dtypes.numpy_dtype(dtype)
+    return np.dtype(np.int64) if dtypes.category(array.dtype) < 2 else array.dtype
+
+
+_SUM_OVER = Composition(
+    "Sum", lambda axes, keep, dtype, x: np.sum(_cast(x, dtype), axis=axes, keepdims=keep), overload=1
+)
+_MEAN_OVER = Composition(
+    "Mean", lambda axes, keep, dtype, x: np.mean(_cast(x, dtype), axis=axes, keepdims=keep), overload=1
+)
+_PROD_OVER = Composition(
+    "Prod", lambda axes, keep, dtype, x: np.prod(_cast(x, dtype), axis=axes, keepdims=keep), overload=1
+)
+
+_SUM, _MEAN, _PROD = (Composition(c.name, c.function) for c in (_SUM_OVER, _MEAN_OVER, _PROD_OVER))
+
+
+@public()
+@method("sum")
+def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Any:
+    """Return the sum of all elements, or over axes."""
+    a = input._a
+    dim = dim if axis is None else axis
+    static = (axes_of(dim, a.ndim), keepdim, _accumulating(a, dtype))
+    return apply_composition(_SUM if dim is None else _SUM_OVER, static, [input])
+
+
+@public()
+@method("mean")
+def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Any:
+    """Return the mean of all elements, or over axes."""
+    a = input._a
+    if dtype is None and dtypes.category(a.dtype) < 2:
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {dtypes.of(a.dtype).title}"
+        )
+    dim = dim if axis is None else axis
+    static = (axes_of(dim, a.ndim), keepdim, _accumulating(a, dtype))
+    return apply_composition(_MEAN if dim is None else _MEAN_OVER, static, [input])
+
+
+@public()
+@method("prod")
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Return the product of all elements, or along an axis."""
+    static = (axes_of(dim, input._a.ndim), keepdim, _accumulating(input._a, dtype))
+    return apply_composition(_PROD if dim is None else _PROD_OVER, static, [input])
+
+
+@public()
+@method("nansum")
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the sum of the elements that are not NaN."""
+    return sum(input.masked_fill(input.isnan(), 0.0), dim, keepdim)
+
+
+def _variance(axes: Axes, correction: float, keep: bool, x: Any) -> Any:
+    count = 1
+    for axis in axes:
+        count *= x.shape[axis]
+    centred = x - np.mean(x, axis=axes, keepdims=True)
+    squares = (centred * np.conj(centred)).real if x.dtype.kind == "c" else np.square(centred)
+    divisor = max(count - correction, 0)
+    return np.sum(squares, axis=axes, keepdims=keep) / (divisor if divisor else x.dtype.type(0).real)
+
+
+def _deviation(axes: Axes, correction: float, keep: bool, x: Any) -> Any:
+    return _root(_variance(axes, correction, keep, x))
+
+
+def _root(x: Any) -> Any:
+    """Return the square root, with derivative 0 at 0."""
+    zero = x == 0
+    return np.where(zero, x * 0, np.sqrt(np.where(zero, x * 0 + 1, x)))
+
+
+_VAR = Composition("Var", _variance)
+_STD = Composition("Std", _deviation)
+
+
+def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    return dim, correction
+
+
+@public()
+@method("var")
+def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
+    """Return the variance; its divisor is the count minus `correction`, 1 by default."""
+    dim, less = _correction(dim, unbiased, correction)
+    return apply_composition(_VAR, (axes_of(dim, input._a.ndim), less, keepdim), [input])
+
+
+@public()
+@method("std")
+def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
+    """Return the standard deviation; its gradient is 0 where it is 0."""
+    dim, less = _correction(dim, unbiased, correction)
+    return apply_composition(_STD, (axes_of(dim, input._a.ndim), less, keepdim), [input])
+
+
+@public()
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """Return variance and mean."""
+    found = var(input, dim, unbiased, keepdim, correction=correction)
+    return found, mean(input, None if isinstance(dim, bool) else dim, keepdim)
+
+
+@public()
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """Return standard deviation and mean."""
+    found = std(input, dim, unbiased, keepdim, correction=correction)
+    return found, mean(input, None if isinstance(dim, bool) else dim, keepdim)
+
+
+_AMAX = Composition("Amax", lambda axes, keep, x: np.max(x, axis=axes, keepdims=keep))
+_AMIN = Composition("Amin", lambda axes, keep, x: np.min(x, axis=axes, keepdims=keep))
+_MAX_ALL = Composition("Max", _AMAX.function, overload=1)
+_MIN_ALL = Composition("Min", _AMIN.function, overload=1)
+
+
+@public()
+@method("amax")
+def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
+    """Return the greatest element over axes; ties share the gradient."""
+    return apply_composition(_AMAX, (axes_of(dim, input._a.ndim), keepdim), [input])
+
+
+@public()
+@method("amin")
+def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
+    """Return the smallest element over axes; ties share the gradient."""
+    return apply_composition(_AMIN, (axes_of(dim, input._a.ndim), keepdim), [input])
+
+
+@public()
+def aminmax(input: Tensor, *, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the smallest and the greatest element."""
+    return amin(input, dim, keepdim), amax(input, dim, keepdim)
+
+
+class Pair(NamedTuple):
+    """Values and their positions, printed as torch does."""
+
+    values: Any
+    indices: Any
+
+
+def _pair(name: str) -> Any:
+    def text(self: Pair) -> str:
+        return f"torch.return_types.{name}(\nvalues={self.values!r},\nindices={self.indices!r})"
+
+    return type(name, (Pair,), {"__repr__": text})
+
+
+_PAIRS = {
+    name: _pair(name) for name in ("max", "min", "sort", "topk", "median", "mode", "cummax", "cummin", "kthvalue")
+}
+_ALONG = {
+    name: Composition(name.capitalize(), lambda dim, keep, x, index: _pick(x, index, dim, keep))
+    for name in ("max", "min", "sort", "topk", "median", "cummax", "cummin", "kthvalue")
+}
+
+
+def _pick(x: Any, index: Any, dim: int, keep: bool) -> Any:
+    taken = np.take_along_axis(x, index, axis=dim)
+    return taken if keep else np.squeeze(taken, dim)
+
+
+def _picked(name: str, input: Tensor, index: np.ndarray[Any, Any], dim: int, keepdim: bool = True) -> Any:
+    """Return values at positions along an axis together with the positions."""
+    places = wrap(np.asarray(index, np.int64))
+    if not input._a.ndim:
+        return _PAIRS[name](input.clone(), places)
+    values = apply_composition(_ALONG[name], (dim, keepdim), [input, places])
+    if not keepdim:
+        places = wrap(np.squeeze(places._a, dim))
+    return _PAIRS[name](values, places)
+
+
+def _extreme(name: str, whole: Composition, find: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+        a = input._a
+        if isinstance(dim, Tensor):
+            return getattr(input, f"{name}imum")(dim)
+        if dim is None:
+            if not a.size:
+                raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
+            return apply_composition(whole, (tuple(range(a.ndim)), False), [input])
+        axis = axis_of(dim, a.ndim)
+        index = np.expand_dims(find(a, axis=axis), axis) if a.ndim else np.zeros((), np.int64)
+        return _picked(name, input, index, axis, keepdim)
+
+    apply.__name__ = name
+    apply.__doc__ = f"Return the {name}imum of all elements, along an axis with positions, or of two tensors."
+    return apply
+
+
+for _name, _whole, _find in (("max", _MAX_ALL, np.argmax), ("min", _MIN_ALL, np.argmin)):
+    _made = _extreme(_name, _whole, _find)
+    public(_name)(_made)
+    method(_name)(_made)
+
+
+def _position(name: str, find: Callable[..., Any]) -> None:
+    def apply(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+        found = find(input._a, axis=None if dim is None else axis_of(dim, input._a.ndim))
+        if keepdim and dim is not None:
+            found = np.expand_dims(found, dim)
+        return wrap(np.asarray(found, np.int64))
+
+    apply.__name__ = name
+    apply.__doc__ = f"Return the position: {name}."
+    public(name)(apply)
+    method(name)(apply)
+
+
+_position("argmax", np.argmax)
+_position("argmin", np.argmin)
+
+
+@public()
+@method("argsort")
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """Return the positions that sort along an axis."""
+    return sort(input, dim, descending).indices
+
+
+@public()
+@method("sort")
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """Return the elements in order along an axis, and their positions; equal ones keep their order."""
+    a, axis = input._a, axis_of(dim, input._a.ndim)
+    if not a.ndim:
+        return _picked("sort", input, np.zeros((), np.int64), 0)
+    if descending:
+        n = a.shape[axis]
+        index = n - 1 - np.flip(np.argsort(np.flip(a, axis), axis=axis, kind="stable"), axis)
+    else:
+        index = np.argsort(a, axis=axis, kind="stable")
+    return _picked("sort", input, index, axis)
+
+
+@public()
+@method("topk")
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """Return the k greatest (or smallest) elements along an axis, and their positions."""
+    axis = axis_of(dim, input._a.ndim)
+    index = sort(input.detach(), axis, descending=largest).indices._a
+    if k > input._a.shape[axis]:
+        raise RuntimeError("selected index k out of range")
+    return _picked("topk", input, np.take(index, np.arange(k), axis=axis), axis)
+
+
+@public()
+@method("kthvalue")
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """Return the k-th smallest element along an axis."""
+    axis = axis_of(dim, input._a.ndim)
+    index = np.argsort(input._a, axis=axis, kind="stable")
+    return _picked("kthvalue", input, np.take(index, [k - 1], axis=axis), axis, keepdim)
+
+
+@public()
+@method("median")
+def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the lower median of all elements, or along an axis with positions."""
+    if dim is None:
+        flat = input.reshape(-1)
+        return median(flat, 0).values
+    axis = axis_of(dim, input._a.ndim)
+    index = np.argsort(input._a, axis=axis, kind="stable")
+    middle = (input._a.shape[axis] - 1) // 2
+    return _picked("median", input, np.take(index, [middle], axis=axis), axis, keepdim)
+
+
+def _log_sum_exp(axes: Axes, keep: bool, x: Any) -> Any:
+    greatest = np.max(x, axis=axes, keepdims=True)
+    safe = _stopped(np.where(np.isfinite(greatest), greatest, greatest * 0))
+    safe = np.where(np.isnan(safe), safe.dtype.type(0), safe)
+    total = np.log(np.sum(np.exp(x - safe), axis=axes, keepdims=True)) + safe
+    return total if keep else np.squeeze(total, axes)
+
+
+def _stopped(x: Any) -> Any:
+    """Return a value that counts as constant: a shift that cancels needs no derivative."""
+    return from_value(ops.stop_gradient(as_tracer(x).value))
+
+
+_LOGSUMEXP = Composition("Logsumexp", _log_sum_exp)
+
+
+@public()
+@method("logsumexp")
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Any:
+    """Return log(sum(exp(x))) over axes without overflow."""
+    return apply_composition(_LOGSUMEXP, (axes_of(dim, input._a.ndim), keepdim), [input])
+
+
+def _any_all(name: str, function: Callable[..., Any]) -> None:
+    def apply(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+        axes = None if dim is None else axes_of(dim, input._a.ndim)
+        return wrap(np.asarray(function(input._a, axis=axes, keepdims=keepdim)))
+
+    apply.__name__ = name
+    apply.__doc__ = f"Return whether {name} elements are true."
+    public(name)(apply)
+    method(name)(apply)
+
+
+_any_all("any", np.any)
+_any_all("all", np.all)
+
+
+@public()
+@method("count_nonzero")
+def count_nonzero(input: Tensor, dim: Any = None) -> Any:
+    """Return the number of elements that are not zero."""
+    return wrap(np.asarray(np.count_nonzero(input._a, axis=dim), np.int64))
+
+
+# ---- norms
+
+
+def norm_of(order: Any, axes: Axes, keep: bool, x: Any) -> Any:
+    """Return the vector norm of an order over axes; its derivative at 0 is 0."""
+    size = np.abs(x)
+    if order == np.inf:
+        return np.max(size, axis=axes, keepdims=keep)
+    if order == -np.inf:
+        return np.min(size, axis=axes, keepdims=keep)
+    if order == 0:
+        return np.sum((size != 0).astype(size.dtype), axis=axes, keepdims=keep)
+    if order == 1:
+        return np.sum(size, axis=axes, keepdims=keep)
+    if order == 2:
+        squares = np.square(x) if x.dtype.kind != "c" else np.square(x.real) + np.square(x.imag)
+        return _root(np.sum(squares, axis=axes, keepdims=keep))
+    zero = size == 0
+    powers = np.where(zero, size * 0, np.power(np.where(zero, size * 0 + 1, size), size.dtype.type(order)))
+    total = np.sum(powers, axis=axes, keepdims=keep)
+    none = total == 0
+    return np.where(none, total * 0, np.power(np.where(none, total * 0 + 1, total), total.dtype.type(1.0 / order)))
+
+
+_NORM = Composition("LinalgVectorNorm", norm_of)
+
+
+def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the vector norm over axes."""
+    return apply_composition(_NORM, (float(ord), axes_of(dim, input._a.ndim), keepdim), [input])
+
+
+@public()
+@method("norm")
+def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the norm of all elements, or over axes."""
+    return vector_norm(input, 2.0 if p in ("fro", None) else p, dim, keepdim)
+
+
+@public()
+@method("dist")
+def dist(input: Tensor, other: Tensor, p: Any = 2) -> Any:
+    """Return the norm of the difference."""
+    return vector_norm(sub(input, other), p)
+
+
+# ---- running operations
+
+_CUMSUM = Composition(
+    "Cumsum", lambda dim, dtype, x: np.cumsum(_cast(x, dtype), axis=dim) if x.ndim else _cast(x, dtype)
+)
+_CUMPROD = Composition(
+    "Cumprod", lambda dim, dtype, x: np.cumprod(_cast(x, dtype), axis=dim) if x.ndim else _cast(x, dtype)
+)
+
+
+@public()
+@method("cumsum")
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
+    """Return the running sum along an axis."""
+    return apply_composition(_CUMSUM, (axis_of(dim, input._a.ndim), _accumulating(input._a, dtype)), [input])
+
+
+@public()
+@method("cumprod")
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
+    """Return the running product along an axis."""
+    return apply_composition(_CUMPROD, (axis_of(dim, input._a.ndim), _accumulating(input._a, dtype)), [input])
+
+
+def _running(name: str, accumulate: Callable[..., Any]) -> None:
+    def apply(input: Tensor, dim: int) -> Any:
+        a, axis = input._a, axis_of(dim, input._a.ndim)
+        if not a.ndim:
+            return _picked(name, input, np.zeros((), np.int64), 0)
+        best = accumulate(a, axis=axis)
+        shape = tuple(-1 if k == axis else 1 for k in range(a.ndim))
+        places = np.where(a == best, np.arange(a.shape[axis]).reshape(shape), 0)
+        return _picked(name, input, np.maximum.accumulate(places, axis=axis), axis)
+
+    apply.__name__ = name
+    apply.__doc__ = f"Return the running extreme along an axis, and its positions: {name}."
+    public(name)(apply)
+    method(name)(apply)
+
+
+_running("cummax", np.maximum.accumulate)
+_running("cummin", np.minimum.accumulate)
+
+
+def _log_cum_sum_exp(dim: int, x: Any) -> Any:
+    safe = _stopped(np.max(x, axis=dim, keepdims=True))
+    return np.log(np.cumsum(np.exp(x - safe), axis=dim)) + safe
+
+
+_LOGCUMSUMEXP = Composition("Logcumsumexp", _log_cum_sum_exp)
+
+
+@public()
+@method("logcumsumexp")
+def logcumsumexp(input: Tensor, dim: int) -> Any:
+    """Return the running log(sum(exp(x)))."""
+    return apply_composition(_LOGCUMSUMEXP, (axis_of(dim, input._a.ndim),), [input])
+
+
+@public()
+@method("diff")
+def diff(input: Tensor, n: int = 1, dim: int = -1) -> Any:
+    """Return differences of neighbours along an axis."""
+    size = input._a.shape[axis_of(dim, input._a.ndim)]
+    for _ in range(n):
+        size -= 1
+        input = input.narrow(dim, 1, size) - input.narrow(dim, 0, size)
+    return input
+
+
+@public()
+@method("trace")
+def trace(input: Tensor) -> Any:
+    """Return the sum of the diagonal."""
+    return sum(input.diagonal())
+
+
+@public()
+@method("unique")
+def unique(input: Tensor) -> Any:
+    """Return the different elements in order."""
+    return wrap(np.unique(input._a))
+
+
+@public()
+@method("bincount")
+def bincount(input: Tensor, minlength: int = 0) -> Any:
+    """Return how often each number occurs."""
+    return wrap(np.bincount(input._a, minlength=minlength).astype(np.int64))
+
+
+# ---- products
+
+
+def _product(name: str) -> Composition:
+    return Composition(name, lambda x, y: x @ y)
+
+
+_MATMUL, _MM, _MV, _DOT, _BMM = (_product(n) for n in ("Matmul", "Mm", "Mv", "Dot", "Bmm"))
+_VECDOT = Composition("LinalgVecdot", lambda dim, x, y: np.sum(np.conj(x) * y, axis=dim))
+_OUTER = Composition("Mul", lambda x, y: x.reshape((-1, 1)) * y.reshape((1, -1)))
+_EINSUM = Composition("Einsum", lambda text, *xs: np.einsum(text, *xs))
+_TENSORDOT = Composition("Tensordot", lambda axes, x, y: np.tensordot(x, y, axes))
+_KRON = Composition("Kron", lambda x, y: np.kron(x, y))
+_CROSS = Composition("LinalgCross", lambda dim, x, y: np.cross(x, y, axis=dim))
+
+
+def _same_dtype(x: Tensor, y: Tensor) -> None:
+    if x._a.dtype != y._a.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {_word(x)} != {_word(y)}\n"
+            f"  help: convert one of them: .to({y.dtype!r})"
+        )
+
+
+def _word(x: Tensor) -> str:
+    return {"float32": "float", "float64": "double", "float16": "c10::Half", "int64": "long long"}.get(
+        x.dtype.name, x.dtype.name
+    )
+
+
+@public()
+@method("matmul", "__matmul__")
+def matmul(input: Tensor, other: Tensor) -> Any:
+    """Return the matrix product, over stacks of matrices too."""
+    if not isinstance(other, Tensor):
+        return NotImplemented
+    x, y = input._a, other._a
+    if x.dtype != y.dtype:
+        _same_dtype(input, other)
+    if not x.ndim or not y.ndim:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D")
+    inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
+    if x.shape[-1] != inner:
+        if x.ndim == 2 and y.ndim == 2:
+            shapes = f"{x.shape[0]}x{x.shape[1]} and {y.shape[0]}x{y.shape[1]}"
+            raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({shapes})")
+        raise RuntimeError(f"size mismatch, got input ({x.shape}), vec ({y.shape})")
+    ranks = (x.ndim, y.ndim)
+    composition = _MM if ranks == (2, 2) else _MV if ranks == (2, 1) else _DOT if ranks == (1, 1) else _MATMUL
+    if ranks == (3, 3):
+        composition = _BMM
+    return apply_composition(composition, (), [input, other])
+
+
+method("__rmatmul__")(lambda self, other: matmul(to_tensor(other), self))
+
+
+def _ranked(name: str, ranks: tuple[int, int]) -> None:
+    def apply(input: Tensor, other: Tensor) -> Any:
+        if (input._a.ndim, other._a.ndim) != ranks:
+            raise RuntimeError(
+                f"{name}: expected tensors of {ranks[0]} and {ranks[1]} dimensions, but got {input._a.ndim} and "
+                f"{other._a.ndim}"
+            )
+        return matmul(input, other)
+
+    apply.__name__ = name
+    apply.__doc__ = f"Return the product: {name}."
+    public(name)(apply)
+    method(name)(apply)
+
+
+for _name, _ranks in (("mm", (2, 2)), ("mv", (2, 1)), ("dot", (1, 1)), ("bmm", (3, 3)), ("inner", (1, 1))):
+    _ranked(_name, _ranks)
+
+
+@public()
+@method("vdot")
+def vdot(input: Tensor, other: Tensor) -> Any:
+    """Return the dot product with the conjugate of the first."""
+    return matmul(input.conj(), other)
+
+
+def vecdot(input: Tensor, other: Tensor, dim: int = -1) -> Any:
+    """Return dot products along an axis."""
+    return apply_composition(_VECDOT, (dim,), [input, other])
+
+
+def _scaled_addition(name: str) -> None:
+    composition = Composition(name.capitalize(), lambda beta, alpha, x, a, b: beta * x + alpha * (a @ b))
+
+    def apply(input: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        return apply_composition(composition, (beta, alpha), [input, a, b])
+
+    apply.__name__ = name
+    apply.__doc__ = f"Return beta * input + alpha * (a @ b): {name}."
+    public(name)(apply)
+    method(name)(apply)
+
+
+for _name in ("addmm", "addmv", "baddbmm"):
+    _scaled_addition(_name)
+
+
+@public("outer", "ger")
+@method("outer", "ger")
+def outer(input: Tensor, vec2: Tensor) -> Any:
+    """Return all products of elements of two vectors."""
+    return apply_composition(_OUTER, (), [input, vec2])
+
+
+@public()
+def einsum(equation: str, *operands: Any) -> Any:
+    """Return a sum of products in Einstein's notation."""
+    given = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
+    return apply_composition(_EINSUM, (equation.replace(" ", ""),), list(given))
+
+
+@public()
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
+    """Return the sum of products over axes."""
+    axes = dims if isinstance(dims, int) else tuple(tuple(d) for d in dims)
+    return apply_composition(_TENSORDOT, (axes,), [a, b])
+
+
+@public()
+@method("kron")
+def kron(input: Tensor, other: Tensor) -> Any:
+    """Return the Kronecker product."""
+    return apply_composition(_KRON, (), [input, other])
+
+
+@public()
+@method("cross")
+def cross(input: Tensor, other: Tensor, dim: int = -1) -> Any:
+    """Return the cross product."""
+    return apply_composition(_CROSS, (axis_of(dim, input._a.ndim),), [input, other])
+
+
+@public()
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
+    """Return the cosine of the angle between vectors along an axis."""
+    lengths = vector_norm(x1, 2, dim).clamp_min(eps) * vector_norm(x2, 2, dim).clamp_min(eps)
+    return sum(mul(x1, x2), dim) / lengths
+
+
+@public()
+@method("allclose")
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Return whether all elements are near."""
+    return bool(np.allclose(input._a, other._a, rtol, atol, equal_nan))
+
+
+@public()
+@method("isclose")
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """Return which elements are near."""
+    return wrap(np.asarray(np.isclose(input._a, other._a, rtol, atol, equal_nan)))
+
+
+@public()
+@method("equal")
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Return whether shape and all elements are equal."""
+    return input._a.shape == other._a.shape and bool(np.all(input._a == other._a))

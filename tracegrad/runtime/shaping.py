@@ -1,0 +1,850 @@
+"""Shapes and indices of eager tensors: views, joins, gathers and scatters.
+
+Reads and writes tensors. Previous: operate.py; next: reducing.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime import dtypes
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.operate import _cast, cast, in_place, to_tensor
+from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
+from tracegrad.runtime.views import Step, make_view, write
+
+Index = tuple[Any, ...]
+
+
+def axis_of(dim: int, ndim: int) -> int:
+    """Return a non-negative axis.
+
+    Raises:
+        IndexError: there is no such axis.
+    """
+    n = max(ndim, 1)
+    if not -n <= dim < n:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+    return dim % n
+
+
+def sizes_of(shape: Sequence[Any]) -> tuple[int, ...]:
+    """Return a shape given as one sequence or as several numbers."""
+    if len(shape) == 1 and isinstance(shape[0], Sequence | Tensor):
+        shape = tuple(shape[0])
+    return tuple(operator.index(n) for n in shape)
+
+
+# ---- views and reshapes
+
+_RESHAPE = Composition("Reshape", lambda shape, x: np.reshape(x, shape))
+_RESHAPE.node_name = "UnsafeViewBackward0"
+
+
+def _full_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    if -1 in shape:
+        known = 1
+        for n in shape:
+            known *= n if n != -1 else 1
+        if shape.count(-1) > 1 or known == 0 or size % known:
+            raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {size}")
+        return tuple(size // known if n == -1 else n for n in shape)
+    known = 1
+    for n in shape:
+        known *= n
+    if known != size:
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {size}")
+    return shape
+
+
+def _is_view_of(array: Array, shape: tuple[int, ...]) -> bool:
+    if array.flags.c_contiguous:
+        return True
+    made = array.reshape(shape)
+    return made.size == 0 or np.shares_memory(made, array)
+
+
+@public()
+@method("reshape")
+def reshape(input: Tensor, *shape: Any) -> Any:
+    """Return the elements under another shape: a view where the memory allows, else a copy."""
+    sizes = _full_shape(sizes_of(shape), input._a.size)
+    if _is_view_of(input._a, sizes):
+        return make_view("View", input, ("reshape", sizes, ()))
+    return apply_composition(_RESHAPE, (sizes,), [input])
+
+
+method("reshape_as")(lambda self, other: reshape(self, other._a.shape))
+
+
+@method("view")
+def view(self: Tensor, *shape: Any) -> Any:
+    """Return a view under another shape, or the elements in another dtype."""
+    if len(shape) == 1 and isinstance(shape[0], dtypes.DType):
+        return cast(self, shape[0].dtype)
+    sizes = _full_shape(sizes_of(shape), self._a.size)
+    if not _is_view_of(self._a, sizes):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        )
+    return make_view("View", self, ("reshape", sizes, ()))
+
+
+method("view_as")(lambda self, other: view(self, other._a.shape))
+
+
+@public()
+@method("flatten")
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Join the axes from start_dim to end_dim."""
+    shape = input._a.shape
+    if not shape:
+        return reshape(input, (1,))
+    start, end = axis_of(start_dim, len(shape)), axis_of(end_dim, len(shape))
+    if start == end:
+        return input
+    size = int(np.prod(shape[start : end + 1], dtype=np.int64))
+    return reshape(input, (*shape[:start], size, *shape[end + 1 :]))
+
+
+@public()
+def ravel(input: Tensor) -> Any:
+    """Return all elements along one axis."""
+    return reshape(input, (-1,))
+
+
+method("ravel")(ravel)
+
+
+@method("unflatten")
+def unflatten(self: Tensor, dim: int, sizes: Sequence[int]) -> Any:
+    """Split an axis."""
+    shape = self._a.shape
+    dim = axis_of(dim, len(shape))
+    return reshape(self, (*shape[:dim], *_full_shape(tuple(sizes), shape[dim]), *shape[dim + 1 :]))
+
+
+@public()
+@method("permute")
+def permute(input: Tensor, *dims: Any) -> Any:
+    """Return a view with the axes in another order."""
+    axes = tuple(axis_of(d, input._a.ndim) for d in sizes_of(dims))
+    if sorted(axes) != list(range(input._a.ndim)):
+        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match: {dims}")
+    return make_view("Permute", input, ("permute", axes, ()))
+
+
+@public("transpose", "swapaxes", "swapdims")
+@method("transpose", "swapaxes", "swapdims")
+def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
+    """Return a view with two axes exchanged."""
+    axes = list(range(input._a.ndim))
+    if not axes:
+        return make_view("Transpose", input, ("permute", (), ()))
+    a, b = axis_of(dim0, len(axes)), axis_of(dim1, len(axes))
+    axes[a], axes[b] = b, a
+    return make_view("Transpose", input, ("permute", tuple(axes), ()))
+
+
+@public()
+@method("t")
+def t(input: Tensor) -> Any:
+    """Return the transposed matrix: a view."""
+    if input._a.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input._a.ndim}D")
+    return make_view("T", input, ("permute", tuple(reversed(range(input._a.ndim))), ()))
+
+
+@public()
+@method("movedim", "moveaxis")
+def movedim(input: Tensor, source: Any, destination: Any) -> Any:
+    """Return a view with axes moved."""
+    places = list(range(input._a.ndim))
+    sources = [source] if isinstance(source, int) else list(source)
+    targets = [destination] if isinstance(destination, int) else list(destination)
+    sources = [axis_of(k, input._a.ndim) for k in sources]
+    targets = [axis_of(k, input._a.ndim) for k in targets]
+    rest = [k for k in places if k not in sources]
+    for target, source_axis in sorted(zip(targets, sources, strict=True)):
+        rest.insert(target, source_axis)
+    return make_view("Permute", input, ("permute", tuple(rest), ()))
+
+
+public("moveaxis")(movedim)
+
+
+def _property_T(self: Tensor) -> Any:
+    return make_view("Permute", self, ("permute", tuple(reversed(range(self._a.ndim))), ()))
+
+
+setattr(Tensor, "T", property(_property_T))  # noqa: B010 properties beside the annotations of Tensor
+setattr(Tensor, "mT", property(lambda self: transpose(self, -2, -1)))  # noqa: B010
+setattr(Tensor, "H", property(lambda self: transpose(self, -2, -1).conj()))  # noqa: B010
+setattr(Tensor, "mH", property(lambda self: transpose(self, -2, -1).conj()))  # noqa: B010
+
+
+@public()
+@method("squeeze")
+def squeeze(input: Tensor, dim: Any = None) -> Any:
+    """Return a view without axes of size 1."""
+    shape = input._a.shape
+    if dim is None:
+        kept = tuple(n for n in shape if n != 1)
+    else:
+        dims = {axis_of(d, len(shape)) for d in ((dim,) if isinstance(dim, int) else dim)}
+        kept = tuple(n for k, n in enumerate(shape) if k not in dims or n != 1)
+    return _regroup("Squeeze" if dim is None else "Squeeze1", input, kept)
+
+
+def _regroup(name: str, input: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """View under a shape that differs in axes of size 1 alone."""
+    return make_view(name, input, ("reshape", shape, ()))
+
+
+@public()
+@method("unsqueeze")
+def unsqueeze(input: Tensor, dim: int) -> Any:
+    """Return a view with a new axis of size 1."""
+    at = axis_of(dim, input._a.ndim + 1)
+    return _regroup("Unsqueeze", input, (*input._a.shape[:at], 1, *input._a.shape[at:]))
+
+
+@method("expand")
+def expand(self: Tensor, *sizes: Any) -> Any:
+    """Return a view repeated along axes of size 1, and along new ones in front."""
+    wanted, shape = sizes_of(sizes), self._a.shape
+    new = len(wanted) - len(shape)
+    full = tuple(shape[k - new] if n == -1 and k >= new else n for k, n in enumerate(wanted))
+    for k, n in enumerate(shape):
+        if full[k + new] != n and n != 1:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({full[k + new]}) must match the existing size ({n}) at "
+                f"non-singleton dimension {k + new}.  Target sizes: {list(full)}.  Tensor sizes: {list(shape)}"
+            )
+    return make_view("Expand", self, ("expand", full, ()))
+
+
+method("expand_as")(lambda self, other: expand(self, other._a.shape))
+
+
+@public()
+def broadcast_to(input: Tensor, size: Any) -> Any:
+    """Return a view repeated to a shape."""
+    return expand(input, tuple(size))
+
+
+method("broadcast_to")(broadcast_to)
+
+
+@public()
+def broadcast_tensors(*tensors: Tensor) -> Any:
+    """Return views of one shape."""
+    shape = np.broadcast_shapes(*[x._a.shape for x in tensors])
+    return tuple(expand(x, shape) for x in tensors)
+
+
+_TILE = Composition("Repeat", lambda sizes, x: np.tile(x, sizes))
+_REPEAT = Composition("RepeatInterleave", lambda count, dim, x: np.repeat(x, count, axis=dim))
+
+
+@method("repeat")
+def repeat(self: Tensor, *sizes: Any) -> Any:
+    """Return a copy repeated along each axis."""
+    return apply_composition(_TILE, (sizes_of(sizes),), [self])
+
+
+@public()
+def tile(input: Tensor, dims: Any) -> Any:
+    """Return a copy repeated along each axis."""
+    return apply_composition(_TILE, (tuple(dims),), [input])
+
+
+@public()
+@method("repeat_interleave")
+def repeat_interleave(input: Tensor, repeats: int, dim: int | None = None) -> Any:
+    """Return each element repeated."""
+    if dim is None:
+        input, dim = reshape(input, (-1,)), 0
+    return apply_composition(_REPEAT, (int(repeats), axis_of(dim, input._a.ndim)), [input])
+
+
+def _slice_step(ndim: int, dim: int, start: int, stop: int, step: int = 1) -> Step:
+    static = tuple(("slice", start, stop, step) if k == dim else ("slice", None, None, None) for k in range(dim + 1))
+    return ("index", static, ())
+
+
+@public()
+@method("narrow")
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
+    """Return a view of part of an axis."""
+    dim = axis_of(dim, input._a.ndim)
+    size = input._a.shape[dim]
+    if start < 0:
+        start += size
+    if not 0 <= start <= size or start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return make_view("Slice", input, _slice_step(input._a.ndim, dim, start, start + length))
+
+
+@public()
+@method("select")
+def select(input: Tensor, dim: int, index: int) -> Any:
+    """Return a view of one position of an axis."""
+    dim = axis_of(dim, input._a.ndim)
+    size = input._a.shape[dim]
+    if not -size <= index < size:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input._a.shape)} at dimension {dim}"
+        )
+    static = (*[("slice", None, None, None)] * dim, ("at", 0))
+    return make_view("Select", input, ("index", static, (index % size,)))
+
+
+@public()
+@method("diagonal")
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """Return a view of the diagonal, as the last axis."""
+    return make_view("Diagonal", input, ("diagonal", (offset, dim1, dim2), ()))
+
+
+_DIAG = Composition("DiagEmbed", lambda k, x: np.diag(x, k))
+
+
+@public()
+@method("diag")
+def diag(input: Tensor, diagonal: int = 0) -> Any:
+    """Return the diagonal of a matrix, or the matrix with a diagonal."""
+    if input._a.ndim == 1:
+        return apply_composition(_DIAG, (diagonal,), [input])
+    return METHODS["diagonal"](input, diagonal).clone()
+
+
+def _pieces(input: Tensor, dim: int, bounds: Sequence[int], name: str) -> tuple[Tensor, ...]:
+    return tuple(
+        make_view(name, input, _slice_step(input._a.ndim, dim, a, b), multiple=True)
+        for a, b in itertools.pairwise(bounds)
+    )
+
+
+@public()
+@method("split")
+def split(input: Tensor, split_size: Any, dim: int = 0) -> Any:
+    """Return views of pieces of one size, or of given sizes."""
+    dim = axis_of(dim, input._a.ndim)
+    size = input._a.shape[dim]
+    if isinstance(split_size, int):
+        bounds = [*range(0, size, split_size), size] if size else [0, 0]
+    else:
+        bounds = [0]
+        for n in split_size:
+            bounds.append(bounds[-1] + n)
+        if bounds[-1] != size:
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
+                f"{dim}), but got split_sizes={list(split_size)}"
+            )
+    return _pieces(input, dim, bounds, "Split")
+
+
+@public()
+@method("chunk")
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
+    """Return views of at most so many pieces."""
+    size = input._a.shape[axis_of(dim, input._a.ndim)]
+    return split(input, max(1, -(-size // chunks)), dim)
+
+
+@public()
+@method("tensor_split")
+def tensor_split(input: Tensor, sections: int, dim: int = 0) -> Any:
+    """Return so many views of nearly one size."""
+    dim = axis_of(dim, input._a.ndim)
+    size = input._a.shape[dim]
+    each, more = divmod(size, sections)
+    return split(input, [each + (k < more) for k in range(sections)], dim)
+
+
+@public()
+@method("unbind")
+def unbind(input: Tensor, dim: int = 0) -> Any:
+    """Return views of the positions of an axis."""
+    dim = axis_of(dim, input._a.ndim)
+    lead = (("slice", None, None, None),) * dim
+    return tuple(
+        make_view("Unbind", input, ("index", (*lead, ("at", 0)), (k,)), multiple=True)
+        for k in range(input._a.shape[dim])
+    )
+
+
+@method("__iter__")
+def iterate(self: Tensor) -> Iterator[Tensor]:
+    """Iterate over the first axis."""
+    if not self._a.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(unbind(self, 0))
+
+
+@method("__len__")
+def length(self: Tensor) -> int:
+    """Return the size of the first axis."""
+    if not self._a.ndim:
+        raise TypeError("len() of a 0-d tensor")
+    return int(self._a.shape[0])
+
+
+@method("unfold")
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Any:
+    """Return windows of an axis, as a new last axis: a copy here, a view in torch."""
+    dim = axis_of(dimension, self._a.ndim)
+    starts = np.arange(0, self._a.shape[dim] - size + 1, step)
+    places = wrap(starts[:, None] + np.arange(size))
+    taken = apply_composition(_TAKE, (dim,), [self, places])
+    return movedim(taken, dim + 1, -1)
+
+
+_TAKE = Composition("Unfold", lambda dim, x, places: np.take(x, places, axis=dim))
+
+# ---- copies, joins
+
+_FLIP = Composition("Flip", lambda axes, x: np.flip(x, axes))
+_ROLL = Composition("Roll", lambda shifts, axes, x: np.roll(x, shifts, axes))
+_CAT = Composition("Cat", lambda axis, dtype, *xs: np.concatenate([_cast(x, dtype) for x in xs], axis=axis))
+_STACK = Composition("Stack", lambda axis, dtype, *xs: np.stack([_cast(x, dtype) for x in xs], axis=axis))
+_TRIL = Composition("Tril", lambda k, x: np.tril(x, k))
+_TRIU = Composition("Triu", lambda k, x: np.triu(x, k))
+
+
+@public()
+@method("flip")
+def flip(input: Tensor, *dims: Any) -> Any:
+    """Return a copy with axes reversed."""
+    return apply_composition(_FLIP, (tuple(axis_of(d, input._a.ndim) for d in sizes_of(dims)),), [input])
+
+
+@public()
+@method("roll")
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
+    """Return a copy with elements moved around along axes."""
+    return apply_composition(_ROLL, (_frozen(shifts), _frozen(dims)), [input])
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else value
+
+
+@public("cat", "concat", "concatenate")
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
+    """Return tensors joined along an axis."""
+    given = [x for x in tensors if x._a.shape != (0,)] or list(tensors[:1])
+    if not given:
+        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+    dtype = dtypes.result_type([x._a for x in given], [])
+    return apply_composition(_CAT, (axis_of(dim, given[0]._a.ndim), dtype), list(given))
+
+
+@public()
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Any:
+    """Return tensors joined along a new axis."""
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    shape = tensors[0]._a.shape
+    for k, x in enumerate(tensors):
+        if x._a.shape != shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                f"{list(x._a.shape)} at entry {k}"
+            )
+    dtype = dtypes.result_type([x._a for x in tensors], [])
+    return apply_composition(_STACK, (axis_of(dim, len(shape) + 1), dtype), list(tensors))
+
+
+@public()
+def hstack(tensors: Sequence[Tensor]) -> Any:
+    """Join along the second axis (the first for vectors)."""
+    return cat(tensors, 0 if tensors[0]._a.ndim <= 1 else 1)
+
+
+@public()
+def vstack(tensors: Sequence[Tensor]) -> Any:
+    """Join along the first axis, vectors as rows."""
+    return cat([x if x._a.ndim > 1 else reshape(x, (1, -1)) for x in tensors], 0)
+
+
+@public()
+@method("tril")
+def tril(input: Tensor, diagonal: int = 0) -> Any:
+    """Return the lower triangle, zeros elsewhere."""
+    return apply_composition(_TRIL, (diagonal,), [input])
+
+
+@public()
+@method("triu")
+def triu(input: Tensor, diagonal: int = 0) -> Any:
+    """Return the upper triangle, zeros elsewhere."""
+    return apply_composition(_TRIU, (diagonal,), [input])
+
+
+in_place("tril_", tril)
+in_place("triu_", triu)
+
+
+@public()
+def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
+    """Return coordinates of a grid."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    if indexing == "xy" and len(given) >= 2:
+        first = meshgrid(given[1], given[0], *given[2:])
+        return tuple(transpose(x, 0, 1) for x in (first[1], first[0], *first[2:]))
+    shape = tuple(x._a.size for x in given)
+    return tuple(
+        expand(reshape(x, tuple(-1 if k == i else 1 for i in range(len(shape)))), shape) for k, x in enumerate(given)
+    )
+
+
+# ---- indexing
+
+
+def _is_basic(entry: Any) -> bool:
+    return (
+        entry is None
+        or entry is Ellipsis
+        or (isinstance(entry, int | slice | np.integer) and not isinstance(entry, bool))
+    )
+
+
+def _plain(entry: Any) -> Any:
+    """Return an index entry without tensors of rank 0, lists and arrays turned into tensors."""
+    if isinstance(entry, Tensor):
+        if entry._a.ndim == 0 and entry._a.dtype.kind in "iu":
+            return int(entry._a)
+        return entry
+    if isinstance(entry, list | tuple | np.ndarray | range):
+        return wrap(np.asarray(entry))
+    if isinstance(entry, slice):
+        return slice(*[None if v is None else operator.index(v) for v in (entry.start, entry.stop, entry.step)])
+    return entry
+
+
+def _entries(key: Any) -> list[Any]:
+    if isinstance(key, tuple):
+        return [_plain(k) for k in key]
+    if isinstance(key, list) and any(isinstance(k, slice | Tensor | list) or k is None or k is Ellipsis for k in key):
+        return [_plain(k) for k in key]
+    return [_plain(key)]
+
+
+def _check_steps(entries: Sequence[Any]) -> None:
+    for entry in entries:
+        if isinstance(entry, slice) and entry.step is not None and entry.step <= 0:
+            raise ValueError("step must be greater than zero")
+
+
+def _basic_step(entries: Sequence[Any], array: Array) -> Step:
+    """Return the step of a basic index; plain positions are kept apart, so that a loop over them makes one kernel."""
+    static: list[Any] = []
+    positions: list[int] = []
+    used = sum(1 for e in entries if e is not None and e is not Ellipsis)
+    if used > array.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {array.ndim}")
+    axis = 0
+    for entry in entries:
+        if entry is Ellipsis:
+            axis += array.ndim - used
+            static.append(Ellipsis)
+        elif entry is None:
+            static.append(None)
+        elif isinstance(entry, slice):
+            start, stop, step = entry.indices(array.shape[axis])
+            full = (start, stop, step) == (0, array.shape[axis], 1)
+            static.append(("slice", None, None, None) if full else ("slice", start, max(stop, start), step))
+            axis += 1
+        else:
+            size = array.shape[axis]
+            if not -size <= entry < size:
+                raise IndexError(f"index {entry} is out of bounds for dimension {axis} with size {size}")
+            static.append(("at", len(positions)))
+            positions.append(int(entry) % size)
+            axis += 1
+    return ("index", tuple(static), tuple(positions))
+
+
+def _advanced(entries: Sequence[Any], array: Array) -> tuple[tuple[Any, ...], list[Tensor]]:
+    """Return an index with arrays: a template, and the index arrays as operands."""
+    template: list[Any] = []
+    operands: list[Tensor] = []
+    for entry in entries:
+        if isinstance(entry, bool):
+            entry = wrap(np.asarray(entry))
+        if isinstance(entry, Tensor):
+            if entry._a.dtype == np.bool_:
+                for places in np.nonzero(entry._a) if entry._a.ndim else (np.arange(int(entry._a)),):
+                    template.append(("at", len(operands)) if entry._a.ndim else None)
+                    operands.append(wrap(places.astype(np.int64)))
+                continue
+            if entry._a.dtype.kind not in "iu" and entry._a.size:
+                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+            template.append(("at", len(operands)))
+            operands.append(wrap(entry._a.astype(np.int64)))
+        elif isinstance(entry, slice):
+            template.append(("slice", entry.start, entry.stop, entry.step))
+        else:
+            template.append(entry)
+    return tuple(template), operands
+
+
+def _key(template: tuple[Any, ...], places: Sequence[Any]) -> tuple[Any, ...]:
+    key = []
+    for entry in template:
+        if isinstance(entry, tuple):
+            key.append(places[entry[1]] if entry[0] == "at" else slice(*entry[1:]))
+        else:
+            key.append(entry)
+    return tuple(key)
+
+
+_INDEX = Composition("Index", lambda template, x, *places: x[_key(template, places)])
+
+
+def _put(template: Any, accumulate: bool, x: Any, values: Any, *places: Any) -> Any:
+    made = x.copy()
+    if accumulate:
+        np.add.at(made, _key(template, places), values)
+    else:
+        made[_key(template, places)] = values
+    return made
+
+
+_INDEX_PUT = Composition("IndexPut", _put)
+
+
+@method("__getitem__")
+def get_item(self: Tensor, key: Any) -> Any:
+    """Return a view for positions and slices, a copy for index arrays and masks."""
+    entries = _entries(key)
+    _check_steps(entries)
+    if all(_is_basic(e) for e in entries):
+        name = "Select" if any(isinstance(e, int) for e in entries) else "Slice"
+        if name == "Slice" and all(e is None for e in entries):
+            name = "Unsqueeze"
+        return make_view(name, self, _basic_step(entries, self._a))
+    template, operands = _advanced(entries, self._a)
+    try:
+        self._a[_key(template, [o._a for o in operands])]
+    except IndexError as error:
+        raise IndexError(str(error)) from None
+    return apply_composition(_INDEX, (template,), [self, *operands])
+
+
+@method("__setitem__")
+def set_item(self: Tensor, key: Any, value: Any) -> None:
+    """Write values into a place."""
+    entries = _entries(key)
+    _check_steps(entries)
+    given = to_tensor(value, None if isinstance(value, Tensor) else self._a.dtype)
+    if all(_is_basic(e) for e in entries):
+        place = make_view("Slice", self, _basic_step(entries, self._a))
+        place.copy_(given)
+        return
+    template, operands = _advanced(entries, self._a)
+    write(
+        "index_put_", self,
+        lambda x: apply_composition(_INDEX_PUT, (template, False), [x, cast(given, x._a.dtype), *operands]),
+    )  # fmt: skip
+
+
+@method("index_put_")
+def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
+    """Write values at index arrays, or add them."""
+    template, operands = _advanced([_plain(i) for i in indices], self._a)
+    return write(
+        "index_put_", self, lambda x: apply_composition(_INDEX_PUT, (template, accumulate), [x, values, *operands])
+    )
+
+
+_FULL_COPY = Composition("Copy", lambda x, y: np.broadcast_to(_cast(y, x.dtype), x.shape))
+
+
+@method("copy_")
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Replace the content by that of another tensor, broadcast and converted."""
+    source = to_tensor(src)
+    try:
+        np.broadcast_to(source._a, self._a.shape)
+    except ValueError:
+        raise RuntimeError(
+            f"The expanded size of the tensor {list(self._a.shape)} must match the existing size "
+            f"{list(source._a.shape)}"
+        ) from None
+    return write("copy_", self, lambda x: apply_composition(_FULL_COPY, (), [x, source]))
+
+
+_FILL = Composition("Fill", lambda x, y: np.broadcast_to(y, x.shape))
+
+
+@method("fill_")
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Set all elements to a number."""
+    filler = to_tensor(value, self._a.dtype)
+    return write("fill_", self, lambda x: apply_composition(_FILL, (), [x, filler]))
+
+
+@method("zero_")
+def zero_(self: Tensor) -> Tensor:
+    """Set all elements to 0."""
+    zero = wrap(np.zeros((), self._a.dtype))
+    return write("zero_", self, lambda x: apply_composition(_FILL, (), [x, zero]))
+
+
+_GATHER = Composition("Gather", lambda dim, x, index: _along(x, index, dim))
+_SCATTER = Composition("Scatter", lambda dim, add, x, index, values: _put_along(dim, add, x, index, values))
+
+
+def _grid(index: Any, dim: int) -> tuple[Any, ...]:
+    """Return index arrays for all axes: `index` along dim, and its own positions along the others."""
+    shape = index.shape
+    return tuple(
+        index if k == dim else np.arange(n).reshape(tuple(n if i == k else 1 for i in range(len(shape))))
+        for k, n in enumerate(shape)
+    )
+
+
+def _along(x: Any, index: Any, dim: int) -> Any:
+    return x[_grid(index, dim)] if index.ndim else x.reshape((1,))[index]
+
+
+def _put_along(dim: int, add: bool, x: Any, index: Any, values: Any) -> Any:
+    made = x.copy()
+    grid = _grid(index, dim)
+    values = values[tuple(slice(0, n) for n in index.shape)] if values.ndim else values
+    if add:
+        np.add.at(made, grid, values)
+    else:
+        made[grid] = values
+    return made
+
+
+@public()
+@method("gather")
+def gather(input: Tensor, dim: int, index: Tensor) -> Any:
+    """Return elements at positions along an axis: out[i][j] = input[index[i][j]][j] for dim 0."""
+    return apply_composition(_GATHER, (axis_of(dim, input._a.ndim),), [input, _int64(index)])
+
+
+def _int64(index: Tensor) -> Tensor:
+    return index if index._a.dtype == np.int64 else wrap(index._a.astype(np.int64))
+
+
+@public()
+@method("take_along_dim")
+def take_along_dim(input: Tensor, indices: Tensor, dim: int) -> Any:
+    """Return elements at positions along an axis."""
+    return gather(input, dim, indices)
+
+
+@public()
+@method("scatter")
+def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Any:
+    """Return a copy with elements at positions along an axis replaced."""
+    values = to_tensor(src if value is None else value, input._a.dtype)
+    return apply_composition(_SCATTER, (axis_of(dim, input._a.ndim), False), [input, _int64(index), values])
+
+
+@public()
+@method("scatter_add")
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
+    """Return a copy with values added at positions along an axis."""
+    return apply_composition(_SCATTER, (axis_of(dim, input._a.ndim), True), [input, _int64(index), src])
+
+
+in_place("scatter_", scatter)
+in_place("scatter_add_", scatter_add)
+_INDEX_SELECT = Composition("IndexSelect", lambda dim, x, index: np.take(x, index, axis=dim))
+
+
+def _lead(dim: int) -> tuple[Any, ...]:
+    return (("slice", None, None, None),) * dim
+
+
+@public()
+@method("index_select")
+def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
+    """Return positions of an axis."""
+    dim = axis_of(dim, input._a.ndim)
+    size = input._a.shape[dim]
+    if index._a.size and not (0 <= index._a.min() and index._a.max() < size):
+        raise IndexError("index out of range in self")
+    return apply_composition(_INDEX_SELECT, (dim,), [input, _int64(reshape(index, (-1,)))])
+
+
+@public()
+@method("index_add")
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
+    """Return a copy with slices added at positions of an axis."""
+    template = (*_lead(axis_of(dim, input._a.ndim)), ("at", 0))
+    return apply_composition(_INDEX_PUT, (template, True), [input, source, _int64(index)])
+
+
+@public()
+@method("index_copy")
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
+    """Return a copy with slices replaced at positions of an axis."""
+    template = (*_lead(axis_of(dim, input._a.ndim)), ("at", 0))
+    return apply_composition(_INDEX_PUT, (template, False), [input, source, _int64(index)])
+
+
+@public()
+@method("index_fill")
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
+    """Return a copy with positions of an axis filled."""
+    template = (*_lead(axis_of(dim, input._a.ndim)), ("at", 0))
+    return apply_composition(_INDEX_PUT, (template, False), [input, to_tensor(value, input._a.dtype), _int64(index)])
+
+
+for _name, _function in (("index_add_", index_add), ("index_copy_", index_copy), ("index_fill_", index_fill)):
+    in_place(_name, _function)
+
+
+@public()
+@method("masked_select")
+def masked_select(input: Tensor, mask: Tensor) -> Any:
+    """Return the elements under a mask, in row-major order."""
+    shape = np.broadcast_shapes(input._a.shape, mask._a.shape)
+    return get_item(expand(input, shape), wrap(np.broadcast_to(mask._a, shape)))
+
+
+_MASKED_SCATTER = Composition(
+    "MaskedScatter",
+    lambda x, values, *places: _put((*[("at", k) for k in range(len(places))],), False, x, values, *places),
+)
+
+
+@public()
+@method("masked_scatter")
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
+    """Return a copy with the elements under a mask replaced by the first elements of source."""
+    places = [wrap(np.asarray(k)) for k in np.nonzero(np.broadcast_to(mask._a, input._a.shape))]
+    count = places[0]._a.size if places else 0
+    return apply_composition(_MASKED_SCATTER, (), [input, narrow(reshape(source, (-1,)), 0, 0, count), *places])
+
+
+@public()
+@method("take")
+def take(input: Tensor, index: Tensor) -> Any:
+    """Return elements of the tensor seen as a vector."""
+    return get_item(reshape(input, (-1,)), index)
+
+
+@public("nonzero")
+@method("nonzero")
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """Return the positions of elements that are not zero."""
+    if as_tuple:
+        return tuple(wrap(np.asarray(k)) for k in np.nonzero(input._a))
+    return wrap(np.argwhere(input._a))

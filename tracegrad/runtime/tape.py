@@ -1,0 +1,764 @@
+"""The tape: nodes that remember operations, and the backward walk over them.
+
+Reads kernels (kernel.py) and tensors; accumulates into `.grad`, or returns cotangents. Previous: tensor.py; next:
+views.py.
+
+The walk keeps a heap of the nodes that are ready, latest first, and recurses nowhere. Without `create_graph` cotangents
+are arrays and each node runs a compiled pullback; with it they are tensors, and the same pullbacks are applied as
+operations that are themselves recorded.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import linecache
+import os
+import sys
+import threading
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime import dtypes
+from tracegrad.runtime.kernel import Composition, Kernel, Pullback, quietly
+from tracegrad.runtime.tensor import Array, Storage, Tensor, is_differentiable, wrap
+
+Edge = tuple["Node | None", int]
+#: a cotangent: an array, with create_graph a tensor, or None for zero
+Cotangent = Any
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_internal: dict[Any, bool] = {}
+_sequence = itertools.count()
+_hook_ids = itertools.count()
+
+
+class Mode(threading.local):
+    """What is in force in one thread."""
+
+    grad = True
+    inference = False
+    anomaly = False
+    check_nan = True
+    level = -1
+    saving: tuple[Any, ...] = ()
+
+
+mode = Mode()
+
+
+# ---- places in the user's code
+
+
+def user_place() -> tuple[Any, int]:
+    """Return code and instruction of the innermost frame outside this package; the line is found when it is needed."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        inside = _internal.get(code)
+        if inside is None:
+            inside = _internal[code] = code.co_filename.startswith((_PACKAGE, "<tracegrad"))
+        if not inside:
+            return code, frame.f_lasti
+        frame = frame.f_back
+    return None, 0
+
+
+def describe_place(code: Any, instruction: int) -> str:
+    """Return `file.py:12: source line`."""
+    if code is None:
+        return "an unknown place"
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= instruction < end and number is not None:
+            line = number
+    text = linecache.getline(code.co_filename, line).strip()
+    return f"{code.co_filename}:{line}" + (f": {text}" if text else "")
+
+
+# ---- hooks
+
+
+class RemovableHandle:
+    """Takes a hook away again; a context manager too."""
+
+    def __init__(self, hooks: dict[int, Any]) -> None:
+        self.id = next(_hook_ids)
+        self._hooks = hooks
+
+    def remove(self) -> None:
+        """Remove the hook; nothing happens the second time."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+def add_hook(hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:
+    """Append a hook."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def as_tensor(value: Cotangent) -> Tensor | None:
+    """Return a cotangent as hooks see it."""
+    return value if value is None or isinstance(value, Tensor) else wrap(value)
+
+
+def from_tensor(value: Any, create_graph: bool) -> Cotangent:
+    """Return what a hook or a custom function gave back as the walk carries it.
+
+    The array is given as a view: it is not ours, so it must not be taken over.
+    """
+    if value is None or create_graph:
+        return value
+    return value._a[...]
+
+
+# ---- nodes
+
+
+class Saved:
+    """A value kept for the backward pass, with the version that it had.
+
+    Attributes:
+        storage: None for values that no user can write to.
+    """
+
+    __slots__ = ("array", "kind", "packed", "storage", "unpack", "version")
+
+    def __init__(self, array: Array | None, storage: Storage | None, kind: tuple[str, int]) -> None:
+        self.array, self.storage, self.kind = array, storage, kind
+        self.version = 0 if storage is None else storage.version
+        self.packed: Any = None
+        self.unpack: Any = None
+
+
+class Node:
+    """An operation that was recorded.
+
+    Attributes:
+        edges: per operand the node that made it and the number of its result; (None, 0) where no gradient goes.
+        results: shape and dtype of the results.
+    """
+
+    edges: tuple[Edge, ...] = ()
+    results: tuple[tuple[tuple[int, ...], Any], ...] = ()
+    title = "Node"
+    saved: list[Saved] | None = None
+    code: Any = None
+    instruction = 0
+    trace: str | None = None
+    _tensor_hooks: dict[int, dict[int, Any]] | None = None
+    _retain: dict[int, Any] | None = None
+    _prehooks: dict[int, Any] | None = None
+    _posthooks: dict[int, Any] | None = None
+    _metadata: dict[Any, Any] | None = None
+
+    def __init__(self) -> None:
+        self.order = next(_sequence)
+
+    def name(self) -> str:
+        """Return the name, such as `MulBackward0`."""
+        return self.title
+
+    @property
+    def next_functions(self) -> tuple[Edge, ...]:
+        """The nodes that made the operands."""
+        return self.edges
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for the user."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(grad_inputs, grad_outputs)` after the node ran; what it returns replaces grad_inputs."""
+        if self._posthooks is None:
+            self._posthooks = {}
+        return add_hook(self._posthooks, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(grad_outputs)` before the node runs; what it returns replaces grad_outputs."""
+        if self._prehooks is None:
+            self._prehooks = {}
+        return add_hook(self._prehooks, hook)
+
+    def tensor_hooks(self, number: int) -> dict[int, Any]:
+        """Return the hooks on the gradient of one result."""
+        if self._tensor_hooks is None:
+            self._tensor_hooks = {}
+        return self._tensor_hooks.setdefault(number, {})
+
+    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
+        """Return the cotangent per edge."""
+        raise NotImplementedError
+
+    def place(self) -> str:
+        """Return where the user's code made the node."""
+        return describe_place(self.code, self.instruction)
+
+    def __repr__(self) -> str:
+        return f"<{self.title} object at {hex(id(self))}>"
+
+    def __call__(self, *cts: Any) -> Any:
+        """Run the node on tensors."""
+        given = [None if ct is None else from_tensor(ct, mode.grad) for ct in cts]
+        found = [as_tensor(x) for x in self.apply(given, mode.grad, True)]
+        return found[0] if len(found) == 1 else tuple(found)
+
+
+class KernelNode(Node):
+    """An application of a kernel."""
+
+    _pullback: Pullback | None = None
+
+    def __init__(self, title: str, kernel: Kernel, mask: int, edges: tuple[Edge, ...]) -> None:
+        self.title, self.kernel, self.mask, self.edges = title, kernel, mask, edges
+        self.order = next(_sequence)
+
+    @property
+    def pullback(self) -> Pullback:
+        if self._pullback is None:
+            self._pullback = self.kernel.pullback(self.mask)
+        return self._pullback
+
+    def source(self) -> str:
+        """Return the NumPy text of the backward pass."""
+        return self.pullback.kernel.source()
+
+    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
+        pullback = self.pullback
+        saved = self.saved
+        operands: list[Any] = []
+        if saved is None and pullback.reads:
+            raise self.freed_error()
+        for item in saved or ():
+            operands.append(self.unpack(item, create_graph))
+        for ct, (shape, dtype) in zip(cts, self.results, strict=True):
+            if ct is None:
+                zeros = np.zeros(shape, dtype)
+                ct = wrap(zeros) if create_graph else zeros
+            operands.append(ct)
+        if create_graph:
+            found: Sequence[Any] = apply_kernel(f"{self.title[:-1]}Backward0", pullback.kernel, operands)
+        else:
+            found = pullback.kernel(*operands)
+        if not keep:
+            self.release()
+        out: list[Cotangent] = [None] * len(self.edges)
+        for k, ct in zip(pullback.gives, found, strict=True):
+            out[k] = ct
+        return out
+
+    def release(self) -> None:
+        """Forget the saved values."""
+        if self.saved:
+            self.saved = None
+
+    def freed_error(self) -> RuntimeError:
+        return RuntimeError(
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+            "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+            "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
+            "you need to access saved tensors after calling backward.\n"
+            f"  freed: the values saved by {self.title}, made at {self.place()}"
+        )
+
+    def unpack(self, item: Saved, create_graph: bool) -> Any:
+        """Return a saved value as array or, with create_graph, as the tensor that it was."""
+        array = item.array
+        if item.unpack is not None:
+            unpacked = item.unpack(item.packed)
+            if not isinstance(unpacked, Tensor):
+                raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor")
+            array = unpacked._a
+        elif item.storage is not None and item.storage.version != item.version:
+            raise self.overwritten_error(item)
+        assert array is not None
+        if not create_graph:
+            return array
+        kind, number = item.kind
+        tensor = wrap(array)
+        if item.storage is not None:
+            tensor._storage = item.storage
+        if kind == "out":
+            if is_differentiable(array.dtype):
+                tensor._node, tensor._nr = self, number
+            return tensor
+        node, nr = self.edges[number] if number < len(self.edges) else (None, 0)
+        if isinstance(node, AccumulateGrad):
+            return node.variable
+        if node is not None:
+            tensor._node, tensor._nr = node, nr
+        return tensor
+
+    def overwritten_error(self, item: Saved) -> RuntimeError:
+        assert item.storage is not None and item.array is not None
+        kind, number = item.kind
+        node, nr = (self, number) if kind == "out" else self.edges[number]
+        source = "" if node is None or isinstance(node, AccumulateGrad) else f", which is output {nr} of {node.title},"
+        title = dtypes.of(item.array.dtype).title
+        text = (
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[torch.{title}Tensor {list(item.array.shape)}]{source} is at version {item.storage.version}; expected "
+            f"version {item.version} instead."
+        )
+        text += f"\n  saved by {self.title}, made at {self.place()}"
+        if item.storage.writer is not None:
+            name, code, instruction = item.storage.writer
+            text += f"\n  overwritten by {name} at {describe_place(code, instruction)}"
+        text += "\n  help: use the operation that makes a new tensor, or overwrite a clone()"
+        return RuntimeError(text)
+
+
+class AccumulateGrad(Node):
+    """Adds to the `.grad` of a leaf."""
+
+    title = "AccumulateGrad"
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+        self.order = (1 << 62) + next(_sequence)
+        self.results = ((variable._a.shape, variable._a.dtype),)
+        self._lock = threading.Lock()
+
+    def tensor_hooks(self, number: int) -> dict[int, Any]:
+        if self.variable._hooks is None:
+            self.variable._hooks = {}
+        return self.variable._hooks
+
+    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
+        (ct,) = cts
+        if ct is None:
+            return ()
+        variable = self.variable
+        with self._lock:
+            accumulate(variable, ct, create_graph)
+        if variable._after:
+            for hook in list(variable._after.values()):
+                hook(variable)
+        return ()
+
+
+def accumulate(variable: Tensor, ct: Cotangent, create_graph: bool) -> None:
+    """Add a cotangent to `.grad`, in place unless a graph is made; a first one gets the layout of the variable."""
+    grad = variable._grad
+    if create_graph:
+        if grad is not None:
+            variable._grad = apply_composition(_ADD, (), [grad, ct])
+        else:
+            made = apply_composition(_CLONE, (), [ct])
+            made._a = in_layout(made._a, variable._a, True)
+            variable._grad = made
+    elif grad is None:
+        variable._grad = wrap(in_layout(ct, variable._a, ct.base is None))
+    else:
+        np.add(grad._a, ct, out=grad._a)
+        grad._storage.version += 1
+
+
+def in_layout(ct: Array, like: Array, owned: bool) -> Array:
+    """Return `ct` with the strides of `like` if that has no gaps, else row-major; a copy unless it is `owned`."""
+    if like.flags.c_contiguous or not is_dense(like):
+        return ct if owned and ct.flags.c_contiguous else ct.copy()
+    if owned and ct.strides == like.strides:
+        return ct
+    made = np.empty_like(like, ct.dtype, order="K")
+    np.copyto(made, ct)
+    return made
+
+
+def is_dense(array: Array) -> bool:
+    """Return whether elements fill their memory without gaps or overlaps, in some order of the axes."""
+    expected = array.itemsize
+    for stride, size in sorted(zip(array.strides, array.shape, strict=True)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+# ---- recording
+
+
+def gradient_edge(tensor: Tensor) -> Edge:
+    """Return where the gradient of a tensor goes; its view must be up to date."""
+    if tensor._node is not None:
+        return tensor._node, tensor._nr
+    if not tensor._requires_grad:
+        return None, 0
+    return accumulator(tensor), 0
+
+
+def accumulator(tensor: Tensor) -> AccumulateGrad:
+    """Return the node of a leaf, the same one as long as anything refers to it."""
+    node = None if tensor._accumulator is None else tensor._accumulator()
+    if node is None:
+        node = AccumulateGrad(tensor)
+        tensor._accumulator = weakref.ref(node)
+    return node
+
+
+_refreshers: list[Callable[[Tensor], None]] = []
+_tangent_rules: list[Callable[..., Any]] = []
+_ADD = Composition("Add", lambda x, y: x + y)
+_CLONE = Composition("Clone", lambda x: x.copy())
+
+
+def apply_composition(composition: Composition, static: tuple[Any, ...], tensors: list[Tensor]) -> Any:
+    """Apply a composition to tensors; record it if need be. Returns a tensor, or a tuple for several results."""
+    kernel = composition.kernel(static, [t._a for t in tensors])
+    made = apply_kernel(composition.node_name, kernel, tensors)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def needs_grad(tensor: Tensor) -> bool:
+    """Return whether a gradient goes to the tensor."""
+    if tensor._base is not None:
+        _refreshers[0](tensor)
+    return tensor._requires_grad or tensor._node is not None
+
+
+def apply_kernel(title: str, kernel: Kernel, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Run a kernel on tensors; record a node if gradients are on and an operand needs one."""
+    arrays = kernel(*[t._a for t in tensors])
+    outs = [wrap(a) for a in arrays]
+    if mode.grad:
+        mask = 0
+        for k, t in enumerate(tensors):
+            if t._node is not None or t._requires_grad or (t._base is not None and needs_grad(t)):
+                mask |= 1 << k
+        if mask:
+            mask &= kernel.active
+            if mask:
+                record(title, kernel, mask, tensors, outs)
+    if mode.level >= 0 and any(t._tangent is not None for t in tensors):
+        _tangent_rules[0](kernel, tensors, outs)
+    if mode.inference:
+        for out in outs:
+            out._inference = True
+    return outs
+
+
+def record(title: str, kernel: Kernel, mask: int, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> KernelNode:
+    """Make the node of an application and attach it to the results."""
+    edges: list[Edge] = []
+    for k, t in enumerate(tensors):
+        if not mask >> k & 1:
+            edges.append((None, 0))
+        elif t._node is not None:
+            if t._base is not None:
+                _refreshers[0](t)
+            edges.append((t._node, t._nr))
+        else:
+            edges.append(gradient_edge(t))
+    node = KernelNode(title, kernel, mask, tuple(edges))
+    node.code, node.instruction = user_place()
+    node._pullback = pullback = kernel.pullback(mask)
+    if pullback.reads:
+        saved = []
+        for kind in pullback.reads:
+            tensor = tensors[kind[1]] if kind[0] == "in" else outs[kind[1]]
+            if tensor._inference:
+                raise inference_error()
+            saved.append(Saved(tensor._a, tensor._storage, kind))
+        node.saved = saved
+        if mode.saving:
+            pack_saved(saved, tensors, outs)
+    attach(node, outs)
+    return node
+
+
+def attach(node: Node, outs: Sequence[Tensor]) -> None:
+    """Make `node` the producer of its results."""
+    if len(outs) == 1:
+        out = outs[0]
+        node.results = ((out._a.shape, out._a.dtype),)
+        out._node = node
+    else:
+        node.results = tuple([(out._a.shape, out._a.dtype) for out in outs])
+        for number, out in enumerate(outs):
+            if is_differentiable(out._a.dtype):
+                out._node, out._nr = node, number
+    if mode.anomaly:
+        node.trace = "".join(traceback.format_list(traceback.extract_stack()[:-3]))
+
+
+def inference_error() -> RuntimeError:
+    return RuntimeError(
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+        "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it "
+        "in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+    )
+
+
+def pack_saved(saved: list[Saved], tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
+    """Hand saved values to the innermost saved_tensors_hooks."""
+    pack, unpack = mode.saving[-1]
+    for item in saved:
+        kind, number = item.kind
+        tensor = tensors[number] if kind == "in" else outs[number]
+        before = mode.grad
+        mode.grad = False
+        try:
+            view = wrap(tensor._a)
+            view._storage = tensor._storage
+            item.packed = pack(view)
+        finally:
+            mode.grad = before
+        item.unpack, item.array, item.storage = unpack, None, None
+
+
+# ---- the walk
+
+
+class Capture:
+    """Collects the cotangent that arrives at an edge."""
+
+    __slots__ = ("found",)
+
+    def __init__(self) -> None:
+        self.found: Cotangent = None
+
+
+def run_backward(
+    roots: Sequence[tuple[Edge, Cotangent]],
+    *,
+    keep: bool,
+    create_graph: bool,
+    wanted: Sequence[Edge] | None = None,
+    accumulate_wanted: bool = False,
+) -> list[Cotangent]:
+    """Walk backwards from the roots.
+
+    Args:
+        roots: edges with their cotangents.
+        keep: saved values are not freed.
+        create_graph: record the walk itself; cotangents are then tensors.
+        wanted: edges whose cotangents are wanted; other leaves are left alone.
+        accumulate_wanted: they go to `.grad` (and the nodes must be leaves' or retained), instead of being returned.
+
+    Returns:
+        The cotangent per wanted edge; None where nothing arrived.
+    """
+    before = mode.grad
+    mode.grad = create_graph
+    try:
+        return _walk(roots, keep, create_graph, wanted, accumulate_wanted)
+    finally:
+        mode.grad = before
+
+
+def _count(roots: Sequence[Node]) -> dict[Node, int]:
+    """Return for each node that can be reached the number of edges to it."""
+    counts: dict[Node, int] = {}
+    stack = list(dict.fromkeys(roots))
+    seen = set(stack)
+    while stack:
+        for node, _ in stack.pop().edges:
+            if node is not None:
+                counts[node] = counts.get(node, 0) + 1
+                if node not in seen:
+                    seen.add(node)
+                    stack.append(node)
+    return counts
+
+
+def _needed(roots: Sequence[Node], wanted: set[Node]) -> set[Node]:
+    """Return the nodes from which a wanted one can be reached, other than through its own edges alone."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(r, False) for r in roots]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((n, False) for n, _ in node.edges if n is not None and n not in seen)
+    needed: set[Node] = set()
+    for node in order:
+        if any(n in needed or n in wanted for n, _ in node.edges if n is not None):
+            needed.add(node)
+    return needed
+
+
+def _walk(
+    roots: Sequence[tuple[Edge, Cotangent]],
+    keep: bool,
+    create_graph: bool,
+    wanted: Sequence[Edge] | None,
+    accumulate_wanted: bool,
+) -> list[Cotangent]:
+    nodes = [edge[0] for edge, _ in roots]
+    counts = _count([n for n in nodes if n is not None])
+    captures: dict[Node, dict[int, Capture]] = {}
+    needed: set[Node] | None = None
+    if wanted is not None:
+        for node, nr in wanted:
+            if node is not None:
+                captures.setdefault(node, {})[nr] = Capture()
+        needed = _needed([n for n in nodes if n is not None], set(captures))
+    buffers: dict[Node, list[Cotangent]] = {}
+    ready: list[tuple[int, Node]] = []
+    for (node, nr), ct in roots:
+        if node is None:
+            continue
+        buffer = buffers.get(node)
+        if buffer is None:
+            buffer = buffers[node] = [None] * max(1, len(node.results))
+            if not counts.get(node):
+                heapq.heappush(ready, (-node.order, node))
+        buffer[nr] = ct if buffer[nr] is None else _sum(buffer[nr], ct, create_graph)
+    while ready:
+        node = heapq.heappop(ready)[1]
+        cts = buffers.pop(node, None) or [None] * max(1, len(node.results))
+        hooked = node.variable._hooks if type(node) is AccumulateGrad else node._tensor_hooks
+        if hooked or node._retain or node._prehooks:
+            cts = _run_prehooks(node, cts, create_graph, captures.get(node))
+        if captures and node in captures:
+            for nr, capture in captures[node].items():
+                if not accumulate_wanted or not isinstance(node, AccumulateGrad):
+                    capture.found = cts[nr]
+        if needed is None or node in needed or (accumulate_wanted and node in captures and not node.edges):
+            found = _apply(node, cts, create_graph, keep)
+        else:
+            found = [None] * len(node.edges)
+        for (next_node, nr), ct in zip(node.edges, found, strict=False):
+            if next_node is None:
+                continue
+            if ct is not None:
+                buffer = buffers.get(next_node)
+                if buffer is None:
+                    buffer = buffers[next_node] = [None] * max(1, len(next_node.results))
+                buffer[nr] = ct if buffer[nr] is None else _sum(buffer[nr], ct, create_graph)
+            counts[next_node] = left = counts[next_node] - 1
+            if not left:
+                heapq.heappush(ready, (-next_node.order, next_node))
+    if wanted is None:
+        return []
+    return [None if node is None else captures[node][nr].found for node, nr in wanted]
+
+
+def _sum(a: Cotangent, b: Cotangent, create_graph: bool) -> Cotangent:
+    if create_graph:
+        return apply_composition(_ADD, (), [a, b])
+    return np.asarray(quietly(np.add, a, b))
+
+
+def _apply(node: Node, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
+    if all(ct is None for ct in cts) and isinstance(node, KernelNode | AccumulateGrad):
+        found: Sequence[Cotangent] = [None] * len(node.edges)
+    else:
+        try:
+            found = node.apply(cts, create_graph, keep)
+        except Exception:
+            if mode.anomaly and node.trace:
+                _warn_trace(node)
+            raise
+    if node._posthooks:
+        found = _run_posthooks(node, found, cts, create_graph)
+    if mode.anomaly and mode.check_nan:
+        for k, ct in enumerate(found):
+            if ct is not None and np.isnan(ct._a if isinstance(ct, Tensor) else ct).any():
+                if node.trace:
+                    _warn_trace(node)
+                raise RuntimeError(
+                    f"Function '{node.title}' returned nan values in its {k}th output.\n  made at {node.place()}"
+                )
+    return found
+
+
+def _warn_trace(node: Node) -> None:
+    warnings.warn(
+        f"Error detected in {node.title}. Traceback of forward call that caused the error:\n{node.trace}",
+        stacklevel=2,
+    )
+
+
+def _run_prehooks(
+    node: Node, cts: list[Cotangent], create_graph: bool, captured: dict[int, Capture] | None
+) -> list[Cotangent]:
+    cts = list(cts)
+    hooked = {0: node.variable._hooks} if isinstance(node, AccumulateGrad) else node._tensor_hooks or {}
+    for nr, hooks in hooked.items():
+        for hook in list((hooks or {}).values()):
+            if cts[nr] is None:
+                break
+            replaced = hook(as_tensor(cts[nr]))
+            if replaced is not None:
+                _check_replacement(replaced, cts[nr])
+                cts[nr] = from_tensor(replaced, create_graph)
+            else:
+                cts[nr] = cts[nr] if create_graph else cts[nr][...]
+    for nr, reference in (node._retain or {}).items():
+        tensor = reference()
+        if tensor is not None and cts[nr] is not None:
+            if create_graph or tensor._grad is None:
+                accumulate(tensor, cts[nr], create_graph)
+            else:
+                tensor._grad = wrap(np.asarray(tensor._grad._a + cts[nr]))
+    for hook in list((node._prehooks or {}).values()):
+        replaced = hook(tuple(as_tensor(ct) for ct in cts))
+        if replaced is not None:
+            given = replaced if isinstance(replaced, tuple) else (replaced,)
+            cts = [from_tensor(ct, create_graph) for ct in given]
+        else:
+            cts = [ct if ct is None or create_graph else ct[...] for ct in cts]
+    return cts
+
+
+def _check_replacement(new: Any, old: Cotangent) -> None:
+    if not isinstance(new, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
+    shape = tuple(old.shape)
+    if tuple(new._a.shape) != shape:
+        raise RuntimeError(
+            f"hook '<hook>' has changed the size of value: expected {list(shape)}, got {list(new._a.shape)}"
+        )
+
+
+def _run_posthooks(
+    node: Node, found: Sequence[Cotangent], cts: Sequence[Cotangent], create_graph: bool
+) -> Sequence[Cotangent]:
+    outputs = tuple(as_tensor(ct) for ct in cts)
+    for hook in list((node._posthooks or {}).values()):
+        replaced = hook(tuple(as_tensor(ct) for ct in found), outputs)
+        if replaced is not None:
+            given = replaced if isinstance(replaced, tuple) else (replaced,)
+            if len(given) != len(found):
+                raise RuntimeError(f"hook returned an incorrect number of values: {len(given)} for {len(found)}")
+            found = [from_tensor(ct, create_graph) for ct in given]
+        else:
+            found = [ct if ct is None or create_graph else ct[...] for ct in found]
+    return found
+
+
+# ---- modes
+
+
+@contextmanager
+def grad_mode(on: bool) -> Iterator[None]:
+    """Switch the recording of operations inside a with statement."""
+    before = mode.grad
+    mode.grad = on
+    try:
+        yield
+    finally:
+        mode.grad = before

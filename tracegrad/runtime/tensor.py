@@ -1,0 +1,254 @@
+"""The eager tensor: an ndarray with what automatic differentiation must know about it.
+
+Reads arrays; holds the state that tape.py and views.py work with. Previous: dtypes.py; next: tape.py. Operations are
+attached as methods by the files after those: see `method`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from tracegrad.runtime import dtypes
+
+Array = np.ndarray[Any, Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Storage:
+    """The memory of a tensor and its views: counts the writes, and knows who wrote last.
+
+    Attributes:
+        version: number of in-place writes.
+        writer: (operation, code, offset of the instruction) of the last write.
+    """
+
+    version = 0
+    writer: tuple[str, Any, int] | None = None
+    __slots__ = ("__dict__",)
+
+
+class Size(tuple[int, ...]):
+    """A shape, printed as torch does."""
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return int(np.prod(self, dtype=np.int64))
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple(self) + tuple(other))
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return Size(found) if isinstance(index, slice) else found
+
+
+class Device:
+    """The only device: the CPU."""
+
+    type, index = "cpu", None
+
+    def __repr__(self) -> str:
+        return "device(type='cpu')"
+
+    def __str__(self) -> str:
+        return "cpu"
+
+    def __eq__(self, other: object) -> bool:
+        return str(other) == "cpu"
+
+    def __hash__(self) -> int:
+        return hash("cpu")
+
+
+CPU = Device()
+
+
+class Tensor:
+    """An array that can be differentiated through.
+
+    Attributes that most tensors never set are class attributes here.
+
+    Attributes:
+        _a: the array.
+        _storage: shared by all tensors over one memory.
+        _node, _nr: what made the tensor (tape.Node), and which of its results this is.
+        _requires_grad: for leaves.
+        _base, _steps: for a differentiable view: the tensor viewed, and how (views.Step).
+        _seen: version of the storage for which a view's node is right.
+        _origin: how a view came about: "" or the reason why it must not be written in place.
+        _accumulator: weak reference to the node that accumulates into a leaf.
+        _hooks, _after: hooks of a leaf: on its gradient, and after accumulation.
+        _retained: `.grad` of a non-leaf is kept.
+        _tangent: (level, tangent) in forward mode.
+    """
+
+    _a: Array
+    _storage: Storage
+    _node: Any = None
+    _nr = 0
+    _requires_grad = False
+    _grad: Tensor | None = None
+    _base: Tensor | None = None
+    _steps: tuple[Any, ...] = ()
+    _seen = 0
+    _origin = ""
+    _accumulator: weakref.ref[Any] | None = None
+    _hooks: dict[int, Any] | None = None
+    _after: dict[int, Any] | None = None
+    _retained = False
+    _inference = False
+    _tangent: tuple[int, Tensor] | None = None
+
+    __array_priority__ = 2000.0
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __new__(cls, *data: Any, **keywords: Any) -> Any:
+        tensor = object.__new__(cls)
+        tensor._a = np.empty(0, dtypes.default_of(2))
+        tensor._storage = Storage()
+        return tensor
+
+    def __init__(self, *data: Any) -> None:
+        dtype = dtypes.default_of(2)
+        if len(data) == 1 and not isinstance(data[0], int):
+            source = data[0]._a if isinstance(data[0], Tensor) else data[0]
+            self._a = np.array(source, dtype)
+        elif data:
+            self._a = np.zeros(data, dtype)
+
+    # ---- what the array has
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._a.shape)
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        return dtypes.of(self._a.dtype)
+
+    @property
+    def ndim(self) -> int:
+        return self._a.ndim
+
+    @property
+    def device(self) -> Device:
+        return CPU
+
+    @property
+    def itemsize(self) -> int:
+        return self._a.itemsize
+
+    def dim(self) -> int:
+        """Return the number of axes."""
+        return self._a.ndim
+
+    def size(self, dim: int | None = None) -> Any:
+        """Return the shape, or the size of one axis."""
+        return Size(self._a.shape) if dim is None else self._a.shape[dim]
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self._a.size
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Return the bytes of one element."""
+        return self._a.itemsize
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Return the strides in elements."""
+        strides = tuple(s // self._a.itemsize for s in self._a.strides)
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        """Return the distance of the first element from the beginning of the memory, in elements."""
+        owner = self._a
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        offset: int = (
+            self._a.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+        ) // self._a.itemsize
+        return offset
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element."""
+        return int(self._a.__array_interface__["data"][0])
+
+    def is_contiguous(self) -> bool:
+        """Return whether elements lie in row-major order without gaps."""
+        return self._a.flags.c_contiguous
+
+    def is_floating_point(self) -> bool:
+        """Return whether the dtype is a real float."""
+        return dtypes.category(self._a.dtype) == 2
+
+    def is_complex(self) -> bool:
+        """Return whether the dtype is complex."""
+        return dtypes.category(self._a.dtype) == 3
+
+    def is_inference(self) -> bool:
+        """Return whether the tensor was made in inference mode."""
+        return self._inference
+
+    @property
+    def _version(self) -> int:
+        return self._storage.version
+
+    def type_name(self) -> str:
+        """Return `torch.FloatTensor`."""
+        return f"torch.{self.dtype.title}Tensor"
+
+
+def wrap(array: Array) -> Tensor:
+    """Return a new leaf over an array, which the tensor takes over."""
+    tensor: Tensor = object.__new__(Tensor)
+    tensor._a = array
+    tensor._storage = Storage()
+    return tensor
+
+
+#: methods attached to Tensor so far
+METHODS: dict[str, Any] = {}
+
+
+def method(*names: str) -> Callable[[F], F]:
+    """Attach the decorated function to Tensor under these names (its own if none is given)."""
+
+    def attach(function: F) -> F:
+        for name in names or (function.__name__,):
+            setattr(Tensor, name, function)
+            METHODS[name] = function
+        return function
+
+    return attach
+
+
+#: what `import tracegrad as torch` finds beside Tensor and the dtypes
+NAMES: dict[str, Any] = {}
+
+
+def public(*names: str) -> Callable[[F], F]:
+    """Give the decorated function torch's names at top level (its own if none is given)."""
+
+    def register(function: F) -> F:
+        for name in names or (function.__name__,):
+            NAMES[name] = function
+        return function
+
+    return register
+
+
+def is_differentiable(dtype: np.dtype[Any]) -> bool:
+    """Return whether values of a dtype can carry a derivative."""
+    return dtypes.category(dtype) >= 2

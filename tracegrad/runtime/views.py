@@ -1,0 +1,255 @@
+"""Views and in-place writes: tensors that share memory, and what a write into one means for the graphs of the others.
+
+Reads and changes tensors and nodes. Previous: tape.py; next: operate.py.
+
+A view remembers the tensor that owns the memory and the steps that lead from there to it. A write into a view makes a
+new node for the owner (CopySlices: the owner with the steps' place replaced); all views whose version is older find
+their node anew from the owner's when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime import dtypes
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.tape import (
+    Cotangent,
+    Edge,
+    KernelNode,
+    Node,
+    _refreshers,
+    apply_composition,
+    gradient_edge,
+    mode,
+    needs_grad,
+    record,
+    user_place,
+)
+from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
+
+#: one step from a tensor to a view: what is done, with what, and positions that differ from call to call
+Step = tuple[str, tuple[Any, ...], tuple[int, ...]]
+
+
+def take_step(kind: str, static: tuple[Any, ...], positions: Sequence[Any], x: Any) -> Any:
+    """Take a step on an array or, while a kernel is traced, on a tracer."""
+    if kind == "index":
+        key = []
+        for entry in static:
+            if isinstance(entry, tuple):
+                key.append(positions[entry[1]] if entry[0] == "at" else slice(*entry[1:]))
+            else:
+                key.append(entry)
+        return x[tuple(key)]
+    if kind == "permute":
+        return np.transpose(x, static)
+    if kind == "reshape":
+        return np.reshape(x, static)
+    if kind == "expand":
+        return np.broadcast_to(x, static)
+    if kind == "diagonal":
+        return np.diagonal(x, *static)
+    assert kind in ("real", "imag"), f"unknown step {kind}"
+    return x.real if kind == "real" else x.imag
+
+
+def _take_all(steps: tuple[tuple[str, tuple[Any, ...], int], ...], x: Any, positions: Sequence[Any]) -> Any:
+    start = 0
+    for kind, static, count in steps:
+        x = take_step(kind, static, positions[start : start + count], x)
+        start += count
+    return x
+
+
+def _write(steps: Any, base: Any, values: Any, *positions: Any) -> Any:
+    made = base.copy()
+    place = _take_all(steps, made, positions)
+    place[...] = values
+    return made
+
+
+_STRIDED = Composition("AsStrided", lambda steps, x, *positions: _take_all(steps, x, positions))
+_COPY_SLICES = Composition("CopySlices", _write)
+_COPY_SLICES.node_name = "CopySlices"
+_compositions: dict[str, Composition] = {}
+
+
+def _outline(steps: Sequence[Step]) -> tuple[Any, list[Tensor]]:
+    """Return steps without their positions, and the positions as operands."""
+    positions = [wrap(np.asarray(p, np.int64)) for step in steps for p in step[2]]
+    return tuple((kind, static, len(at)) for kind, static, at in steps), positions
+
+
+def make_view(name: str, tensor: Tensor, step: Step, *, multiple: bool = False) -> Tensor:
+    """Return a view of a tensor.
+
+    Args:
+        name: of the node, without "Backward0".
+        multiple: one of several views made at once, which must not be written.
+    """
+    view = wrap(take_step(*step, tensor._a))
+    view._storage = storage = tensor._storage
+    if tensor._inference or mode.inference:
+        view._inference = True
+    if view._inference:
+        return view
+    view._base = tensor if tensor._base is None else tensor._base
+    view._steps = (*tensor._steps, step)
+    view._seen = storage.version
+    view._origin = "multiple" if multiple else tensor._origin if mode.grad else "no_grad"
+    if mode.grad and needs_grad(tensor) and is_differentiable(view._a.dtype):
+        composition = _compositions.get(name)
+        if composition is None:
+            overload = int(name[-1]) if name[-1].isdigit() else 0
+            composition = Composition(name.rstrip("01"), _STRIDED.function, overload=overload)
+            _compositions[name] = composition
+        outline, positions = _outline((step,))
+        operands = [tensor, *positions]
+        kernel = composition.kernel((outline,), [t._a for t in operands])
+        record(composition.node_name, kernel, 1, operands, [view])
+    if mode.level >= 0 and tensor._tangent is not None:
+        view._tangent = (tensor._tangent[0], make_view(name, tensor._tangent[1], step))
+    return view
+
+
+def refresh(view: Tensor) -> None:
+    """Bring the node of a view up to date with writes into its memory."""
+    if view._seen == view._storage.version:
+        return
+    view._seen = view._storage.version
+    base = view._base
+    assert base is not None
+    if not (base._requires_grad or base._node is not None) or not is_differentiable(view._a.dtype):
+        return
+    outline, positions = _outline(view._steps)
+    operands = [base, *positions]
+    kernel = _STRIDED.kernel((outline,), [t._a for t in operands])
+    view._requires_grad = False
+    record(_STRIDED.node_name, kernel, 1, operands, [view])
+    view._nr = 0
+
+
+_refreshers.append(refresh)
+
+
+class ZeroNode(Node):
+    """The result does not depend on what the operand was."""
+
+    def __init__(self, title: str, edge: Edge) -> None:
+        super().__init__()
+        self.title, self.edges = title, (edge,)
+
+    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> list[Cotangent]:
+        return [None]
+
+
+def check_writable(tensor: Tensor) -> None:
+    """Check that a tensor may be written in place.
+
+    Raises:
+        RuntimeError: it is a leaf that requires grad, a view of one, or another tensor that must stay.
+    """
+    if tensor._inference and not mode.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+            "normal tensor before doing inplace update."
+        )
+    array = tensor._a
+    if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    if not mode.grad:
+        return
+    base = tensor._base
+    if base is not None:
+        if base._requires_grad and base._node is None:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        if tensor._origin and needs_grad(tensor):
+            title = "a function" if tensor._node is None else tensor._node.title
+            if tensor._origin == "multiple":
+                raise RuntimeError(
+                    f"Output {tensor._nr} of {title} is a view and is being modified inplace. This view is the output "
+                    "of a function that returns multiple views. Such functions do not allow the output views to be "
+                    "modified inplace. You should replace the inplace operation by an out-of-place one."
+                )
+            if tensor._origin == "no_grad":
+                raise RuntimeError(
+                    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given "
+                    "that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
+                    "moving both the view and the inplace either both inside the no_grad block (if you don't want the "
+                    "inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+                )
+    if tensor._requires_grad:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def mark_written(tensor: Tensor, name: str) -> None:
+    """Count a write, and remember who wrote."""
+    storage = tensor._storage
+    storage.version += 1
+    storage.writer = (name, *user_place())
+
+
+def write(name: str, tensor: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
+    """Replace the content of a tensor by `compute(tensor)`, in place; return the tensor."""
+    check_writable(tensor)
+    out = compute(tensor)
+    target, source = tensor._a, out._a
+    if source.shape != target.shape:
+        raise RuntimeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(source.shape)}"
+        )
+    if source.dtype != target.dtype:
+        if dtypes.category(source.dtype) > dtypes.category(target.dtype):
+            raise RuntimeError(
+                f"result type {dtypes.of(source.dtype).title} can't be cast to the desired output type "
+                f"{dtypes.of(target.dtype).title}"
+            )
+        out = apply_composition(_CAST, (target.dtype,), [out])
+    np.copyto(target, out._a)
+    mark_written(tensor, name)
+    rebase(name, tensor, out)
+    return tensor
+
+
+_CAST = Composition("ToCopy", lambda dtype, x: x.astype(dtype))
+
+
+def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
+    """Make the node of `out` that of a tensor whose content was replaced by it."""
+    node = out._node
+    if isinstance(node, KernelNode) and node.saved:
+        for item in node.saved:
+            if item.kind == ("out", out._nr) and item.storage is out._storage:
+                item.array, item.storage, item.version = tensor._a, tensor._storage, tensor._storage.version
+    tensor._tangent = out._tangent
+    if not mode.grad:
+        return
+    base = tensor._base
+    if base is not None:
+        if node is None and not needs_grad(base):
+            return
+        outline, positions = _outline(tensor._steps)
+        operands = [base, out, *positions]
+        kernel = _COPY_SLICES.kernel((outline,), [t._a for t in operands])
+        mask = (1 if needs_grad(base) else 0) | (2 if node is not None else 0)
+        holder = wrap(base._a)
+        record(_COPY_SLICES.node_name, kernel, mask & kernel.active, operands, [holder])
+        base._node, base._nr = holder._node, 0
+        tensor._seen = -1
+        return
+    if node is None:
+        edge = gradient_edge(tensor)
+        if edge[0] is None:
+            return
+        node = ZeroNode(f"{name.strip('_').capitalize()}Backward0", edge)
+        node.results = ((tensor._a.shape, tensor._a.dtype),)
+        node.code, node.instruction = user_place()
+        out._nr = 0
+    tensor._node, tensor._nr = node, out._nr
