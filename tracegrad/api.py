@@ -23,6 +23,7 @@ from tracegrad.capture.state import flatten as flatten_state
 from tracegrad.capture.tracer import Tracer, apply
 from tracegrad.config import BACKENDS, load_options
 from tracegrad.driver import pipeline
+from tracegrad.driver.batching import Batch
 from tracegrad.driver.cache import open_cache
 from tracegrad.driver.code_store import CodeStore
 from tracegrad.driver.derive import Request, leaf_numbers
@@ -95,7 +96,7 @@ class Transformed:
             return self._specializations.find(signature)
 
     def _compile(self, signature: Signature, sizes: Mapping[str, int]) -> Specialization:
-        program = pipeline.build_program(self._function, self._request(signature.names), signature, sizes)
+        program = self._program(signature, sizes)
         made = pipeline.compile_program(program, self._backend)
         if made.direct is not None and self._dispatcher is not None:
             self._dispatcher.add(made.direct)
@@ -105,8 +106,11 @@ class Transformed:
         if made.direct is not None and self._dispatcher is not None:
             self._dispatcher.discard(made.direct)
 
-    def _program(self, signature: Signature) -> Program:
-        return pipeline.build_program(self._function, self._request(signature.names), signature)
+    def _program(
+        self, signature: Signature, sizes: Mapping[str, int] | None = None, backend: str | None = None
+    ) -> Program:
+        request = self._request(signature.names)
+        return pipeline.build_program(self._function, request, signature, sizes, backend=backend or self._backend)
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
         names, values = bind(self._parameters, self._function, args, kwargs)
@@ -131,7 +135,7 @@ class Transformed:
             backend: "numpy" or "c"; by default that of the function.
         """
         backend = self._backend if backend is None else _check_backend(backend)
-        return pipeline.source_text(self._example(args, kwargs), backend)
+        return pipeline.source_text(self._example(args, kwargs, backend), backend)
 
     def ir(self, *args: Any, **kwargs: Any) -> str:
         """Return the text of the captured function in IR, for arguments like these."""
@@ -141,8 +145,8 @@ class Transformed:
         """Return the text of the transformed and optimised function in IR, for arguments like these."""
         return print_function(self._example(args, kwargs).function)
 
-    def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-        return self._program(self._signature(args, kwargs)[0])
+    def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any], backend: str | None = None) -> Program:
+        return self._program(self._signature(args, kwargs)[0], backend=backend)
 
 
 class Specializations:
@@ -463,7 +467,8 @@ class VJP:
         return out, pullback
 
     def _compile(self, signature: Signature, sizes: Mapping[str, int]) -> Specialization:
-        return pipeline.compile_program(pipeline.build_vjp_program(self._function, signature, sizes), self._backend)
+        program = pipeline.build_vjp_program(self._function, signature, sizes, backend=self._backend)
+        return pipeline.compile_program(program, self._backend)
 
 
 def jvp(
@@ -571,9 +576,8 @@ class Forward:
             if any(is_inexact(signature.leaves[n].type.dtype) for n in leaf_numbers(tree))
         ]
         request = Request(self._kind, tuple(chosen), single=False)
-        return pipeline.compile_program(
-            pipeline.build_program(self._function, request, signature, sizes), self._backend
-        )
+        program = pipeline.build_program(self._function, request, signature, sizes, backend=self._backend)
+        return pipeline.compile_program(program, self._backend)
 
 
 def _forward(f: Callable[..., Any], kind: str, backend: str | None) -> Forward:
@@ -635,6 +639,40 @@ def hessian(
     [[6.0, 4.0], [4.0, 0.0]]
     """
     return _transformed(f, "hessian", argnums, has_aux, backend)
+
+
+def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, backend: str | None = None) -> Transformed:
+    """Return the function that applies `f` to each element of stacked arguments.
+
+    In NumPy the elements are computed together, on arrays with one more axis; in C one after the other. Branches and
+    loops in `f` may run differently for each element.
+
+    Args:
+        f: a function of one element; any transform of a function, such as `grad(g)`.
+        in_axes: the axis along which the elements of the arguments are stacked; None for what is the same for all
+            elements. An int stands for all arguments (Python numbers among them are the same for all elements); a tuple
+            has one entry per argument: an int, None, or a tree of them with the structure of the argument.
+        out_axes: the axis along which the results are stacked, or a tree of axes with the structure of the result; None
+            for a result that is the same for all elements.
+        backend: "numpy" or "c".
+
+    Returns:
+        A function with the arguments of `f`. For x: f64[b,n] and f of f64[n] to f64[m] it gives f64[b,m].
+
+    Raises:
+        ArgumentError: (when called) the axes do not fit the arguments, or there are different numbers of elements.
+
+    >>> vmap(lambda x, y: x @ y, in_axes=(0, None))(np.eye(2), np.array([2.0, 3.0])).tolist()
+    [2.0, 3.0]
+    """
+    _check_callable(f, "vmap")
+    parameters = _parameters(f)
+    found = parameters.parameters.items() if parameters is not None else ()
+    defaults = frozenset(name for name, p in found if p.default is not inspect.Parameter.empty)
+    batch = Batch(f, in_axes, out_axes, lambda args, kwargs: bind(parameters, f, args, kwargs), defaults)
+    made = Transformed(batch, RequestMaker("function"), backend)
+    made._parameters = parameters
+    return made
 
 
 def stop_gradient(x: Any) -> Any:

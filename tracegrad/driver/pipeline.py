@@ -11,6 +11,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +48,9 @@ from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, u
 from tracegrad.transform.vjp import vjp
 
 logger = logging.getLogger("tracegrad")
+
+#: the backend that the capture in progress is for: batching takes another form in C than in NumPy
+target_backend: ContextVar[str] = ContextVar("tracegrad_target_backend", default="numpy")
 
 _FAULTS = re.compile(r"(= |^ *)(check|gather|scatter_\w+|solve|cholesky|inv|triangular_solve|cofactor)\b")
 
@@ -172,12 +176,18 @@ def _finish(result: Any, weak: bool) -> Any:
 
 
 def build_program(
-    function: Callable[..., Any], request: Request, signature: Signature, sizes: Mapping[str, int] | None = None
+    function: Callable[..., Any],
+    request: Request,
+    signature: Signature,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    backend: str = "numpy",
 ) -> Program:
     """Capture a function for a signature and transform it as requested.
 
     Args:
         sizes: an example size for each size symbol in the signature; decides what Python must decide at capture.
+        backend: what the code will be; either can be made of any program, but it suits this one.
     """
     leaves = [
         entry.Leaf(leaf.type, leaf.kind != "array", path)
@@ -194,7 +204,11 @@ def build_program(
             _locate(tree, argument, ArgumentPlace(position, ()), places)
         return call_arguments(names, arguments)
 
-    captured = entry.capture(function, leaves, rebuild, tuple(n.lstrip("=") for n in names), sizes)
+    token = target_backend.set(backend)
+    try:
+        captured = entry.capture(function, leaves, rebuild, tuple(n.lstrip("=") for n in names), sizes)
+    finally:
+        target_backend.reset(token)
     captured.effects = [
         dataclasses.replace(e, container=places[id(e.container)][1]) if id(e.container) in places else e
         for e in captured.effects
@@ -313,10 +327,14 @@ def _leaves(tree: Tree, signature: Signature, path: str) -> list[tuple[str, Leaf
 
 
 def build_vjp_program(
-    function: Callable[..., Any], signature: Signature, sizes: Mapping[str, int] | None = None
+    function: Callable[..., Any],
+    signature: Signature,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    backend: str = "numpy",
 ) -> Program:
     """Return the program that maps arguments and a cotangent of the result to cotangents of the arguments."""
-    primal = build_program(function, Request(), signature, sizes)
+    primal = build_program(function, Request(), signature, sizes, backend=backend)
     captured = primal.captured
     wrt = [i for i, leaf in enumerate(signature.leaves) if is_inexact(leaf.type.dtype)]
     seeds = [i for i in leaf_numbers(primal.tree) if is_inexact(primal.results[i].dtype)]
@@ -397,7 +415,7 @@ def inline_vjp(function: Callable[..., Any], names: Sequence[str], values: Seque
         seeded = clone_function(Function("function", inner.block))
         seeded.body.yields = [seeded.body.yields[i] for i in seeds]
         made = vjp(seeded, range(len(inner.outer)), keep_primal=False)
-        _hoist_stacks(made, current().frames[0].block)
+        hoist_stacks(made, current().frames[0].block)
         given = [c if isinstance(c, Value) else asarray(c).value for c in cotangents]
         found = iter([from_value(v) for v in current().builder.inline(made.body, [*inner.outer, *given])])
         result = []
@@ -481,7 +499,7 @@ def inline_derivative(
     name = getattr(function, "__name__", "function")
     derived = derive(request, name, arguments, types, inner.tree, primal, keep=True)
     made = derived.transform(Function(name, inner.block))
-    _hoist_stacks(made, capture.frames[0].block)
+    hoist_stacks(made, capture.frames[0].block)
     given = [
         cast_to(broadcast(asarray(t), types[n].shape), types[n].dtype).value
         for t, n in zip(tangents, derived.wrt, strict=bool(tangents))
@@ -511,7 +529,7 @@ def _stand_in(leaf: Any, name: str, block: Block, outer: list[Value]) -> Tracer:
     )
 
 
-def _hoist_stacks(function: Function, block: Block) -> None:
+def hoist_stacks(function: Function, block: Block) -> None:
     """Move the stacks of an inner gradient to the top level of the function in capture; each is empty between its
     uses."""
     stacks = [o for o in function.body.operations if o.op == "stack"]

@@ -3,10 +3,10 @@
 Reads and writes IR; asks the op records for their batching rules. Previous: jacobian.py; next folder: passes.
 
 The loop form has the function as its body: branches run one side per element, loops have their own trip counts, and no
-intermediate value has the new axis. That is how C wants it. The array form puts the new axis in front of every value that
-depends on the element, which is how NumPy wants it; where a condition or a trip count depends on the element, that one
-operation becomes a loop over the elements. A function that keeps residuals inside such a place takes the loop form as a
-whole, since what one element pushes must be popped by the same element.
+intermediate value has the new axis. That is how C wants it. The array form puts the new axis in front of every value
+that depends on the element, which is how NumPy wants it; where a condition or a trip count depends on the element, that
+one operation becomes a loop over the elements. A function that keeps residuals inside such a place takes the loop form
+as a whole, since what one element pushes must be popped by the same element.
 """
 
 from __future__ import annotations
