@@ -79,6 +79,7 @@ class Steps(Views):
     def __init__(self, function: Function) -> None:
         super().__init__(function)
         self.steps: dict[Block, list[Step]] = {}
+        self._copies: dict[Step, dict[Operation, Operation]] = {}
         self._pair_stacks()
         self._plan_block(self.function.body)
         self._choose_movers()
@@ -177,20 +178,20 @@ class Steps(Views):
     def _cheap_chain(self, operation: Operation, nest: Step, maker: dict[Value, Step]) -> list[Operation] | None:
         """Return the few cheap operations that compute a value from stored ones, in order, or None."""
         chain: list[Operation] = []
-        leaves: set[Value] = set()
+        large: set[Value] = set()  # those that are as large as the nest; others stay in the cache
 
         def collect(op: Operation) -> bool:
             for value, _ in self._nest_reads(op):
                 if maker.get(value) is not nest or self._stored_anyway(value, nest, maker):
-                    if value.shape:
-                        leaves.add(value)
+                    if len(squeeze(value.shape)) == len(nest.space):
+                        large.add(value)
                     continue
                 producer = value.producer
                 if producer is None or producer.op not in CHEAP or not collect(producer):
                     return False
             if op not in chain:
                 chain.append(op)
-            return len(chain) <= 3 and len(leaves) <= 2
+            return len(chain) <= 3 and len(large) <= 2
 
         return chain if collect(operation) else None
 
@@ -202,11 +203,18 @@ class Steps(Views):
 
     def _repeat_in(self, nest: Step, chain: list[Operation], block: Block, maker: dict[Value, Step]) -> None:
         """Put copies of operations into a nest, for the uses in it."""
-        mapping: dict[Value, Value] = {}
-        copies = [clone_operation(operation, mapping) for operation in chain]
+        known = self._copies.setdefault(nest, {})
+        mapping = {operation.result: copy.result for operation, copy in known.items()}
+        copies = []
+        for operation in chain:
+            if operation not in known:
+                known[operation] = clone_operation(operation, mapping)
+                copies.append(known[operation])
         for reader in nest.operations:
             reader.operands = [mapping[v] if v is chain[-1].result else v for v in reader.operands]
-        nest.operations[0:0] = copies
+        self._note_copies(nest, chain[-1].result, known[chain[-1]].result, copies, block)
+        front = len(known) - len(copies)
+        nest.operations[front:front] = copies
         at = block.operations.index(chain[-1]) + 1
         block.operations[at:at] = copies
         for copy in copies:
@@ -217,11 +225,20 @@ class Steps(Views):
                 if maker.get(value) is not nest:
                     nest.reads[value] = nest.reads.get(value, True) and same
 
+    def _note_copies(self, nest: Step, original: Value, copy: Value, copies: list[Operation], block: Block) -> None:
+        """Keep `uses` in step with copies put into a nest for what used the original there."""
+        moved = [(user, b) for user, b in self.uses[original] if user in nest.operations]
+        self.uses[original] = [use for use in self.uses[original] if use not in moved]
+        self.uses.setdefault(copy, []).extend(moved)
+        for operation in copies:
+            for value in operation.operands:
+                self.uses.setdefault(value, []).append((operation, block))
+
     def _group_rows(self, steps: list[Step]) -> None:
         """Let neighbouring nests share their outermost loop where one reads, in the same row, what another makes."""
         position = 0
         while position < len(steps):
-            group = self._rows_from(steps, position)
+            group, before = self._rows_from(steps, position)
             if group:
                 made = {v for nest in group for v in nest.results}
                 rows = Step("rows", [o for nest in group for o in nest.operations], group[0].space[:1], members=group)
@@ -229,31 +246,36 @@ class Steps(Views):
                     for value, same in nest.reads.items():
                         if value not in made:
                             rows.reads[value] = rows.reads.get(value, True) and same and len(group) == 1
-                steps[position : position + len(group)] = [rows]
+                steps[position : position + len(group) + len(before)] = [*before, rows]
+                position += len(before)
             position += 1
 
-    def _rows_from(self, steps: list[Step], position: int) -> list[Step]:
-        """Return the nests from a position on that can share their outermost loop with profit."""
+    def _rows_from(self, steps: list[Step], position: int) -> tuple[list[Step], list[Step]]:
+        """Return the nests from a position on that profit from one outermost loop, and what moves before them."""
         first = steps[position]
         if first.kind != "nest" or len(first.space) < 2 or first.pushes:
-            return []
+            return [], []
         group: list[Step] = []
+        before: list[Step] = []
         made: set[Value] = set()
-        connected = 1
-        for nest in steps[position:]:
-            if nest.kind != "nest" or not nest.space or nest.space[0] != first.space[0] or nest.pushes:
+        connected, passed = 1, 0
+        for step in steps[position:]:
+            is_row = step.kind == "nest" and step.space[:1] == first.space[:1] and not step.pushes
+            reads_made = self._reads_in_row(step, made) if is_row else None
+            if reads_made is not None:
+                group.append(step)
+                made.update(step.results)
+                if reads_made and len(step.space) > 1:
+                    connected, passed = len(group), len(before)
+            elif (
+                step.kind in ("assign", "nest") and not step.pushes and made.isdisjoint(step.reads) and len(before) < 8
+            ):
+                before.append(step)
+            else:
                 break
-            reads_made = self._reads_in_row(nest, made)
-            if reads_made is None:
-                break
-            group.append(nest)
-            if reads_made and len(nest.space) > 1:
-                connected = len(group)
-            for operation in nest.operations:
-                made.add(operation.result)
-        group = group[:connected]
+        group, before = group[:connected], before[:passed]
         is_single = len(group) == 1 and self.is_unrolled(first) and not self.is_flat(first)
-        return group if len(group) > 1 or is_single else []
+        return (group, before) if len(group) > 1 or is_single else ([], [])
 
     def is_unrolled(self, nest: Step) -> bool:
         """Return whether what a nest does in one row is written out."""
