@@ -19,7 +19,8 @@
 #endif
 
 /* Vector versions of these functions are in glibc's libmvec. */
-#if defined(__GLIBC__) && __GNUC__ >= 9 && !defined(__clang__) && defined(__x86_64__) && __GLIBC__ == 2 && __GLIBC_MINOR__ >= 35
+#if defined(__GLIBC__) && defined(__x86_64__) && __GNUC__ >= 9 && !defined(__clang__) \
+    && __GLIBC__ == 2 && __GLIBC_MINOR__ >= 35
 __attribute__((simd("notinbranch"))) double tanh(double);
 #endif
 
@@ -140,7 +141,7 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
 #pragma omp simd reduction(+ : ct_b2)
     for (int64_t i = 0; i < 8; i++) {
         const double z = t1[i] + b2;
-        const double ct_z1 = 0.125*(2.0*(z - y[i]));
+        const double ct_z1 = 0.25*(z - y[i]);
         ct_z[i] = ct_z1;
         ct_b2 += ct_z1;
     }

@@ -14,7 +14,7 @@ def f_grad(params, x, y):
 
     # cotangents, from the result back to the arguments
     # dict_params.py:9  return np.mean((z - y) ** 2)
-    ct_z = 0.125 * (2.0 * (z - y))
+    ct_z = 0.25 * (z - y)
     # dict_params.py:8  z = h @ params["w2"] + params["b2"]
     ct_b2 = np.sum(ct_z)
     ct_h = np.outer(ct_z, w2)

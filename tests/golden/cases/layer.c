@@ -19,7 +19,8 @@
 #endif
 
 /* Vector versions of these functions are in glibc's libmvec. */
-#if defined(__GLIBC__) && __GNUC__ >= 9 && !defined(__clang__) && defined(__x86_64__) && __GLIBC__ == 2 && __GLIBC_MINOR__ >= 22
+#if defined(__GLIBC__) && defined(__x86_64__) && __GNUC__ >= 9 && !defined(__clang__) \
+    && __GLIBC__ == 2 && __GLIBC_MINOR__ >= 22
 __attribute__((simd("notinbranch"))) double exp(double);
 __attribute__((simd("notinbranch"))) double log(double);
 #endif

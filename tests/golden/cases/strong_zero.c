@@ -36,9 +36,9 @@ int f_grad(const double *restrict x, double *restrict ct_x, void *workspace)
     /* strong_zero.py:7  return np.sum(np.where(x > 0, np.sqrt(x), 0.0)) */
     const double t[3] = {x[0] > 0.0 ? 1.0 : 0.0, x[1] > 0.0 ? 1.0 : 0.0, x[2] > 0.0 ? 1.0 : 0.0};
     const double t1[3] = {0.5/sqrt(x[0]), 0.5/sqrt(x[1]), 0.5/sqrt(x[2])};
-    ct_x[0] = t[0]*(t[0] == 0.0 && !(isfinite(t1[0]) != 0) ? 0.0 : t1[0]);
-    ct_x[1] = t[1]*(t[1] == 0.0 && !(isfinite(t1[1]) != 0) ? 0.0 : t1[1]);
-    ct_x[2] = t[2]*(t[2] == 0.0 && !(isfinite(t1[2]) != 0) ? 0.0 : t1[2]);
+    ct_x[0] = t[0]*(t[0] == 0.0 && !isfinite(t1[0]) ? 0.0 : t1[0]);
+    ct_x[1] = t[1]*(t[1] == 0.0 && !isfinite(t1[1]) ? 0.0 : t1[1]);
+    ct_x[2] = t[2]*(t[2] == 0.0 && !isfinite(t1[2]) ? 0.0 : t1[2]);
     return 0;
 }
 
