@@ -1,7 +1,7 @@
 """C expressions as text: precedence, templates, literals, and index arithmetic.
 
 Reads templates of op records and dimensions, writes C expressions with no parentheses that are not needed (apart from
-those that compilers or readers ask for, such as around shifts). Previous: numpy_source.py; next: loops.py.
+those that compilers or readers ask for, such as around shifts). Previous: numpy_source.py; next: c_elements.py.
 """
 
 from __future__ import annotations

@@ -144,10 +144,6 @@ class Plan(Steps):
 
     # Storage.
 
-    def needs_storage(self, value: Value) -> bool:
-        """Return whether a value lives in a variable or an array of its own (not a view, not local to a nest)."""
-        return value in self.storage
-
     def _share_storage(self) -> None:
         for block, steps in self.steps.items():
             if block in self.owner:
