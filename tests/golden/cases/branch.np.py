@@ -3,7 +3,7 @@ import numpy as np
 
 def f_grad(x):
     # branch.py:7  s = np.sum(x)
-    s = np.sum(x)
+    s = x.sum()
     # branch.py:8  if s > 0:
     above = s > 0.0
     if above:

@@ -16,11 +16,11 @@ def f_grad(params, x, y):
     # dict_params.py:9  return np.mean((z - y) ** 2)
     ct_z = 0.25 * (z - y)
     # dict_params.py:8  z = h @ params["w2"] + params["b2"]
-    ct_b2 = np.sum(ct_z)
+    ct_b2 = ct_z.sum()
     ct_h = np.outer(ct_z, w2)
     ct_w2 = ct_z @ h
     # dict_params.py:7  h = np.tanh(x @ params["w1"] + params["b1"])
     product = ct_h * (1.0 - h ** 2)
-    ct_b1 = np.sum(product, axis=0)
+    ct_b1 = product.sum(axis=0)
     ct_w1 = x.T @ product
     return {"w1": ct_w1, "b1": ct_b1, "w2": ct_w2, "b2": ct_b2}

@@ -5,7 +5,7 @@ def f_grad(w, x, labels):
     # layer.py:7  scores = x @ w
     scores = x @ w
     # layer.py:8  scores = scores - np.max(scores, axis=1, keepdims=True)
-    largest = np.max(scores, axis=1)
+    largest = scores.max(axis=1)
     scores_1 = scores - largest[:, None]
     # layer.py:9  log_sum = np.log(np.sum(np.exp(scores), axis=1))
     exp_scores = np.exp(scores_1)
@@ -14,7 +14,7 @@ def f_grad(w, x, labels):
     # layer.py:10  return np.mean(log_sum - scores[np.arange(len(labels)), labels])
     ct_log_sum = np.full(32, 0.03125)
     # layer.py:9  log_sum = np.log(np.sum(np.exp(scores), axis=1))
-    quotient = ct_log_sum / np.sum(exp_scores, axis=1)
+    quotient = ct_log_sum / exp_scores.sum(axis=1)
     ct_scores = quotient[:, None] * exp_scores
     np.add.at(ct_scores, (np.arange(32), labels), -ct_log_sum)
     # layer.py:8  scores = scores - np.max(scores, axis=1, keepdims=True)

@@ -27,5 +27,5 @@ def f_grad(u, k):
         ct_u[:62] += product
         ct_u[1:63] += part - product * 2.0
         ct_u[2:] += product
-    ct_k = np.sum(carried)
+    ct_k = carried.sum()
     return ct_u, ct_k
