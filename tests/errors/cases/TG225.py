@@ -2,7 +2,6 @@ import numpy as np
 
 import tracegrad as tg
 
-
 total = np.zeros(1)
 
 
