@@ -143,6 +143,10 @@ class Capture:
         self.active: dict[CodeType, int] = {}
         self.created: dict[int, tuple[Any, int]] = {}
         self.events: list[tuple[Span | None, str]] = []
+        #: names of functions in IR that the captured one calls
+        self.function_names: set[str] = set()
+        #: functions being captured for a call, innermost last (functions.Opened)
+        self.opened: list[Any] = []
 
     @property
     def depth(self) -> int:

@@ -30,7 +30,7 @@ _READS = frozenset(
     "symmetric_difference tobytes tolist union values".split()
 )
 #: objects whose methods change nothing
-_CONSTANT = (str, bytes, int, float, complex, tuple, frozenset, range, slice, type, types.ModuleType, re.Pattern, re.Match)
+_CONSTANT = (str, bytes, int, float, complex, tuple, frozenset, range, slice, type, types.ModuleType, re.Pattern)
 _CONSTANT_MODULES = ("numpy", "datetime", "decimal", "fractions", "math")
 _MUTABLE = (list, dict, set, bytearray, array.array, collections.deque, Iterator)
 _CHANGES_FIRST = frozenset(

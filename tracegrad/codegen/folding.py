@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tracegrad.ir.buffers import BufferPlan, written_operand
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.liveness import has_effect, uses
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import Shape, is_float
 from tracegrad.ops.text import numpy_text, subscript_text
-from tracegrad.ir.buffers import BufferPlan, written_operand
 
 #: longest expression, in characters, that is written inside another one, and longest one on a line
 LONGEST_OPERAND, LONGEST_LINE = 64, 76

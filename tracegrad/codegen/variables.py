@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tracegrad.codegen.folding import Folding, is_statement
+from tracegrad.ir.buffers import BufferPlan, carries, carry_params
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.buffers import BufferPlan, carries, carry_params
 
 #: names for values that have none in the user's code
 _NOUNS = {

@@ -1,7 +1,7 @@
 """Decides which writes happen in place: results that may take over the buffer of an operand.
 
-Reads a function in IR, writes a BufferPlan beside it (the IR is not changed). Previous: writes.py; next folder: ops. The
-code generators follow the plan.
+Reads a function in IR, writes a BufferPlan beside it (the IR is not changed). Previous: writes.py; next folder: ops.
+The code generators follow the plan.
 
 Values of the IR never change, so `b = scatter_set a, i, v` makes a new array. It may be written into the buffer of
 `a` when nobody can see the difference: the buffer was made by this function, and no value that is used afterwards may

@@ -298,7 +298,7 @@ def _flatten_rare(value: Any, path: str, leaves: list[Leaf], values: list[Any]) 
             help="pass a plain dict, list or tuple, or register the class with "
             f'optree.register_pytree_node(..., namespace="{NAMESPACE}")',
         )
-    if (isinstance(value, _CONSTANTS) or cls.__eq__ is object.__eq__) and _is_hashable(value):
+    if (isinstance(value, _CONSTANTS) or not _has_own_equality(cls)) and _is_hashable(value):
         return Tree("static", (cls, value), ())
     # an object may be read from and written to: one that is merely equal will not do
     return Tree("identity", Identity(value), ())
@@ -346,6 +346,11 @@ def _freeze(metadata: Any) -> Any:
     if isinstance(metadata, (list, tuple)):
         return (type(metadata), *(_freeze(part) for part in metadata))
     return metadata if _is_hashable(metadata) else Identity(metadata)
+
+
+def _has_own_equality(cls: type) -> bool:
+    """Return whether two distinct objects of a class may be equal."""
+    return any("__eq__" in vars(base) for base in cls.__mro__[:-1])
 
 
 def _is_hashable(value: Any) -> bool:

@@ -33,6 +33,8 @@ _ZERO_BORN: dict[str, tuple[int, ...] | None] = {
     "cummax": None,
     "cummin": None,
     "power": None,
+    "custom_vjp": None,
+    "custom_jvp": None,
 }
 #: ops that only move elements, so that a mask stays a mask
 _MOVES = frozenset(

@@ -2,8 +2,8 @@
 
 Reads and writes IR. Previous: jvp.py; next folder: passes.
 
-The loop is part of the function, so a Jacobian is one kernel. What does not depend on the basis vector is moved out of the
-loop by passes/hoist.py.
+The loop is part of the function, so a Jacobian is one kernel. What does not depend on the basis vector is moved out of
+the loop by passes/hoist.py.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def jacobian(function: Function, wrt: Sequence[int], mode: str, *, keep_primal: 
         mode: "forward", "reverse", or "" for the one with fewer sweeps.
 
     Returns:
-        `(x_0, ...) -> (primal results if kept, dy_0/dx_a, dy_0/dx_b, ..., dy_1/dx_a, ...)`; the shape of dy/dx is that of y
-        followed by that of x.
+        `(x_0, ...) -> (primal results if kept, dy_0/dx_a, dy_0/dx_b, ..., dy_1/dx_a, ...)`; the shape of dy/dx is that
+        of y followed by that of x.
     """
     outputs = [i for i, v in enumerate(function.results) if carries_derivative(v)]
     if not mode:
@@ -84,7 +84,8 @@ def _columns_last(value: Value, wrt: ArrayType, kind: ArrayType) -> Value:
 def _sweeps(
     builder: Builder, sweep: Function, params: list[Value], seed: ArrayType, kinds: list[ArrayType]
 ) -> list[Value]:
-    """Stage a loop over the basis of a space of type `seed`: its results stacked along axis 0, per result of the sweep."""
+    """Stage a loop over the basis of a space of type `seed`: its results stacked along axis 0, per result of the
+    sweep."""
     _hoist_stacks(builder, sweep)
     count: Dim = math.prod(seed.shape)
     index = Value(ArrayType(I64), "direction")

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 
 from tracegrad.errors import NotDifferentiableError
 from tracegrad.ir.builder import Builder
-from tracegrad.ir.core import Block, Function, Operation, Value
+from tracegrad.ir.core import Block, Function, Operation, Value, substitute
+from tracegrad.ir.inline import inline_body
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import StackType
 from tracegrad.ops import jvp_of
 from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
 from tracegrad.transform.cotangents import zeros
-from tracegrad.transform.vjp import prepare_function
+from tracegrad.transform.vjp import prepare_function, refuse_outer_values, split_operands, transpose_rule
 
 
 def jvp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> Function:
@@ -47,9 +48,11 @@ def jvp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> 
         tangents[param] = tangent
     builder = Builder(copy.body)
     with interpreter(builder):
-        _Forward(copy, builder, activity).block(copy.body, tangents)
+        forward = _Forward(copy, builder, activity)
+        forward.block(copy.body, tangents)
         builder.span = None
         moved = [tangents[v] if v in tangents else zeros(builder, v.array_type) for v in outputs]
+    substitute(copy.body, forward.replaced)
     copy.body.yields = [*(copy.results if keep_primal else []), *moved]
     copy.name = f"jvp_{function.name}"
     return copy
@@ -61,6 +64,8 @@ class _Forward:
     def __init__(self, function: Function, builder: Builder, activity: Activity) -> None:
         self.function, self.builder, self.active = function, builder, activity.active
         self.shadows: dict[Value, Value] = {}
+        #: results of calls with a rule -> what the rule gives for them
+        self.replaced: dict[Value, Value] = {}
 
     def block(self, block: Block, tangents: dict[Value, Value]) -> None:
         operations, block.operations = block.operations, []
@@ -69,6 +74,7 @@ class _Forward:
             rule = {
                 "if": self.branches, "for": self.loop, "while": self.loop,
                 "stack": self.stack, "push": self.push, "pop": self.pop,
+                "custom_vjp": self.custom, "custom_jvp": self.custom,
             }.get(operation.op, self.plain)  # fmt: skip
             with self.builder.into(block):
                 rule(operation, tangents)
@@ -96,6 +102,34 @@ class _Forward:
         for result, tangent in zip(operation.results, moved, strict=True):
             if tangent is not None:
                 self.set(tangents, result, tangent)
+
+    def custom(self, operation: Operation, tangents: dict[Value, Value]) -> None:
+        """Apply the forward rule of a call, or the transpose of its reverse rule."""
+        arguments, others = split_operands(operation)
+        moving = [v for v in arguments if carries_derivative(v)]
+        if not self.active.intersection(operation.results) or all(tangents.get(v) is None for v in moving):
+            self.emit(operation)
+            return
+        refuse_outer_values(operation, self.active, len(operation.results))
+        given = [self.tangent(v, tangents) for v in moving]
+        arguments, others = ([self.replaced.get(v, v) for v in values] for values in (arguments, others))
+        count = len(operation.results)
+        if operation.op == "custom_jvp":
+            made = self.inline(operation.attrs["rule"], [*arguments, *given, *others])
+            outs, moved = made[:count], made[count:]
+        else:
+            made = self.inline(operation.attrs["forward"], [*arguments, *others])
+            outs, residuals = made[:count], made[count:]
+            seeds = [zeros(self.builder, v.array_type) for v in operation.results if carries_derivative(v)]
+            moved = self.inline(transpose_rule(operation), [*residuals, *seeds, *others, *given])
+        self.replaced.update(zip(operation.results, outs, strict=True))
+        for old, new in zip(operation.results, outs, strict=True):
+            new.name = new.name or old.name
+        for result, tangent in zip(filter(carries_derivative, operation.results), moved, strict=True):
+            self.set(tangents, result, tangent)
+
+    def inline(self, function: Function, arguments: list[Value]) -> list[Value]:
+        return inline_body(self.builder.block, self.function, function, arguments)
 
     def set(self, tangents: dict[Value, Value], value: Value, tangent: Value) -> None:
         if not tangent.name and value.name:

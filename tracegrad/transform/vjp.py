@@ -18,7 +18,7 @@ which are plain calls of ops. The result is ordinary IR, so the transform applie
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -36,12 +36,13 @@ from tracegrad.ir.core import (
     substitute,
     walk,
 )
+from tracegrad.ir.inline import inline_body, inline_calls, is_inlinable
 from tracegrad.ir.liveness import defined_in, remove_dead, remove_dead_from
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import I64, ArrayType, Dim, StackType, dtype_name, is_float, is_inexact
 from tracegrad.ops.common import vjp_of
 from tracegrad.ops.elementwise import add, multiply
-from tracegrad.transform.activity import Activity, analyze_activity
+from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
 from tracegrad.transform.cotangents import Cotangents, zeros
 from tracegrad.transform.ranges import Ranges, make_guard
 from tracegrad.transform.residuals import Plan, plan_residuals
@@ -107,7 +108,8 @@ def gradient(function: Function, wrt: Sequence[int], result: int = 0, *, keep_pr
 
 
 def prepare_function(function: Function, wrt: Sequence[int]) -> Function:
-    """Return a copy of a function to differentiate, with calls inlined; check that the parameters `wrt` are floating point."""
+    """Return a copy of a function to differentiate, with calls inlined; check that the parameters `wrt` are floating
+    point."""
     for position in wrt:
         param = function.params[position]
         if not is_inexact(param.dtype):
@@ -120,43 +122,8 @@ def prepare_function(function: Function, wrt: Sequence[int]) -> Function:
             )
     copy = clone_function(function)
     copy.interface = None
-    _inline_calls(copy.body)
+    inline_calls(copy, lambda operation: operation.op == "call" and is_inlinable(operation))
     return copy
-
-
-def _inline_calls(block: Block) -> None:
-    """Replace calls by the bodies of their functions, except recursive ones."""
-    operations, block.operations = block.operations, []
-    builder = Builder(block)
-    mapping: dict[Value, Value] = {}
-    for operation in operations:
-        for nested in operation.blocks:
-            _inline_calls(nested)
-        callee = operation.attrs.get("function")
-        if operation.op != "call" or not isinstance(callee, Function) or _is_recursive(callee):
-            block.operations.append(operation)
-            continue
-        body = clone_function(callee).body
-        _inline_calls(body)
-        yields = builder.inline(body, [mapping.get(v, v) for v in operation.operands])
-        for old, new in zip(operation.results, yields, strict=True):
-            new.name = new.name or old.name
-            mapping[old] = new
-    substitute(block, mapping)
-
-
-def _is_recursive(function: Function) -> bool:
-    seen: set[Function] = set()
-    waiting = [function]
-    while waiting:
-        for operation in walk(waiting.pop().body):
-            callee = operation.attrs.get("function")
-            if callee is function:
-                return True
-            if isinstance(callee, Function) and callee not in seen:
-                seen.add(callee)
-                waiting.append(callee)
-    return False
 
 
 def _sweep(
@@ -165,16 +132,18 @@ def _sweep(
     """Append the cotangent sweep to a function, in place, and set its results."""
     results = list(function.results)
     activity = analyze_activity(function, wrt, [results[i] for i in seeds], seeds_may_be_zero)
+    outputs = run_forward_rules(function, activity.active)
     builder = Builder(function.body)
     cts = Cotangents(builder)
     with interpreter(builder):
         for position, seed in seeds.items():
             if results[position] in activity.active:
                 cts.add(results[position], seed)
-        _Sweep(function, builder, activity).block(function.body, cts)
+        _Sweep(function, builder, activity, outputs).block(function.body, cts)
         builder.span = None
         gradients = [cts.get(param) or _named(zeros(builder, param.array_type), param) for param in wrt]
     function.body.yields = [*(results if keep_primal else []), *gradients]
+    inline_calls(function, lambda operation: operation in outputs)
     remove_dead(function)
 
 
@@ -190,8 +159,8 @@ def _span_of(value: Value) -> Span | None:
 class _Sweep:
     """Stages the reverse of blocks; adds to the primal what the reverse needs of it."""
 
-    def __init__(self, function: Function, builder: Builder, activity: Activity) -> None:
-        self.function, self.builder, self.activity = function, builder, activity
+    def __init__(self, function: Function, builder: Builder, activity: Activity, outputs: dict[Operation, int]) -> None:
+        self.function, self.builder, self.activity, self.outputs = function, builder, activity, outputs
         self.ranges = Ranges(function)
         self.shadows: dict[Value, Value] = {}
         self.loops: list[Operation] = []
@@ -211,6 +180,8 @@ class _Sweep:
                     self.push(operation, cts)
                 case "pop":
                     self.pop(operation, cts)
+                case "custom_vjp" | "custom_jvp":
+                    self.custom(operation, cts)
                 case _:
                     self.plain(operation, cts)
 
@@ -236,6 +207,30 @@ class _Sweep:
         for operand, contribution in zip(operation.operands, contributions, strict=True):
             if contribution is not None and self.is_active(operand):
                 cts.add(operand, contribution)
+
+    def custom(self, operation: Operation, cts: Cotangents) -> None:
+        """Apply the reverse rule of a call, or the transpose of its forward rule."""
+        outs = operation.results[: self.outputs.get(operation, len(operation.results))]
+        given = [cts.take(out) if self.is_active(out) else None for out in outs]
+        if all(ct is None for ct in given):
+            return
+        refuse_outer_values(operation, self.activity.active, len(outs))
+        seeds = [
+            ct or zeros(self.builder, out.array_type)
+            for out, ct in zip(outs, given, strict=True)
+            if carries_derivative(out)
+        ]
+        arguments, others = split_operands(operation)
+        if operation.op == "custom_vjp":
+            inputs = [*operation.results[len(outs) :], *seeds, *others]
+            found = inline_body(self.builder.block, self.function, operation.attrs["backward"], inputs)
+        else:
+            tangents = [zeros(self.builder, v.array_type) for v in arguments if carries_derivative(v)]
+            inputs = [*arguments, *tangents, *others, *seeds]
+            found = inline_body(self.builder.block, self.function, transpose_rule(operation), inputs)
+        for argument, ct in zip(filter(carries_derivative, arguments), found, strict=True):
+            if self.is_active(argument):
+                cts.add(argument, ct)
 
     def push(self, operation: Operation, cts: Cotangents) -> None:
         stack, value = operation.operands
@@ -481,6 +476,72 @@ class _Sweep:
         counts = [trip_count(loop) for loop in self.loops]
         known = [count for count in counts if count is not None]
         return math.prod(known) if len(known) == len(counts) else None
+
+
+# ---- calls that say their derivative
+
+
+def split_operands(operation: Operation) -> tuple[list[Value], list[Value]]:
+    """Return the arguments of a call that has a rule, and the values that it reads besides."""
+    count = operation.attrs["arguments"]
+    return operation.operands[:count], operation.operands[count:]
+
+
+def refuse_outer_values(operation: Operation, active: Collection[Value], outs: int) -> None:
+    """Raise when a derivative is taken by what a function with a rule reads besides its arguments.
+
+    Args:
+        outs: how many results of the operation are those of the function.
+
+    Raises:
+        NotDifferentiableError: it is.
+    """
+    function: Function = operation.attrs["function"]
+    for position, value in enumerate(operation.operands):
+        if position < operation.attrs["arguments"] or value not in active:
+            continue
+        param = function.params[position]
+        if param in analyze_activity(function, [param], function.results[:outs], True).active:
+            raise NotDifferentiableError(
+                "the rule of a function does not say its derivative by a value from outside",
+                code="TG236",
+                span=operation.span,
+                found=f"{value.name or 'a value'}: {value.type}, read by {function.name} and not passed to it",
+                help="make it an argument, or pass it through tg.stop_gradient",
+            )
+
+
+def run_forward_rules(function: Function, active: set[Value]) -> dict[Operation, int]:
+    """Let the calls with a reverse rule on active paths run `forward`: their residuals become results, after the
+    others.
+
+    Returns:
+        These calls, with the number of results that each had before.
+    """
+    found = {o: len(o.results) for o in walk(function.body) if o.op == "custom_vjp" and active.intersection(o.results)}
+    for operation, count in found.items():
+        forward = operation.attrs["function"] = operation.attrs["forward"]
+        operation.results.extend(Value(v.type, v.name, operation) for v in forward.results[count:])
+    return found
+
+
+def transpose_rule(operation: Operation) -> Function:
+    """Return the transpose of a linear map that a call with a rule has.
+
+    For `custom_jvp` that of its rule, tangents to cotangents: (the parameters of the rule, cotangents of the outs). For
+    `custom_vjp` that of its backward, cotangents to tangents: (the parameters of backward, tangents of the arguments).
+    """
+    if operation.op == "custom_jvp":
+        rule = clone_function(operation.attrs["rule"])
+        rule.body.yields = rule.results[len(operation.attrs["function"].results) :]
+        first = operation.attrs["arguments"]
+        count = sum(map(carries_derivative, operation.operands[:first]))
+    else:
+        rule = operation.attrs["backward"]
+        outs = operation.attrs["function"].results
+        first = len(operation.attrs["forward"].results) - len(outs)
+        count = sum(map(carries_derivative, outs))
+    return vjp(rule, range(first, first + count), keep_primal=False)
 
 
 def _plan(block: Block, reverse: Block, free: Sequence[Value] = ()) -> Plan:
