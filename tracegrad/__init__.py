@@ -30,11 +30,14 @@ if TYPE_CHECKING:
         vmap,
     )
     from tracegrad.config import VERSION as __version__
+    from tracegrad.custom import custom_jvp, custom_vjp
 
 #: public name -> module that defines it; see lazy_names
 _LAZY = {
     **EAGER,
     "__version__": "config:VERSION",
+    "custom_jvp": "custom",
+    "custom_vjp": "custom",
     "function": "api",
     "grad": "api",
     "hessian": "api",
@@ -55,6 +58,8 @@ _LAZY = {
 
 __all__ = [
     "__version__",
+    "custom_jvp",
+    "custom_vjp",
     "function",
     "grad",
     "hessian",

@@ -55,7 +55,7 @@ class Transformed:
         functools.update_wrapper(self, function, updated=())
         self._function, self._request = function, request
         self._backend = _check_backend(backend)
-        self._parameters = _parameters(function)
+        self._parameters = parameters_of(function)
         self._lock = threading.RLock()
         self._specializations = Specializations(self._compile, self._discard, dynamic)
         self._dispatch: Callable[..., Any] = self._first
@@ -309,7 +309,8 @@ def _remembered(f: Any, key: Any, make: Callable[[], Any]) -> Any:
     return memory[1][key]
 
 
-def _parameters(function: Callable[..., Any]) -> inspect.Signature | None:
+def parameters_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Return the signature that arguments are bound by, or None where they are taken as they come."""
     if isinstance(function, np.ufunc) or (getattr(function, "__module__", None) or "").startswith("numpy"):
         return None  # defaults of NumPy's functions mean "not given"
     try:
@@ -540,7 +541,7 @@ class Forward:
 
     def __init__(self, function: Callable[..., Any], kind: str, backend: str) -> None:
         self._function, self._kind, self._backend = function, kind, backend
-        self._parameters = _parameters(function)
+        self._parameters = parameters_of(function)
         self._specializations = Specializations(self._compile, lambda made: None)
 
     def __call__(self, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
@@ -666,7 +667,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, backend:
     [2.0, 3.0]
     """
     _check_callable(f, "vmap")
-    parameters = _parameters(f)
+    parameters = parameters_of(f)
     found = parameters.parameters.items() if parameters is not None else ()
     defaults = frozenset(name for name, p in found if p.default is not inspect.Parameter.empty)
     batch = Batch(f, in_axes, out_axes, lambda args, kwargs: bind(parameters, f, args, kwargs), defaults)

@@ -13,6 +13,8 @@ from tracegrad.ops.common import (
 from tracegrad.ops.control import (
     call,
     check,
+    custom_jvp,
+    custom_vjp,
     for_,
     if_,
     pop,
@@ -204,6 +206,8 @@ __all__ = [
     "cummin",
     "cumprod",
     "cumsum",
+    "custom_jvp",
+    "custom_vjp",
     "det",
     "digamma",
     "dim",

@@ -16,6 +16,8 @@ from tracegrad.ops import c_rules
 from tracegrad.ops.infer import (
     infer_call,
     infer_check,
+    infer_custom_jvp,
+    infer_custom_vjp,
     infer_for,
     infer_if,
     infer_pop,
@@ -45,6 +47,23 @@ while_ = register(OpDef(
 call = register(OpDef(
     "call", ("*operands",), "Call of another function of the IR.",
     attributes=("function",), infer=infer_call, marker=BY_TRANSFORM,
+))
+
+# Calls that say their derivative; they are inlined before code is generated
+
+custom_vjp = register(OpDef(
+    "custom_vjp", ("*operands",),
+    "Call of a function (*operands) -> outs with a reverse rule for its first `arguments` operands, of which those of "
+    "float dtype count. forward: (*operands) -> outs and residuals; backward: (residuals, one ct per float out, the "
+    "operands after the arguments) -> one ct per float argument.",
+    attributes=("function", "forward", "backward", "arguments"), infer=infer_custom_vjp, marker=BY_TRANSFORM,
+))
+custom_jvp = register(OpDef(
+    "custom_jvp", ("*operands",),
+    "Call of a function (*operands) -> outs with a forward rule for its first `arguments` operands, of which those of "
+    "float dtype count. rule: (the arguments, one tangent per float argument, the other operands) -> outs and one "
+    "tangent per float out, linear in the tangents.",
+    attributes=("function", "rule", "arguments"), infer=infer_custom_jvp, marker=BY_TRANSFORM,
 ))
 
 # Effects

@@ -505,6 +505,16 @@ def infer_call(*operands: Type, function: Function) -> tuple[Type, ...]:
     return tuple(v.type for v in function.results)
 
 
+def infer_custom_vjp(
+    *operands: Type, function: Function, forward: Function, backward: Function, arguments: int
+) -> tuple[Type, ...]:
+    return infer_call(*operands, function=function)
+
+
+def infer_custom_jvp(*operands: Type, function: Function, rule: Function, arguments: int) -> tuple[Type, ...]:
+    return infer_call(*operands, function=function)
+
+
 def infer_stack(*, element: ArrayType, capacity: Dim | None) -> tuple[Type, ...]:
     return (StackType(element),)
 

@@ -16,6 +16,7 @@ from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.elements import forward_elements
 from tracegrad.passes.fold import drop_stop_gradients, fold_constants
 from tracegrad.passes.hoist import hoist_invariants
+from tracegrad.passes.inline import inline_functions
 
 #: changes a function in place, keeping what it computes; returns whether anything changed
 Pass: TypeAlias = Callable[[Function], bool]
@@ -38,7 +39,7 @@ def default_pipeline() -> list[Pass]:
 
 def final_pipeline() -> list[Pass]:
     """Return the passes for a function that is not differentiated any more."""
-    return [drop_stop_gradients, *default_pipeline()]
+    return [inline_functions, drop_stop_gradients, *default_pipeline()]
 
 
 def run_passes(function: Function, passes: Sequence[Pass] | None = None, *, verify: bool = False) -> Function:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracegrad.api import Transformed, _parameters, bind
+from tracegrad.api import Transformed, bind, parameters_of
 from tracegrad.config import BACKENDS
 from tracegrad.driver import pipeline
 from tracegrad.driver.derive import Request, leaf_numbers
@@ -78,7 +78,7 @@ def check_grads(
     >>> check_grads(lambda x: np.sum(np.sin(x)), np.array([0.3, 1.0]), backends=("numpy",))
     """
     plain = plain_function(f)
-    names, values = bind(_parameters(plain), plain, args, kwargs)
+    names, values = bind(parameters_of(plain), plain, args, kwargs)
     positions = [_position(a, names) for a in argnums] if argnums is not None else float_arguments(names, values)
     signature = signature_of(names, values)[0]
     made = build_instances(plain, positions, signature, {}, backends)

@@ -103,7 +103,7 @@ class _Interpreter:
                 while self.block(blocks[0], values, operands)[0]:
                     operands = self.block(blocks[1], values, operands)
                 return operands
-            case "call":
+            case "call" | "custom_vjp" | "custom_jvp":
                 return interpret(attrs["function"], *operands, sizes=self.sizes)
             case "stack":
                 return [[]]

@@ -1,0 +1,338 @@
+"""Functions with rules of their own: right derivatives in all modes and places, from the rule and not the function."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tracegrad.driver import pipeline
+from tracegrad.ir.parser import parse_function
+from tracegrad.ir.printer import print_function
+from tracegrad.ir.verifier import verify_function
+from tracegrad.runtime.signature import signature_of
+
+each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
+ROOT = Path(__file__).parents[2]
+X = np.array([0.3, -1.0, 2.0])
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+@tg.custom_jvp
+def softplus(x):
+    return np.log1p(np.exp(x))
+
+
+@softplus.defjvp
+def softplus_rule(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return softplus(x), t * sigmoid(x)
+
+
+@tg.custom_vjp
+def marked_power(x, n):
+    """x**n with ten times its derivative, so that the rule shows; n is a Python int."""
+    return x**n
+
+
+def marked_forward(x, n):
+    return x**n, (x, n)
+
+
+def marked_backward(residuals, ct):
+    x, n = residuals
+    assert isinstance(n, int)
+    return 10.0 * ct * n * x ** (n - 1), None
+
+
+marked_power.defvjp(marked_forward, marked_backward)
+
+
+def test_outside_a_capture_it_is_the_function() -> None:
+    assert softplus(0.0) == np.log(2.0)
+    assert marked_power(3.0, 2) == 9.0
+    assert softplus.__name__ == "softplus"
+
+
+@each_backend
+def test_forward_rule_in_all_modes(backend: str) -> None:
+    def f(x):
+        return np.sum(softplus(x) * x)
+
+    s = sigmoid(X)
+    gradient = s * X + np.log1p(np.exp(X))
+    second = 2 * s + X * s * (1 - s)
+    np.testing.assert_allclose(tg.grad(f, backend=backend)(X), gradient, rtol=1e-14)
+    np.testing.assert_allclose(tg.jvp(f, (X,), (X,), backend=backend)[1], gradient @ X, rtol=1e-14)
+    np.testing.assert_allclose(tg.hessian(f, backend=backend)(X), np.diag(second), atol=1e-15)
+    np.testing.assert_allclose(tg.jacfwd(softplus, backend=backend)(X), np.diag(s), atol=1e-15)
+    np.testing.assert_allclose(tg.jacrev(softplus, backend=backend)(X), np.diag(s), atol=1e-15)
+    twice = tg.grad(lambda x: np.sum(tg.grad(f)(x) ** 2), backend=backend)(X)
+    np.testing.assert_allclose(twice, 2 * gradient * second, rtol=1e-14)
+    pushed = tg.jvp(lambda x: tg.jvp(f, (x,), (X,))[1], (X,), (X,), backend=backend)[1]
+    np.testing.assert_allclose(pushed, np.sum(second * X * X), rtol=1e-14)
+
+
+@each_backend
+def test_reverse_rule_in_all_modes(backend: str) -> None:
+    def f(x):
+        return np.sum(marked_power(x, 3))
+
+    assert tg.function(f, backend=backend)(X) == pytest.approx(np.sum(X**3))
+    np.testing.assert_allclose(tg.grad(f, backend=backend)(X), 30 * X**2)
+    # the second derivative is that of the rule
+    np.testing.assert_allclose(tg.hessian(f, backend=backend)(X), np.diag(60 * X))
+    # forward mode is the transpose of the rule
+    np.testing.assert_allclose(tg.jvp(f, (X,), (X,), backend=backend)[1], np.sum(30 * X**3))
+    np.testing.assert_allclose(tg.jacobian(lambda x: marked_power(x, 2), backend=backend)(X), np.diag(20 * X))
+    np.testing.assert_allclose(tg.vjp(f, X, backend=backend)[1](2.0)[0], 60 * X**2)
+
+
+@each_backend
+def test_in_loops_and_branches(backend: str) -> None:
+    def f(x):
+        total, k = 0.0, 0
+        while k < 4:
+            if x[0] * k > 0.5:
+                total = total + np.sum(marked_power(x * k, 2))
+            else:
+                total = total + softplus(x[1])
+            k += 1
+        return total
+
+    def gradient(x):
+        result = np.zeros(3)
+        for k in range(4):
+            if x[0] * k > 0.5:
+                result += 20 * x * k * k
+            else:
+                result[1] += sigmoid(x[1])
+        return result
+
+    for x in (X, -X):
+        np.testing.assert_allclose(tg.grad(f, backend=backend)(x), gradient(x), rtol=1e-14)
+        np.testing.assert_allclose(tg.jvp(f, (x,), (X,), backend=backend)[1], gradient(x) @ X, rtol=1e-14)
+
+
+class Point(NamedTuple):
+    x: np.ndarray
+    y: np.ndarray
+
+
+@each_backend
+def test_pytrees_and_static_arguments(backend: str) -> None:
+    @tg.custom_vjp
+    def combine(point, options, mode):
+        scale = options["scale"] if mode == "scaled" else 1.0
+        return {"sum": point.x + point.y, "product": [scale * point.x * point.y], "mode": mode}
+
+    def forward(point, options, mode):
+        assert mode == "scaled"
+        return combine(point, options, mode), (point, options["scale"])
+
+    def backward(residuals, ct):
+        point, scale = residuals
+        assert ct["mode"] is None
+        product = ct["product"][0]
+        ct_scale = np.sum(product * point.x * point.y)
+        return (
+            Point(ct["sum"] + scale * product * point.y, ct["sum"] + scale * product * point.x),
+            {
+                "scale": ct_scale,
+                "unused": None,
+            },
+            None,
+        )
+
+    combine.defvjp(forward, backward)
+
+    def f(point, scale):
+        out = combine(point, {"scale": scale, "unused": 1.0}, "scaled")
+        assert out["mode"] == "scaled"
+        return np.sum(out["sum"] ** 2) + np.sum(out["product"][0] ** 2)
+
+    y = X[::-1].copy()
+    (gx, gy), gs = tg.grad(f, argnums=(0, 1), backend=backend)(Point(X, y), 1.5)
+    np.testing.assert_allclose(gx, 2 * (X + y) + 2 * 1.5**2 * X * y * y)
+    np.testing.assert_allclose(gy, 2 * (X + y) + 2 * 1.5**2 * X * X * y)
+    np.testing.assert_allclose(gs, 2 * 1.5 * np.sum((X * y) ** 2))
+    t_out = tg.jvp(f, (Point(X, y), 1.5), (Point(X, y), 0.5), backend=backend)[1]
+    np.testing.assert_allclose(t_out, gx @ X + gy @ y + 0.5 * gs)
+
+
+@each_backend
+def test_rules_with_loops(backend: str) -> None:
+    @tg.custom_jvp
+    def root(a):
+        """The x with x + x**3 = a, by Newton's method."""
+        x = a * 0.0
+        while np.abs(x + x**3 - a) > 1e-14:
+            x = x - (x + x**3 - a) / (1 + 3 * x**2)
+        return x
+
+    @root.defjvp
+    def implicit(primals, tangents):
+        x = root(*primals)
+        total = 0.0
+        for _ in range(4):
+            total = total + tangents[0] / (1 + 3 * x**2) / 4
+        return x, total
+
+    def f(a):
+        result = 0.0
+        for k in range(3):
+            result = result + root(a * (k + 1.0)) ** 2
+        return result
+
+    def gradient(a):
+        result = 0.0
+        for k in range(1, 4):
+            x = root(a * k)
+            result += 2 * x * k / (1 + 3 * x**2)
+        return result
+
+    np.testing.assert_allclose(tg.grad(f, backend=backend)(0.7), gradient(0.7), rtol=1e-12)
+    np.testing.assert_allclose(tg.jvp(f, (0.7,), (1.0,), backend=backend)[1], gradient(0.7), rtol=1e-12)
+    difference = (gradient(0.7 + 1e-5) - gradient(0.7 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(tg.hessian(f, backend=backend)(0.7), difference, rtol=1e-8)
+
+
+@each_backend
+def test_under_vmap(backend: str) -> None:
+    rows = np.stack([X, 2 * X])
+
+    def f(rows):
+        return np.sum(tg.vmap(lambda x: marked_power(x, 2) * softplus(x[0]))(rows))
+
+    gradient = 20 * rows * softplus(rows[:, :1])
+    gradient[:, 0] += sigmoid(rows[:, 0]) * np.sum(rows**2, axis=1)
+    np.testing.assert_allclose(tg.grad(f, backend=backend)(rows), gradient, rtol=1e-14)
+    batched = tg.vmap(tg.grad(lambda x: np.sum(marked_power(x, 2))), backend=backend)(rows)
+    np.testing.assert_allclose(batched, 20 * rows)
+
+
+@each_backend
+def test_values_from_outside(backend: str) -> None:
+    weights = np.array([1.0, 2.0, 3.0])
+
+    @tg.custom_vjp
+    def weighted(x):
+        return x * weights
+
+    weighted.defvjp(lambda x: (weighted(x), None), lambda _, ct: (ct * weights * 10,))
+    g = tg.grad(lambda x: np.sum(weighted(x)), backend=backend)
+    np.testing.assert_allclose(g(X), 10 * weights)
+    weights[:] = 1.0
+    np.testing.assert_allclose(g(X), 10 * weights)
+
+    def closes_over(x):
+        @tg.custom_jvp
+        def scaled(y):
+            return y * tg.stop_gradient(x)
+
+        scaled.defjvp(lambda primals, tangents: (scaled(*primals), 7.0 * tangents[0] * tg.stop_gradient(x)))
+        return np.sum(scaled(x))
+
+    np.testing.assert_allclose(tg.grad(closes_over, backend=backend)(X), 7 * X)
+
+
+def test_closing_over_what_is_differentiated_is_refused() -> None:
+    def f(x):
+        @tg.custom_vjp
+        def scaled(y):
+            return y * x
+
+        scaled.defvjp(lambda y: (scaled(y), y), lambda y, ct: (ct,))
+        return np.sum(scaled(2 * x))
+
+    with pytest.raises(tg.errors.NotDifferentiableError, match="TG236"):
+        tg.grad(f)(X)
+
+
+def test_redefined_rule_is_used() -> None:
+    @tg.custom_vjp
+    def double(x):
+        return 2 * x
+
+    g = tg.grad(lambda x: np.sum(double(x)))
+    double.defvjp(lambda x: (2 * x, None), lambda _, ct: (2 * ct,))
+    np.testing.assert_allclose(g(X), 2.0)
+    double.defvjp(lambda x: (2 * x, None), lambda _, ct: (3 * ct,))
+    np.testing.assert_allclose(g(X), 3.0)
+
+
+def test_method_partial_and_keyword() -> None:
+    class Layer:
+        def __init__(self, w):
+            self.w = w
+
+        @tg.custom_jvp
+        def apply(self, x, *, shift=0.0):
+            return self.w * x + shift
+
+        @apply.defjvp
+        def rule(primals, tangents, shift=None):
+            layer, x, shift = primals
+            return layer.w * x + shift, 5.0 * tangents[1]
+
+    layer = Layer(2.0)
+    np.testing.assert_allclose(tg.grad(lambda x: np.sum(layer.apply(x, shift=1.0)))(X), 5.0)
+    scaled = functools.partial(marked_power, n=2)
+    np.testing.assert_allclose(tg.grad(lambda x: np.sum(scaled(x)))(X), 20 * X)
+
+
+def test_float32_and_complex() -> None:
+    x = X.astype(np.float32)
+    gradient = tg.grad(lambda x: np.sum(marked_power(x, 2)))(x)
+    assert gradient.dtype == np.float32
+
+    @tg.custom_vjp
+    def holomorphic(z):
+        return z * z
+
+    holomorphic.defvjp(lambda z: (z * z, z), lambda z, ct: (2 * np.conj(z) * ct,))
+
+    def f(z):
+        return np.sum(np.abs(holomorphic(z)) ** 2)
+
+    z = X + 1j * X[::-1]
+    np.testing.assert_allclose(tg.grad(f)(z), tg.grad(lambda z: np.sum(np.abs(z * z) ** 2))(z))
+
+
+def test_ir_prints_parses_and_verifies() -> None:
+    def f(x):
+        return np.sum(softplus(x) + marked_power(x, 2))
+
+    signature, _ = signature_of(["x"], [X])
+    program = pipeline.build_program(f, pipeline.Request(), signature)
+    verify_function(program.captured.function)
+    text = print_function(program.captured.function, spans=False)
+    again = parse_function(text)
+    verify_function(again)
+    assert print_function(again, spans=False) == text
+    assert "custom_jvp" in text
+    assert "= custom_" not in tg.grad(f).lower(X)
+
+
+def test_check_finds_a_wrong_rule(tmp_path: Path) -> None:
+    module = tmp_path / "wrong_rule.py"
+    module.write_text(
+        "import numpy as np\nimport tracegrad as tg\n\n"
+        "@tg.custom_vjp\ndef square(x):\n    return x**2\n\n"
+        "square.defvjp(lambda x: (x**2, x), lambda x, ct: (np.where(x > 0, 2, 3) * x * ct,))\n\n"
+        "def f(x):\n    return np.sum(square(x))\n"
+    )
+    command = [sys.executable, "-m", "tracegrad", "check", f"{module}:f", "--arg", "x=f64[3]"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode != 0
+    assert "WRONG" in done.stdout
+    assert "x = array([" in done.stdout

@@ -1,0 +1,218 @@
+"""Python functions as functions of the IR, for calls that stay calls: those with rules, and recursive ones.
+
+Reads user functions; writes functions of the IR whose free values have become further parameters.
+Previous: entry.py; next folder: transform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from tracegrad.capture.context import Storage, current, user_span
+from tracegrad.capture.entry import Result, Static
+from tracegrad.capture.staging import leave_branch, new_list
+from tracegrad.capture.state import Tree, flatten, unflatten
+from tracegrad.capture.tracer import Tracer, from_value
+from tracegrad.errors import CaptureError
+from tracegrad.ir.core import Block, Function, Operation, Value, free_values, substitute, walk
+from tracegrad.ir.types import ArrayType
+
+#: free values that a function computes again by itself
+_LOCAL = frozenset({"constant", "full", "dim"})
+
+
+@dataclass(slots=True)
+class Arguments:
+    """The arguments of a call: those leaves that are traced become operands, all others are known at capture.
+
+    Attributes:
+        trees: leaves and structure of each argument.
+        traced: (argument, leaf) of each operand.
+        operands: the values passed.
+    """
+
+    trees: list[tuple[list[Any], Tree]]
+    traced: list[tuple[int, int]]
+    operands: list[Value]
+
+    @property
+    def tracers(self) -> list[Tracer]:
+        return [self.trees[a][0][i] for a, i in self.traced]
+
+    def key(self) -> Any:
+        """Return what tells calls apart that need different functions; None when that cannot be said."""
+        statics = [
+            (a, i, type(leaf), leaf)
+            for a, (leaves, _) in enumerate(self.trees)
+            for i, leaf in enumerate(leaves)
+            if (a, i) not in self.traced
+        ]
+        structures = tuple(tree for _, tree in self.trees)
+        key = (structures, tuple(statics), tuple((t.type, t.weak) for t in self.tracers), tuple(self.traced))
+        try:
+            hash(key)
+        except TypeError:
+            return None
+        return key
+
+    def rebuild(self, values: Sequence[Any], known: Callable[[Any], Any] = lambda leaf: leaf) -> list[Any]:
+        """Return the arguments with `values` for the operands, and `known(leaf)` for all other leaves."""
+        given = dict(zip(self.traced, values, strict=True))
+        return [
+            unflatten(tree, [given.get((a, i), known(leaf)) for i, leaf in enumerate(leaves)], new_list)
+            for a, (leaves, tree) in enumerate(self.trees)
+        ]
+
+
+def split_arguments(values: Sequence[Any]) -> Arguments:
+    """Flatten the arguments of a call, and choose what is passed as operands."""
+    trees = [flatten(value) for value in values]
+    traced = [
+        (a, i)
+        for a, (leaves, _) in enumerate(trees)
+        for i, leaf in enumerate(leaves)
+        if isinstance(leaf, Tracer) and leaf.concrete is None
+    ]
+    return Arguments(trees, traced, [trees[a][0][i].value for a, i in traced])
+
+
+@dataclass(eq=False, slots=True)
+class Opened:
+    """A call whose functions are being captured: a call in them of the same kind refers to these functions.
+
+    Attributes:
+        owner: what is called.
+        key: of its arguments.
+        calls: the operations that refer to the functions; the free values are added to their operands at the end.
+        result: structure of what the call returns, once it is known; `outs` is the number of flat results.
+    """
+
+    owner: Any
+    key: Any
+    functions: list[Function] = field(default_factory=list)
+    calls: list[Operation] = field(default_factory=list)
+    result: Result | None = None
+    outs: int = 0
+
+
+def find_opened(owner: Any, key: Any) -> Opened | None:
+    """Return the call of the same kind whose functions are being captured."""
+    return next((o for o in reversed(current().opened) if o.owner is owner and key is not None and o.key == key), None)
+
+
+def new_function(name: str) -> Function:
+    """Return an empty function with a name of its own in this capture."""
+    names = current().function_names
+    name = name if name.isidentifier() else "function"
+    chosen, count = name, 1
+    while chosen in names:
+        count += 1
+        chosen = f"{name}_{count}"
+    names.add(chosen)
+    return Function(chosen)
+
+
+class Body:
+    """A function's block while it is captured; makes its parameters."""
+
+    def __init__(self) -> None:
+        self.block = Block()
+        self.tracers: list[Tracer] = []
+
+    def param(self, kind: ArrayType, name: str, weak: bool = False) -> Tracer:
+        """Add a parameter, and return what stands for it."""
+        value = Value(kind, name)
+        self.block.params.append(value)
+        self.tracers.append(Tracer(Storage(kind, current().depth, value), weak=weak))
+        return self.tracers[-1]
+
+    def arguments(self, arguments: Arguments) -> list[Tracer]:
+        """Add the parameters for the operands of a call."""
+        pairs = zip(arguments.tracers, arguments.operands, strict=True)
+        return [self.param(tracer.type, value.name, tracer.weak) for tracer, value in pairs]
+
+    def is_written(self, tracers: Sequence[Tracer]) -> bool:
+        return any(t._storage.value not in self.block.params for t in tracers)
+
+
+def fill_function(function: Function, run: Callable[[Body], list[Value]], called: Any) -> None:
+    """Capture the body of a function: `run` adds parameters and returns what the function returns.
+
+    Raises:
+        CaptureError: the code writes into an array or container from outside, or into an argument.
+    """
+    body = Body()
+    with current().open("inner", body.block) as frame:
+        yields = run(body)
+    slots = bool(frame.slots)
+    if leave_branch(frame) or slots:
+        refuse_write(called)
+    body.block.yields = yields
+    function.body = body.block
+
+
+def refuse_write(called: Any) -> NoReturn:
+    """Raise the error for a write whose effect leaves a function that has a rule."""
+    raise CaptureError(
+        f"{getattr(called, '__name__', called)} writes into an array or container from outside",
+        code="TG234",
+        span=user_span(),
+        found="an in-place write into an argument, or into something that the function has not made",
+        help="return the new value, or write into a copy",
+    )
+
+
+def close_functions(opened: Opened) -> list[Value]:
+    """Make parameters of the free values of some functions, the same ones for all; return the free values.
+
+    Raises:
+        CaptureError: a function inside refers to one of these, and there are free values.
+    """
+    copied: dict[Value, Operation] = {}
+    free: dict[Value, None] = {}
+    for function in opened.functions:
+        for value in free_values(function.body):
+            producer = value.producer
+            if producer is not None and producer.op in _LOCAL and not producer.operands:
+                copied[value] = producer
+            else:
+                free[value] = None
+    for function in opened.functions:
+        mapping: dict[Value, Value] = {}
+        local = []
+        for value, producer in copied.items():
+            copy = Operation(producer.op, [], dict(producer.attrs), [], [value.type], producer.span)
+            copy.result.name = value.name
+            local.append(copy)
+            mapping[value] = copy.result
+        inside = [o for o in walk(function.body) if o in opened.calls]
+        params = [Value(v.type, v.name) for v in free]
+        mapping.update(zip(free, params, strict=True))
+        substitute(function.body, mapping)
+        used = set(free_values(function.body))
+        function.body.operations[:0] = [o for o in local if o.result in used]
+        function.body.params.extend(params)
+        for operation in inside:
+            operation.operands.extend(params)
+            opened.calls.remove(operation)
+    if opened.calls and free:
+        raise CaptureError(
+            f"{getattr(opened.owner, '__name__', opened.owner)} is called in a rule of another function that it calls",
+            code="TG235",
+            span=opened.calls[0].span,
+            found=f"{next(iter(free)).name or 'a value'}, which is read from outside",
+            help="pass it as an argument",
+        )
+    return list(free)
+
+
+def join_results(result: Result, values: Sequence[Value], leaf: Callable[[Value, bool], Any] | None = None) -> Any:
+    """Put values into the structure of a returned value; static leaves stay."""
+    make = leaf or (lambda value, weak: from_value(value, weak=weak))
+    leaves = [
+        found.value if isinstance(found, Static) else make(values[found], weak)
+        for found, weak in zip(result.leaves, result.weak, strict=True)
+    ]
+    return unflatten(result.tree, leaves, new_list)

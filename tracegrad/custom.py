@@ -1,0 +1,393 @@
+"""Functions whose derivative the user says: `custom_vjp` and `custom_jvp`.
+
+Called during capture they become one operation that holds the captured function and its rules; see
+transform/vjp.py for what is made of it. Previous: api.py; next: target.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from tracegrad.api import bind, parameters_of
+from tracegrad.capture import context
+from tracegrad.capture.context import Place, current, user_span
+from tracegrad.capture.entry import Result, Static, collect
+from tracegrad.capture.functions import (
+    Arguments,
+    Body,
+    Opened,
+    close_functions,
+    fill_function,
+    find_opened,
+    join_results,
+    new_function,
+    refuse_write,
+    split_arguments,
+)
+from tracegrad.capture.guards import lift
+from tracegrad.capture.hooks import call
+from tracegrad.capture.state import Tree, flatten
+from tracegrad.capture.tracer import Tracer, asarray, cast_to
+from tracegrad.driver.pipeline import call_arguments
+from tracegrad.errors import ArgumentError, ArgumentTypeError
+from tracegrad.ir.core import Operation, Value
+from tracegrad.ir.types import ArrayType, is_complex, is_inexact
+from tracegrad.ops import full
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _WithRule:
+    """A function with a rule; call it like the function."""
+
+    __tracegrad__ = True
+    _rules: tuple[Callable[..., Any], ...]
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        kind = type(self).__name__
+        if not callable(function):
+            raise ArgumentTypeError(
+                f"tg.{kind} needs a function",
+                code="TG207",
+                span=None,
+                found=f"{type(function).__name__} {function!r}"[:120],
+                help=f"write @tg.{kind} above the function, or tg.{kind}(f)",
+            )
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._name: str = getattr(function, "__name__", type(function).__name__)
+        self._parameters = parameters_of(function)
+        self._rules = ()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind as a method does."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not context.is_capturing():
+            return self._function(*args, **kwargs)
+        names, values = bind(self._parameters, self._function, args, kwargs)
+        arguments = split_arguments(values)
+        if not arguments.operands:
+            return call(self._function, *args, **kwargs)
+        if not self._rules:
+            raise ArgumentError(
+                f"{self._name} has no rule yet",
+                code="TG230",
+                span=user_span(),
+                found=f"a call of a {type(self).__name__} function before its rule is defined",
+                help=f"call {self._name}.{self._define} first",
+            )
+        return self._staged(names, arguments)
+
+    _define = ""
+
+    def _staged(self, names: Sequence[str], arguments: Arguments) -> Any:
+        """Stage the call."""
+        capture, key = current(), arguments.key()
+        opened = find_opened(self, key)
+        if opened is not None and opened.result is None:  # the function itself recurs, not its rule
+            args, kwargs = call_arguments(names, arguments.rebuild(arguments.tracers))
+            return call(self._function, *args, **kwargs)
+        span = user_span()
+        if opened is not None and opened.result is not None:
+            operation = self._operation(opened, arguments, span)
+            opened.calls.append(operation)
+            return join_results(opened.result, operation.results)
+        opened = Opened(self, key, [new_function(f"{self._name}{suffix}") for suffix in self._suffixes])
+        capture.opened.append(opened)
+        try:
+            opened.result = self._capture_primal(opened, names, arguments)
+            self._capture_rules(opened, names, arguments, opened.result)
+        finally:
+            capture.opened.remove(opened)
+        free = close_functions(opened)
+        operation = self._operation(opened, arguments, span)
+        operation.operands.extend(free)
+        return join_results(opened.result, operation.results)
+
+    _suffixes: tuple[str, ...] = ()
+
+    def _operation(self, opened: Opened, arguments: Arguments, span: Any) -> Operation:
+        names = ("function", "forward", "backward") if len(opened.functions) == 3 else ("function", "rule")
+        attrs = {**dict(zip(names, opened.functions, strict=True)), "arguments": len(arguments.operands)}
+        outs = opened.functions[0].results[: opened.outs]
+        operation = Operation(type(self).__name__, list(arguments.operands), attrs, [], [v.type for v in outs], span)
+        for result, out in zip(operation.results, outs, strict=True):
+            result.name = "" if out in opened.functions[0].params else out.name
+        current().builder.block.operations.append(operation)
+        return operation
+
+    def _capture_primal(self, opened: Opened, names: Sequence[str], arguments: Arguments) -> Result:
+        found: list[Result] = []
+
+        def run(body: Body) -> list[Value]:
+            tracers = body.arguments(arguments)
+            args, kwargs = call_arguments(names, arguments.rebuild(tracers))
+            results: list[Value] = []
+            found.append(collect(call(self._function, *args, **kwargs), results))
+            if body.is_written(tracers):
+                refuse_write(self)
+            return results
+
+        fill_function(opened.functions[0], run, self)
+        opened.outs = len(opened.functions[0].results)
+        return found[0]
+
+    def _capture_rules(self, opened: Opened, names: Sequence[str], arguments: Arguments, result: Result) -> None:
+        raise NotImplementedError
+
+    def _guarded_rules(self) -> tuple[Callable[..., Any], ...]:
+        """Return the rules, noting that the capture relies on them."""
+        rules: tuple[Callable[..., Any], ...] = lift(self._rules, Place(self, (("attribute", "_rules"),), self._name))
+        return rules
+
+    def _call_rule(self, rule: Callable[..., Any], names: Sequence[str], values: list[Any]) -> Any:
+        args, kwargs = call_arguments(names, values)
+        return call(rule, *args, **kwargs)
+
+    def _aligned(self, opened: Opened, value: Any, result: Result, rule: str) -> list[Value]:
+        """Return the flat results of a rule's first part, which must be like the function's own result."""
+        wanted = opened.functions[0].results
+        found: list[Value] = []
+        own = collect(value, found)
+        own_text, text = _shape_text(own, found), _shape_text(result, wanted)
+        if own.tree != result.tree or [type(x) for x in own.leaves] != [type(x) for x in result.leaves]:
+            self._refuse(rule, "another structure than the function", f"{own_text}; the function returns {text}")
+        if any(a.shape != b.shape for a, b in zip(found, wanted, strict=True)):
+            self._refuse(rule, "arrays of other shapes than the function", f"{own_text}; the function returns {text}")
+        return [_cast(v, w.array_type, self, rule) for v, w in zip(found, wanted, strict=True)]
+
+    def _refuse(self, rule: str, what: str, found: str) -> NoReturn:
+        raise ArgumentTypeError(
+            f"the {rule} of {self._name} returns {what}",
+            code="TG231",
+            span=user_span(),
+            found=found,
+            help=_HELP[rule],
+        )
+
+
+_HELP = {
+    "forward": "forward(*args) returns (out, residuals), and out is what the function returns",
+    "backward": "backward(residuals, ct) returns a tuple with one cotangent per argument, of its structure and shapes;"
+    " None is zero",
+    "rule": "rule(primals, tangents) returns (out, t_out); both have the structure and shapes of the function's result, "
+    "and None is a zero tangent",
+}
+
+
+class custom_vjp(_WithRule):  # noqa: N801 used like a function
+    """Give a function its own reverse-mode derivative.
+
+    Forward mode follows from it too, by transposing `backward`, which is linear in the cotangent. The rule is captured
+    code, so derivatives of any order can be taken.
+
+    >>> @custom_vjp
+    ... def clip_gradient(x, bound):
+    ...     return x
+    >>> clip_gradient.defvjp(lambda x, bound: (x, bound), lambda bound, ct: (np.clip(ct, -bound, bound), None))
+    >>> clip_gradient(3.0, 1.0)
+    3.0
+    """
+
+    _define = "defvjp(forward, backward)"
+    _suffixes = ("", "_forward", "_backward")
+
+    def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
+        """Say the derivative.
+
+        Args:
+            forward: `forward(*args) -> (out, residuals)`, with the arguments of the function.
+            backward: `backward(residuals, ct) -> tuple`: a cotangent per argument, of its structure and shapes; None is
+                zero. `ct` has the structure of `out`, with None for what carries no derivative.
+        """
+        self._rules = (forward, backward)
+
+    def _capture_rules(self, opened: Opened, names: Sequence[str], arguments: Arguments, result: Result) -> None:
+        forward, backward = self._guarded_rules()
+        residuals: list[Result] = []
+
+        def run_forward(body: Body) -> list[Value]:
+            tracers = body.arguments(arguments)
+            returned = self._call_rule(forward, names, arguments.rebuild(tracers))
+            if not isinstance(returned, tuple) or len(returned) != 2:
+                self._refuse("forward", "no pair (out, residuals)", _kind(returned))
+            outs = self._aligned(opened, returned[0], result, "forward")
+            if body.is_written(tracers):
+                refuse_write(forward)
+            kept: list[Value] = []
+            residuals.append(collect(returned[1], kept))
+            return [*outs, *kept]
+
+        fill_function(opened.functions[1], run_forward, forward)
+        kept = opened.functions[1].results[opened.outs :]
+
+        def run_backward(body: Body) -> list[Value]:
+            own = residuals[0]
+            rebuilt = join_results(own, kept, lambda value, weak: body.param(value.array_type, value.name, weak))
+            ct = _tangents(body, opened, result, "ct")
+            returned = call(backward, rebuilt, ct)
+            if not isinstance(returned, tuple):
+                self._refuse("backward", "no tuple", _kind(returned))
+            if len(returned) != len(arguments.trees):
+                count = f"{len(returned)} for {len(arguments.trees)} arguments"
+                self._refuse("backward", "another number of cotangents than there are arguments", count)
+            return self._contributions(arguments, names, returned)
+
+        fill_function(opened.functions[2], run_backward, backward)
+
+    def _contributions(self, arguments: Arguments, names: Sequence[str], returned: tuple[Any, ...]) -> list[Value]:
+        """Return a cotangent for each operand of float dtype."""
+        values = []
+        traced = set(arguments.traced)
+        for a, ((leaves, tree), given) in enumerate(zip(arguments.trees, returned, strict=True)):
+            name = names[a].lstrip("=")
+            parts = _match(tree, given)
+            if parts is None:
+                self._refuse("backward", f"a cotangent of another structure than {name}", _kind(given))
+            for i, (leaf, part) in enumerate(zip(leaves, parts, strict=True)):
+                if (a, i) in traced and is_inexact(leaf.dtype):
+                    values.append(_tangent_value(part, leaf.type, self, "backward", f"the cotangent of {name}"))
+        return values
+
+
+class custom_jvp(_WithRule):  # noqa: N801 used like a function
+    """Give a function its own forward-mode derivative; reverse mode follows from it, by transposing.
+
+    The rule is captured code and must be linear in the tangents; derivatives of any order can be taken.
+
+    >>> @custom_jvp
+    ... def softplus(x):
+    ...     return np.log1p(np.exp(x))
+    >>> _ = softplus.defjvp(lambda primals, tangents: (softplus(*primals), tangents[0] / (1 + np.exp(-primals[0]))))
+    >>> float(softplus(0.0)) == np.log(2.0)
+    True
+    """
+
+    _define = "defjvp(rule)"
+    _suffixes = ("", "_rule")
+
+    def defjvp(self, rule: F) -> F:
+        """Say the derivative; a decorator, which leaves the rule as it is.
+
+        Args:
+            rule: `rule(primals, tangents) -> (out, t_out)`; primals is the tuple of the arguments, tangents has their
+                structures, with None for what carries no derivative.
+        """
+        self._rules = (rule,)
+        return rule
+
+    def _capture_rules(self, opened: Opened, names: Sequence[str], arguments: Arguments, result: Result) -> None:
+        (rule,) = self._guarded_rules()
+
+        def run(body: Body) -> list[Value]:
+            primals = body.arguments(arguments)
+            tangents = [
+                body.param(t.type, f"t_{value.name}" if value.name else "t", t.weak) if is_inexact(t.dtype) else None
+                for t, value in zip(arguments.tracers, arguments.operands, strict=True)
+            ]
+            returned = call(rule, tuple(arguments.rebuild(primals)), tuple(arguments.rebuild(tangents, _zero_of)))
+            if not isinstance(returned, tuple) or len(returned) != 2:
+                self._refuse("rule", "no pair (out, t_out)", _kind(returned))
+            outs = self._aligned(opened, returned[0], result, "rule")
+            if body.is_written(primals):
+                refuse_write(rule)
+            parts = _match(result.tree, returned[1])
+            if parts is None:
+                self._refuse("rule", "a tangent of another structure than the function's result", _kind(returned[1]))
+            moved = []
+            for leaf, part in zip(result.leaves, parts, strict=True):
+                if not isinstance(leaf, Static) and is_inexact(outs[leaf].dtype):
+                    moved.append(_tangent_value(part, outs[leaf].array_type, self, "rule", "t_out"))
+            return [*outs, *moved]
+
+        fill_function(opened.functions[1], run, rule)
+
+
+def _tangents(body: Body, opened: Opened, result: Result, name: str) -> Any:
+    """Add a parameter per float result; return them in the structure of the result, None elsewhere."""
+    outs = opened.functions[0].results[: opened.outs]
+    params = {
+        position: body.param(out.array_type, f"{name}_{out.name}" if out.name else name)
+        for position, out in enumerate(outs)
+        if is_inexact(out.dtype)
+    }
+    leaves = tuple(Static(None if isinstance(leaf, Static) else params.get(leaf)) for leaf in result.leaves)
+    return join_results(Result(result.tree, leaves, result.weak), [])
+
+
+def _zero_of(leaf: Any) -> Any:
+    """Return the tangent of a leaf that is known at capture."""
+    if isinstance(leaf, float | complex):
+        return 0.0
+    if isinstance(leaf, Tracer | np.ndarray) and is_inexact(leaf.dtype):
+        return np.zeros(leaf.shape, leaf.dtype)
+    return None
+
+
+def _match(tree: Tree, value: Any) -> list[Any] | None:
+    """Return one entry per leaf of a structure; None stands for any part of it. None when the structure differs."""
+    if value is None:
+        return [None] * tree.size
+    if tree.kind is None:
+        return [value]
+    leaves, own = flatten(value)
+    if own == tree:
+        return leaves
+    if own.kind is not tree.kind or own.data != tree.data:
+        return None
+    items = (
+        list(value.values()) if isinstance(value, dict) else list(value) if isinstance(value, list | tuple) else None
+    )
+    if items is None:
+        return None
+    found: list[Any] = []
+    for child, item in zip(tree.children, items, strict=True):
+        part = _match(child, item)
+        if part is None:
+            return None
+        found.extend(part)
+    return found
+
+
+def _tangent_value(part: Any, kind: ArrayType, owner: _WithRule, rule: str, label: str) -> Value:
+    """Return a tangent or cotangent from a rule as a value of the type that it must have."""
+    if part is None:
+        zero: Value = full(shape=kind.shape, dtype=kind.dtype, value=0.0)
+        return zero
+    if not isinstance(part, Tracer | np.ndarray | np.generic | int | float | complex):
+        owner._refuse(rule, "something that is no array", f"{label}: {_kind(part)}")
+    tracer = asarray(part)
+    if tracer.type.shape != kind.shape:
+        owner._refuse(rule, "an array of another shape", f"{label}: {tracer.type}, and it must be {kind}")
+    return _cast(tracer.value, kind, owner, rule)
+
+
+def _cast(value: Value, kind: ArrayType, owner: _WithRule, rule: str) -> Value:
+    if value.dtype == kind.dtype:
+        return value
+    if is_complex(value.dtype) and not is_complex(kind.dtype):
+        owner._refuse(rule, "complex numbers", f"{value.type}, and it must be {kind}")
+    from_tracer = Tracer(context.Storage(value.array_type, current().depth, value))
+    return cast_to(from_tracer, kind.dtype).value
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, tuple | list | dict):
+        return f"a {type(value).__name__} of {len(value)}"
+    return str(value.type) if isinstance(value, Tracer) else f"{type(value).__name__}"
+
+
+def _shape_text(result: Result, values: Sequence[Value]) -> str:
+    parts = [repr(x.value) if isinstance(x, Static) else str(values[x].type) for x in result.leaves]
+    if result.tree.kind is None:
+        return parts[0]
+    return f"{result.tree.kind.__name__} of {', '.join(parts) or 'nothing'}"
