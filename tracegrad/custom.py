@@ -179,12 +179,12 @@ _HELP = {
     "forward": "forward(*args) returns (out, residuals), and out is what the function returns",
     "backward": "backward(residuals, ct) returns a tuple with one cotangent per argument, of its structure and shapes;"
     " None is zero",
-    "rule": "rule(primals, tangents) returns (out, t_out); both have the structure and shapes of the function's result, "
-    "and None is a zero tangent",
+    "rule": "rule(primals, tangents) returns (out, t_out); both have the structure and shapes of the function's result,"
+    " and None is a zero tangent",
 }
 
 
-class custom_vjp(_WithRule):  # noqa: N801 used like a function
+class custom_vjp(_WithRule):
     """Give a function its own reverse-mode derivative.
 
     Forward mode follows from it too, by transposing `backward`, which is linear in the cotangent. The rule is captured
