@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     )
     from tracegrad.config import VERSION as __version__
     from tracegrad.custom import custom_jvp, custom_vjp
+    from tracegrad.debug import debug_nans
+    from tracegrad.explain import explain
 
 #: public name -> module that defines it; see lazy_names
 _LAZY = {
@@ -38,6 +40,8 @@ _LAZY = {
     "__version__": "config:VERSION",
     "custom_jvp": "custom",
     "custom_vjp": "custom",
+    "debug_nans": "debug",
+    "explain": "explain:explain",
     "function": "api",
     "grad": "api",
     "hessian": "api",
@@ -60,6 +64,8 @@ __all__ = [
     "__version__",
     "custom_jvp",
     "custom_vjp",
+    "debug_nans",
+    "explain",
     "function",
     "grad",
     "hessian",

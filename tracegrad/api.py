@@ -36,7 +36,8 @@ from tracegrad.runtime.signature import Signature, flatten, signature_of, unflat
 
 logger = logging.getLogger("tracegrad")
 
-_MEMORY = "__tracegrad_transforms__"
+#: attribute of a function that keeps its transforms
+MEMORY = "__tracegrad_transforms__"
 #: specializations kept per function and signature; more mean that a guard fails again and again
 MAX_VARIANTS = 32
 
@@ -166,6 +167,8 @@ class Specializations:
         self._exact: dict[Signature, list[Specialization]] = {}
         self._symbolic: dict[Signature, list[Specialization]] = {}
         self._seen: dict[Signature, list[Signature]] = {}
+        #: why the last instance was compiled
+        self.reason = ""
 
     def find(self, signature: Signature) -> Specialization:
         """Return an instance that serves a call, compiled now if there is none."""
@@ -178,6 +181,7 @@ class Specializations:
             if made.sizes(signature) is not None and made.holds():
                 return made
         seen = self._seen.setdefault(pattern, [])
+        self.reason = self._why(signature, seen)
         general, sizes = generalize(signature, seen, self._dynamic)
         if signature not in seen:
             seen.append(signature)
@@ -195,6 +199,21 @@ class Specializations:
             self._discard(old)
         variants[:] = [made, *variants[: MAX_VARIANTS - 1]]
         return made
+
+    def _why(self, signature: Signature, seen: Sequence[Signature]) -> str:
+        """Return why no instance serves a call."""
+        variants = self._exact.get(signature, ())
+        if variants:
+            return (
+                f"changed since the last capture: {', '.join(variants[0].changed()) or 'what was decided from sizes'}"
+            )
+        if seen:
+            shapes = f"{seen[-1].describe()}, now {signature.describe()}"
+            return f"sizes that no instance serves: last {shapes}"
+        last = next(reversed(self._exact), None)
+        if last is None:
+            return "first call"
+        return f"arguments of other types: last {last.describe()}, now {signature.describe()}"
 
 
 def generalize(
@@ -297,11 +316,11 @@ def _remembered(f: Any, key: Any, make: Callable[[], Any]) -> Any:
 
     It is kept on the function itself and goes when the function goes.
     """
-    memory = getattr(f, "__dict__", {}).get(_MEMORY)
+    memory = getattr(f, "__dict__", {}).get(MEMORY)
     if memory is None or memory[0] is not f:  # functools.wraps copies the attribute to another function
         memory = (f, {})
         try:
-            setattr(f, _MEMORY, memory)
+            setattr(f, MEMORY, memory)
         except (AttributeError, TypeError):  # a bound method or a C function takes no attributes
             return make()
     if key not in memory[1]:

@@ -44,6 +44,7 @@ from tracegrad.driver.cache import Cache, open_cache
 from tracegrad.driver.explain import why as explain_entry
 from tracegrad.driver.pipeline import Program
 from tracegrad.errors import InternalError, TracegradError
+from tracegrad.explain import explain_signature
 from tracegrad.ir.opdef import TABLE, OpDef
 from tracegrad.ir.printer import print_function
 from tracegrad.runtime.signature import signature_of, walk
@@ -381,6 +382,23 @@ def write_file(output: str, text: str) -> None:
     except OSError as error:
         refuse(f"{output} cannot be written", "TG811", str(error), "choose another file for -o")
     click.echo(f"wrote {output} ({len(text.splitlines())} lines)", err=True)
+
+
+# ---- explain --------------------------------------------------------------------------------------------------------
+
+
+@main.command()
+@input_options
+def explain(target: str, arguments: Sequence[str], file: str | None, wrt: str | None) -> None:
+    """Say what a capture makes of a function: control flow, zero gradients and why, what is read from outside.
+
+    TARGET and the arguments are those of `tracegrad dump`.
+    """
+    function = load_function(target)
+    inputs = bind_inputs(function, read_inputs(file, arguments))
+    with readable_failures(function, inputs), contextlib.redirect_stdout(sys.stderr):
+        found = explain_signature(plain_function(function), inputs.signature(), inputs.example_sizes())
+    click.echo(str(found))
 
 
 # ---- check ----------------------------------------------------------------------------------------------------------

@@ -121,6 +121,10 @@ class HiddenInput:
     tracer: Any
 
 
+#: whether captures note what runs natively too, which takes time
+detailed: ContextVar[bool] = ContextVar("tracegrad_detailed", default=False)
+
+
 class Capture:
     """One capture in progress."""
 
@@ -147,6 +151,13 @@ class Capture:
         self.function_names: set[str] = set()
         #: functions being captured for a call, innermost last (functions.Opened)
         self.opened: list[Any] = []
+
+    def note_native(self, what: str) -> None:
+        """Note that a statement is decided or run at capture, when that is wanted."""
+        if detailed.get():
+            event = (user_span(), what)
+            if event not in self.events:
+                self.events.append(event)
 
     @property
     def depth(self) -> int:

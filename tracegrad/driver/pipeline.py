@@ -52,6 +52,9 @@ logger = logging.getLogger("tracegrad")
 #: the backend that the capture in progress is for: batching takes another form in C than in NumPy
 target_backend: ContextVar[str] = ContextVar("tracegrad_target_backend", default="numpy")
 
+#: called before each run with the program and the leaves of all its inputs; see debug.py
+BEFORE_RUN: list[Callable[[Program, Sequence[Any]], None]] = []
+
 _FAULTS = re.compile(r"(= |^ *)(check|gather|scatter_\w+|solve|cholesky|inv|triangular_solve|cofactor)\b")
 
 
@@ -114,6 +117,21 @@ class Specialization:
                     return None
         return sizes if all(fact.holds(sizes) for fact in self.program.captured.facts) else None
 
+    def changed(self) -> list[str]:
+        """Return the names of what was read from outside and is not as it was at capture."""
+        captured = self.program.captured
+        inputs, first = self.program.inputs, len(self.program.signature.leaves)
+        hidden = [(h.place, Tree("leaf", first + number, ())) for number, h in enumerate(captured.hidden)]
+        names = []
+        for place, tree in [*_guard_trees(captured, first), *hidden]:
+            try:
+                fits = _fits(tree, place.read(), inputs)
+            except (LookupError, AttributeError, ValueError):  # deleted since
+                fits = False
+            if not fits:
+                names.append(place.name)
+        return names
+
     def holds(self) -> bool:
         """Return whether what was read from outside is still as it was at capture."""
         captured = self.program.captured
@@ -129,6 +147,8 @@ class Specialization:
         program = self.program
         every = [*values, *program.hidden_values()]
         paths = [*program.signature.paths(), *(h.place.name for h in program.captured.hidden)]
+        for check in BEFORE_RUN:
+            check(program, every)
         results = call_flat(
             self.flat, every, program.inputs, paths, program.write_back if self.backend == "c" else None
         )
@@ -148,6 +168,8 @@ class Specialization:
         """Call a "jvp" or "hvp" program with the leaves of the arguments and a tangent for each of them."""
         program = self.program
         every = [*values, *program.hidden_values(), *tangents]
+        for check in BEFORE_RUN:
+            check(program, every)
         results = call_flat(self.flat, every, program.inputs, [""] * len(every))
         return unflatten(program.tree, [_finish(r, i in program.weak) for i, r in enumerate(results)])
 
@@ -163,6 +185,8 @@ class Specialization:
         types = [v.array_type for v in program.captured.function.results]
         types = [t.with_shape(tuple(dim_evaluate(dim, sizes) for dim in t.shape)) for t in types]
         every = [*primals, *cotangent_leaves(program.out, ct, types)]
+        for check in BEFORE_RUN:
+            check(program, every)
         results = call_flat(self.flat, every, program.inputs, [""] * len(every))
         value: tuple[Any, ...] = unflatten(program.tree, results)
         return value

@@ -35,6 +35,18 @@ def interpret(function: Function, *arrays: Any, sizes: Mapping[str, int] | None 
     Raises:
         ArgumentError: number, shapes or sizes of the arrays do not fit the parameters.
     """
+    values, known = bind_parameters(function, arrays, sizes)
+    return Interpreter(known).block(function.body, values)
+
+
+def bind_parameters(
+    function: Function, arrays: Sequence[Any], sizes: Mapping[str, int] | None = None
+) -> tuple[dict[Value, Any], dict[str, int]]:
+    """Return the arrays by parameter, converted to its dtype, and the values of the size symbols.
+
+    Raises:
+        ArgumentError: number, shapes or sizes of the arrays do not fit the parameters.
+    """
     if len(arrays) != len(function.params):
         raise _misfit(f"{len(arrays)} arrays for {len(function.params)} parameters")
     known = dict(sizes or {})
@@ -46,7 +58,7 @@ def interpret(function: Function, *arrays: Any, sizes: Mapping[str, int] | None 
         expected = tuple(dim_evaluate(d, known) for d in param.shape)
         if values[param].shape != expected:
             raise _misfit(f"{param!r} with an array of shape {values[param].shape}, not {expected}")
-    return _Interpreter(known).block(function.body, values)
+    return values, known
 
 
 def _misfit(found: str) -> ArgumentError:
@@ -65,7 +77,9 @@ def _bind_sizes(kind: ArrayType, shape: tuple[int, ...], sizes: dict[str, int]) 
             sizes.setdefault(str(dim), size)
 
 
-class _Interpreter:
+class Interpreter:
+    """Runs blocks; `sizes` gives the values of the size symbols."""
+
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = sizes
         self.evaluator = Evaluator(sizes)

@@ -76,7 +76,7 @@ def analyze_activity(
     for operation in walk(function.body):
         if _makes_mask(operation, masks):
             masks.update(operation.results)
-        for source, target in _dependencies(operation):
+        for source, target in dependencies(operation):
             if carries_derivative(source) and carries_derivative(target):
                 forward.setdefault(source, []).append(target)
                 backward.setdefault(target, []).append(source)
@@ -95,7 +95,7 @@ def _reach(start: Iterable[Value], edges: dict[Value, list[Value]]) -> set[Value
     return found
 
 
-def _dependencies(operation: Operation) -> Iterator[tuple[Value, Value]]:
+def dependencies(operation: Operation) -> Iterator[tuple[Value, Value]]:
     """Yield (source, target) wherever a cotangent of target makes one of source."""
     match operation.op:
         case "if":

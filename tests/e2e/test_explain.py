@@ -1,0 +1,148 @@
+"""Explanations name the right lines and reasons, and non-finite results are traced to where they begin."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+
+each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
+ROOT = Path(__file__).parents[2]
+SCALE = 3.0
+MODE = 2
+
+
+def line_of(text: str) -> int:
+    return next(i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if text in line)
+
+
+def model(x, y, n, unused):
+    s = 0.0
+    for i in range(n):  # a staged loop
+        s = s + x[i] * SCALE
+    if MODE > 1:  # decided
+        s = s * 2
+    for name in ("a", "b"):  # native
+        s = s + len(name)
+    k = int(y)  # an integer cast
+    while s < 30:  # a staged while
+        s = s * 1.5
+    return s + np.sum(np.floor(x)) + k * 2.0  # a rounding
+
+
+def test_control_flow() -> None:
+    found = tg.explain(model)(np.ones(5), 2.5, 5, 1.0)
+    events = {(e.span.line, e.text.split(":")[0], e.text.split(":")[1].strip().split(" ")[0]) for e in found.staged}
+    assert (line_of("# a staged loop"), "for", "staged") in events
+    assert (line_of("# decided"), "if", "decided") in events
+    assert (line_of("# native"), "for", "run") in events
+    assert (line_of("# a staged while"), "while", "staged") in events
+
+
+def test_cuts_and_zero_gradients() -> None:
+    found = tg.explain(tg.grad(model))(np.ones(5), 2.5, 5, 1.0)
+    assert set(found.zero) == {"y", "unused"}
+    assert "integer cast" in found.zero["y"]
+    assert "not used" in found.zero["unused"]
+    cuts = {(c.span.line, c.reason, c.inputs) for c in found.cuts}
+    assert (line_of("# an integer cast"), "integer cast", ("y",)) in cuts
+    assert (line_of("# a rounding"), "rounding", ("x",)) in cuts
+    # the explanation and the gradient say the same
+    for position, name in enumerate(("x", "y")):
+        gradient = tg.grad(model, argnums=position)(np.ones(5), 2.5, 5, 1.0)
+        assert bool(np.all(gradient == 0)) == (name in found.zero)
+
+
+def test_other_cuts() -> None:
+    def f(a, b, c, d):
+        chosen = np.argmax(a)
+        above = np.sum((b > 0.0) * 1.0)
+        return c[chosen] * above * tg.stop_gradient(d)
+
+    found = tg.explain(f)(np.ones(3), np.ones(3), np.ones(3), 2.0)
+    reasons = {name: {c.reason for c in found.cuts if name in c.inputs} for name in "abcd"}
+    assert reasons == {"a": {"argmax"}, "b": {"comparison"}, "c": set(), "d": {"stop_gradient"}}
+    assert set(found.zero) == {"a", "b", "d"}
+
+
+def test_unrolled_loop() -> None:
+    def f(x):
+        layers = [np.sin, np.cos, np.tanh]
+        for i in range(3):
+            x = layers[i](x)
+        return x
+
+    (event,) = [e for e in tg.explain(f)(1.0).staged if e.text.startswith("for")]
+    assert "unrolled 3 times" in event.text
+
+
+def test_guards_and_recaptures() -> None:
+    scale, weights = 2, np.ones(3)
+
+    def f(x):
+        return np.sum(x * weights) * scale
+
+    g = tg.grad(f)
+    found = tg.explain(f)(np.ones(3))
+    assert found.guards == ("scale is 2",)
+    assert found.hidden == ("weights: f64[3]",)
+    assert found.recaptures == {}
+    g(np.ones(3))
+    assert tg.explain(g)(np.ones(3)).recaptures == {"grad": "first call"}
+    scale = 3
+    g(np.ones(3))
+    assert tg.explain(f)(np.ones(3)).recaptures == {"grad": "changed since the last capture: scale"}
+    weights = np.ones(4)
+    g(np.ones(4))
+    assert "x: f64[3], now x: f64[4]" in tg.explain(f)(np.ones(4)).recaptures["grad"]
+    assert "recaptured when" in str(found)
+
+
+def test_command(tmp_path: Path) -> None:
+    module = tmp_path / "explained.py"
+    module.write_text("import numpy as np\n\ndef f(x, k):\n    return np.sum(np.round(x)) + k\n")
+    command = [sys.executable, "-m", "tracegrad", "explain", f"{module}:f", "--arg", "x=f64[n]", "--arg", "k=2.0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "x: every path to the result is cut: rounding at 4" in done.stdout
+
+
+def root_sum(x):
+    r = np.sqrt(np.sum(x))  # infinite slope at zero
+    return np.log(r + 1.0) * 2
+
+
+@each_backend
+def test_debug_nans_names_the_line_of_a_cotangent(backend: str) -> None:
+    g = tg.grad(root_sum, backend=backend)
+    with tg.debug_nans():
+        np.testing.assert_array_equal(g(np.ones(4)), 1 / 6)
+        with pytest.raises(FloatingPointError) as raised:
+            g(np.zeros(4))
+    assert raised.value.span.line == line_of("# infinite slope at zero")
+    with np.errstate(all="ignore"):
+        assert not np.all(np.isfinite(g(np.zeros(4))))
+
+
+def test_debug_nans_names_the_line_of_a_value() -> None:
+    def f(x):
+        total = 0.0
+        for i in range(3):
+            total = total + np.where(x[i] > 0, np.log(x[i]), 0.0)  # harmless: not chosen
+        return total * np.log(x[2] - 5.0)  # the culprit
+
+    with tg.debug_nans():
+        for call in (lambda x: tg.function(f)(x), lambda x: tg.jvp(f, (x,), (x,)), lambda x: tg.vjp(f, x)):
+            with pytest.raises(FloatingPointError, match="nan") as raised:
+                call(np.array([0.0, 1.0, 2.0]))
+            assert raised.value.span.line == line_of("# the culprit")
+        assert np.isfinite(tg.function(f)(np.array([0.0, 1.0, 7.0])))
+
+
+def test_debug_nans_names_the_argument() -> None:
+    with tg.debug_nans(), pytest.raises(FloatingPointError, match=r"argument x is nan at \[1\]"):
+        tg.function(lambda x: x * 2)(np.array([1.0, np.nan]))

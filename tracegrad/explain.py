@@ -1,0 +1,273 @@
+"""What became of a function: lines staged, unrolled or run at capture, paths without derivative, guards, recaptures.
+
+Reads captured functions; gives an Explanation to the user and to cli.py. Previous: custom.py; next: debug.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tracegrad.api import MEMORY, Transformed, bind, parameters_of
+from tracegrad.capture.context import detailed
+from tracegrad.driver import pipeline
+from tracegrad.driver.derive import Request
+from tracegrad.driver.pipeline import Program
+from tracegrad.errors import Span
+from tracegrad.ir.core import Function, Operation, Value, clone_function, walk
+from tracegrad.ir.inline import inline_calls
+from tracegrad.ir.types import is_inexact, is_integer
+from tracegrad.runtime.signature import Signature, signature_of
+from tracegrad.transform.activity import carries_derivative, dependencies
+
+_COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
+_ROUNDING = frozenset({"floor", "ceil", "trunc", "rint", "sign"})
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A statement, and what was made of it."""
+
+    span: Span | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A place where a path from an input to a result loses its derivative.
+
+    Attributes:
+        inputs: the inputs on such a path, as the user writes them.
+        reason: "integer cast", "comparison", "rounding", "stop_gradient", or the operation.
+    """
+
+    span: Span | None
+    inputs: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What became of a function at one signature; print it.
+
+    Attributes:
+        function: its name.
+        signature: the arguments it was captured for.
+        staged: statements that became loops and branches, were unrolled, or were run at capture.
+        cuts: where paths lose their derivative.
+        zero: input -> why its gradient is zero although it is a float.
+        guards: what is checked at each call.
+        hidden: arrays and floats from outside that are read at each call.
+        recaptures: transform -> why it was compiled last.
+    """
+
+    function: str
+    signature: str
+    staged: tuple[Event, ...]
+    cuts: tuple[Cut, ...]
+    zero: dict[str, str]
+    guards: tuple[str, ...]
+    hidden: tuple[str, ...]
+    recaptures: dict[str, str]
+
+    def __str__(self) -> str:
+        lines = [f"{self.function}, captured for {self.signature}"]
+        events = [(e.span, e.text) for e in self.staged]
+        lines += _section("control flow", events, "straight-line code")
+        zero = [f"{name}: {why}" for name, why in self.zero.items()]
+        lines += ["", "inputs with zero gradient", *(f"  {z}" for z in zero or ["none"])]
+        cuts = [(c.span, f"{c.reason}, on the way from {', '.join(c.inputs)}") for c in self.cuts]
+        lines += _section("paths cut", cuts, "none")
+        lines += ["", "read at every call", *(f"  {h}" for h in self.hidden or ("nothing but the arguments",))]
+        lines += ["", "recaptured when one of these changes", *(f"  {g}" for g in self.guards or ("nothing",))]
+        if self.recaptures:
+            lines += ["", "last compiled because of", *(f"  {k}: {why}" for k, why in self.recaptures.items())]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _section(title: str, entries: list[tuple[Span | None, str]], empty: str) -> list[str]:
+    lines = ["", title]
+    for span, text in entries:
+        place = f"{span}: " if span is not None else ""
+        lines.append(f"  {place}{text}")
+        if span is not None and span.text().strip():
+            lines.append(f"      {span.text().strip()}")
+    return [*lines, *([] if entries else [f"  {empty}"])]
+
+
+def explain(f: Callable[..., Any]) -> Callable[..., Explanation]:
+    """Return a function that takes the arguments of `f` and says what a capture for them makes of it.
+
+    Args:
+        f: a function, or what a transform returned for one.
+
+    >>> print(explain(lambda x: x * round(x))(2.5).cuts[0].reason)
+    rounding
+    """
+    plain = f
+    while isinstance(plain, Transformed):
+        plain = plain._function
+    parameters = parameters_of(plain)
+
+    @functools.wraps(plain)
+    def explained(*args: Any, **kwargs: Any) -> Explanation:
+        names, values = bind(parameters, plain, args, kwargs)
+        return explain_signature(plain, signature_of(names, values)[0], reasons=_recaptures(f, plain))
+
+    return explained
+
+
+def explain_signature(
+    function: Callable[..., Any],
+    signature: Signature,
+    sizes: dict[str, int] | None = None,
+    reasons: dict[str, str] | None = None,
+) -> Explanation:
+    """Capture a function and explain what was made of it."""
+    token = detailed.set(True)
+    try:
+        program = pipeline.build_program(function, Request(), signature, sizes)
+    finally:
+        detailed.reset(token)
+    captured = program.captured
+    cuts, zero = find_cuts(program)
+    events = sorted(captured.events, key=lambda e: (e[0].file, e[0].line) if e[0] is not None else ("", 0))
+    return Explanation(
+        captured.function.name,
+        signature.describe() or "no arguments",
+        tuple(Event(span, text) for span, text in events),
+        tuple(cuts),
+        zero,
+        tuple(f"{place.name} is {_short(value)}" for place, value in captured.guards),
+        tuple(f"{hidden.place.name}: {hidden.value.type}" for hidden in captured.hidden),
+        reasons or {},
+    )
+
+
+def _short(value: Any) -> str:
+    if callable(value) or type(value).__module__ != "builtins" or isinstance(value, list | dict | tuple):
+        name = getattr(value, "__name__", type(value).__name__)
+        return f"the same {'function ' if callable(value) else ''}{name}"
+    text = repr(value)
+    return text if len(text) < 60 else f"the same {type(value).__name__}"
+
+
+def _recaptures(f: Any, plain: Any) -> dict[str, str]:
+    """Return why the transforms of a function were compiled last."""
+    transforms = [f] if isinstance(f, Transformed) else []
+    memory = getattr(plain, "__dict__", {}).get(MEMORY)
+    if memory is not None and memory[0] is plain:
+        transforms += [made for made in memory[1].values() if isinstance(made, Transformed) and made is not f]
+    return {t._request.kind: t._specializations.reason for t in transforms if t._specializations.reason}
+
+
+# ---- paths
+
+
+def find_cuts(program: Program) -> tuple[list[Cut], dict[str, str]]:
+    """Return where paths lose their derivative, and the float inputs whose gradient is zero for that reason."""
+    function = clone_function(program.captured.function)
+    inline_calls(function)
+    smooth: dict[Value, list[Value]] = {}
+    every: dict[Value, list[Value]] = {}
+    operations: dict[Value, Operation] = {}
+    for operation in walk(function.body):
+        operations.update(dict.fromkeys(operation.results, operation))
+        for source, target in dependencies(operation):
+            if carries_derivative(source) and carries_derivative(target):
+                smooth.setdefault(source, []).append(target)
+        for source, target in _uses(operation):
+            every.setdefault(source, []).append(target)
+    outputs = [v for i, v in enumerate(function.results) if i not in program.write_back.values()] or function.results
+    needed = _reach(outputs, _turned(every))
+    names = _input_names(program, function)
+    found: dict[tuple[Span | None, str], list[str]] = {}
+    zero: dict[str, str] = {}
+    for param, name in names.items():
+        if not is_inexact(param.dtype):
+            if is_integer(param.dtype):
+                zero[name] = f"it is of integer dtype ({param.type})"
+            continue
+        if param not in needed:
+            zero[name] = "it is not used"
+            continue
+        reached = _reach([param], smooth)
+        cuts = []
+        for source in reached:
+            for target in every.get(source, ()):
+                if target in needed and target not in smooth.get(source, ()) and target in operations:
+                    operation = operations[target]
+                    after = [operations[t] for t in every.get(target, ()) if t in operations]
+                    cuts.append((operation.span, _reason(operation, after)))
+        for cut in dict.fromkeys(cuts):
+            found.setdefault(cut, []).append(name)
+        if not any(v in reached for v in outputs):
+            places = [f"{reason} at {span.line}" if span else reason for span, reason in dict.fromkeys(cuts)]
+            zero[name] = f"every path to the result is cut: {', '.join(places)}"
+    ordered = sorted(found.items(), key=lambda c: (c[0][0].file, c[0][0].line) if c[0][0] is not None else ("", 0))
+    return [Cut(span, tuple(inputs), reason) for (span, reason), inputs in ordered], zero
+
+
+def _input_names(program: Program, function: Function) -> dict[Value, str]:
+    interface = program.captured.function.interface
+    assert interface is not None
+    count = len(program.signature.leaves)
+    return dict(zip(function.params[:count], interface.paths[:count], strict=True))
+
+
+def _reach(start: list[Value], edges: dict[Value, list[Value]]) -> dict[Value, None]:
+    found: dict[Value, None] = {}
+    waiting = list(start)
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found[value] = None
+            waiting.extend(edges.get(value, ()))
+    return found
+
+
+def _turned(edges: dict[Value, list[Value]]) -> dict[Value, list[Value]]:
+    turned: dict[Value, list[Value]] = {}
+    for source, targets in edges.items():
+        for target in targets:
+            turned.setdefault(target, []).append(source)
+    return turned
+
+
+def _uses(operation: Operation) -> Iterator[tuple[Value, Value]]:
+    """Yield (source, target) wherever target depends on source in any way."""
+    if operation.op in ("if", "for", "while", "push", "pop"):
+        yield from dependencies(operation)
+        deciding = operation.operands[: {"if": 1, "for": 2}.get(operation.op, 0)]
+        if operation.op == "while":
+            deciding = list(operation.blocks[0].yields)
+            for init, param, after in zip(
+                operation.operands, operation.blocks[0].params, operation.blocks[1].yields, strict=True
+            ):
+                yield init, param
+                yield after, param
+        inside = [p for block in operation.blocks for p in block.params] if operation.op == "for" else []
+        for source in deciding:
+            for target in [*operation.results, *inside[:1]]:
+                yield source, target
+        return
+    for source in operation.operands:
+        for target in operation.results:
+            yield source, target
+
+
+def _reason(operation: Operation, after: list[Operation]) -> str:
+    name = operation.op
+    if name == "trunc" and after and all(o.op == "cast" and is_integer(o.result.dtype) for o in after):
+        return "integer cast"
+    if name == "cast":
+        return "bool cast" if operation.result.dtype.kind == "b" else "integer cast"
+    if name in _COMPARISONS:
+        return "comparison"
+    if name in _ROUNDING:
+        return "rounding" if name != "sign" else "sign"
+    return name
