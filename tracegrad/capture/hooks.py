@@ -23,7 +23,7 @@ from tracegrad.capture.guards import lift, new_container
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
 from tracegrad.capture.source import SourceUnavailable
-from tracegrad.capture.state import Conflict, Undefined
+from tracegrad.capture.state import Conflict, Undefined, Unsure
 from tracegrad.capture.tracer import (
     ALWAYS,
     CALLERS,
@@ -63,7 +63,7 @@ def load(value: Any, name: str) -> Any:
         raise error
     if isinstance(value, Conflict):
         raise value.error
-    return value
+    return value.read() if isinstance(value, Unsure) else value
 
 
 def name(name: str, value: Any) -> Any:
@@ -77,7 +77,7 @@ def ret(value: Any) -> Any:
     """The value of a return statement."""
     if isinstance(value, Conflict):
         raise value.error
-    return value
+    return value.read() if isinstance(value, Unsure) else value
 
 
 def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:

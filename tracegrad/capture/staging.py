@@ -31,7 +31,7 @@ from tracegrad.capture.lists import (
     snapshot,
 )
 from tracegrad.capture.sizes import as_dim, as_size, decide
-from tracegrad.capture.state import Conflict, Tree, Undefined, flatten, unflatten
+from tracegrad.capture.state import Conflict, Tree, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.tracer import (
     OPERATORS,
     Tracer,
@@ -151,6 +151,7 @@ def if_stmt(
     """Run one branch on a Python test; stage both on a traced one."""
     test = truth(test)
     if not isinstance(test, Tracer):
+        current().note_native("if: decided at capture")
         (then_fn if test else else_fn)()
         return
     capture = current()
@@ -321,6 +322,8 @@ def _join_trees(
     span: Any,
 ) -> Callable[[list[Value]], Any]:
     (left, left_tree), (right, right_tree) = trees
+    if not name.startswith("tg_") and _is_unsure(*trees[0]) + _is_unsure(*trees[1]) > 0:
+        return _join_unsure(join, name, trees, values, branches, span)
     for side, (own, own_tree) in enumerate(trees):
         if own_tree.kind is None and isinstance(own[0], Undefined):
             other, other_tree = trees[1 - side]
@@ -366,6 +369,35 @@ def _join_trees(
         weak = sides[0][0].weak and sides[1][0].weak
         leaves.append(_result(join.add(kind, [v for _, v in sides]), weak, name))
     return lambda results: unflatten(left_tree, [make(results) for make in leaves], new_list)
+
+
+def _is_unsure(leaves: list[Any], tree: Tree) -> bool:
+    return tree.kind is Unsure or (tree.kind is None and isinstance(leaves[0], Undefined))
+
+
+def _join_unsure(
+    join: _Join,
+    name: str,
+    trees: list[tuple[list[Any], Tree]],
+    values: list[dict[int, Value]],
+    branches: list[_Branch],
+    span: Any,
+) -> Callable[[list[Value]], Any]:
+    """Join values of a name that is not bound on every path, with the condition that it is."""
+    if all(tree.kind is None and isinstance(leaves[0], Undefined) for leaves, tree in trees):
+        return lambda results: Undefined(name)
+    inner, bound = [], []
+    for (leaves, tree), known, branch in zip(trees, values, branches, strict=True):
+        if tree.kind is Unsure:
+            inner.append((leaves[:-1], tree.children[0]))
+            bound.append(known[len(leaves) - 1])
+        else:
+            inner.append((leaves, tree))
+            with current().builder.into(branch.block):
+                bound.append(current().builder.constant(not _is_unsure(leaves, tree)))
+    condition = join.add(ArrayType(BOOL), bound)
+    make = _join_trees(join, f"tg_{name}", inner, values, branches, span)
+    return lambda results: Unsure(name, make(results), from_value(results[condition], weak=True))
 
 
 def _result(position: int, weak: bool, name: str) -> Callable[[list[Value]], Any]:
@@ -938,12 +970,16 @@ def _emit_loop(
         if (position, index) in exit_values
     ]
     written = [(s, before) for s, before, param, after in body_entered if after is not param]
+    unsure = trips is None and any(_user_name(state.label(position)) for (position, _), _ in late)
     types = [t for _, t in carries] + [t for _, t in late] + [s.type for s, _ in written]
     inits = []
     for key, kind in carries:
         inits.append(_as_type(asarray(entry_leaves[key]), kind))
     inits.extend(stage(ops.undefined, type=kind) for _, kind in late)
     inits.extend(before for _, before in written)
+    if unsure:  # whether the body has run
+        types.append(ArrayType(BOOL))
+        inits.append(capture.builder.constant(False))
 
     blocks = []
     for block, ins, condition, _, values, entered in captured:
@@ -964,6 +1000,8 @@ def _emit_loop(
         for storage, (before, param, _) in by_storage.items():
             if all(storage is not s for s, _ in written):
                 mapping[param] = before
+        if unsure:
+            params.append(Value(ArrayType(BOOL)))
         block.params.extend(params)
         if condition is None:
             with capture.builder.into(block):
@@ -971,6 +1009,7 @@ def _emit_loop(
                     *(_cast_value(values[key], kind) for key, kind in carries),
                     *(values[key] for key, _ in late),
                     *(by_storage[s][2] for s, _ in written),
+                    *([capture.builder.constant(True)] if unsure else []),
                 ]
         else:
             block.yields = [condition]
@@ -1012,12 +1051,16 @@ def _emit_loop(
         position += 1
     final = []
     for index, (leaves, tree) in enumerate(stand_ins.trees):
-        if tree.kind is None and isinstance(leaves[0], Undefined):
+        is_late = tree.kind is None and isinstance(leaves[0], Undefined)
+        if is_late:
             leaves, tree = exit_trees[index]
         if tree.kind is not None and all((index, i) not in after for i in range(len(leaves))):
             final.append(entry[index])
             continue
-        final.append(unflatten(tree, [after.get((index, i), leaf) for i, leaf in enumerate(leaves)], new_list))
+        value = unflatten(tree, [after.get((index, i), leaf) for i, leaf in enumerate(leaves)], new_list)
+        if unsure and is_late and not isinstance(value, Undefined | Unsure) and _user_name(state.label(index)):
+            value = Unsure(state.label(index), value, from_value(results[-1], weak=True))
+        final.append(value)
     state.set(final)
 
 
@@ -1045,6 +1088,7 @@ def for_stmt(
     capture, span = current(), user_span()
     sequence = as_sequence(iterable)
     if sequence is None:
+        capture.note_native("for: run at capture, over Python values")
         _run_natively(iter(iterable), body_fn, get_state, set_state, names, extra_test)
         return
     length = sequence.length
@@ -1060,6 +1104,7 @@ def for_stmt(
             capture.events.append((span, f"for: staged{f' after {peeled} peeled iterations' if peeled else ''}"))
             return
         except _Stop:
+            capture.note_native("for: run at capture, nothing in it is traced")
             _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
             return
         except NeedsPythonValue as error:
@@ -1226,6 +1271,7 @@ def while_stmt(
             ) from cause
         if not goes_on:
             return
+        capture.note_native("while: run at capture")
         body_fn()
         iterations += 1
         if reason == "" and iterations >= 1:

@@ -13,8 +13,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from tracegrad import ops
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lists import StackedList
+from tracegrad.capture.tracer import stage
 from tracegrad.errors import TracedNameError
 
 
@@ -49,6 +51,21 @@ class Conflict:
         self.name, self.error = name, error
 
 
+class Unsure:
+    """What a name is bound to that is assigned on some paths only; reading it checks at run time that it was."""
+
+    __slots__ = ("condition", "name", "value")
+
+    def __init__(self, name: str, value: Any, condition: Any) -> None:
+        self.name, self.value, self.condition = name, value, condition
+
+    def read(self) -> Any:
+        """Stage the check, and return the value."""
+        message = f"cannot access local variable '{self.name}' where it is not associated with a value"
+        stage(ops.check, self.condition.value, error="UnboundLocalError", message=message)
+        return self.value
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tree:
     """Structure of a value: the kind of container, its static data, and its children."""
@@ -69,6 +86,8 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
     """Return leaves and structure; dicts, lists, tuples, namedtuples, dataclasses and objects made by captured code
     open."""
     kind = type(value)
+    if kind is Unsure:
+        return _flatten_children(kind, value.name, [value.value, value.condition])
     if kind is dict:
         return _flatten_children(kind, tuple(value), list(value.values()))
     if isinstance(value, StackedList):
@@ -104,6 +123,8 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
     for child in tree.children:
         children.append(unflatten(child, leaves[position : position + child.size], make_list))
         position += child.size
+    if tree.kind is Unsure:
+        return Unsure(tree.data, *children)
     if tree.kind is dict:
         return dict(zip(tree.data, children, strict=True))
     if tree.kind is StackedList:

@@ -30,6 +30,7 @@ ERROR_CLASSES: Final[dict[int, type[Exception]]] = {
     12: StopIteration,
     13: NotImplementedError,
     14: ArithmeticError,
+    15: UnboundLocalError,
 }
 
 
