@@ -220,6 +220,6 @@ def _without_unused(lines: list[Line]) -> list[Line]:
             kept.append(Line(entry.depth, f"{taken[1]}--;"))
     return [
         entry
-        for entry, following in zip(kept, [*kept[1:], Line(0, "}")], strict=True)
+        for entry, following in zip(kept, [*kept, Line(0, "}")][1:], strict=True)
         if not (entry.is_comment and (following.is_comment or following.text.startswith("}")))
     ]
