@@ -90,7 +90,8 @@ def numpy_dtype(dtype: Any) -> NumpyDtype:
         return found
     if dtype is float:
         return _default[0]
-    return np.dtype(dtype)
+    other: NumpyDtype = np.dtype(dtype)
+    return other
 
 
 def category(dtype: NumpyDtype) -> int:

@@ -253,7 +253,7 @@ class KernelNode(Node):
                 ct = wrap(zeros) if create_graph else zeros
             operands.append(ct)
         if create_graph:
-            found: Sequence[Any] = apply_kernel(f"{self.title[:-1]}Backward0", pullback.kernel, operands)
+            found: Sequence[Any] = apply_kernel(title_of(pullback.kernel), pullback.kernel, operands)
         else:
             found = pullback.kernel(*operands)
         if not keep:
@@ -322,6 +322,21 @@ class KernelNode(Node):
             text += f"\n  overwritten by {name} at {describe_place(code, instruction)}"
         text += "\n  help: use the operation that makes a new tensor, or overwrite a clone()"
         return RuntimeError(text)
+
+
+_TITLES = {
+    "multiply": "Mul", "negative": "Neg", "add": "Add", "subtract": "Sub", "divide": "Div", "broadcast_to": "Expand",
+    "reduce_sum": "Sum", "dot_general": "Mm", "transpose": "Permute", "reshape": "View", "cos": "Cos", "sin": "Sin",
+    "select": "Where", "scatter_add": "IndexPut", "square": "Pow", "power": "Pow",
+}  # fmt: skip
+
+
+def title_of(kernel: Kernel) -> str:
+    """Return the name of a node that runs a pullback: after the operation that its result comes from."""
+    results = kernel.function.results
+    producer = results[0].producer if len(results) == 1 else None
+    title = kernel.name if producer is None else _TITLES.get(producer.op, kernel.name)
+    return f"{title}Backward0"
 
 
 class AccumulateGrad(Node):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.tape import (
@@ -66,6 +67,11 @@ def _take_all(steps: tuple[tuple[str, tuple[Any, ...], int], ...], x: Any, posit
 
 
 def _write(steps: Any, base: Any, values: Any, *positions: Any) -> Any:
+    if any(kind == "diagonal" for kind, _, _ in steps):  # which NumPy does not write to
+        numbers = as_tracer(np.arange(base.size).reshape(base.shape))
+        flat = base.reshape((-1,)).copy()
+        flat[_take_all(steps, numbers, positions).reshape((-1,))] = values.reshape((-1,))
+        return flat.reshape(base.shape)
     made = base.copy()
     place = _take_all(steps, made, positions)
     place[...] = values
@@ -92,6 +98,8 @@ def make_view(name: str, tensor: Tensor, step: Step, *, multiple: bool = False) 
         multiple: one of several views made at once, which must not be written.
     """
     view = wrap(take_step(*step, tensor._a))
+    if step[0] == "diagonal":
+        view._a.flags.writeable = tensor._a.flags.writeable
     view._storage = storage = tensor._storage
     if tensor._inference or mode.inference:
         view._inference = True
@@ -212,6 +220,10 @@ def write(name: str, tensor: Tensor, compute: Callable[[Tensor], Tensor]) -> Ten
                 f"{dtypes.of(target.dtype).title}"
             )
         out = apply_composition(_CAST, (target.dtype,), [out])
+    node = out._node
+    for item in getattr(node, "saved", None) or ():
+        if item.array is target and item.kind[0] == "in":  # the operand itself: keep what it was
+            item.array, item.storage = target.copy(), None
     np.copyto(target, out._a)
     mark_written(tensor, name)
     rebase(name, tensor, out)

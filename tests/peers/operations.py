@@ -1,0 +1,153 @@
+"""Operations that tracegrad and torch must agree on: value, gradient, and gradient of the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Case:
+    """`call(torch, *tensors)` with tensors of these shapes, drawn from an interval."""
+
+    name: str
+    call: Callable[..., Any]
+    shapes: tuple[tuple[int, ...], ...]
+    low: float = -2.0
+    high: float = 2.0
+    twice: bool = True
+    complex: bool = False
+
+    def arrays(self) -> list[np.ndarray]:
+        rng = np.random.default_rng(sum(map(ord, self.name)))
+        made = [rng.uniform(self.low, self.high, s) for s in self.shapes]
+        return [a + 1j * rng.uniform(self.low, self.high, a.shape) for a in made] if self.complex else made
+
+
+def case(
+    text: str, *shapes: tuple[int, ...], low: float = -2.0, high: float = 2.0, twice: bool = True, complex: bool = False
+) -> Case:
+    """Make a case from the text of an expression in torch (`T`), torch.nn.functional (`F`) and tensors x, y, z."""
+    names = "xyzw"[: len(shapes)]
+    function = eval(f"lambda T, F, {', '.join(names)}: {text}")
+    return Case(text, function, shapes, low, high, twice, complex)
+
+
+M, V, S = (3, 4), (4,), ()
+UNARY = [
+    *[case(f"x.{n}()", M) for n in (
+        "exp", "exp2", "expm1", "sin", "cos", "tanh", "sinh", "cosh", "sigmoid", "atan", "asinh", "erf", "erfc", "neg",
+        "abs", "square", "relu", "floor", "ceil", "round", "trunc", "frac", "sign", "clone", "contiguous", "ravel",
+    )],
+    *[case(f"x.{n}()", M, low=0.2, high=3.0) for n in (
+        "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "lgamma", "digamma",
+    )],
+    *[case(f"x.{n}()", M, low=-0.9, high=0.9) for n in ("asin", "acos", "atanh", "tan")],
+    case("x.acosh()", M, low=1.2, high=3.0),
+]  # fmt: skip
+BINARY = [
+    case("x + y", M, V), case("x - y", M, (3, 1)), case("x * y", M, M), case("x / y", M, V, low=0.3), case("3 - x", M),
+    case("2 / x", M, low=0.3), case("x * 2.5 + 1", M), case("T.add(x, y, alpha=3)", M, V), case("x ** 2", M),
+    case("x ** 3", M), case("x ** -1", M, low=0.3), case("x ** 2.5", M, low=0.3), case("x ** 0", M),
+    case("x ** y", M, M, low=0.3), case("2.0 ** x", M), case("x % 1.5", M), case("T.fmod(x, 1.5)", M),
+    case("T.maximum(x, y)", M, V), case("T.minimum(x, y)", M, V), case("T.atan2(x, y)", M, M), case("T.hypot(x, y)", M, M),
+    case("T.logaddexp(x, y)", M, M), case("T.where(x > 0, x, y)", M, M), case("x.clamp(-0.5, 0.7)", M),
+    case("x.clamp(min=y)", M, M), case("T.lerp(x, y, 0.3)", M, M), case("T.addcmul(x, y, z, value=2)", M, M, M),
+    case("T.addcdiv(x, y, z)", M, M, M, low=0.3), case("x.masked_fill(x > 0, 3.0)", M), case("T.copysign(x, y)", M, M),
+    case("T.xlogy(x, y)", M, M, low=0.2),
+]  # fmt: skip
+REDUCTIONS = [
+    case("x.sum()", M), case("x.sum(1)", M), case("x.sum((0, 1))", M), case("x.sum(0, keepdim=True)", M),
+    case("x.mean()", M), case("x.mean(-1)", M), case("x.var()", M), case("x.std()", M), case("x.var(1, unbiased=False)", M),
+    case("x.std(0, keepdim=True)", M), case("x.prod()", M), case("x.prod(1)", M), case("x.max()", M), case("x.min()", M),
+    case("x.max(1).values", M), case("x.min(0)[0]", M), case("x.max(1, keepdim=True)[0]", M), case("x.amax(1)", M),
+    case("x.amin((0, 1))", M), case("x.logsumexp(1)", M), case("x.norm()", M), case("x.norm(1)", M), case("x.norm(p=3)", M),
+    case("x.norm(dim=1)", M), case("x.cumsum(1)", M), case("x.cumprod(1)", M), case("x.cummax(1).values", M),
+    case("x.sort(1).values", M), case("x.sort(0, descending=True)[0]", M), case("x.topk(2, 1).values", M),
+    case("x.median()", M), case("x.median(1).values", M), case("x.logcumsumexp(1)", M), case("x.diff()", M),
+    case("T.trace(x)", M), case("T.dist(x, y)", M, M), case("x.softmax(1)", M), case("x.log_softmax(0)", M),
+    case("x.kthvalue(2, 1).values", M),
+]  # fmt: skip
+SHAPES = [
+    case("x.reshape(4, 3) * y", M, (3,)), case("x.view(-1)", M), case("x.T @ x", M), case("x.permute(1, 0) * y", M, (3,)),
+    case("x.transpose(0, 1).reshape(12)", M), case("x.unsqueeze(1) * x", M), case("x.squeeze()", (3, 1, 2)),
+    case("x.expand(2, 3, 4).sum(0) * x", M), case("x.flatten()", M), case("T.cat([x, y], 1)", M, (3, 2)),
+    case("T.stack([x, y], 1)", M, M), case("x.split(2, 1)[1] * 2", M), case("x.chunk(2, 0)[0]", M),
+    case("x.unbind(1)[2]", M), case("x.flip(0, 1)", M), case("x.roll(1, 0)", M), case("x.tril()", M), case("x.triu(1)", M),
+    case("x.repeat(2, 3)", M), case("x.repeat_interleave(2, 1)", M), case("T.diag(x)", V), case("x.diagonal()", M),
+    case("x.movedim(0, 1)", M), case("x.narrow(1, 1, 2)", M), case("x.unfold(1, 2, 1)", M), case("T.hstack([x, y])", M, M),
+    case("x.select(1, 2)", M), case("T.broadcast_to(x, (2, 3, 4))", M),
+]  # fmt: skip
+INDEXING = [
+    case("x[1]", M), case("x[:, 1:3]", M), case("x[..., -1]", M), case("x[None, ::2]", M), case("x[1, 2]", M),
+    case("x[[0, 2, 0]]", M), case("x[T.tensor([0, 2]), T.tensor([1, 3])]", M), case("x[x > 0]", M),
+    case("x[:, [1, 1]]", M), case("x.index_select(1, T.tensor([3, 0, 3]))", M),
+    case("x.gather(1, T.tensor([[0, 1], [2, 3], [1, 1]]))", M),
+    case("x.scatter(1, T.tensor([[0], [2], [1]]), y)", M, (3, 1)),
+    case("x.scatter_add(1, T.tensor([[0, 0], [2, 1], [1, 1]]), y)", M, (3, 2)),
+    case("x.index_add(0, T.tensor([2, 0]), y)", M, (2, 4)), case("T.masked_select(x, x > 0)", M), case("x.take(T.tensor([0, 5]))", M),
+]  # fmt: skip
+PRODUCTS = [
+    case("x @ y", M, (4, 2)), case("x @ y", M, V), case("x @ y", V, V), case("x @ y", V, (4, 2)),
+    case("x @ y", (5, 2, 3), (5, 3, 4)), case("x @ y", (5, 2, 3), (3, 4)), case("x @ y", (2, 5, 2, 3), (5, 3, 4)),
+    case("T.mm(x, y)", M, (4, 2)), case("T.bmm(x, y)", (5, 2, 3), (5, 3, 4)), case("T.mv(x, y)", M, V),
+    case("T.dot(x, y)", V, V), case("T.outer(x, y)", V, (3,)), case("T.addmm(x, y, z, beta=2, alpha=3)", (3, 2), M, (4, 2)),
+    case("T.einsum('ij,jk->ik', x, y)", M, (4, 2)), case("T.einsum('bij,bjk->bk', x, y)", (5, 2, 3), (5, 3, 4)),
+    case("T.tensordot(x, y, 1)", M, (4, 2)), case("T.kron(x, y)", (2, 2), (2, 3)), case("T.cross(x, y, dim=1)", (2, 3), (2, 3)),
+]  # fmt: skip
+FUNCTIONAL = [
+    *[case(f"F.{n}(x)", M) for n in (
+        "gelu", "softplus", "leaky_relu", "elu", "celu", "selu", "silu", "mish", "hardtanh", "relu6",
+        "logsigmoid", "softsign", "tanhshrink", "relu", "sigmoid", "tanh",
+    )],
+    case("F.gelu(x, approximate='tanh')", M), case("F.glu(x, 1)", M), case("F.softmin(x, 1)", M),
+    *[case(f"F.{n}(x, y{r})", M, M) for n in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+      for r in ("", ", reduction='sum'", ", reduction='none'")],
+    case("F.smooth_l1_loss(x, y, beta=0.5)", M, M),
+    case("F.binary_cross_entropy(x, y)", M, M, low=0.1, high=0.9),
+    case("F.binary_cross_entropy_with_logits(x, T.sigmoid(y))", M, M),
+    case("F.binary_cross_entropy_with_logits(x, T.sigmoid(y), weight=T.ones(4, dtype=x.dtype) * 2, pos_weight=T.ones(4, dtype=x.dtype) * 3)", M, M),
+    case("F.cross_entropy(x, T.tensor([0, 3, 1]))", M), case("F.cross_entropy(x, T.tensor([0, -100, 1]), reduction='sum')", M),
+    case("F.cross_entropy(x, T.tensor([0, 3, 1]), label_smoothing=0.1)", M), case("F.cross_entropy(x, y.softmax(1))", M, M),
+    case("F.cross_entropy(x, T.tensor([0, 3, 1]), weight=T.tensor([1.0, 2.0, 3.0, 4.0], dtype=x.dtype))", M),
+    case("F.nll_loss(x.log_softmax(1), T.tensor([0, 3, 1]))", M), case("F.kl_div(x.log_softmax(1), y.softmax(1), reduction='batchmean')", M, M),
+    case("F.linear(x, y, z)", M, (2, 4), (2,)), case("F.linear(x, y)", (2, 3, 4), (2, 4)),
+    case("F.layer_norm(x, (4,), y, z)", M, V, V), case("F.group_norm(x, 2, y, z)", (2, 4, 3), V, V),
+    case("F.batch_norm(x, None, None, y, z, training=True)", (5, 4), V, V),
+    case("F.conv1d(x, y, z)", (2, 3, 7), (4, 3, 3), (4,)), case("F.conv1d(x, y, stride=2, padding=1)", (2, 3, 7), (4, 3, 3)),
+    case("F.conv2d(x, y, z, padding=1)", (2, 3, 5, 4), (4, 3, 3, 3), (4,)),
+    case("F.conv2d(x, y, stride=2, dilation=2, padding=2)", (1, 2, 7, 6), (3, 2, 3, 2)),
+    case("F.conv2d(x, y, groups=2)", (1, 4, 4, 4), (6, 2, 3, 3)), case("F.max_pool2d(x, 2)", (2, 3, 4, 6)),
+    case("F.max_pool2d(x, 3, stride=1, padding=1)", (1, 2, 4, 4)), case("F.avg_pool2d(x, 2)", (2, 3, 4, 6)),
+    case("F.avg_pool2d(x, 3, 2, 1)", (1, 2, 5, 5)), case("F.avg_pool2d(x, 3, 2, 1, count_include_pad=False)", (1, 2, 5, 5)),
+    case("F.adaptive_avg_pool2d(x, 2)", (1, 2, 4, 4)), case("F.embedding(T.tensor([0, 2, 0]), x)", M),
+    case("F.normalize(x)", M), case("F.pad(x, (1, 2, 0, 1), value=3.0)", M), case("F.cosine_similarity(x, y)", M, M),
+    case("F.pairwise_distance(x, y)", M, M), case("F.scaled_dot_product_attention(x, y, z)", (2, 3, 4), (2, 5, 4), (2, 5, 6)),
+    case("F.scaled_dot_product_attention(x, y, z, is_causal=True)", (2, 3, 4), (2, 3, 4), (2, 3, 6)),
+]  # fmt: skip
+COMPLEX = [
+    *[case(f"x.{n}()", M, complex=True) for n in ("exp", "sin", "cosh", "abs", "conj", "reciprocal", "square", "sqrt", "log", "tanh", "sum", "mean", "prod", "var")],
+    case("x * y", M, M, complex=True), case("x / y", M, M, complex=True), case("x @ y", M, (4, 2), complex=True),
+    case("x.real * x.imag", M, complex=True), case("x ** 2", M, complex=True), case("T.angle(x)", M, complex=True, twice=False),
+    case("(x.abs() ** 2).sum()", M, complex=True), case("x.norm()", M, complex=True), case("x.cumsum(0)", M, complex=True),
+]  # fmt: skip
+IN_PLACE = [
+    case("x.clone().add_(y)", M, V), case("x.clone().mul_(y).exp_()", M, M), case("x.clone().sub_(y, alpha=2)", M, M),
+    case("x.clone().div_(y)", M, M, low=0.3), case("x.clone().clamp_(-1, 1)", M), case("x.clone().zero_() + x", M),
+    case("x.clone().fill_(2.0) * x", M), case("x.clone().copy_(y) * x", M, V), case("x.clone().relu_()", M),
+    case("x.clone().sigmoid_()", M), case("(lambda c: (c[0].mul_(y), c)[1])(x.clone())", M, V),
+    case("(lambda c: (c.__setitem__(0, y), c)[1])(x.clone())", M, V),
+    case("(lambda c: (c.__setitem__((slice(None), 1), 5.0), c)[1])(x.clone())", M),
+    case("(lambda c: (c.__setitem__(c > 0, 0.5), c)[1])(x.clone())", M),
+    case("(lambda c: (c.__setitem__(T.tensor([0, 2]), y), c)[1])(x.clone())", M, (2, 4)),
+    case("(lambda c: (c.t()[1].add_(y), c.view(-1).mul_(2), c)[2])(x.clone())", M, (3,)),
+    case("(lambda c: (lambda v: (c.mul_(2), v * x[1])[1])(c[1]))(x.clone())", M),
+    case("(lambda c: (c[1:, ::2][0].mul_(3), c)[1])(x.clone())", M),
+    case("(lambda c: (c.diagonal().add_(y), c)[1])(x.clone())", M, (3,)),
+    case("x.clone().masked_fill_(x > 0, 2.0)", M), case("x.clone().pow_(3)", M), case("x.clone().tril_()", M),
+    case("x.clone().index_add_(0, T.tensor([0, 0]), y)", M, (2, 4)), case("x.clone().addcmul_(y, z)", M, M, M),
+]  # fmt: skip
+ALL = [*UNARY, *BINARY, *REDUCTIONS, *SHAPES, *INDEXING, *PRODUCTS, *FUNCTIONAL, *COMPLEX, *IN_PLACE]

@@ -1,0 +1,104 @@
+"""Forward mode: dual tensors, whose tangents go through operations by the JVP rules of the op table.
+
+Reads kernels and tensors; sets tangents. Previous: functional.py; next: anomaly_mode.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from tracegrad.runtime.kernel import Kernel
+from tracegrad.runtime.shaping import view
+from tracegrad.runtime.tape import _tangent_rules, apply_kernel, mode
+from tracegrad.runtime.tensor import Tensor
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A primal and its tangent, None for zero."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def _rule(kernel: Kernel, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
+    """Give results their tangents."""
+    level = mode.level
+    tangents = [t._tangent[1] if t._tangent is not None and t._tangent[0] == level else None for t in tensors]
+    if all(t is None for t in tangents):
+        return
+    jvp, results = kernel.jvp(tuple(t is not None for t in tangents))
+    mode.level = -1
+    try:
+        found = apply_kernel(f"{kernel.name}JvpBackward0", jvp, [*tensors, *[t for t in tangents if t is not None]])
+    finally:
+        mode.level = level
+    for position, tangent in zip(results, found, strict=True):
+        outs[position]._tangent = (level, tangent)
+
+
+_tangent_rules.append(_rule)
+
+
+def enter_dual_level() -> int:
+    """Begin forward mode.
+
+    Raises:
+        RuntimeError: it has begun already.
+    """
+    if mode.level >= 0:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    mode.level = 0
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """End forward mode; all tangents are forgotten."""
+    if mode.level < 0:
+        raise RuntimeError("Trying to exit a forward AD level that was not entered")
+    mode.level = -1
+
+
+@contextmanager
+def dual_level() -> Iterator[int]:
+    """Run the body in forward mode."""
+    level = enter_dual_level()
+    try:
+        yield level
+    finally:
+        exit_dual_level(level=level)
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """Return a view of the tensor that carries a tangent.
+
+    Raises:
+        RuntimeError, ValueError: not in forward mode, or the tangent does not fit.
+    """
+    if mode.level < 0:
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype!r}")
+    if tangent.shape != tensor.shape:
+        raise RuntimeError(f"Expected tangent of shape {tensor.shape!r}, but got {tangent.shape!r}")
+    if tangent.dtype != tensor.dtype:
+        raise RuntimeError(f"Expected tangent of dtype {tensor.dtype!r}, but got {tangent.dtype!r}")
+    dual: Tensor = view(tensor, tensor.shape)
+    dual._tangent = (mode.level, tangent)
+    return dual
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """Return primal and tangent; the tangent is None outside forward mode."""
+    if mode.level < 0 or tensor._tangent is None:
+        return UnpackedDualTensor(tensor, None)
+    tangent = tensor._tangent[1]
+    before, mode.level = mode.level, -1
+    try:
+        primal: Tensor = view(tensor, tensor.shape)
+    finally:
+        mode.level = before
+    return UnpackedDualTensor(primal, tangent)

@@ -1,0 +1,360 @@
+"""Functions with a gradient of their own: `Function`, and the node that is its context.
+
+Reads tensors; writes nodes of the tape. First file of autograd/; next: gradcheck.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime.operate import cast
+from tracegrad.runtime.reducing import sum as sum_over
+from tracegrad.runtime.tape import (
+    Cotangent,
+    Node,
+    Saved,
+    attach,
+    from_tensor,
+    grad_mode,
+    gradient_edge,
+    mode,
+    needs_grad,
+    pack_saved,
+    user_place,
+)
+from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
+from tracegrad.runtime.views import check_writable, mark_written
+
+
+class FunctionNode(Node):
+    """The node of a call of a Function, and the `ctx` that its methods get.
+
+    Attributes:
+        needs_input_grad: per argument, whether its gradient is wanted.
+    """
+
+    function: type[Function]
+    needs_input_grad: tuple[bool, ...] = ()
+    materialize = True
+    released = False
+
+    def __init__(self, function: type[Function]) -> None:
+        super().__init__()
+        self.function = function
+        self.title = f"{function.__name__}Backward"
+        self.kept: tuple[Any, ...] = ()
+        self.dirty: tuple[Tensor, ...] = ()
+        self.fixed: tuple[Tensor, ...] = ()
+        self.tensor_positions: list[int] = []
+        self.inputs: list[Tensor | None] = []
+        self.entries: list[Saved | None] = []
+
+    # ---- what forward and setup_context call
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors for backward; a write into them in between is then found."""
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {tensors.index(tensor)} is of type "
+                    f"{type(tensor).__name__}"
+                )
+        self.kept = tensors
+
+    save_for_forward = save_for_backward
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which arguments forward wrote in place."""
+        self.dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which results carry no gradient."""
+        self.fixed = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Say whether missing gradients arrive as zeros (the default) or as None."""
+        self.materialize = value
+
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Do nothing: shared memory is found by itself."""
+
+    # ---- saved tensors
+
+    def finish(self, outputs: Sequence[Any], executable: bool) -> None:
+        """Turn what was given to save_for_backward into entries with versions."""
+        if not executable:
+            self.entries = [None if t is None else Saved(t._a, t._storage, ("any", 0)) for t in self.kept]
+            self.inputs = list(self.kept)
+            self.kept = ()
+            return
+        places = {id(t): k for k, t in enumerate(outputs) if isinstance(t, Tensor)}
+        for tensor in self.kept:
+            if tensor is None:
+                self.entries.append(None)
+                self.inputs.append(None)
+                continue
+            number = places.get(id(tensor), -1)
+            entry = Saved(tensor._a, tensor._storage, ("out", number) if number >= 0 else ("in", 0))
+            if mode.saving:
+                pack_saved([entry], [tensor], [tensor] * (number + 1))
+            self.entries.append(entry)
+            self.inputs.append(None if number >= 0 or mode.saving else tensor)
+        self.kept = ()
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """The tensors given to save_for_backward.
+
+        Raises:
+            RuntimeError: they were freed by an earlier backward, or overwritten.
+        """
+        if self.kept:
+            return self.kept
+        if self.released:
+            raise RuntimeError(
+                "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+                "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+                "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or "
+                "if you need to access saved tensors after calling backward.\n"
+                f"  freed: the values saved by {self.title}, made at {self.place()}"
+            )
+        return tuple(self._restore(k, entry) for k, entry in enumerate(self.entries))
+
+    def _restore(self, position: int, entry: Saved | None) -> Tensor | None:
+        if entry is None:
+            return None
+        if entry.unpack is not None:
+            restored: Tensor = entry.unpack(entry.packed)
+            array, storage = restored._a, restored._storage
+        else:
+            assert entry.array is not None and entry.storage is not None
+            array, storage = entry.array, entry.storage
+            if storage.version != entry.version:
+                text = (
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"[{wrap(array).type_name()} {list(array.shape)}] is at version {storage.version}; expected "
+                    f"version {entry.version} instead.\n  saved by {self.title}, made at {self.place()}"
+                )
+                raise RuntimeError(text)
+        original = self.inputs[position]
+        if original is not None:
+            return original
+        made = wrap(array)
+        made._storage = storage
+        if entry.kind[0] == "out":
+            made._node, made._nr = self, entry.kind[1]
+        return made
+
+    def release(self) -> None:
+        """Forget the saved tensors."""
+        if self.entries:
+            self.entries, self.inputs, self.released = [], [], True
+
+    # ---- backward
+
+    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
+        given: list[Any] = []
+        for ct, (shape, dtype) in zip(cts, self.results, strict=True):
+            if ct is None:
+                given.append(wrap(np.zeros(shape, dtype)) if self.materialize else None)
+            else:
+                given.append(ct if isinstance(ct, Tensor) else wrap(ct))
+        found = self.function.backward(self, *given)
+        found = tuple(found) if isinstance(found, tuple | list) else (found,)
+        expected = len(self.needs_input_grad)
+        if len(found) > expected and all(x is None for x in found[expected:]):
+            found = found[:expected]
+        if len(found) != expected:
+            raise RuntimeError(
+                f"function {self.title} returned an incorrect number of gradients (expected {expected}, got "
+                f"{len(found)})"
+            )
+        out: list[Cotangent] = []
+        for position, ct in enumerate(found):
+            if position not in self.tensor_positions:
+                if ct is not None:
+                    raise RuntimeError(
+                        f"function {self.title} returned a gradient different from None at position {position + 1}, "
+                        "but the corresponding forward input was not a Variable"
+                    )
+                continue
+            out.append(self._checked(ct, len(out), create_graph))
+        if not keep:
+            self.release()
+        return out
+
+    def _checked(self, ct: Any, number: int, create_graph: bool) -> Cotangent:
+        if ct is None or self.edges[number][0] is None:
+            return None
+        if not isinstance(ct, Tensor):
+            raise TypeError(f"expected Variable or None (got {type(ct).__name__})")
+        shape, dtype = self.input_types[number]
+        if ct._a.shape != shape:
+            ct = _reduced(ct, shape, self.title, number)
+        if ct._a.dtype != dtype:
+            ct = cast(ct, dtype)
+        return from_tensor(ct, create_graph)
+
+    input_types: tuple[tuple[tuple[int, ...], Any], ...] = ()
+
+
+def _reduced(ct: Tensor, shape: tuple[int, ...], title: str, number: int) -> Tensor:
+    """Sum a gradient to the shape of its input, as for a broadcast operand."""
+    new = ct._a.ndim - len(shape)
+    fits = new >= 0 and all(n == m or n == 1 for n, m in zip(shape, ct._a.shape[new:], strict=True))
+    if not fits:
+        raise RuntimeError(
+            f"Function {title} returned an invalid gradient at index {number} - got {list(ct._a.shape)} but expected "
+            f"shape compatible with {list(shape)}"
+        )
+    if new:
+        ct = sum_over(ct, tuple(range(new)))
+    axes = tuple(k for k, n in enumerate(shape) if n == 1 and ct._a.shape[k] != 1)
+    return sum_over(ct, axes, True) if axes else ct
+
+
+class Function:
+    """Base of functions with a gradient of their own.
+
+    Define static methods `forward(ctx, *args)` (or `forward(*args)` with `setup_context(ctx, inputs, output)`) and
+    `backward(ctx, *grad_outputs)`; call the function through `apply`.
+    """
+
+    @staticmethod
+    def forward(*args: Any, **keywords: Any) -> Any:
+        """Compute the results."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Save what backward needs."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Return one gradient per argument of forward."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Return the tangents of the results."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **keywords: Any) -> Any:
+        """Call the function."""
+        node = FunctionNode(cls)
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        needs = [isinstance(a, Tensor) and needs_grad(a) for a in args]
+        executable = mode.grad and any(needs)
+        node.needs_input_grad = tuple(needs) if mode.grad else (False,) * len(needs)
+        node.code, node.instruction = user_place()
+        separate = cls.setup_context is not Function.setup_context
+        level, mode.level = mode.level, -1
+        try:
+            with grad_mode(False):
+                if separate:
+                    output = cls.forward(*args, **keywords)
+                    cls.setup_context(node, args, output)
+                else:
+                    output = cls.forward(node, *args, **keywords)
+        finally:
+            mode.level = level
+        outputs = list(output) if isinstance(output, tuple | list) else [output]
+        given = {id(t) for t in tensors}
+        dirty = {id(t) for t in node.dirty}
+        for k, out in enumerate(outputs):
+            if isinstance(out, Tensor) and id(out) in given and id(out) not in dirty:
+                alias = wrap(out._a)
+                alias._storage = out._storage
+                node.kept = tuple(alias if t is out else t for t in node.kept)
+                outputs[k] = alias
+        node.tensor_positions = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
+        node.input_types = tuple((t._a.shape, t._a.dtype) for t in tensors)
+        if executable:
+            node.edges = tuple(gradient_edge(t) for t in tensors)
+            for tensor in node.dirty:
+                check_writable(tensor)
+        for tensor in node.dirty:
+            mark_written(tensor, cls.__name__)
+        node.finish(outputs, executable)
+        if executable:
+            cls._attach(node, outputs)
+        if mode.level >= 0 and any(t._tangent is not None for t in tensors):
+            _push_tangents(cls, node, args, outputs)
+        if isinstance(output, tuple | list):
+            return tuple(outputs)
+        return outputs[0]
+
+    @classmethod
+    def _attach(cls, node: FunctionNode, outputs: Sequence[Any]) -> None:
+        fixed = {id(t) for t in node.fixed}
+        tensors = [t for t in outputs if isinstance(t, Tensor)]
+        attach(node, [wrap(t._a) for t in tensors])
+        for number, tensor in enumerate(tensors):
+            tensor._base, tensor._steps, tensor._origin = None, (), ""
+            if id(tensor) in fixed or not is_differentiable(tensor._a.dtype):
+                tensor._node, tensor._requires_grad = None, False
+            else:
+                tensor._node, tensor._nr, tensor._requires_grad = node, number, False
+
+
+def _push_tangents(cls: type[Function], node: FunctionNode, args: Sequence[Any], outputs: Sequence[Any]) -> None:
+    tangents = [a._tangent[1] if isinstance(a, Tensor) and a._tangent is not None else None for a in args]
+    level = mode.level
+    mode.level = -1
+    try:
+        found = cls.jvp(node, *tangents)
+    finally:
+        mode.level = level
+    for out, tangent in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
+        if tangent is not None:
+            out._tangent = (level, tangent)
+
+
+class _OnceNode(Node):
+    """Stands behind results of a backward that must not be differentiated."""
+
+    title = "NotImplemented"
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.function_name = name
+
+    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
+        raise RuntimeError(
+            f"trying to differentiate twice a function that was marked with @once_differentiable: {self.function_name}"
+        )
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a backward whose own gradient is not available: differentiating it is an error instead of a wrong result."""
+
+    @functools.wraps(backward)
+    def wrapped(ctx: Any, *cts: Any) -> Any:
+        with grad_mode(False):
+            found = backward(ctx, *cts)
+        if not mode.grad or not any(isinstance(ct, Tensor) and needs_grad(ct) for ct in cts):
+            return found
+        node = _OnceNode(getattr(ctx, "title", backward.__qualname__))
+        results = []
+        for ct in found if isinstance(found, tuple | list) else (found,):
+            if isinstance(ct, Tensor):
+                alias = wrap(ct._a)
+                alias._node = node
+                results.append(alias)
+            else:
+                results.append(ct)
+        node.results = (((), None),)
+        return tuple(results) if isinstance(found, tuple | list) else results[0]
+
+    return wrapped

@@ -1,0 +1,73 @@
+"""What can be said about nodes and saved values: the node class, gradient edges, hooks on saved tensors.
+
+Reads and writes the tape's modes. Previous: gradcheck.py; next: functional.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from tracegrad.runtime.tape import Node, RemovableHandle, gradient_edge, mode, needs_grad
+from tracegrad.runtime.tensor import Tensor
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "RemovableHandle",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
+
+
+class GradientEdge(NamedTuple):
+    """A node and the number of one of its results: where a gradient arrives."""
+
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Return where the gradient of a tensor goes.
+
+    Raises:
+        RuntimeError: the tensor does not require grad.
+    """
+    if not needs_grad(tensor):
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    node, number = gradient_edge(tensor)
+    assert node is not None
+    return GradientEdge(node, number)
+
+
+class saved_tensors_hooks:
+    """Inside the with statement, `pack(tensor)` is kept instead of each saved tensor, and `unpack` gives it back."""
+
+    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        self.pair = (pack_hook, unpack_hook)
+
+    def __enter__(self) -> None:
+        mode.saving = (*mode.saving, self.pair)
+
+    def __exit__(self, *error: object) -> None:
+        mode.saving = mode.saving[:-1]
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep copies of saved tensors: all memory is the CPU's."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cpu") -> None:
+        super().__init__(lambda tensor: tensor.clone(), lambda tensor: tensor)
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Leave out hooks on saved tensors inside the with statement."""
+    before, mode.saving = mode.saving, ()
+    try:
+        yield
+    finally:
+        mode.saving = before

@@ -1,0 +1,750 @@
+"""Functions of neural networks: activations, losses, layers without state.
+
+Reads and writes tensors; each is a composition of table ops. First file of nn/; next: init.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.tracer import asarray as as_tracer
+from tracegrad.capture.tracer import from_value
+from tracegrad.runtime import creating, dtypes, reducing
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.operate import _cast, sigmoid_of, softplus_of, to_tensor
+from tracegrad.runtime.reducing import _stopped
+from tracegrad.runtime.shaping import axis_of, reshape, transpose
+from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
+
+# ---- activations
+
+
+def _erf(x: Any) -> Any:
+    return from_value(ops.erf(as_tracer(x).value))
+
+
+def _gelu(approximate: str, x: Any) -> Any:
+    if approximate == "tanh":
+        return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x))))
+    return 0.5 * x * (1.0 + _erf(x * math.sqrt(0.5)))
+
+
+def _softplus(beta: float, threshold: float, x: Any) -> Any:
+    scaled = x * beta
+    return np.where(scaled > threshold, x, softplus_of(np.where(scaled > threshold, 0 * scaled, scaled)) / beta)
+
+
+def _elu(alpha: float, scale: float, x: Any) -> Any:
+    return scale * np.where(x > 0, x, alpha * np.expm1(np.where(x > 0, 0 * x, x)))
+
+
+def _define(name: str, title: str, function: Callable[..., Any], *defaults: Any, at_top: bool = False) -> Any:
+    """Make a function of one tensor and static parameters."""
+    composition = Composition(title, function)
+
+    def apply(input: Tensor, *parameters: Any, inplace: bool = False, **named: Any) -> Any:
+        given = (*parameters, *named.values())
+        static = (*given, *defaults[len(given) :])
+        if inplace:
+            return METHODS["copy_"](input, apply_composition(composition, static, [input]))
+        return apply_composition(composition, static, [input])
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"Return {name} of each element."
+    if at_top:
+        public(name)(apply)
+    return apply
+
+
+gelu = _define("gelu", "Gelu", _gelu, "none")
+softplus = _define("softplus", "Softplus", _softplus, 1.0, 20.0)
+leaky_relu = _define("leaky_relu", "LeakyRelu", lambda slope, x: np.where(x > 0, x, slope * x), 0.01)
+elu = _define("elu", "Elu", lambda alpha, x: _elu(alpha, 1.0, x), 1.0)
+celu = _define("celu", "Elu", lambda a, x: np.where(x > 0, x, a * np.expm1(np.where(x > 0, 0 * x, x) / a)), 1.0)
+selu = _define("selu", "Elu", lambda x: _elu(1.6732632423543772, 1.0507009873554805, x))
+silu = _define("silu", "Silu", lambda x: x * sigmoid_of(x))
+mish = _define("mish", "Mish", lambda x: x * np.tanh(softplus_of(x)))
+hardtanh = _define(
+    "hardtanh", "Hardtanh", lambda a, b, x: np.where(x < a, a + 0 * x, np.where(x > b, b + 0 * x, x)), -1.0, 1.0
+)
+relu6 = _define("relu6", "Hardtanh", lambda x: np.where(x <= 0, 0 * x, np.where(x >= 6, 6 + 0 * x, x)))
+hardsigmoid = _define(
+    "hardsigmoid", "Hardsigmoid", lambda x: np.where(x <= -3, 0 * x, np.where(x >= 3, 1 + 0 * x, x / 6 + 0.5))
+)
+logsigmoid = _define("logsigmoid", "LogSigmoid", lambda x: -softplus_of(-x))
+softsign = _define("softsign", "Div", lambda x: x / (1 + np.abs(x)))
+tanhshrink = _define("tanhshrink", "Sub", lambda x: x - np.tanh(x))
+threshold = _define("threshold", "Threshold", lambda limit, value, x: np.where(x > limit, x, value + 0 * x), 0.0, 0.0)
+relu_of: Callable[[Tensor], Tensor] = METHODS["relu"]
+
+
+def relu(input: Tensor, inplace: bool = False) -> Any:
+    """Return max(x, 0); its gradient at 0 is 0."""
+    return METHODS["relu_"](input) if inplace else relu_of(input)
+
+
+def sigmoid(input: Tensor) -> Any:
+    """Return 1 / (1 + exp(-x))."""
+    return METHODS["sigmoid"](input)
+
+
+def tanh(input: Tensor) -> Any:
+    """Return the hyperbolic tangent."""
+    return METHODS["tanh"](input)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Any:
+    """Return x where positive, else weight * x, with a weight per channel."""
+    shape = (1, -1) + (1,) * (input._a.ndim - 2) if input._a.ndim > 1 else (-1,)
+    return METHODS["where"](input, input > 0, input * reshape(weight, shape if weight.numel() > 1 else (1,)))
+
+
+def glu(input: Tensor, dim: int = -1) -> Any:
+    """Return the first half times the sigmoid of the second."""
+    a, b = METHODS["chunk"](input, 2, dim)
+    return a * b.sigmoid()
+
+
+def _softmax(axis: int, dtype: Any, x: Any) -> Any:
+    x = _cast(x, dtype)
+    powers = np.exp(x - _stopped(np.max(x, axis=axis, keepdims=True)))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def _log_softmax(axis: int, dtype: Any, x: Any) -> Any:
+    x = _cast(x, dtype)
+    shifted = x - _stopped(np.max(x, axis=axis, keepdims=True))
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+_SOFTMAX = Composition("Softmax", _softmax)
+_LOG_SOFTMAX = Composition("LogSoftmax", _log_softmax)
+
+
+def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype: Any) -> Any:
+    kind = input._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
+    axis = axis_of(-1 if dim is None else dim, input._a.ndim)
+    if not input._a.ndim:
+        return reshape(_exponential(composition, reshape(input, (1,)), 0, dtype), ())
+    return apply_composition(composition, (axis, kind), [input])
+
+
+@public()
+@method("softmax")
+def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
+    """Return exp(x) divided by its sum along an axis."""
+    return _exponential(_SOFTMAX, input, dim, dtype)
+
+
+@public()
+@method("log_softmax")
+def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
+    """Return the logarithm of softmax."""
+    return _exponential(_LOG_SOFTMAX, input, dim, dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None) -> Any:
+    """Return softmax(-x)."""
+    return softmax(-input, dim)
+
+
+# ---- losses
+
+
+def _reduce(reduction: str, x: Any) -> Any:
+    if reduction == "none":
+        return x
+    if reduction not in ("mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return np.mean(x) if reduction == "mean" else np.sum(x)
+
+
+def _difference_loss(name: str, title: str, function: Callable[..., Any], *defaults: Any) -> Any:
+    composition = Composition(title, lambda reduction, *rest: _reduce(reduction, function(*rest)))
+
+    def apply(input: Tensor, target: Tensor, *parameters: Any, reduction: str = "mean", **named: Any) -> Any:
+        given = (*parameters, *named.values())
+        static = (reduction, *given, *defaults[len(given) :])
+        return apply_composition(composition, static, [input, target])
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"Return {name}; `reduction` is mean, sum or none."
+    return apply
+
+
+def _smooth_l1(beta: float, x: Any, y: Any) -> Any:
+    size = np.abs(x - y)
+    if beta == 0:
+        return size
+    return np.where(size < beta, 0.5 * np.square(x - y) / beta, size - 0.5 * beta)
+
+
+def _huber(delta: float, x: Any, y: Any) -> Any:
+    size = np.abs(x - y)
+    return np.where(size <= delta, 0.5 * np.square(x - y), delta * (size - 0.5 * delta))
+
+
+mse_loss = _difference_loss("mse_loss", "MseLoss", lambda x, y: np.square(x - y))
+l1_loss = _difference_loss("l1_loss", "L1Loss", lambda x, y: np.abs(x - y))
+_smooth = _difference_loss("smooth_l1_loss", "SmoothL1Loss", _smooth_l1, 1.0)
+_huber_loss = _difference_loss("huber_loss", "HuberLoss", _huber, 1.0)
+
+
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Any:
+    """Return squared differences below beta and absolute ones above, joined smoothly."""
+    return _smooth(input, target, float(beta), reduction=reduction)
+
+
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Any:
+    """Return squared differences below delta and absolute ones above."""
+    return _huber_loss(input, target, float(delta), reduction=reduction)
+
+
+def _bce(reduction: str, weighted: bool, x: Any, y: Any, *weight: Any) -> Any:
+    # logarithms are bounded from below by -100, as in torch
+    low = -100.0
+    log_x = np.log(x)
+    log_rest = np.log1p(-x)
+    bounded = np.where(log_x < low, low + 0 * x, log_x)
+    bounded_rest = np.where(log_rest < low, low + 0 * x, log_rest)
+    loss = -(y * bounded + (1 - y) * bounded_rest)
+    return _reduce(reduction, loss * weight[0] if weighted else loss)
+
+
+def _bce_with_logits(reduction: str, weighted: bool, balanced: bool, x: Any, y: Any, *weights: Any) -> Any:
+    if balanced:
+        factor = (weights[-1] - 1) * y + 1
+        loss = (1 - y) * x + factor * softplus_of(-x)
+    else:
+        loss = softplus_of(-x) + (1 - y) * x
+    return _reduce(reduction, loss * weights[0] if weighted else loss)
+
+
+_BCE = Composition("BinaryCrossEntropy", _bce)
+_BCE_LOGITS = Composition("BinaryCrossEntropyWithLogits", _bce_with_logits)
+
+
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Any:
+    """Return the cross entropy of probabilities and targets in [0, 1]."""
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    return apply_composition(_BCE, (reduction, weight is not None), [input, target, *_present(weight)])
+
+
+def _present(*tensors: Tensor | None) -> list[Tensor]:
+    return [t for t in tensors if t is not None]
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Any:
+    """Return the cross entropy of sigmoid(input) and targets in [0, 1], without overflow."""
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    static = (reduction, weight is not None, pos_weight is not None)
+    return apply_composition(_BCE_LOGITS, static, [input, target, *_present(weight, pos_weight)])
+
+
+def _nll(reduction: str, ignored: int, weighted: bool, x: Any, target: Any, *weight: Any) -> Any:
+    kept = target != ignored
+    safe = np.where(kept, target, 0)
+    if x.ndim == 1:
+        picked = -x[safe]
+    else:
+        picked = -np.squeeze(np.take_along_axis(x, np.expand_dims(safe, 1), axis=1), 1)
+    share = weight[0][safe] if weighted else picked * 0 + 1
+    share = np.where(kept, share, 0 * share)
+    loss = picked * share
+    if reduction == "mean":
+        return np.sum(loss) / np.sum(_stopped(share))
+    return _reduce(reduction, loss)
+
+
+_NLL = Composition("NllLoss", _nll)
+
+
+def _check_classes(input: Tensor, target: Tensor, ignored: int) -> None:
+    classes = input._a.shape[1] if input._a.ndim > 1 else input._a.shape[0]
+    a = target._a[target._a != ignored]
+    if a.size and not (a.min() >= 0 and a.max() < classes):
+        wrong = a[(a < 0) | (a >= classes)].ravel()[0]
+        raise IndexError(f"Target {wrong} is out of bounds.")
+
+
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Any:
+    """Return minus the log probability of the target classes."""
+    _check_classes(input, target, ignore_index)
+    chosen = wrap(target._a.astype(np.int64))
+    return apply_composition(_NLL, (reduction, ignore_index, weight is not None), [input, chosen, *_present(weight)])
+
+
+def _soft_cross_entropy(reduction: str, smoothing: float, weighted: bool, x: Any, target: Any, *weight: Any) -> Any:
+    axis = 1 if x.ndim > 1 else 0
+    classes = x.shape[axis]
+    logs = _log_softmax(axis, x.dtype, x)
+    target = target * (1 - smoothing) + smoothing / classes
+    if weighted:
+        shape = tuple(-1 if k == axis else 1 for k in range(x.ndim))
+        logs = logs * weight[0].reshape(shape)
+    loss = -np.sum(target * logs, axis=axis)
+    if reduction == "mean":
+        count = 1
+        for k, n in enumerate(x.shape):
+            count *= 1 if k == axis else n
+        return np.sum(loss) / count
+    return _reduce(reduction, loss)
+
+
+_SOFT_CROSS_ENTROPY = Composition("CrossEntropy", _soft_cross_entropy)
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """Return the cross entropy of softmax(input) and class numbers or probabilities; axis 1 has the classes."""
+    if target._a.dtype.kind == "f":
+        static = (reduction, label_smoothing, weight is not None)
+        return apply_composition(_SOFT_CROSS_ENTROPY, static, [input, target, *_present(weight)])
+    axis = 1 if input._a.ndim > 1 else 0
+    logs = log_softmax(input, axis)
+    loss = nll_loss(logs, target, weight, ignore_index, reduction)
+    if label_smoothing == 0.0:
+        return loss
+    kept = target._a != ignore_index
+    mask = wrap(kept.astype(input._a.dtype))
+    weights = wrap(np.ones(input._a.shape[axis], input._a.dtype)) if weight is None else weight
+    shape = tuple(-1 if k == axis else 1 for k in range(input._a.ndim))
+    smooth = -(logs * reshape(weights, shape)).sum(axis) * mask
+    if reduction == "mean":
+        total = weights._a[np.where(kept, target._a, 0)] * kept
+        smooth = smooth.sum() / to_tensor(float(total.sum()), input._a.dtype)
+    elif reduction == "sum":
+        smooth = smooth.sum()
+    classes = input._a.shape[axis]
+    return (1 - label_smoothing) * loss + smooth * (label_smoothing / classes)
+
+
+def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Any:
+    """Return the Kullback-Leibler divergence; the input has log probabilities."""
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        loss = METHODS["xlogy"](target, target) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / input.shape[0]
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Any:
+    """Return x where the target is 1, and max(0, margin - x) where it is -1."""
+    loss = METHODS["where"](input, target == 1, (margin - input).clamp(min=0))
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+# ---- layers
+
+_LINEAR = Composition("Addmm", lambda x, w, b: x @ w.T + b)
+_LINEAR_PLAIN = Composition("Mm", lambda x, w: x @ w.T)
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+    """Return input @ weight.T + bias."""
+    if input._a.shape[-1] != weight._a.shape[-1]:
+        rows = int(np.prod(input._a.shape[:-1], dtype=np.int64))
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{input._a.shape[-1]} and "
+            f"{weight._a.shape[-1]}x{weight._a.shape[0]})"
+        )
+    if input._a.dtype != weight._a.dtype:
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {input.dtype!r} and {weight.dtype!r}")
+    if bias is None:
+        return apply_composition(_LINEAR_PLAIN, (), [input, weight])
+    return apply_composition(_LINEAR, (), [input, weight, bias])
+
+
+_DROPOUT = Composition("Dropout", lambda scale, x, mask: np.where(mask, x * scale, 0 * x))
+
+
+@public()
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Return the tensor with elements set to 0 with probability p, the others scaled by 1 / (1 - p)."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0.0:
+        return input
+    mask = wrap(creating.random_uniform(0.0, 1.0, input._a.shape, np.dtype(np.float64)) >= p)
+    scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
+    return apply_composition(_DROPOUT, (scale,), [input, mask])
+
+
+def _normalized(axes: Sequence[int], eps: float, x: Any) -> Any:
+    centred = x - np.mean(x, axis=tuple(axes), keepdims=True)
+    return centred / np.sqrt(np.mean(np.square(centred), axis=tuple(axes), keepdims=True) + eps)
+
+
+def _layer_norm(count: int, eps: float, scaled: bool, shifted: bool, x: Any, *rest: Any) -> Any:
+    made = _normalized(range(x.ndim - count, x.ndim), eps, x)
+    if scaled:
+        made = made * rest[0]
+    return made + rest[-1] if shifted else made
+
+
+_LAYER_NORM = Composition("NativeLayerNorm", _layer_norm)
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Any:
+    """Return the tensor with mean 0 and variance 1 over the last axes, scaled and shifted."""
+    shape = tuple(normalized_shape)
+    if tuple(input._a.shape[-len(shape) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {str(list(shape))[1:-1]}], but got "
+            f"input of size{list(input._a.shape)}"
+        )
+    static = (len(shape), eps, weight is not None, bias is not None)
+    return apply_composition(_LAYER_NORM, static, [input, *_present(weight, bias)])
+
+
+def _group_norm(groups: int, eps: float, scaled: bool, shifted: bool, x: Any, *rest: Any) -> Any:
+    grouped = x.reshape((x.shape[0], groups, -1))
+    made = _normalized((2,), eps, grouped).reshape(x.shape)
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    if scaled:
+        made = made * rest[0].reshape(shape)
+    return made + rest[-1].reshape(shape) if shifted else made
+
+
+_GROUP_NORM = Composition("NativeGroupNorm", _group_norm)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Any:
+    """Return the tensor with mean 0 and variance 1 per group of channels."""
+    static = (num_groups, eps, weight is not None, bias is not None)
+    return apply_composition(_GROUP_NORM, static, [input, *_present(weight, bias)])
+
+
+def _batch_norm(eps: float, scaled: bool, shifted: bool, known: bool, x: Any, *rest: Any) -> Any:
+    axes = tuple(k for k in range(x.ndim) if k != 1)
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    if known:
+        made = (x - rest[0].reshape(shape)) / np.sqrt(rest[1].reshape(shape) + eps)
+        rest = rest[2:]
+    else:
+        made = _normalized(axes, eps, x)
+    if scaled:
+        made = made * rest[0].reshape(shape)
+    return made + rest[-1].reshape(shape) if shifted else made
+
+
+_BATCH_NORM = Composition("NativeBatchNorm", _batch_norm)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Return the tensor with mean 0 and variance 1 per channel; running statistics are updated in training."""
+    known = not training
+    if training and running_mean is not None and running_var is not None:
+        axes = tuple(k for k in range(input._a.ndim) if k != 1)
+        count = input._a.size // input._a.shape[1]
+        running_mean._a[...] += momentum * (input._a.mean(axes) - running_mean._a)
+        running_var._a[...] += momentum * (input._a.var(axes) * count / max(count - 1, 1) - running_var._a)
+    static = (eps, weight is not None, bias is not None, known)
+    statistics = _present(running_mean, running_var) if known else []
+    return apply_composition(_BATCH_NORM, static, [input, *statistics, *_present(weight, bias)])
+
+
+# ---- windows
+
+
+def _pair(value: Any, count: int) -> tuple[int, ...]:
+    return (int(value),) * count if isinstance(value, int) else tuple(int(v) for v in value)
+
+
+def _windows(
+    x: Any, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> tuple[list[Any], tuple[int, ...]]:
+    """Return x at each place of the kernel, for all positions of it, over the last axes."""
+    lead = x.ndim - len(kernel)
+    sizes = tuple(
+        (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[lead:], kernel, stride, dilation, strict=True)
+    )
+    places = []
+    for place in np.ndindex(*kernel):
+        key = (slice(None),) * lead + tuple(
+            slice(p * d, p * d + (n - 1) * s + 1, s) for p, n, s, d in zip(place, sizes, stride, dilation, strict=True)
+        )
+        places.append(x[key])
+    return places, sizes
+
+
+def _convolution(
+    stride: Any, padding: Any, dilation: Any, groups: int, biased: bool, x: Any, weight: Any, *bias: Any
+) -> Any:
+    kernel = weight.shape[2:]
+    if any(a or b for a, b in padding):
+        x = np.pad(x, ((0, 0), (0, 0), *padding))
+    places, sizes = _windows(x, kernel, stride, dilation)
+    patches = np.stack(places, axis=2)  # batch, channels, places, positions
+    batch, channels = x.shape[0], x.shape[1]
+    count = 1
+    for n in sizes:
+        count *= n
+    each = channels // groups
+    results = []
+    for g in range(groups):
+        rows = weight.shape[0] // groups
+        part = patches[:, g * each : (g + 1) * each].reshape((batch, each * len(places), count))
+        matrix = weight[g * rows : (g + 1) * rows].reshape((rows, each * len(places)))
+        results.append(np.matmul(matrix, part))
+    made = (results[0] if groups == 1 else np.concatenate(results, axis=1)).reshape((batch, weight.shape[0], *sizes))
+    return made + bias[0].reshape((1, -1) + (1,) * len(sizes)) if biased else made
+
+
+_CONVOLUTION = Composition("Convolution", _convolution)
+
+
+def _convolve(
+    ndim: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    single = input._a.ndim == ndim + 1
+    if single:
+        input = reshape(input, (1, *input._a.shape))
+    if input._a.ndim != ndim + 2:
+        raise RuntimeError(
+            f"Expected {ndim + 1}D (unbatched) or {ndim + 2}D (batched) input to conv{ndim}d, but got input of size: "
+            f"{list(input._a.shape)}"
+        )
+    if input._a.shape[1] != weight._a.shape[1] * groups:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(weight._a.shape)}, expected input{list(input._a.shape)} to "
+            f"have {weight._a.shape[1] * groups} channels, but got {input._a.shape[1]} channels instead"
+        )
+    steps, spread = _pair(stride, ndim), _pair(dilation, ndim)
+    if padding == "same":
+        totals = [d * (k - 1) for d, k in zip(spread, weight._a.shape[2:], strict=True)]
+        pads = tuple((t // 2, t - t // 2) for t in totals)
+    elif padding == "valid":
+        pads = ((0, 0),) * ndim
+    else:
+        pads = tuple((p, p) for p in _pair(padding, ndim))
+    static = (steps, pads, spread, groups, bias is not None)
+    made = apply_composition(_CONVOLUTION, static, [input, weight, *_present(bias)])
+    return reshape(made, made._a.shape[1:]) if single else made
+
+
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """Return the convolution (without flip) of [batch, channels, length] with [out, channels / groups, kernel]."""
+    return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """Return the convolution (without flip) of [batch, channels, h, w] with [out, channels / groups, kh, kw]."""
+    return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any, x: Any) -> Any:
+    lead = x.ndim - len(kernel)
+    if any(padding):
+        floor = np.full(x.shape, -np.inf, x.dtype)
+        pads = ((0, 0),) * lead + tuple((p, p) for p in padding)
+        inside = np.pad(np.ones(x.shape, x.dtype), pads) > 0
+        x = np.where(inside, np.pad(x, pads), floor.dtype.type(-np.inf))
+    places, _ = _windows(x, kernel, stride, dilation)
+    stacked = np.stack(places, axis=0)
+    best = np.expand_dims(np.argmax(stacked, axis=0), 0)
+    return np.take_along_axis(stacked, best, axis=0)[0]
+
+
+def _avg_pool(kernel: Any, stride: Any, padding: Any, count_pad: bool, x: Any) -> Any:
+    lead = x.ndim - len(kernel)
+    ones = (1,) * len(kernel)
+    pads = ((0, 0),) * lead + tuple((p, p) for p in padding)
+    size = 1
+    for k in kernel:
+        size *= k
+    if any(padding):
+        weight = np.ones(x.shape, x.dtype)
+        x = np.pad(x, pads)
+        if not count_pad:
+            shares, _ = _windows(np.pad(weight, pads), kernel, stride, ones)
+            places, _ = _windows(x, kernel, stride, ones)
+            return np.sum(np.stack(places, axis=0), axis=0) / np.sum(np.stack(shares, axis=0), axis=0)
+    places, _ = _windows(x, kernel, stride, ones)
+    return np.sum(np.stack(places, axis=0), axis=0) / size
+
+
+_MAX_POOLS = {1: Composition("MaxPool1D", _max_pool), 2: Composition("MaxPool2DWithIndices", _max_pool)}
+_AVG_POOLS = {1: Composition("AvgPool1D", _avg_pool), 2: Composition("AvgPool2D", _avg_pool)}
+
+
+def _pool_options(ndim: int, kernel_size: Any, stride: Any, padding: Any) -> tuple[Any, Any, Any]:
+    kernel = _pair(kernel_size, ndim)
+    return kernel, kernel if stride in (None, ()) else _pair(stride, ndim), _pair(padding, ndim)
+
+
+def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Any:
+    """Return the greatest element of each window; of ties the first one gets the gradient."""
+    kernel, steps, pads = _pool_options(2, kernel_size, stride, padding)
+    return apply_composition(_MAX_POOLS[2], (kernel, steps, pads, _pair(dilation, 2)), [input])
+
+
+def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Any:
+    """Return the greatest element of each window."""
+    kernel, steps, pads = _pool_options(1, kernel_size, stride, padding)
+    return apply_composition(_MAX_POOLS[1], (kernel, steps, pads, _pair(dilation, 1)), [input])
+
+
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:
+    """Return the mean of each window."""
+    return apply_composition(
+        _AVG_POOLS[2], (*_pool_options(2, kernel_size, stride, padding), count_include_pad), [input]
+    )
+
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:
+    """Return the mean of each window."""
+    return apply_composition(
+        _AVG_POOLS[1], (*_pool_options(1, kernel_size, stride, padding), count_include_pad), [input]
+    )
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Any:
+    """Return means of so many windows per axis, whose sizes must divide the axes."""
+    wanted = _pair(output_size, 2)
+    sizes = input._a.shape[-2:]
+    if any(n % w for n, w in zip(sizes, wanted, strict=True)):
+        raise NotImplementedError(f"adaptive_avg_pool2d needs sizes that {wanted} divide, not {sizes}")
+    return avg_pool2d(input, tuple(n // w for n, w in zip(sizes, wanted, strict=True)))
+
+
+_EMBEDDING = Composition("Embedding", lambda weight, index: weight[index])
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Any:
+    """Return rows of the weight; the row padding_idx gets no gradient."""
+    a = input._a
+    if a.size and not (a.min() >= 0 and a.max() < weight._a.shape[0]):
+        raise IndexError("index out of range in self")
+    rows = apply_composition(_EMBEDDING, (), [weight, wrap(a.astype(np.int64))])
+    if padding_idx is None:
+        return rows
+    padded = wrap(np.broadcast_to((a == padding_idx % weight._a.shape[0])[..., None], rows._a.shape))
+    return METHODS["where"](rows.detach(), padded, rows)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Any:
+    """Return 1 at the place of each class number, else 0."""
+    count = int(tensor._a.max()) + 1 if num_classes == -1 else num_classes
+    return wrap((tensor._a[..., None] == np.arange(count)).astype(np.int64))
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+    """Return vectors divided by their norm."""
+    return input / reducing.vector_norm(input, p, dim, True).clamp_min(eps)
+
+
+_PAD = Composition("ConstantPadNd", lambda pads, value, x: np.pad(x, pads, constant_values=value))
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
+    """Add elements at the ends of axes, given from the last axis on: (left, right, top, bottom, ...)."""
+    if mode != "constant":
+        raise NotImplementedError(f"pad: mode {mode!r} is not there; use 'constant'")
+    pairs = [(pad[k], pad[k + 1]) for k in range(0, len(pad), 2)][::-1]
+    full = [(0, 0)] * (input._a.ndim - len(pairs)) + pairs
+    for axis, (low, high) in enumerate(full):
+        size = input._a.shape[axis]
+        if low < 0 or high < 0:
+            input = METHODS["narrow"](input, axis, max(-low, 0), size - max(-low, 0) - max(-high, 0))
+    made = tuple((max(low, 0), max(high, 0)) for low, high in full)
+    return apply_composition(_PAD, (made, 0.0 if value is None else value), [input])
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    """Return norms of differences of vectors."""
+    difference: Any = x1 - x2
+    return reducing.vector_norm(difference + eps, p, -1, keepdim)
+
+
+cosine_similarity = reducing.cosine_similarity
+
+
+def scaled_dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None,
+) -> Any:  # fmt: skip
+    """Return softmax(query @ key.T * scale) @ value."""
+    factor = 1.0 / math.sqrt(query._a.shape[-1]) if scale is None else scale
+    scores = reducing.matmul(query, transpose(key, -2, -1)) * factor
+    if is_causal:
+        rows, columns = scores._a.shape[-2:]
+        scores = scores.masked_fill(wrap(~np.tri(rows, columns, dtype=np.bool_)), -math.inf)
+    if attn_mask is not None:
+        hidden = attn_mask._a.dtype == np.bool_
+        scores = scores.masked_fill(attn_mask.logical_not(), -math.inf) if hidden else scores + attn_mask
+    return reducing.matmul(dropout(softmax(scores, -1), dropout_p), value)

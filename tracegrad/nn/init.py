@@ -1,0 +1,103 @@
+"""Initial values of parameters.
+
+Writes tensors in place. Previous: functional.py; next: modules.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime.creating import randn, random_uniform
+from tracegrad.runtime.gradients import no_grad
+from tracegrad.runtime.tensor import Array, Tensor, wrap
+
+
+def _set(tensor: Tensor, values: Array) -> Tensor:
+    with no_grad():
+        tensor.copy_(wrap(np.broadcast_to(np.asarray(values, tensor._a.dtype), tensor._a.shape)))
+    return tensor
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+    """Fill with uniform numbers in [a, b)."""
+    return _set(tensor, random_uniform(a, b, tensor._a.shape, tensor._a.dtype))
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    """Fill with normal numbers."""
+    return _set(tensor, mean + std * randn(tensor._a.shape, dtype=tensor._a.dtype)._a)
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Fill with one number."""
+    return _set(tensor, np.asarray(val))
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Fill with ones."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Fill with zeros."""
+    return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Fill with the identity matrix."""
+    return _set(tensor, np.eye(*tensor._a.shape))
+
+
+def fans(tensor: Tensor) -> tuple[int, int]:
+    """Return the number of inputs and outputs of a weight."""
+    shape = tensor._a.shape
+    if len(shape) < 2:
+        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+    field = int(np.prod(shape[2:], dtype=np.int64))
+    return shape[1] * field, shape[0] * field
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """Return the factor by which a nonlinearity shrinks a signal, inverted."""
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
+    return {"relu": math.sqrt(2.0), "tanh": 5.0 / 3, "selu": 0.75}.get(nonlinearity, 1.0)
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Fill with uniform numbers of variance 2 / (inputs + outputs).
+
+    Source: Glorot and Bengio, 2010, equation 16.
+    """
+    bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
+    return uniform_(tensor, -bound, bound)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Fill with normal numbers of variance 2 / (inputs + outputs)."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))))
+
+
+def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+    """Fill with uniform numbers that keep the variance of a rectified signal.
+
+    Source: He et al., 2015, equation 10.
+    """
+    bound = calculate_gain(nonlinearity, a) * math.sqrt(3.0 / fans(tensor)[mode != "fan_in"])
+    return uniform_(tensor, -bound, bound)
+
+
+def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+    """Fill with normal numbers that keep the variance of a rectified signal."""
+    return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(fans(tensor)[mode != "fan_in"]))
+
+
+def default_(weight: Tensor, bias: Any = None) -> None:
+    """Fill weight and bias as torch's layers begin: uniform within 1 / sqrt(inputs)."""
+    bound = 1.0 / math.sqrt(max(fans(weight)[0], 1))
+    uniform_(weight, -bound, bound)
+    if bias is not None:
+        uniform_(bias, -bound, bound)

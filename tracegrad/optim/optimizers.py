@@ -1,0 +1,238 @@
+"""Optimizers: they change parameters in place from their gradients.
+
+Reads `.grad`, writes parameters. First file of optim/; next: lr_scheduler.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime.gradients import enable_grad
+from tracegrad.runtime.tensor import Array, Tensor
+from tracegrad.runtime.views import mark_written
+
+
+class Optimizer:
+    """Base of all optimizers.
+
+    Attributes:
+        param_groups: dicts with `params` and the options for them.
+        state: per parameter what is kept between steps.
+    """
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        groups: list[Any] = [params] if isinstance(params, Tensor) else list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        self.defaults = defaults
+        self.param_groups: list[dict[str, Any]] = []
+        self.state: dict[Tensor, dict[str, Any]] = {}
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with options of their own."""
+        params = param_group["params"]
+        made = [params] if isinstance(params, Tensor) else list(params)
+        for p in made:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+            if p._node is not None:
+                raise ValueError("can't optimize a non-leaf Tensor")
+        self.param_groups.append({**self.defaults, **param_group, "params": made})
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Reset gradients."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p._grad is not None:
+                    if set_to_none:
+                        p._grad = None
+                    else:
+                        p._grad = p._grad.detach()
+                        p._grad.zero_()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change the parameters once; `closure` computes the loss anew."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p._grad is not None:
+                    gradient = p._grad._a
+                    if group.get("maximize"):
+                        gradient = -gradient
+                    self.update(p._a, gradient, self.state.setdefault(p, {}), group)
+                    mark_written(p, f"{type(self).__name__}.step")
+        return loss
+
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Change one parameter in place."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return options and state, parameters replaced by numbers."""
+        numbers = {p: k for k, p in enumerate(p for g in self.param_groups for p in g["params"])}
+        return {
+            "state": {numbers[p]: dict(s) for p, s in self.state.items()},
+            "param_groups": [{**g, "params": [numbers[p] for p in g["params"]]} for g in self.param_groups],
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over options and state."""
+        params = [p for g in self.param_groups for p in g["params"]]
+        self.state = {params[k]: dict(s) for k, s in state_dict["state"].items()}
+        for group, given in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            group.update({k: v for k, v in given.items() if k != "params"})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} ({len(self.param_groups)} groups)"
+
+
+def _positive(name: str, value: float) -> None:
+    if value < 0.0:
+        raise ValueError(f"Invalid {name}: {value}")
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent, with momentum."""
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
+        weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        _positive("learning rate", lr)
+        _positive("momentum value", momentum)
+        _positive("weight_decay value", weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(
+            params,
+            dict(
+                lr=lr,
+                momentum=momentum,
+                dampening=dampening,
+                weight_decay=weight_decay,
+                nesterov=nesterov,
+                maximize=maximize,
+            ),
+        )
+
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        if group["weight_decay"]:
+            gradient = gradient + group["weight_decay"] * x
+        if group["momentum"]:
+            velocity = state.get("momentum_buffer")
+            if velocity is None:
+                velocity = state["momentum_buffer"] = np.array(gradient)
+            else:
+                velocity *= group["momentum"]
+                velocity += (1 - group["dampening"]) * gradient
+            gradient = gradient + group["momentum"] * velocity if group["nesterov"] else velocity
+        x -= group["lr"] * gradient
+
+
+class Adam(Optimizer):
+    """Steps scaled by running moments of the gradient.
+
+    Source: Kingma and Ba, 2015, algorithm 1.
+    """
+
+    decoupled = False
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        _positive("learning rate", lr)
+        _positive("epsilon value", eps)
+        super().__init__(
+            params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize)
+        )
+
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        if not state:
+            state.update(step=0, exp_avg=np.zeros_like(x), exp_avg_sq=np.zeros_like(x), max_exp_avg_sq=np.zeros_like(x))
+        state["step"] += 1
+        first, second = group["betas"]
+        if group["weight_decay"]:
+            if self.decoupled:
+                x *= 1 - group["lr"] * group["weight_decay"]
+            else:
+                gradient = gradient + group["weight_decay"] * x
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean += (1 - first) * (gradient - mean)
+        square *= second
+        square += (1 - second) * gradient * gradient
+        if group["amsgrad"]:
+            square = np.maximum(state["max_exp_avg_sq"], square, out=state["max_exp_avg_sq"])
+        root = np.sqrt(square) / (1 - second ** state["step"]) ** 0.5 + group["eps"]
+        x -= (group["lr"] / (1 - first ** state["step"])) * mean / root
+
+
+class AdamW(Adam):
+    """Adam whose weight decay is a step of its own.
+
+    Source: Loshchilov and Hutter, 2019, algorithm 2.
+    """
+
+    decoupled = True
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+
+
+class RMSprop(Optimizer):
+    """Steps divided by the running root mean square of the gradient."""
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+        weight_decay: float = 0.0, momentum: float = 0.0,
+    ) -> None:  # fmt: skip
+        super().__init__(params, dict(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum))
+
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        if not state:
+            state.update(square_avg=np.zeros_like(x), momentum_buffer=np.zeros_like(x))
+        if group["weight_decay"]:
+            gradient = gradient + group["weight_decay"] * x
+        square = state["square_avg"]
+        square *= group["alpha"]
+        square += (1 - group["alpha"]) * gradient * gradient
+        step = gradient / (np.sqrt(square) + group["eps"])
+        if group["momentum"]:
+            velocity = state["momentum_buffer"]
+            velocity *= group["momentum"]
+            velocity += step
+            step = velocity
+        x -= group["lr"] * step
+
+
+class Adagrad(Optimizer):
+    """Steps divided by the root of the sum of squared gradients."""
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
+        eps: float = 1e-10,
+    ) -> None:  # fmt: skip
+        super().__init__(params, dict(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps))
+
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        if not state:
+            state.update(step=0, sum=np.zeros_like(x))
+        state["step"] += 1
+        if group["weight_decay"]:
+            gradient = gradient + group["weight_decay"] * x
+        state["sum"] += gradient * gradient
+        rate = group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
+        x -= rate * gradient / (np.sqrt(state["sum"]) + group["eps"])
