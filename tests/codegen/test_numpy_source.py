@@ -415,3 +415,27 @@ def test_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     imports, _, text = emit_numpy(function).partition("\n\n\n")
     assert imports == "import numpy as np"
     assert text == expected.lstrip("\n")
+
+
+def test_a_loop_that_writes_into_a_view_of_an_argument_copies_it() -> None:
+    # with comments between the statements and without: a statement may be merged into the next one
+    text = """
+func @f(%x: f64[4]) -> (f64[4]) {
+  %start: i64[] = constant {value=1}
+  %stop: i64[] = constant {value=4}
+  %y: f64[4] = flip %x {axes=(0,)}
+  %y.1: f64[4] = for %start, %stop, %y {step=1, reverse=False} (%k: i64[], %y.2: f64[4]) {
+    %item: f64[] = gather %y.2, %k {axes=(0,)}
+    %square: f64[] = multiply %item, %item
+    %y.3: f64[4] = scatter_set %y.2, %k, %square {axes=(0,)}
+    yield %y.3
+  }
+  return %y.1
+}
+"""
+    function = parse_function(text)
+    for comments in (True, False):
+        x = np.arange(4.0)
+        result = load(emit_numpy(function, comments=comments), "f")(x)
+        np.testing.assert_array_equal(result, [3.0, 4.0, 1.0, 0.0])
+        np.testing.assert_array_equal(x, np.arange(4.0))

@@ -391,7 +391,7 @@ class _FunctionEmitter:
             is_variable = source not in self.folding.inline
             if is_variable and isinstance(last, ast.Assign) and self.is_only_for(last, source, target):
                 self.body.pop()
-                node = last.value
+                node = method_call(last.value, "copy") if is_copied and self.lies_elsewhere(last.value) else last.value
             waiting.append((name, node, True))
         while waiting:
             for item in waiting:
