@@ -143,8 +143,25 @@ def walrus_in_a_while(x):
     return s
 
 
+def pairs(values):
+    for k in range(2):
+        yield values[k], k + 1.0
+
+
+def iterators_made_in_a_staged_loop(x):
+    s = x[0]
+    while s < 20.0:
+        for a, b in zip((1.0, 2.0), [x[1], 0.5], strict=True):
+            s = s * a + b
+        for value, factor in pairs(x):
+            s = s + value * factor
+    return s
+
+
 PROGRAMS = [
-    f for name, f in list(globals().items()) if getattr(f, "__module__", None) == __name__ and name[0].islower()
+    f
+    for name, f in list(globals().items())
+    if getattr(f, "__module__", None) == __name__ and name[0].islower() and f is not pairs
 ]
 
 

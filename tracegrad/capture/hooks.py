@@ -268,10 +268,18 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(a, StackedList) for a in args) and (f in _ROWS or full_name(f).startswith("numpy.")):
             return _call_on_stacked(f, args, kwargs)
         if f in ALWAYS or is_traced(args) or is_traced(kwargs):
-            return call_handler(f, *args, **kwargs)
+            result = call_handler(f, *args, **kwargs)
+            if isinstance(result, Iterator) and not isinstance(result, Tracer):  # a zip of Python values
+                for arg in args:
+                    require_own_iterator(arg)
+                current().register_created(result)
+            return result
         return _known(f, f(*args, **kwargs))
     if isinstance(f, types.FunctionType):
-        return _call_function(f, args, kwargs)
+        result = _call_function(f, args, kwargs)
+        if inspect.isgeneratorfunction(f):
+            current().register_created(result)
+        return result
     if isinstance(f, types.MethodType):
         if isinstance(f.__self__, Tracer):
             return f(*args, **kwargs)
