@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.constants import constant_value
-from tracegrad.errors import CaptureError, Span
+from tracegrad.errors import CaptureError, NeedsPythonValue, Span
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import interpreter
@@ -50,12 +50,37 @@ class Storage:
         concrete: the content, when it is known at capture; never written in place.
         depth: number of frames open when the array was made.
         type: dtype and shape; they never change.
+        links: (condition, tracer): under the condition that array is this one; a write into one is one into the other.
+        pinned: why the array must not be written any more, "" when it may.
+        stale: why the content is not known any more, "" when it is.
     """
 
-    __slots__ = ("concrete", "depth", "type", "value")
+    __slots__ = ("concrete", "depth", "links", "pinned", "stale", "type", "value")
 
     def __init__(self, type: ArrayType, depth: int, value: Value | None = None, concrete: Any = None) -> None:
         self.type, self.depth, self.value, self.concrete = type, depth, value, concrete
+        self.links: tuple[tuple[Value, Any], ...] = ()
+        self.pinned = self.stale = ""
+
+    def require_fresh(self) -> None:
+        """Raise the error for reading an array whose content is not known any more."""
+        if self.stale:
+            raise _alias_error(self.stale)
+
+    def require_writable(self) -> None:
+        """Raise the error for writing an array that others may share."""
+        if self.pinned:
+            raise _alias_error(self.pinned)
+
+
+def _alias_error(why: str) -> NeedsPythonValue:
+    return NeedsPythonValue(
+        "an array that another name may share is used after a write into one of them",
+        code="TG136",
+        span=user_span(),
+        found=why,
+        help="make the copy that is meant: `b = a.copy()`, or `values.append(a.copy())`",
+    )
 
 
 @dataclass(eq=False)
@@ -69,6 +94,7 @@ class Frame:
         slots: items and attributes of Python containers written in it: (container, kind, key) -> (existed, value
             before).
         lists: lists that changed their length in it -> content before (lists.snapshot).
+        appended: loop: arrays appended to a stacked list in it.
     """
 
     kind: str
@@ -78,6 +104,7 @@ class Frame:
     saved: dict[Storage, tuple[Value | None, Any]] = field(default_factory=dict)
     slots: dict[tuple[int, str, Any], tuple[Any, bool, Any]] = field(default_factory=dict)
     lists: dict[int, tuple[list[Any], Any]] = field(default_factory=dict)
+    appended: list[Storage] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +148,16 @@ class HiddenInput:
     tracer: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A user function that is running: its arguments, and the number of frames that were open when it was entered."""
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    depth: int
+
+
 #: whether captures note what runs natively too, which takes time
 detailed: ContextVar[bool] = ContextVar("tracegrad_detailed", default=False)
 
@@ -147,10 +184,17 @@ class Capture:
         self.active: dict[CodeType, int] = {}
         self.created: dict[int, tuple[Any, int]] = {}
         self.events: list[tuple[Span | None, str]] = []
+        #: user functions that are running, innermost last; and those whose recursion runs at capture
+        self.calls: list[Call] = []
+        self.unrolled: set[Any] = set()
         #: names of functions in IR that the captured one calls
         self.function_names: set[str] = set()
         #: functions being captured for a call, innermost last (functions.Opened)
         self.opened: list[Any] = []
+        #: storages of the arguments and hidden inputs, which the caller sees
+        self.inputs: set[Storage] = set()
+        #: storages pinned since the last mark, for undoing
+        self.pins: list[Storage] = []
 
     def note_native(self, what: str) -> None:
         """Note that a statement is decided or run at capture, when that is wanted."""
@@ -196,6 +240,7 @@ class Capture:
 
     def read(self, storage: Storage) -> Value:
         """Return the current version of an array, as a value visible in the current block."""
+        storage.require_fresh()
         self._enter(storage)
         if storage.value is not None:
             return storage.value

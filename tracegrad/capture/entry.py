@@ -133,6 +133,7 @@ def capture(
         write_back = {}
         inputs = [*tracers, *(h.tracer for h in hidden)]
         for position, (tracer, param) in enumerate(zip(inputs, ir.body.params, strict=True)):
+            tracer._storage.require_fresh()
             if tracer._storage.value is not param:
                 write_back[position] = len(results)
                 results.append(tracer.value)

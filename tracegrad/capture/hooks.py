@@ -17,7 +17,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture import staging
-from tracegrad.capture.context import Place, current, user_span
+from tracegrad.capture.context import Call, Place, current, user_span
 from tracegrad.capture.convert import convert
 from tracegrad.capture.guards import lift, new_container
 from tracegrad.capture.lists import StackedList
@@ -41,6 +41,9 @@ from tracegrad.errors import CaptureError, TracedNameError
 
 #: calls of one function nested deeper than this, under a traced condition, never end
 RECURSION_LIMIT = 60
+
+#: what stages a call of a function that is running; recursion.py puts its function here
+RECURSION: list[Callable[..., tuple[bool, Any]]] = []
 
 _NATIVE_MODULES = frozenset(sys.stdlib_module_names) - {"__main__"} | {
     "numpy",
@@ -220,8 +223,12 @@ def aug_name(value: Any, op: str, other: Any) -> Any:
 def operate(name: str, x: Any, y: Any) -> Any:
     """`x + y` (name "add"), `x < y` ("lt") and so on; methods of the user's classes are captured too."""
     native = _OPERATORS[name]
+    if type(x) is Conflict or type(y) is Conflict:
+        raise (x if type(x) is Conflict else y).error
     if type(x) in _PLAIN and type(y) in _PLAIN:
         return native(x, y)
+    if isinstance(x, StackedList) or isinstance(y, StackedList):
+        x, y = _plain_list(x), _plain_list(y)
     reflected = _COMPARISONS.get(name, f"r{name}")
     for owner, other, special in ((x, y, f"__{name}__"), (y, x, f"__{reflected}__")):
         method = getattr(type(owner), special, None)
@@ -230,6 +237,10 @@ def operate(name: str, x: Any, y: Any) -> Any:
             if result is not NotImplemented:
                 return result
     return native(x, y)
+
+
+def _plain_list(value: Any) -> Any:
+    return new_container(list(value)) if isinstance(value, StackedList) else value
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -254,6 +265,9 @@ _PLAIN = frozenset({Tracer, int, float, bool, complex, str, np.ndarray, np.float
 
 def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`."""
+    for argument in args:
+        if type(argument) is Conflict:
+            raise argument.error
     if f is len and isinstance(args[0], StackedList):
         return args[0].length
     if f is getattr:
@@ -362,7 +376,13 @@ def _call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: 
     except SourceUnavailable:
         return function(*args, **kwargs)
     code = function.__code__
+    if capture.active.get(code, 0):
+        for stage_call in RECURSION:
+            staged, result = stage_call(function, converted, args, kwargs)
+            if staged:
+                return result
     capture.active[code] = capture.active.get(code, 0) + 1
+    capture.calls.append(Call(function, args, kwargs, capture.depth))
     try:
         if capture.active[code] > RECURSION_LIMIT and any(frame.kind != "function" for frame in capture.frames):
             raise CaptureError(
@@ -375,6 +395,7 @@ def _call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: 
         return converted(*args, **kwargs)
     finally:
         capture.active[code] -= 1
+        capture.calls.pop()
 
 
 def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

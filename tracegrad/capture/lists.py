@@ -81,7 +81,9 @@ class StackedList(CapturedList):
         return result
 
     def append(self, item: Any) -> None:
-        """Append one item; there is room."""
+        """Append one item; there is room. Its content is copied, so an array may not be written afterwards."""
+        if isinstance(item, Tracer) and item.ndim:
+            pin(item, "an array appended to a list in a staged loop, written before or after")
         self.buffer[self.length] = item
         self.length = self.length + 1
         self.added += 1
@@ -108,6 +110,26 @@ class StackedList(CapturedList):
         result = CapturedList([*self, *other])
         current().register_created(result)
         return result
+
+
+def pin(item: Tracer, why: str) -> None:
+    """Note that an array must not be written any more, since it stands in two places in Python and in one here."""
+    capture, storage = current(), item.root._storage
+    for frame in capture.frames:
+        if frame.kind == "loop":
+            frame.appended.append(storage)
+    if not storage.pinned:
+        storage.pinned = why
+        capture.pins.append(storage)
+
+
+def unstack(values: list[Any]) -> list[Any]:
+    """Turn a StackedList back into a list of its items, for an operation that only lists have; return it."""
+    if isinstance(values, StackedList):
+        items = list(values)
+        values.__class__ = CapturedList  # type: ignore[assignment]
+        values[:] = items
+    return values
 
 
 def count_of(values: list[Any]) -> Dim:

@@ -20,7 +20,7 @@ from typing import Any
 
 from tracegrad.capture import staging
 from tracegrad.capture.context import current, user_span
-from tracegrad.capture.lists import StackedList
+from tracegrad.capture.lists import StackedList, unstack
 from tracegrad.capture.tracer import HANDLERS, Tracer, is_traced
 from tracegrad.errors import NeedsPythonValue
 
@@ -60,6 +60,8 @@ def changes_object(f: Any, args: tuple[Any, ...]) -> bool:
     """Return whether a call is one of those that `call_changing` does."""
     if isinstance(f, types.BuiltinMethodType | types.MethodWrapperType) and _is_changeable(f.__self__):
         return True
+    if isinstance(f, types.MethodType) and isinstance(f.__self__, StackedList):
+        return True
     if isinstance(f, types.MethodDescriptorType) and args and isinstance(args[0], _MUTABLE):
         return True
     return _is_hashable(f) and (f in _CHANGES_FIRST or f is setattr or f in _INPLACE)
@@ -70,6 +72,10 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], store: 
     if isinstance(f, types.MethodDescriptorType):
         f, args = getattr(args[0], f.__name__), args[1:]
     own, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
+    if isinstance(own, StackedList) and name not in ("append", "extend", "pop", "copy"):
+        require_own(own, f"list.{name}")
+        staging.note_list(own)
+        f = getattr(unstack(own), name)
     if f is setattr:
         store(*args)
         return None

@@ -27,11 +27,12 @@ from tracegrad.capture.lists import (
     item_type,
     items_of,
     make_room,
+    pin,
     restore,
     snapshot,
 )
 from tracegrad.capture.sizes import as_dim, as_size, decide
-from tracegrad.capture.state import Conflict, Tree, Undefined, Unsure, flatten, unflatten
+from tracegrad.capture.state import LEAF, Conflict, Tree, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.tracer import (
     OPERATORS,
     Tracer,
@@ -195,12 +196,29 @@ class _Branch:
             # leaves are read before writes into containers are undone
             self.state = [flatten(value) for value in get_state()]
             self.values = {i: leaf.value for i, leaf in _tracers(self.state)}
+            self.grown = {id(v): _Appended(v, before) for v, before in frame.lists.values()}
         self.slots = {
             slot: (container, read_slot(container, slot[1], slot[2]), before)
             for slot, (container, _, before) in frame.slots.items()
         }
-        self.lists = [values for values, before in frame.lists.values() if count_of(values) != count_before(before)]
         self.writes = leave_branch(frame)
+
+
+class _Appended:
+    """What one side of an `if` appended to a list from outside. `count` is -1 for any other change."""
+
+    def __init__(self, values: list[Any], before: Any) -> None:
+        self.values, self.before = values, before
+        self.count = count_of(values) - count_before(before)
+        self.items: tuple[list[Any], Tree] = ([], LEAF)
+        if isinstance(values, StackedList):
+            return
+        kept = len(before) if isinstance(before, list) else -1
+        if kept < 0 or len(values) < kept or any(a is not b for a, b in zip(values, before, strict=False)):
+            self.count = -1
+            return
+        self.items = flatten(tuple(values[kept:]))
+        self.known = {i: leaf.value for i, leaf in enumerate(self.items[0]) if isinstance(leaf, Tracer)}
 
 
 def _tracers(state: list[tuple[list[Any], Tree]]) -> Iterator[tuple[tuple[int, int], Tracer]]:
@@ -225,9 +243,23 @@ def leave_branch(frame: Frame) -> dict[Storage, Value]:
 class _Join:
     """Collects the pairs of values that the two sides of an `if` yield."""
 
-    def __init__(self, branches: list[_Branch]) -> None:
-        self.branches = branches
+    def __init__(self, branches: list[_Branch], condition: Value) -> None:
+        self.branches, self.condition = branches, condition
         self.types: list[ArrayType] = []
+
+    def link(self, joined: Tracer, sides: Sequence[Any]) -> Tracer:
+        """Note of an array which arrays from before the branch it is, under the condition or its opposite."""
+        depth = current().depth
+        for side, leaf in enumerate(sides):
+            if not isinstance(leaf, Tracer) or not leaf.ndim or leaf.root._storage.depth > depth:
+                continue
+            holds = self.condition if side == 0 else stage(ops.logical_not, self.condition)
+            joined._storage.links += ((holds, leaf),)
+            if leaf.root is leaf:
+                leaf._storage.links += ((holds, joined),)
+            else:
+                pin(leaf, "an array of which a view is bound to a name under a traced condition")
+        return joined
 
     def add(self, kind: ArrayType, values: Sequence[Value | None]) -> int:
         """Add a result; a value of None is never read. Returns the position of the result."""
@@ -251,17 +283,8 @@ def _join_branches(
     span: Any,
 ) -> None:
     capture = current()
-    join = _Join(branches)
-    for branch in branches:
-        if branch.lists:
-            raise NeedsPythonValue(
-                "a list changes its length in one branch only",
-                code="TG113",
-                span=span,
-                found=f"append, pop or another change of a list of {len(branch.lists[0])} items under a traced "
-                "condition",
-                help="use an array with a fixed size and a mask, or np.where",
-            )
+    join = _Join(branches, condition)
+    grow = _join_lists(join, branches, span)
     finish: list[Callable[[list[Value]], Any]] = []
     for position, name in enumerate(names):
         finish.append(_join_value(join, name, position, branches, span))
@@ -282,12 +305,58 @@ def _join_branches(
     if operation.results or any(_has_effect(b.block) for b in branches):
         capture.builder.block.operations.append(operation)
     set_state(tuple(f(operation.results) for f in finish))
+    for make in grow:
+        make(operation.results)
     for (_, kind, key), container, make in slot_finish:
         write_slot(container, kind, key, make(operation.results))
     for storage, position in written:
         result = operation.results[position]
         result.name = storage.value.name if storage.value is not None else ""
         capture.write(storage, result)
+
+
+def _join_lists(join: _Join, branches: list[_Branch], span: Any) -> list[Callable[[list[Value]], None]]:
+    """Join lists to which both sides append equally many items; return what extends them after the `if`."""
+    finish = []
+    for key in dict.fromkeys([*branches[0].grown, *branches[1].grown]):
+        found = [branch.grown.get(key) for branch in branches]
+        counts = [0 if g is None else g.count for g in found]
+        if counts[0] != counts[1] or counts[0] == -1:
+            raise NeedsPythonValue(
+                "a list changes in one branch only, or differently in the two",
+                code="TG113",
+                span=span,
+                found=f"{counts[0]} items appended when true, {counts[1]} when false"
+                if -1 not in counts
+                else "a change of a list other than append, under a traced condition",
+                help="append one item in each branch, or use an array with a fixed size and a mask, or np.where",
+            )
+        if counts[0] == 0:
+            continue
+        one, other = found
+        assert one is not None and other is not None
+        finish.append(_extend(join, one, other, branches, span))
+    return finish
+
+
+def _extend(
+    join: _Join, one: _Appended, other: _Appended, branches: list[_Branch], span: Any
+) -> Callable[[list[Value]], None]:
+    values, count = one.values, one.count
+    if isinstance(values, StackedList):
+
+        def lengthen(results: list[Value]) -> None:
+            note_list(values)
+            values.length, values.added = values.length + count, values.added + count
+
+        return lengthen
+    make = _join_trees(join, "tg_items", [one.items, other.items], [one.known, other.known], branches, span)
+
+    def extend(results: list[Value]) -> None:
+        note_list(values)
+        list.extend(values, make(results))
+
+    return extend
 
 
 def _has_effect(block: Block) -> bool:
@@ -334,7 +403,9 @@ def _join_trees(
                 pair: list[Value | None] = [None, None]
                 if isinstance(leaf, Tracer):
                     pair[1 - side] = values[1 - side][index]
-                    leaves.append(_result(join.add(leaf.type, pair), leaf.weak, name))
+                    given: list[Any] = [None, None]
+                    given[1 - side] = leaf
+                    leaves.append(_result(join, join.add(leaf.type, pair), leaf.weak, name, given))
                 else:
                     leaves.append(_fixed(leaf))
             return lambda results: unflatten(other_tree, [make(results) for make in leaves], new_list)
@@ -360,6 +431,7 @@ def _join_trees(
             with current().builder.into(branches[side].block):
                 tracer = asarray(leaf)
                 sides.append((tracer, values[side].get(index) or tracer.value))
+        sides = _broadcast_zero(sides, branches)
         if sides[0][0].type.shape != sides[1][0].type.shape:
             conflict = _branch_error(name, "shapes", str(sides[0][0].type), str(sides[1][0].type), span)
             leaves.append(_fixed(Conflict(name, conflict)))
@@ -367,8 +439,20 @@ def _join_trees(
         dtype = result_dtype([t for t, _ in sides])
         kind = ArrayType(dtype, sides[0][0].type.shape)
         weak = sides[0][0].weak and sides[1][0].weak
-        leaves.append(_result(join.add(kind, [v for _, v in sides]), weak, name))
+        leaves.append(_result(join, join.add(kind, [v for _, v in sides]), weak, name, (a, b)))
     return lambda results: unflatten(left_tree, [make(results) for make in leaves], new_list)
+
+
+def _broadcast_zero(sides: list[tuple[Tracer, Value]], branches: list[_Branch]) -> list[tuple[Tracer, Value]]:
+    """Let `a = 0.0` stand for an array of zeros where the other side of an `if` has an array."""
+    shapes = [tracer.type.shape for tracer, _ in sides]
+    for side, (tracer, value) in enumerate(sides):
+        shape = shapes[1 - side]
+        if not shapes[side] and shape and tracer.concrete is not None and tracer.weak and tracer.concrete == 0:
+            with current().builder.into(branches[side].block):
+                sides[side] = (from_value(stage(ops.broadcast_to, value, shape=shape)), sides[side][1])
+                sides[side] = (sides[side][0], sides[side][0].value)
+    return sides
 
 
 def _is_unsure(leaves: list[Any], tree: Tree) -> bool:
@@ -400,10 +484,12 @@ def _join_unsure(
     return lambda results: Unsure(name, make(results), from_value(results[condition], weak=True))
 
 
-def _result(position: int, weak: bool, name: str) -> Callable[[list[Value]], Any]:
+def _result(
+    join: _Join, position: int, weak: bool, name: str, sides: Sequence[Any] = ()
+) -> Callable[[list[Value]], Any]:
     def make(results: list[Value]) -> Tracer:
         results[position].name = results[position].name or _user_name(name)
-        return from_value(results[position], weak=weak)
+        return join.link(from_value(results[position], weak=weak), sides)
 
     return make
 
@@ -416,9 +502,9 @@ def _user_name(name: str) -> str:
     return "" if name.startswith("tg_") else name
 
 
-def _branch_error(name: str, what: str, left: str, right: str, span: Any) -> CaptureError:
+def _branch_error(name: str, what: str, left: str, right: str, span: Any) -> NeedsPythonValue:
     name = "the returned value" if name.startswith("tg_") else repr(name)
-    return CaptureError(
+    return NeedsPythonValue(
         f"the two branches give {name} different {what}",
         code="TG112",
         span=span,
@@ -735,6 +821,7 @@ class _State:
             assert isinstance(growth.values, CapturedList) and growth.kind is not None and trips is not None
             note_list(growth.values)
             growth.base = count_of(growth.values)
+            growth.before = snapshot(growth.values) if growth.before is None else growth.before
             make_room(growth.values, *growth.kind, growth.base + trips * growth.count)
 
     def start_iteration(self, number: Any) -> None:
@@ -743,6 +830,12 @@ class _State:
             note_list(growth.values)
             assert isinstance(growth.values, StackedList)
             growth.values.length = number * growth.count + growth.base
+
+    def restore_lists(self) -> None:
+        """Give the lists their content from before the loop, which was not staged after all."""
+        for growth in self.growing:
+            if growth.before is not None:
+                restore(growth.values, growth.before)
 
     def finish_lists(self, trips: Dim | None) -> None:
         """Set the length of the lists that grow, after the loop."""
@@ -758,6 +851,7 @@ class _Growth:
     def __init__(self, values: list[Any], count: Dim, items: Any) -> None:
         self.values, self.count, self.items = values, count, items
         self.base: Dim = 0
+        self.before: Any = None
         self.kind: tuple[ArrayType, bool] | None = None
 
 
@@ -821,6 +915,8 @@ def _stage_loop(
     """
     overrides: dict[tuple[int, int], tuple[ArrayType, bool]] = {}
     kept: set[int] = set()
+    pins = current().pins
+    mark = len(pins)
     for _ in range(12):
         entry = state.get()
         try:
@@ -833,8 +929,17 @@ def _stage_loop(
             state.set([*entry, *state.get()[len(entry) :]])
         except BaseException:
             state.set(entry)
+            state.restore_lists()
+            _unpin(pins, mark)
             raise
+        _unpin(pins, mark)
     raise RestageError("the types of the values that the loop carries do not settle")
+
+
+def _unpin(pins: list[Storage], mark: int) -> None:
+    for storage in pins[mark:]:
+        storage.pinned = ""
+    del pins[mark:]
 
 
 def _try_loop(
@@ -876,6 +981,7 @@ def _try_loop(
             raise _Again
         captured.append((block, stand_ins, condition, exit_trees, exit_values, entered))
         assumed |= frame.assumed
+        _check_sharing(state, stand_ins, entered, frame.appended)
     stale = assumed & {s for *_, entered in captured for s, _, param, after in entered if after is not param}
     if stale:
         # an iteration would use the content from before the loop, which another has changed
@@ -916,6 +1022,28 @@ def _try_loop(
             _check_type(key, param.type, stand_in.weak, asarray(new), old)
             carries.append((key, param.type))
     _emit_loop(state, entry, captured, carries, emit, trips)
+
+
+def _check_sharing(
+    state: _State,
+    stand_ins: _StandIns,
+    entered: list[tuple[Storage, Value, Value, Value]],
+    appended: list[Storage],
+) -> None:
+    """Check that no array of the loop is written under one name and read under another that has its own stand-in.
+
+    Raises:
+        RestageError: one is; run one by one, the iterations share it as Python has it.
+    """
+    written = {storage for storage, _, param, after in entered if after is not param}
+    for (position, index), stand_in in stand_ins.params.items():
+        old = stand_ins.trees[position][0][index]
+        if isinstance(old, Tracer) and old.ndim and old.root._storage in written:
+            raise RestageError(f"{state.label(position)!r} shares memory with an array that the loop writes")
+        if stand_in._storage.value is not stand_ins.initial[position, index]:
+            written.add(stand_in._storage)
+    if any(storage in written for storage in appended):
+        raise RestageError("an array that is appended to a list is written in place")
 
 
 def _brief(value: Any) -> str:
@@ -1029,6 +1157,7 @@ def _emit_loop(
 
     # the state after the loop
     after: dict[tuple[int, int], Any] = {}
+    made: dict[int, Tracer] = {}
     position = 0
     for key, _ in carries:
         old, stand_in = entry_leaves[key], stand_ins.params[key]
@@ -1039,11 +1168,18 @@ def _emit_loop(
             old.assign(result)  # only written in place: the array itself has changed
             after[key] = old
         else:
-            new = asarray(exit_trees[key[0]][0][key[1]])
-            after[key] = from_value(result, weak=new.weak and stand_in.weak)
+            leaf = exit_trees[key[0]][0][key[1]]
+            new = asarray(leaf)
+            after[key] = made.setdefault(id(leaf), from_value(result, weak=new.weak and stand_in.weak))
+            _pin_if_shared(after[key], leaf, stand_ins)
+            if isinstance(old, Tracer) and old.ndim and stand_in._storage.value is not stand_ins.initial[key]:
+                # written in place before it was bound anew: in the first iteration only
+                old.root._storage.stale = f"{state.label(key[0])!r} is written in place in a loop that binds it anew"
     for key, _ in late:
         results[position].name = _user_name(state.label(key[0]))
-        after[key] = from_value(results[position], weak=asarray(exit_trees[key[0]][0][key[1]]).weak)
+        leaf = exit_trees[key[0]][0][key[1]]
+        after[key] = made.setdefault(id(leaf), from_value(results[position], weak=asarray(leaf).weak))
+        _pin_if_shared(after[key], leaf, stand_ins)
         position += 1
     for storage, before in written:
         results[position].name = before.name
@@ -1062,6 +1198,16 @@ def _emit_loop(
             value = Unsure(state.label(index), value, from_value(results[-1], weak=True))
         final.append(value)
     state.set(final)
+
+
+def _pin_if_shared(result: Tracer, leaf: Any, stand_ins: _StandIns) -> None:
+    """Pin what a name is bound to after a loop when in Python it may be an array that has another name too."""
+    if not isinstance(leaf, Tracer) or not leaf.ndim:
+        return
+    storage = leaf.root._storage
+    swapped = any(storage is stand_in._storage for stand_in in stand_ins.params.values())
+    if storage.links or (storage.depth <= current().depth and not swapped):
+        pin(result, "an array bound to a name in a loop, that another name may share")
 
 
 def _as_type(tracer: Tracer, kind: ArrayType) -> Value:

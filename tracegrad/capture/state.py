@@ -50,6 +50,20 @@ class Conflict:
     def __init__(self, name: str, error: Exception) -> None:
         self.name, self.error = name, error
 
+    def _use(self, *args: Any, **kwargs: Any) -> Any:
+        raise self.error
+
+    def __repr__(self) -> str:
+        return f"<{self.name} differs between branches>"
+
+
+for _special in (
+    "eq ne lt le gt ge bool hash str format len iter contains getitem setitem call add radd sub rsub mul rmul truediv "
+    "rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul neg pos abs and rand or ror xor rxor invert index "
+    "int float complex array enter next getattr"
+).split():
+    setattr(Conflict, f"__{_special}__", Conflict._use)
+
 
 class Unsure:
     """What a name is bound to that is assigned on some paths only; reading it checks at run time that it was."""

@@ -116,8 +116,18 @@ class Tracer:
 
     def assign(self, value: Value) -> None:
         """Make `value` the content, as an in-place write does; the bases of a view see it."""
+        self._assign(value, ())
+
+    def _assign(self, value: Value, done: tuple[Storage, ...]) -> None:
         if self._view is None:
-            current().write(self._storage, value)
+            storage, capture = self._storage, current()
+            storage.require_writable()
+            capture.write(storage, value)
+            for condition, other in storage.links:
+                target = other.root._storage
+                if target not in done and target.depth <= capture.depth:
+                    chosen = stage(ops.broadcast_to, condition, shape=other.type.shape)
+                    other._assign(stage(ops.select, chosen, value, other.value), (*done, storage))
             return
         view = self._view
         if view.write is None:
@@ -128,7 +138,7 @@ class Tracer:
                 found="a write into a read-only view (of broadcast_to or diagonal)",
                 help="copy it first: `a = a.copy()`",
             )
-        view.base.assign(view.write(view.base.value, value))
+        view.base._assign(view.write(view.base.value, value), done)
         view.cache = None
 
     def set_name(self, name: str) -> None:

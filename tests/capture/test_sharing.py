@@ -1,0 +1,222 @@
+"""Arrays with two names, lists in branches and loops, and values that differ between branches: as Python has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+
+X = np.array([1.0, 2.0, 3.0, 4.5])
+
+
+def weigh(items):
+    return sum(v * (i + 1) ** 2 for i, v in enumerate(items))
+
+
+def write_into_either_of_two(x):
+    a, b = x.copy(), x * 2
+    w = a if x[1] > 1.5 else b
+    w += x[0]
+    return np.sum(a**2) + np.sum(b)
+
+
+def write_after_a_branch_that_binds_anew(x):
+    a = x * 1.0
+    kept = a
+    if x[0] > 5:
+        a = a * 2
+    a[1] = 7 * x[0]
+    kept[2] = x[3] ** 2
+    return np.sum(a * kept)
+
+
+def append_then_write(x):
+    out = []
+    for i in range(4):
+        r = np.zeros(2)
+        out.append(r)
+        r[0] = x[i]
+    return np.sum(np.array(out) ** 2)
+
+
+def append_what_is_written_again(x):
+    th, hist = x[:2].copy(), []
+    for _ in range(3):
+        hist.append(th)
+        th -= 0.1 * th**2
+    return weigh([np.sum(h) for h in hist])
+
+
+def write_then_append(x):
+    s = np.array([x[0], x[1]])
+    trace = [s]
+    for _ in range(3):
+        s += 0.1 * np.array([s[1], -s[0] * x[2]])
+        trace.append(s)
+    return weigh([np.sum(t) for t in trace])
+
+
+def write_through_an_alias_of_a_rebound_name(x):
+    a = x.copy()
+    b = a
+    for i in range(2):
+        b[i] = 5.0 * x[i]
+        a = a * 1.0
+    return np.sum(a) + np.sum(b**2)
+
+
+def alias_in_the_first_iteration(x):
+    a = x.copy()
+    for i in range(2):
+        b = a if i == 0 else a.copy()
+        b *= 2
+    return np.sum(a * b)
+
+
+def alias_kept_in_a_dict(x):
+    b, d = x * 1.0, {}
+    for i in range(3):
+        b[i % 2] += x[i]
+        d["last"] = b
+    b[0] = 7 * x[0]
+    return np.sum(d["last"] ** 2)
+
+
+def swapped_buffers(x):
+    a, b = x.copy(), np.zeros(4)
+    for _ in range(5):
+        b[1:-1] = 0.5 * (a[2:] + a[:-2])
+        a, b = b, a
+    return np.sum(a**2) + np.sum(b)
+
+
+def one_append_in_each_branch(x):
+    out = []
+    for v in x:
+        if v > 2.2:
+            out.append(v**2)
+        else:
+            out.append(3 * v)
+    return weigh(out)
+
+
+def append_then_continue(x):
+    out = []
+    for i in range(4):
+        if x[i] > 2.2:
+            out.append(x[i])
+            continue
+        out.append(-x[i])
+    return weigh(out) + len(out) * x[0]
+
+
+def zero_for_an_array(x):
+    left = 0.0 if x[0] > 5 else x[1:] * x[0]
+    right = x[1:] ** 2 if x[0] < 5 else 0.0
+    return np.sum(left + right)
+
+
+def changes_of_a_list(x):
+    p, s = [x[0], x[1], x[2]], 0.0
+    for i in range(3):
+        p.reverse()
+        p[0] = p[0] * x[i]
+        p.insert(1, x[i])
+        s = s + weigh(p)
+        del p[-1]
+    return s + len(p)
+
+
+def labels_by_the_index(x):
+    s = 0.0
+    for i in range(4):
+        label = "even" if i % 2 == 0 else "odd"
+        s += x[i] if label == "even" else 10 * x[i]
+    return s
+
+
+def cleared_in_each_iteration(x):
+    p, s = [], 0.0
+    for i in range(4):
+        p.clear()
+        p.append(x[i])
+        p.append(s)
+        s = s + weigh(p)
+    return s
+
+
+PROGRAMS = [
+    f
+    for n, f in list(globals().items())
+    if getattr(f, "__module__", "") == __name__ and n[0].islower() and n != "weigh"
+]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_value_and_gradient(program: Callable[..., Any], backend: str) -> None:
+    value, ct = tg.value_and_grad(program, backend=backend)(X)
+    assert float(value) == pytest.approx(float(program(X)), rel=1e-12)
+    for k in range(len(X)):
+        step = np.zeros_like(X)
+        step[k] = 1e-6
+        slope = (program(X + step) - program(X - step)) / 2e-6
+        assert float(ct[k]) == pytest.approx(float(slope), rel=1e-6, abs=1e-6)
+
+
+def mode_by_text(x):
+    mode = "up" if x[0] > 2 else "down"
+    return x[1] * (5.0 if mode == "down" else 7.0)
+
+
+def state_machine(x):
+    state, s = "a", 0.0
+    for v in x:
+        if v > 2.5:
+            state = "b"
+        if state == "a":
+            s += v
+        elif state == "b":
+            s += 10 * v
+    return s
+
+
+def object_by_identity(x):
+    first, second = object(), object()
+    chosen = first if x[0] > 2 else second
+    return x[1] * (2.0 if chosen is first else 3.0)
+
+
+def none_on_one_side(x):
+    m = None
+    if x[0] < 2:
+        m = x[1]
+    return x[0] * 3 if m is None else m * 5
+
+
+def function_by_condition(x):
+    f = np.sin if x[0] > 2 else np.cos
+    return f(x[1])
+
+
+@pytest.mark.parametrize(
+    "program", [mode_by_text, state_machine, object_by_identity, none_on_one_side, function_by_condition]
+)
+def test_a_python_value_that_differs_between_branches_is_an_error(program: Callable[..., Any]) -> None:
+    with pytest.raises(NotImplementedError, match="TG112"):
+        tg.grad(program)(X)
+
+
+def test_an_argument_that_only_the_first_iteration_writes() -> None:
+    def f(x):
+        for _ in range(3):
+            x[0] = 2.0
+            x = x * 1.5
+        return np.sum(x**2)
+
+    with pytest.raises(NotImplementedError, match="TG136"):
+        tg.grad(f)(X.copy())
