@@ -1,0 +1,337 @@
+"""tg.vmap against a Python loop over the elements: axes, trees, nesting with transforms, the zoo, both backends."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tests.zoo.numerics import float_leaves, replace_leaves, scale, weights_like
+from tests.zoo.registry import Program
+from tests.zoo.selfcheck import load_all
+
+each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
+
+
+def stacked(f: Callable[..., Any], *args: Any, axes: Sequence[int | None] | None = None) -> Any:
+    """Return the results of a Python loop over the elements, stacked."""
+    axes = axes or [0] * len(args)
+    sizes = {np.shape(x)[axis] for x, axis in zip(args, axes, strict=True) if axis is not None}
+    (size,) = sizes
+    rows = [
+        f(*(x if axis is None else np.take(x, b, axis) for x, axis in zip(args, axes, strict=True)))
+        for b in range(size)
+    ]
+    return np.stack(rows)
+
+
+def close(found: Any, expected: Any, rtol: float = 1e-12) -> None:
+    assert np.shape(found) == np.shape(expected)
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * scale([np.asarray(expected)]))
+
+
+def climb(x, limit):
+    """A while whose number of iterations depends on the element, with a branch and a write in it."""
+    path = np.zeros(3)
+    level, k = x[0], 0
+    while level < limit:
+        if k % 2 == 0:
+            level = level * (1.0 + x[1]) + 0.3
+        else:
+            level = level + np.log(level + 1.0) + 0.1
+        path[k % 3] += level**2
+        k += 1
+    return path.sum() + level * x[0]
+
+
+def quadratic(a, x):
+    return np.exp(-0.1 * x @ a @ x) + x[0]
+
+
+POINTS = np.random.default_rng(0).uniform(0.5, 1.5, (5, 2))
+LIMITS = np.array([1.0, 4.0, 0.0, 9.0, 2.5])
+
+
+@each_backend
+def test_loops_with_their_own_trip_counts(backend: str) -> None:
+    close(tg.vmap(climb, backend=backend)(POINTS, LIMITS), stacked(climb, POINTS, LIMITS))
+
+
+@each_backend
+@pytest.mark.parametrize("transform", [tg.grad, tg.hessian, tg.jacfwd, tg.jacrev], ids=lambda t: t.__name__)
+def test_vmap_of_a_derivative(transform: Any, backend: str) -> None:
+    expected = stacked(transform(climb), POINTS, LIMITS)
+    close(tg.vmap(transform(climb), backend=backend)(POINTS, LIMITS), expected)
+
+
+@each_backend
+def test_derivatives_of_vmap(backend: str) -> None:
+    batched = tg.vmap(climb)
+    rows = stacked(tg.grad(climb), POINTS, LIMITS)
+    close(
+        tg.grad(lambda x: np.sum(batched(x, LIMITS) ** 2), backend=backend)(POINTS),
+        2 * batched(POINTS, LIMITS)[:, None] * rows,
+    )
+    jacobian = tg.jacobian(lambda x: batched(x, LIMITS), backend=backend)(POINTS)
+    expected = np.zeros((5, 5, 2))
+    expected[np.arange(5), np.arange(5)] = rows
+    close(jacobian, expected)
+    tangent = np.random.default_rng(1).normal(size=POINTS.shape)
+    _, moved = tg.jvp(lambda x: batched(x, LIMITS), (POINTS,), (tangent,), backend=backend)
+    close(moved, np.sum(rows * tangent, axis=1))
+    out, pullback = tg.vjp(lambda x: batched(x, LIMITS), POINTS, backend=backend)
+    close(out, stacked(climb, POINTS, LIMITS))
+    close(pullback(LIMITS)[0], LIMITS[:, None] * rows)
+    second = tg.hessian(lambda x: np.sum(batched(x, LIMITS)), backend=backend)(POINTS)
+    blocks = np.zeros((5, 2, 5, 2))
+    blocks[np.arange(5), :, np.arange(5)] = stacked(tg.hessian(climb), POINTS, LIMITS)
+    close(second, blocks)
+
+
+@each_backend
+def test_grad_of_vmap_of_grad(backend: str) -> None:
+    def penalty(x):
+        return np.sum(tg.vmap(tg.grad(climb))(x, LIMITS) ** 2)
+
+    def of_one(x, limit):
+        return np.sum(tg.grad(climb)(x, limit) ** 2)
+
+    close(tg.grad(penalty, backend=backend)(POINTS), stacked(tg.grad(of_one), POINTS, LIMITS), 1e-10)
+
+
+@each_backend
+def test_vmap_of_vmap_of_hessian(backend: str) -> None:
+    grid = np.random.default_rng(2).uniform(0.5, 1.5, (3, 4, 2))
+    inner = tg.vmap(tg.hessian(climb), in_axes=(0, None))
+    found = tg.vmap(inner, in_axes=(1, 0), out_axes=2, backend=backend)(grid, LIMITS[:4])
+    assert found.shape == (3, 2, 4, 2)
+    for i in range(3):
+        for j in range(4):
+            close(found[i, :, j], tg.hessian(climb)(grid[i, j], LIMITS[j]))
+
+
+@each_backend
+def test_inside_a_captured_loop_and_function(backend: str) -> None:
+    def simulate(x, steps):
+        total = 0.0
+        for k in range(steps):
+            x = x + 0.01 * tg.vmap(tg.grad(climb))(x, LIMITS + 0.1 * k)
+            if np.sum(x) > 0:
+                total = total + np.sum(tg.vmap(quadratic, in_axes=(None, 0))(np.eye(2) * k, x))
+        return total
+
+    def plain(x, steps):
+        total = 0.0
+        for k in range(steps):
+            x = x + 0.01 * stacked(tg.grad(climb), x, LIMITS + 0.1 * k)
+            total = total + stacked(lambda row, k=k: quadratic(np.eye(2) * k, row), x).sum()
+        return total
+
+    close(tg.function(simulate, backend=backend)(POINTS, 4), plain(POINTS, 4))
+    gradient = tg.grad(simulate, backend=backend)(POINTS, 4)
+    for place in [(0, 0), (3, 1)]:
+        step = np.zeros_like(POINTS)
+        step[place] = 1e-5
+        close(gradient[place], (plain(POINTS + step, 4) - plain(POINTS - step, 4)) / 2e-5, 1e-6)
+
+
+# ---- axes
+
+
+@each_backend
+@pytest.mark.parametrize("in_axes", [(0, 1), (2, 0), (-1, -2), (None, 0), (1, None)])
+@pytest.mark.parametrize("out_axis", [0, 1, -1])
+def test_axes(in_axes: tuple[int | None, ...], out_axis: int, backend: str) -> None:
+    rng = np.random.default_rng(3)
+    args = []
+    for axis, shape in zip(in_axes, [(2, 3), (3,)], strict=True):
+        x = rng.normal(size=shape if axis is None else (4, *shape))
+        args.append(x if axis is None else np.moveaxis(x, 0, axis))
+
+    def f(a, x):
+        return np.tanh(a @ x)
+
+    expected = np.moveaxis(stacked(f, *args, axes=in_axes), 0, out_axis)
+    close(tg.vmap(f, in_axes=in_axes, out_axes=out_axis, backend=backend)(*args), expected)
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclass
+class Layer:
+    w: Any
+    b: Any
+
+
+@each_backend
+def test_trees_of_axes(backend: str) -> None:
+    def f(params, pair, layer, names):
+        y = params["w"] @ pair.first + layer.b
+        return {"y": y, "rest": (pair.second * layer.w, params["w"][0, 0]), names[0]: [y[0], 2]}
+
+    rng = np.random.default_rng(4)
+    params, layer = {"w": rng.normal(size=(2, 3)), "unused": None}, Layer(2.0, rng.normal(size=2))
+    pair = Pair(rng.normal(size=(3, 5)), rng.normal(size=5))
+    axes = ({"w": None, "unused": None}, Pair(1, 0), None, None)
+    out_axes = {"y": 1, "rest": (0, None), "name": 0}
+    found = tg.vmap(f, axes, out_axes, backend=backend)(params, pair, layer, ("name",))
+    rows = [f(params, Pair(pair.first[:, b], pair.second[b]), layer, ("name",)) for b in range(5)]
+    close(found["y"], np.stack([row["y"] for row in rows], axis=1))
+    close(found["rest"][0], [row["rest"][0] for row in rows])
+    assert np.shape(found["rest"][1]) == ()
+    assert found["rest"][1] == params["w"][0, 0]
+    close(found["name"][0], [row["name"][0] for row in rows])
+    assert found["name"][1].tolist() == [2] * 5
+
+
+@each_backend
+def test_defaults_keywords_and_numbers_are_the_same_for_all(backend: str) -> None:
+    def f(x, scale=2.0, *, power=2, mode="plain"):
+        return scale * np.sum(x**power) if mode == "plain" else x[0]
+
+    g = tg.vmap(f, backend=backend)
+    close(g(POINTS), 2.0 * np.sum(POINTS**2, axis=1))
+    close(g(POINTS, 3.0, power=3), 3.0 * np.sum(POINTS**3, axis=1))
+    close(g(POINTS, mode="first"), POINTS[:, 0])
+    close(g(POINTS, LIMITS), LIMITS * np.sum(POINTS**2, axis=1))
+    close(tg.vmap(f, in_axes=(1,), backend=backend)(POINTS), 2.0 * np.sum(POINTS**2, axis=0))
+
+
+@each_backend
+def test_any_number_of_elements(backend: str) -> None:
+    g = tg.vmap(tg.grad(climb), in_axes=(0, None), backend=backend)
+    for size in (5, 3, 1, 0, 7, 4):
+        x = np.resize(POINTS, (size, 2))
+        found = g(x, 3.0)
+        assert found.shape == (size, 2)
+        if size:
+            close(found, stacked(lambda row: tg.grad(climb)(row, 3.0), x))
+
+
+@each_backend
+def test_integers_bools_and_dtypes(backend: str) -> None:
+    def f(x, i, flag):
+        picked = x[i] if flag else -x[i]
+        return picked, i + 1, picked > 0
+
+    x = np.random.default_rng(5).normal(size=(4, 3)).astype(np.float32)
+    i, flag = np.array([0, -1, 2, 1]), np.array([True, False, False, True])
+    values, numbers, signs = tg.vmap(f, backend=backend)(x, i, flag)
+    expected = np.where(flag, 1, -1) * x[np.arange(4), i]
+    assert (values.dtype, numbers.dtype, signs.dtype) == (np.float32, np.int64, np.bool_)
+    np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(numbers, i + 1)
+    np.testing.assert_array_equal(signs, expected > 0)
+
+
+@each_backend
+def test_a_branch_not_taken_gives_no_nan(backend: str) -> None:
+    def f(x):
+        if np.isfinite(x):
+            return x * x
+        return 0.0 * np.log1p(0.0)
+
+    x = np.array([2.0, np.inf, -1.0, np.nan])
+    np.testing.assert_array_equal(tg.vmap(f, backend=backend)(x), [4.0, 0.0, 1.0, 0.0])
+    np.testing.assert_array_equal(tg.vmap(tg.grad(f), backend=backend)(x), [4.0, 0.0, -2.0, 0.0])
+    np.testing.assert_array_equal(tg.grad(lambda x: np.sum(tg.vmap(f)(x)), backend=backend)(x), [4.0, 0.0, -2.0, 0.0])
+
+
+@each_backend
+def test_writes_into_batched_arguments_are_seen(backend: str) -> None:
+    def f(x, y):
+        x[0] = y * x[1]
+        return x.sum()
+
+    x, y = POINTS.T.copy(), np.arange(5.0)
+    mine = x.copy()
+    found = tg.vmap(f, in_axes=(1, 0), backend=backend)(mine, y)
+    x[0] = y * x[1]
+    np.testing.assert_array_equal(mine, x)
+    close(found, x.sum(axis=0))
+
+
+@each_backend
+def test_linear_algebra_scatter_and_sorting(backend: str) -> None:
+    def f(a, b, i):
+        a = a @ a.T + 3 * np.eye(3)
+        y = np.linalg.solve(a, b)
+        y[i] += np.linalg.det(a) + np.sort(b)[1]
+        return np.cumsum(y) @ np.linalg.inv(a) + np.max(b), np.argsort(y)
+
+    rng = np.random.default_rng(6)
+    a, b, i = rng.normal(size=(4, 3, 3)), rng.normal(size=(4, 3)), np.array([0, 2, -1, 1])
+    found, order = tg.vmap(f, backend=backend)(a, b, i)
+    close(found, stacked(lambda *args: f(*args)[0], a, b, i))
+    np.testing.assert_array_equal(order, stacked(lambda *args: f(*args)[1], a, b, i))
+
+
+def test_numpy_code_is_vectorised_and_c_code_is_a_loop() -> None:
+    def f(w, x):
+        return np.tanh(w @ x).sum()
+
+    g = tg.vmap(tg.grad(f), in_axes=(None, 0))
+    args = np.ones((3, 2)), np.ones((100, 2))
+    assert "for " not in g.source(*args, backend="numpy")
+    text = g.source(*args, backend="c")
+    assert "b < 100" in text
+    _, _, workspace = text.partition("_workspace(void)\n{\n    ")
+    assert workspace.startswith("return 0;")  # no intermediate value has the new axis
+
+
+# ---- the zoo
+
+
+def _is_batchable(program: Program) -> bool:
+    arguments = program.inputs()
+    return all(isinstance(arguments[k], float | np.ndarray) for k in program.wrt)
+
+
+BATCHABLE = [program for program in load_all() if _is_batchable(program)]
+
+
+def test_much_of_the_zoo_takes_arrays() -> None:
+    assert len(BATCHABLE) > 150
+
+
+@each_backend
+@pytest.mark.parametrize("program", BATCHABLE, ids=lambda program: program.name)
+def test_zoo(program: Program, backend: str) -> None:
+    arguments = program.inputs()
+    outputs = program.function(*program.inputs())
+    leaves = float_leaves(outputs)
+    ct = replace_leaves(copy.deepcopy(outputs), weights_like(leaves))
+    factors = (1.0, 1.0 + 1e-9, 1.0 - 1e-9)  # near: the programs are smooth at their inputs, not everywhere
+
+    def element(*chosen):
+        out, pullback = tg.vjp(partly, *chosen)
+        return out, pullback(ct)
+
+    def partly(*chosen):
+        full = list(arguments)
+        for position, arg in zip(program.wrt, chosen, strict=True):
+            full[position] = arg
+        return program.function(*full)
+
+    batch = [
+        np.stack([arguments[k] * np.asarray(s, np.asarray(arguments[k]).dtype) for s in factors]) for k in program.wrt
+    ]
+    found, cts = tg.vmap(element, backend=backend)(*batch)
+    found_leaves, found_cts = float_leaves(found), float_leaves(cts)
+    rtol = 1e-9 if all(leaf.dtype == np.float64 for leaf in leaves) else 1e-4
+    for b in range(len(factors)):
+        out, pullback = tg.vjp(partly, *(x[b] for x in batch))
+        pairs = [
+            *zip(found_leaves, float_leaves(out), strict=True),
+            *zip(found_cts, float_leaves(pullback(ct)), strict=True),
+        ]
+        for ours, theirs in pairs:
+            close(ours[b], theirs, rtol)
