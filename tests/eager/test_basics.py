@@ -125,7 +125,7 @@ def test_default_dtype() -> None:
 def test_integers_cannot_require_grad() -> None:
     with pytest.raises(RuntimeError, match="floating point and complex"):
         torch.tensor([1, 2], requires_grad=True)
-    with pytest.raises(RuntimeError, match="floating point and complex"):
+    with pytest.raises(RuntimeError, match="floating point"):
         torch.arange(3).requires_grad_()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+# ruff: noqa: E501
 import numpy as np
 
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from tracegrad.runtime.kernel import Kernel
 from tracegrad.runtime.shaping import view
-from tracegrad.runtime.tape import _tangent_rules, apply_kernel, mode
+from tracegrad.runtime.tape import _tangent_rules, apply_kernel, keep_tangents, mode
 from tracegrad.runtime.tensor import Tensor
+from tracegrad.runtime.views import tangent_of
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -25,7 +26,7 @@ class UnpackedDualTensor(NamedTuple):
 def _rule(kernel: Kernel, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
     """Give results their tangents."""
     level = mode.level
-    tangents = [t._tangent[1] if t._tangent is not None and t._tangent[0] == level else None for t in tensors]
+    tangents = [tangent_of(t) for t in tensors]
     if all(t is None for t in tangents):
         return
     jvp, results = kernel.jvp(tuple(t is not None for t in tangents))
@@ -36,6 +37,7 @@ def _rule(kernel: Kernel, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> 
         mode.level = level
     for position, tangent in zip(results, found, strict=True):
         outs[position]._tangent = (level, tangent)
+    keep_tangents(outs, tensors, tangents)
 
 
 _tangent_rules.append(_rule)
@@ -87,15 +89,16 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     if tangent.dtype != tensor.dtype:
         raise RuntimeError(f"Expected tangent of dtype {tensor.dtype!r}, but got {tangent.dtype!r}")
     dual: Tensor = view(tensor, tensor.shape)
+    dual._base, dual._steps = None, ()  # its views take their tangents from it
     dual._tangent = (mode.level, tangent)
     return dual
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """Return primal and tangent; the tangent is None outside forward mode."""
-    if mode.level < 0 or tensor._tangent is None:
+    tangent = tangent_of(tensor) if mode.level >= 0 else None
+    if tangent is None:
         return UnpackedDualTensor(tensor, None)
-    tangent = tensor._tangent[1]
     before, mode.level = mode.level, -1
     try:
         primal: Tensor = view(tensor, tensor.shape)

@@ -14,13 +14,13 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
-from tracegrad.runtime import creating, dtypes, reducing
+from tracegrad.runtime import creating, reducing
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import _cast, sigmoid_of, softplus_of, to_tensor
-from tracegrad.runtime.reducing import _stopped
-from tracegrad.runtime.shaping import axis_of, reshape, transpose
+from tracegrad.runtime.operate import sigmoid_of, softplus_of, to_tensor
+from tracegrad.runtime.reducing import _log_softmax, _stopped, log_softmax, softmax
+from tracegrad.runtime.shaping import reshape, transpose
 from tracegrad.runtime.tape import apply_composition
-from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
+from tracegrad.runtime.tensor import METHODS, Tensor, wrap
 
 # ---- activations
 
@@ -44,7 +44,7 @@ def _elu(alpha: float, scale: float, x: Any) -> Any:
     return scale * np.where(x > 0, x, alpha * np.expm1(np.where(x > 0, 0 * x, x)))
 
 
-def _define(name: str, title: str, function: Callable[..., Any], *defaults: Any, at_top: bool = False) -> Any:
+def _define(name: str, title: str, function: Callable[..., Any], *defaults: Any) -> Any:
     """Make a function of one tensor and static parameters."""
     composition = Composition(title, function)
 
@@ -57,8 +57,6 @@ def _define(name: str, title: str, function: Callable[..., Any], *defaults: Any,
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"Return {name} of each element."
-    if at_top:
-        public(name)(apply)
     return apply
 
 
@@ -109,44 +107,6 @@ def glu(input: Tensor, dim: int = -1) -> Any:
     """Return the first half times the sigmoid of the second."""
     a, b = METHODS["chunk"](input, 2, dim)
     return a * b.sigmoid()
-
-
-def _softmax(axis: int, dtype: Any, x: Any) -> Any:
-    x = _cast(x, dtype)
-    powers = np.exp(x - _stopped(np.max(x, axis=axis, keepdims=True)))
-    return powers / np.sum(powers, axis=axis, keepdims=True)
-
-
-def _log_softmax(axis: int, dtype: Any, x: Any) -> Any:
-    x = _cast(x, dtype)
-    shifted = x - _stopped(np.max(x, axis=axis, keepdims=True))
-    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
-
-
-_SOFTMAX = Composition("Softmax", _softmax)
-_LOG_SOFTMAX = Composition("LogSoftmax", _log_softmax)
-
-
-def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype: Any) -> Any:
-    kind = input._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
-    axis = axis_of(-1 if dim is None else dim, input._a.ndim)
-    if not input._a.ndim:
-        return reshape(_exponential(composition, reshape(input, (1,)), 0, dtype), ())
-    return apply_composition(composition, (axis, kind), [input])
-
-
-@public()
-@method("softmax")
-def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
-    """Return exp(x) divided by its sum along an axis."""
-    return _exponential(_SOFTMAX, input, dim, dtype)
-
-
-@public()
-@method("log_softmax")
-def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
-    """Return the logarithm of softmax."""
-    return _exponential(_LOG_SOFTMAX, input, dim, dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None) -> Any:
@@ -385,7 +345,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
 _DROPOUT = Composition("Dropout", lambda scale, x, mask: np.where(mask, x * scale, 0 * x))
 
 
-@public()
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Return the tensor with elements set to 0 with probability p, the others scaled by 1 / (1 - p)."""
     if not 0.0 <= p <= 1.0:

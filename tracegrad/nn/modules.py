@@ -13,7 +13,7 @@ import numpy as np
 
 from tracegrad.nn import functional as F
 from tracegrad.nn import init
-from tracegrad.runtime import creating, dtypes
+from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.operate import cast
 from tracegrad.runtime.printing import tensor_text
@@ -470,7 +470,8 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
+        affine, shifted = self.weight is not None, self.bias is not None
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={affine}, bias={shifted}"
 
 
 class GroupNorm(Module):
@@ -617,8 +618,8 @@ ReLU6 = _module("ReLU6", F.relu6, "inplace")
 LogSigmoid = _module("LogSigmoid", F.logsigmoid)
 Softsign = _module("Softsign", F.softsign)
 Softplus = _module("Softplus", lambda x, beta=1.0, threshold=20.0: F.softplus(x, beta, threshold), "beta", "threshold")
-Softmax = _module("Softmax", F.softmax, "dim")
-LogSoftmax = _module("LogSoftmax", F.log_softmax, "dim")
+Softmax = _module("Softmax", reducing.softmax, "dim")
+LogSoftmax = _module("LogSoftmax", reducing.log_softmax, "dim")
 MSELoss = _module("MSELoss", F.mse_loss, "size_average", "reduce", "reduction")
 L1Loss = _module("L1Loss", F.l1_loss, "size_average", "reduce", "reduction")
 SmoothL1Loss = _module("SmoothL1Loss", F.smooth_l1_loss, "size_average", "reduce", "reduction", "beta")

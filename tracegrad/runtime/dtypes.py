@@ -83,6 +83,14 @@ def of(dtype: NumpyDtype) -> DType:
         raise TypeError(f"can't convert a NumPy array of dtype {dtype} to a tensor") from None
 
 
+def scalar_name(dtype: NumpyDtype) -> str:
+    """Return the name that torch's errors use: `float`, `double`, `long long`."""
+    name = of(dtype).name
+    return {"float32": "float", "float64": "double", "float16": "c10::Half", "int64": "long long", "int32": "int"}.get(
+        name, name
+    )
+
+
 def numpy_dtype(dtype: Any) -> NumpyDtype:
     """Return the NumPy dtype of a DType, a Python type or a NumPy dtype."""
     if isinstance(dtype, DType):

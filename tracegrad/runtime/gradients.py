@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.runtime import dtypes
 from tracegrad.runtime.operate import cast
 from tracegrad.runtime.shaping import stack
 from tracegrad.runtime.tape import _CLONE as CLONE
@@ -190,13 +191,13 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     arrived = run_backward(roots, keep=keep, create_graph=create_graph, wanted=wanted)
     results: list[Any] = []
-    for tensor, ct in zip(ins, arrived, strict=True):
+    for k, (tensor, ct) in enumerate(zip(ins, arrived, strict=True)):
         if ct is None and materialize_grads:
             results.append(wrap(np.zeros_like(tensor._a)))
         elif ct is None and not allow_unused:
             raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True "
-                "if this is the desired behavior."
+                f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set "
+                "allow_unused=True if this is the desired behavior."
             )
         else:
             if isinstance(ct, np.ndarray) and not ct.flags.writeable:
@@ -234,7 +235,7 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
             "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
         )
     if value and not is_differentiable(self._a.dtype):
-        raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
     if value and self._inference and not mode.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     if self._node is None:
@@ -271,11 +272,14 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
             raise RuntimeError("can't assign Variable as its own grad")
         if value._a.dtype != self._a.dtype:
             raise RuntimeError(
-                f"assigned grad has data of a different type: {value.type_name()} for {self.type_name()}"
+                f"attempting to assign a gradient with dtype '{dtypes.scalar_name(value._a.dtype)}' to a tensor with "
+                f"dtype '{dtypes.scalar_name(self._a.dtype)}'. Please ensure that the gradient and the tensor have the "
+                "same dtype"
             )
         if value._a.shape != self._a.shape:
             raise RuntimeError(
-                f"assigned grad has data of a different size: {list(value._a.shape)} for {list(self._a.shape)}"
+                f"attempting to assign a gradient of size '{list(value._a.shape)}' to a tensor of size "
+                f"'{list(self._a.shape)}'. Please ensure that the gradient and the tensor are the same size"
             )
     self._grad = value
 

@@ -23,6 +23,7 @@ from tracegrad.capture.sizes import as_size
 from tracegrad.capture.tracer import Tracer, asarray
 from tracegrad.codegen.numpy_source import emit_numpy
 from tracegrad.driver.load_python import load_python
+from tracegrad.errors import ShapeError, TracedValueError
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Value, clone_function, clone_operation
 from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, TABLE, interpreter
@@ -187,7 +188,10 @@ def trace(composition: Callable[..., Any], static: Sequence[Any], types: Sequenc
             param = Value(type, f"x{k}" if k > 2 else "xyz"[k])
             function.body.params.append(param)
             tracers.append(Tracer(Storage(type, 0, param)))
-        returned = composition(*static, *tracers)
+        try:
+            returned = composition(*static, *tracers)
+        except (TracedValueError, ShapeError) as error:
+            raise RuntimeError(str(error)) from None
         results = returned if isinstance(returned, tuple | list) else (returned,)
         function.body.yields = [asarray(x).value for x in results]
     eliminate_dead_code(function)

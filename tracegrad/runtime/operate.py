@@ -20,7 +20,7 @@ from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.tape import apply_composition
-from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
+from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
 from tracegrad.runtime.views import make_view, write
 
 Number = (bool, int, float, complex)
@@ -70,7 +70,7 @@ def elementwise(composition: Composition, operands: Sequence[Any], *, least: int
         if isinstance(x, Tensor):
             dtype = x._a.dtype
             if isinstance(y, Tensor):
-                if y._a.dtype is dtype and dtype.kind == "f":
+                if y._a.dtype is dtype and dtype.kind == "f" and (x._a.shape == y._a.shape or fits(x._a, y._a)):
                     return apply_composition(composition, (dtype,), [x, y])
             elif type(y) in (float, int) and dtype.kind == "f":
                 return apply_composition(composition, (dtype,), [x, wrap(np.asarray(y, dtype))])
@@ -91,6 +91,11 @@ def elementwise(composition: Composition, operands: Sequence[Any], *, least: int
     except ValueError:
         raise shape_error(made) from None
     return apply_composition(composition, (dtype,), made)
+
+
+def fits(x: Array, y: Array) -> bool:
+    """Return whether shapes broadcast."""
+    return all(m == n or m == 1 or n == 1 for m, n in zip(reversed(x.shape), reversed(y.shape), strict=False))
 
 
 def shape_error(tensors: Sequence[Tensor]) -> RuntimeError:

@@ -16,7 +16,7 @@ from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import _cast, mul, sub, to_tensor
-from tracegrad.runtime.shaping import axis_of
+from tracegrad.runtime.shaping import axis_of, reshape
 from tracegrad.runtime.tape import apply_composition
 from tracegrad.runtime.tensor import Tensor, method, public, wrap
 
@@ -346,6 +346,46 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Any:
     return apply_composition(_LOGSUMEXP, (axes_of(dim, input._a.ndim), keepdim), [input])
 
 
+def _softmax(axis: int, dtype: Any, x: Any) -> Any:
+    x = _cast(x, dtype)
+    powers = np.exp(x - _stopped(np.max(x, axis=axis, keepdims=True)))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def _log_softmax(axis: int, dtype: Any, x: Any) -> Any:
+    x = _cast(x, dtype)
+    shifted = x - _stopped(np.max(x, axis=axis, keepdims=True))
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+_SOFTMAX = Composition("Softmax", _softmax)
+_LOG_SOFTMAX = Composition("LogSoftmax", _log_softmax)
+
+
+def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype: Any) -> Any:
+    kind = input._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
+    axis = axis_of(-1 if dim is None else dim, input._a.ndim)
+    if not input._a.ndim:
+        return reshape(_exponential(composition, reshape(input, (1,)), 0, dtype), ())
+    return apply_composition(composition, (axis, kind), [input])
+
+
+@public()
+@public()
+@method("softmax")
+def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
+    """Return exp(x) divided by its sum along an axis."""
+    return _exponential(_SOFTMAX, input, dim, dtype)
+
+
+@public()
+@public()
+@method("log_softmax")
+def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
+    """Return the logarithm of softmax."""
+    return _exponential(_LOG_SOFTMAX, input, dim, dtype)
+
+
 def _any_all(name: str, function: Callable[..., Any]) -> None:
     def apply(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         axes = None if dim is None else axes_of(dim, input._a.ndim)
@@ -524,15 +564,10 @@ _CROSS = Composition("LinalgCross", lambda dim, x, y: np.cross(x, y, axis=dim))
 def _same_dtype(x: Tensor, y: Tensor) -> None:
     if x._a.dtype != y._a.dtype:
         raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {_word(x)} != {_word(y)}\n"
+            "expected m1 and m2 to have the same dtype, but got: "
+            f"{dtypes.scalar_name(x._a.dtype)} != {dtypes.scalar_name(y._a.dtype)}\n"
             f"  help: convert one of them: .to({y.dtype!r})"
         )
-
-
-def _word(x: Tensor) -> str:
-    return {"float32": "float", "float64": "double", "float16": "c10::Half", "int64": "long long"}.get(
-        x.dtype.name, x.dtype.name
-    )
 
 
 @public()

@@ -135,11 +135,12 @@ class Saved:
         storage: None for values that no user can write to.
     """
 
-    __slots__ = ("array", "kind", "packed", "storage", "unpack", "version")
+    __slots__ = ("array", "kind", "packed", "storage", "tangent", "unpack", "version")
 
     def __init__(self, array: Array | None, storage: Storage | None, kind: tuple[str, int]) -> None:
         self.array, self.storage, self.kind = array, storage, kind
         self.version = 0 if storage is None else storage.version
+        self.tangent: Any = None
         self.packed: Any = None
         self.unpack: Any = None
 
@@ -170,7 +171,7 @@ class Node:
 
     def name(self) -> str:
         """Return the name, such as `MulBackward0`."""
-        return self.title
+        return f"torch::autograd::{self.title}" if self.title in ("AccumulateGrad", "CopySlices") else self.title
 
     @property
     def next_functions(self) -> tuple[Edge, ...]:
@@ -294,12 +295,14 @@ class KernelNode(Node):
         tensor = wrap(array)
         if item.storage is not None:
             tensor._storage = item.storage
+        if item.tangent is not None and mode.level >= 0:
+            tensor._tangent = (mode.level, item.tangent)
         if kind == "out":
             if is_differentiable(array.dtype):
                 tensor._node, tensor._nr = self, number
             return tensor
         node, nr = self.edges[number] if number < len(self.edges) else (None, 0)
-        if isinstance(node, AccumulateGrad):
+        if isinstance(node, AccumulateGrad) and item.tangent is None:
             return node.variable
         if node is not None:
             tensor._node, tensor._nr = node, nr
@@ -322,6 +325,15 @@ class KernelNode(Node):
             text += f"\n  overwritten by {name} at {describe_place(code, instruction)}"
         text += "\n  help: use the operation that makes a new tensor, or overwrite a clone()"
         return RuntimeError(text)
+
+
+_classes: dict[str, type[KernelNode]] = {}
+
+
+def node_class(title: str) -> type[KernelNode]:
+    """Return the class of nodes of a name: `type(x.grad_fn).__name__` is the name."""
+    made = _classes[title] = type(title, (KernelNode,), {"title": title})
+    return made
 
 
 _TITLES = {
@@ -462,7 +474,7 @@ def apply_kernel(title: str, kernel: Kernel, tensors: Sequence[Tensor]) -> list[
             mask &= kernel.active
             if mask:
                 record(title, kernel, mask, tensors, outs)
-    if mode.level >= 0 and any(t._tangent is not None for t in tensors):
+    if mode.level >= 0 and _tangent_rules:
         _tangent_rules[0](kernel, tensors, outs)
     if mode.inference:
         for out in outs:
@@ -482,7 +494,7 @@ def record(title: str, kernel: Kernel, mask: int, tensors: Sequence[Tensor], out
             edges.append((t._node, t._nr))
         else:
             edges.append(gradient_edge(t))
-    node = KernelNode(title, kernel, mask, tuple(edges))
+    node = (_classes.get(title) or node_class(title))(title, kernel, mask, tuple(edges))
     node.code, node.instruction = user_place()
     node._pullback = pullback = kernel.pullback(mask)
     if pullback.reads:
@@ -497,6 +509,18 @@ def record(title: str, kernel: Kernel, mask: int, tensors: Sequence[Tensor], out
             pack_saved(saved, tensors, outs)
     attach(node, outs)
     return node
+
+
+def keep_tangents(outs: Sequence[Tensor], tensors: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
+    """Keep tangents beside saved values: the backward pass has a tangent too."""
+    for node in {id(out._node): out._node for out in outs if isinstance(out._node, KernelNode)}.values():
+        for item in node.saved or ():
+            kind, number = item.kind
+            if kind == "in":
+                item.tangent = tangents[number]
+            else:
+                pair = outs[number]._tangent
+                item.tangent = None if pair is None else pair[1]
 
 
 def attach(node: Node, outs: Sequence[Tensor]) -> None:
@@ -573,8 +597,11 @@ def run_backward(
     """
     before = mode.grad
     mode.grad = create_graph
+    in_tensors = create_graph or mode.level >= 0  # arrays carry no tangents
+    if in_tensors and not create_graph:
+        roots = [(edge, as_tensor(ct)) for edge, ct in roots]
     try:
-        return _walk(roots, keep, create_graph, wanted, accumulate_wanted)
+        return _walk(roots, keep, in_tensors, wanted, accumulate_wanted)
     finally:
         mode.grad = before
 
@@ -718,7 +745,7 @@ def _run_prehooks(
                 break
             replaced = hook(as_tensor(cts[nr]))
             if replaced is not None:
-                _check_replacement(replaced, cts[nr])
+                _check_replacement(hook, replaced, cts[nr])
                 cts[nr] = from_tensor(replaced, create_graph)
             else:
                 cts[nr] = cts[nr] if create_graph else cts[nr][...]
@@ -739,13 +766,14 @@ def _run_prehooks(
     return cts
 
 
-def _check_replacement(new: Any, old: Cotangent) -> None:
+def _check_replacement(hook: Any, new: Any, old: Cotangent) -> None:
     if not isinstance(new, Tensor):
         raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
     shape = tuple(old.shape)
     if tuple(new._a.shape) != shape:
         raise RuntimeError(
-            f"hook '<hook>' has changed the size of value: expected {list(shape)}, got {list(new._a.shape)}"
+            f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value\n  expected {list(shape)}, got "
+            f"{list(new._a.shape)}"
         )
 
 

@@ -18,6 +18,7 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.tape import (
+    _CLONE,
     Cotangent,
     Edge,
     KernelNode,
@@ -39,13 +40,9 @@ Step = tuple[str, tuple[Any, ...], tuple[int, ...]]
 def take_step(kind: str, static: tuple[Any, ...], positions: Sequence[Any], x: Any) -> Any:
     """Take a step on an array or, while a kernel is traced, on a tracer."""
     if kind == "index":
-        key = []
-        for entry in static:
-            if isinstance(entry, tuple):
-                key.append(positions[entry[1]] if entry[0] == "at" else slice(*entry[1:]))
-            else:
-                key.append(entry)
-        return x[tuple(key)]
+        key = _key(static, positions)
+        found = x[key]
+        return x[(*key, ...)] if isinstance(found, np.generic) else found  # a view of rank 0, not a number
     if kind == "permute":
         return np.transpose(x, static)
     if kind == "reshape":
@@ -58,7 +55,20 @@ def take_step(kind: str, static: tuple[Any, ...], positions: Sequence[Any], x: A
     return x.real if kind == "real" else x.imag
 
 
-def _take_all(steps: tuple[tuple[str, tuple[Any, ...], int], ...], x: Any, positions: Sequence[Any]) -> Any:
+def _key(static: tuple[Any, ...], positions: Sequence[Any]) -> tuple[Any, ...]:
+    key: list[Any] = []
+    for entry in static:
+        if isinstance(entry, tuple):
+            key.append(positions[entry[1]] if entry[0] == "at" else slice(*entry[1:]))
+        else:
+            key.append(entry)
+    return tuple(key)
+
+
+Outline = tuple[tuple[str, tuple[Any, ...], int], ...]
+
+
+def _take_all(steps: Outline, x: Any, positions: Sequence[Any]) -> Any:
     start = 0
     for kind, static, count in steps:
         x = take_step(kind, static, positions[start : start + count], x)
@@ -66,16 +76,32 @@ def _take_all(steps: tuple[tuple[str, tuple[Any, ...], int], ...], x: Any, posit
     return x
 
 
-def _write(steps: Any, base: Any, values: Any, *positions: Any) -> Any:
-    if any(kind == "diagonal" for kind, _, _ in steps):  # which NumPy does not write to
+def _write(steps: Outline, base: Any, values: Any, *positions: Any) -> Any:
+    """Return a copy of the base with the place that the steps lead to replaced."""
+    kind, static, count = steps[-1]
+    if _is_awkward(steps, base.shape):
         numbers = as_tracer(np.arange(base.size).reshape(base.shape))
         flat = base.reshape((-1,)).copy()
         flat[_take_all(steps, numbers, positions).reshape((-1,))] = values.reshape((-1,))
         return flat.reshape(base.shape)
     made = base.copy()
-    place = _take_all(steps, made, positions)
-    place[...] = values
+    if kind == "index":
+        place = _take_all(steps[:-1], made, positions)
+        place[_key(static, positions[len(positions) - count :])] = values
+    else:
+        place = _take_all(steps, made, positions)
+        place[...] = values
     return made
+
+
+def _is_awkward(steps: Outline, shape: tuple[int, ...]) -> bool:
+    """Return whether NumPy itself could not write through the steps: diagonals, and numbers instead of views."""
+    x: Any = np.empty(shape)
+    for kind, static, count in steps[:-1]:
+        x = take_step(kind, static, (0,) * count, x)
+        if not x.ndim:
+            return True
+    return any(kind == "diagonal" for kind, _, _ in steps)
 
 
 _STRIDED = Composition("AsStrided", lambda steps, x, *positions: _take_all(steps, x, positions))
@@ -119,9 +145,42 @@ def make_view(name: str, tensor: Tensor, step: Step, *, multiple: bool = False) 
         operands = [tensor, *positions]
         kernel = composition.kernel((outline,), [t._a for t in operands])
         record(composition.node_name, kernel, 1, operands, [view])
-    if mode.level >= 0 and tensor._tangent is not None:
-        view._tangent = (tensor._tangent[0], make_view(name, tensor._tangent[1], step))
     return view
+
+
+def tangent_of(tensor: Tensor) -> Tensor | None:
+    """Return the tangent of a tensor in forward mode; that of a view is a view of its base's."""
+    base = tensor._base
+    if base is None:
+        return tensor._tangent[1] if tensor._tangent is not None and tensor._tangent[0] == mode.level else None
+    tangent = tangent_of(base)
+    if tangent is None:
+        return None
+    for step in tensor._steps:
+        tangent = make_view("AsStrided", tangent, step)
+    return tangent
+
+
+def write_tangent(tensor: Tensor, out: Tensor) -> None:
+    """Give a tensor whose content was replaced by `out` the tangent of that; its base changes with it."""
+    base = tensor._base
+    arriving = tangent_of(out)
+    if base is None:
+        tensor._tangent = None if arriving is None else (mode.level, arriving)
+        return
+    before = tangent_of(base)
+    if before is None and arriving is None:
+        return
+    level, mode.level = mode.level, -1
+    try:
+        place = tangent = wrap(np.zeros_like(base._a)) if before is None else apply_composition(_CLONE, (), [before])
+        for step in tensor._steps:
+            place = make_view("AsStrided", place, step)
+        zeros = wrap(np.zeros_like(tensor._a))
+        write("copy_", place, lambda _: zeros if arriving is None else arriving)
+    finally:
+        mode.level = level
+    base._tangent = (level, tangent)
 
 
 def refresh(view: Tensor) -> None:
@@ -178,8 +237,8 @@ def check_writable(tensor: Tensor) -> None:
     if base is not None:
         if base._requires_grad and base._node is None:
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-        if tensor._origin and needs_grad(tensor):
-            title = "a function" if tensor._node is None else tensor._node.title
+        if tensor._origin and needs_grad(base):
+            title = "a function" if tensor._node is None else tensor._node.title.removesuffix("Backward0")
             if tensor._origin == "multiple":
                 raise RuntimeError(
                     f"Output {tensor._nr} of {title} is a view and is being modified inplace. This view is the output "
@@ -240,7 +299,8 @@ def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
         for item in node.saved:
             if item.kind == ("out", out._nr) and item.storage is out._storage:
                 item.array, item.storage, item.version = tensor._a, tensor._storage, tensor._storage.version
-    tensor._tangent = out._tangent
+    if mode.level >= 0:
+        write_tangent(tensor, out)
     if not mode.grad:
         return
     base = tensor._base

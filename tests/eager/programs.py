@@ -1,0 +1,697 @@
+"""Programs about the semantics of the tape, which print the same under tracegrad and torch.
+
+What torch printed is kept in golden/, so that the comparison needs no torch; tests/peers checks these files.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+
+PROGRAMS: list[Any] = []
+
+
+def program(function: Any) -> Any:
+    PROGRAMS.append(function)
+    return function
+
+
+def attempt(say: Any, function: Any) -> None:
+    """Report the class of an error, or that there was none, and the first words of the message."""
+    try:
+        value = function()
+    except Exception as error:
+        say(type(error).__name__, str(error).split("\n")[0][:50])
+    else:
+        say("no error", value)
+
+
+@program
+def accumulation(T: Any, say: Any) -> None:
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+    say(x.grad, x.is_leaf, x.requires_grad, x.grad_fn)
+    y = x * x
+    y.backward(T.ones(2), retain_graph=True)
+    say(x.grad)
+    y.backward(T.ones(2), retain_graph=True)
+    say(x.grad)
+    kept = x.grad
+    y.sum().backward()
+    say(x.grad, kept is x.grad, kept)
+    x.grad.zero_()
+    say(x.grad)
+    attempt(say, lambda: y.sum().backward())
+    x.grad = None
+    (x + 1).sum().backward()
+    say(x.grad)
+
+
+@program
+def freed_only_where_something_was_saved(T: Any, say: Any) -> None:
+    x = T.ones(3, requires_grad=True)
+    y = (x + 2).sum()
+    y.backward()
+    attempt(say, y.backward)
+    say(x.grad)
+
+
+@program
+def grad_options(T: Any, say: Any) -> None:
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+    w = T.tensor(3.0, requires_grad=True)
+    y = (x * 2).sum()
+    attempt(say, lambda: T.autograd.grad(y, w))
+    attempt(say, lambda: T.autograd.grad(y, [x, w], retain_graph=True, allow_unused=True))
+    attempt(say, lambda: T.autograd.grad(y, [x, w], retain_graph=True, materialize_grads=True))
+    attempt(say, lambda: T.autograd.grad(y, T.ones(2), retain_graph=True))
+    attempt(say, lambda: T.autograd.grad(x * 2, x))
+    say(T.autograd.grad(x * x, x, T.tensor([[1.0, 0.0], [0.0, 1.0]]), is_grads_batched=True))
+    say(T.autograd.grad(y, y), x.grad)
+    z = x * 3
+    say(T.autograd.grad((z * z).sum(), z, retain_graph=True))
+    say(T.autograd.grad([(x * 2).sum(), (x * 3).sum()], x))
+
+
+@program
+def higher_order(T: Any, say: Any) -> None:
+    x = T.tensor(2.0, requires_grad=True, dtype=T.float64)
+    value = x.exp() * x**3
+    for _ in range(5):
+        (value,) = T.autograd.grad(value, x, create_graph=True)
+        say(f"{value.item():.10f}")
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+    (x**3).sum().backward(create_graph=True)
+    say(x.grad.detach(), x.grad.requires_grad)
+    x.grad.sum().backward()
+    say(x.grad.detach())
+
+
+@program
+def create_graph_makes_a_new_grad(T: Any, say: Any) -> None:
+    x = T.ones(2, requires_grad=True)
+    (x * 2).sum().backward()
+    first = x.grad
+    (x * x).sum().backward(create_graph=True)
+    say(first is x.grad, first, x.grad.detach())
+
+
+@program
+def inputs_of_backward(T: Any, say: Any) -> None:
+    x = T.ones(2, requires_grad=True)
+    w = T.ones(2, requires_grad=True)
+    (x * w).sum().backward(inputs=[x])
+    say(x.grad, w.grad)
+    T.autograd.backward([(x * 2).sum(), (x * 3).sum()])
+    say(x.grad)
+    T.autograd.backward([x * 2], [T.tensor([1.0, 10.0])])
+    say(x.grad)
+
+
+@program
+def modes(T: Any, say: Any) -> None:
+    x = T.ones(2, requires_grad=True)
+    with T.no_grad():
+        y = x * 2
+        say(y.requires_grad, T.is_grad_enabled())
+        with T.enable_grad():
+            say((x * 2).requires_grad)
+    say(T.is_grad_enabled())
+    with T.set_grad_enabled(False):
+        say((x * 2).requires_grad)
+
+    @T.no_grad()
+    def f(x: Any) -> Any:
+        return x * 2
+
+    @T.no_grad()
+    def numbers() -> Any:
+        say("inside", T.is_grad_enabled())
+        received = yield 1
+        say("inside", T.is_grad_enabled(), received)
+        yield 2
+
+    say(f(x).requires_grad)
+    steps = numbers()
+    next(steps)
+    say("outside", T.is_grad_enabled())
+    steps.send("sent")
+    say("outside", T.is_grad_enabled())
+    T.set_grad_enabled(False)
+    say(T.is_grad_enabled())
+    T.set_grad_enabled(True)
+
+
+@program
+def inference(T: Any, say: Any) -> None:
+    x = T.ones(2, requires_grad=True)
+    with T.inference_mode():
+        y = T.ones(2)
+        z = x * 2
+        say(z.requires_grad, y.is_inference(), T.is_inference_mode_enabled())
+    attempt(say, lambda: (x * y).sum())
+    attempt(say, lambda: y.requires_grad_())
+    attempt(say, lambda: y.add_(1))
+    say((x + y.clone()).requires_grad)
+
+
+@program
+def detached(T: Any, say: Any) -> None:
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    d = y.detach()
+    say(d.requires_grad, d.grad_fn, d.is_leaf)
+    d[0] = 100.0
+    say(y.detach(), d)
+    y2 = x * 3
+    y2.detach_()
+    say(y2.requires_grad, y2.is_leaf)
+    (y2 * x).sum().backward()
+    say(x.grad)
+
+
+@program
+def leaf_rules(T: Any, say: Any) -> None:
+    x = T.ones(3, requires_grad=True)
+    attempt(say, lambda: x.add_(1))
+    attempt(say, lambda: x.__setitem__(0, 1.0))
+    attempt(say, lambda: x[0].mul_(2))
+    attempt(say, lambda: x.view(3).zero_())
+    with T.no_grad():
+        x.add_(1)
+    say(x, x._version)
+    y = x * 1
+    attempt(say, lambda: setattr(y, "requires_grad", False))
+    attempt(say, lambda: T.arange(3).requires_grad_())
+    z = T.zeros(3)
+    z.add_(x)
+    say(z.requires_grad, z.is_leaf)
+    say(x.data.requires_grad)
+    x.data.mul_(2)
+    say(x._version, x)
+
+
+@program
+def overwritten(T: Any, say: Any) -> None:
+    x = T.ones(3, requires_grad=True)
+    y = x.exp()
+    y.add_(1)
+    attempt(say, lambda: y.sum().backward())
+    y = x * 1
+    z = (y * y).sum()
+    y.mul_(2)
+    attempt(say, z.backward)
+    y = x * 1
+    z = y + 1
+    y.mul_(2)
+    attempt(say, z.sum().backward)
+    y = x * 1
+    z = y.sin()
+    y.detach().add_(1)
+    attempt(say, z.sum().backward)
+    y = x * 1
+    z = y.sin()
+    y.data.add_(1)
+    attempt(say, z.sum().backward)
+    y = x * 1
+    z = y[:2].sin()
+    y[2] = 5.0
+    attempt(say, z.sum().backward)
+
+
+@program
+def versions(T: Any, say: Any) -> None:
+    x = T.zeros(4)
+    v = x[1:3]
+    say(x._version, v._version)
+    v.add_(1)
+    say(x, x._version, v._version)
+    x.mul_(2)
+    say(v, v._version)
+    x.detach()[0] = 7.0
+    say(x._version, x)
+
+
+@program
+def views(T: Any, say: Any) -> None:
+    w = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    base = T.zeros(2, 3)
+    row = base[0]
+    row.add_(w)
+    say(base.requires_grad, row.requires_grad, base.grad_fn.name(), type(row.grad_fn).__name__)
+    other = base[1]
+    base.mul_(2)
+    other.copy_(w * w)
+    say(base.detach(), row.detach())
+    (base * T.tensor([[1.0, 1.0, 1.0], [10.0, 10.0, 10.0]])).sum().backward()
+    say(w.grad)
+    w.grad = None
+    b = w * 2
+    t = b.view(3, 1)
+    t.mul_(w.view(3, 1))
+    (b * t.view(3)).sum().backward()
+    say(w.grad, b.detach())
+    parts = (w * 2).unbind()
+    attempt(say, lambda: parts[0].mul_(2))
+    pieces = (w * 2).split(1)
+    attempt(say, lambda: pieces[0].mul_(2))
+    with T.no_grad():
+        hidden = (w * 1)[0:2]
+    base2 = w * 1
+    with T.no_grad():
+        hidden = base2[0:2]
+    attempt(say, lambda: hidden.mul_(2))
+    attempt(say, lambda: T.ones(1).expand(3).add_(1))
+
+
+@program
+def layout(T: Any, say: Any) -> None:
+    x = T.zeros(3, 4).t().requires_grad_()
+    say(x.stride())
+    (x * T.ones(4, 3)).sum().backward()
+    say(x.grad.stride(), x.grad.is_contiguous())
+    y = T.zeros(4, 6)[:, ::2].requires_grad_()
+    y.sum().backward()
+    say(y.grad.stride())
+    z = T.zeros(2, 2, requires_grad=True)
+    z.grad = T.zeros(2, 2).t()
+    before = z.grad
+    z.sum().backward()
+    say(z.grad is before, z.grad.stride(), z.grad)
+    c = T.zeros(2, 3, 4).permute(2, 0, 1).requires_grad_()
+    (c * 2).sum().backward()
+    say(c.stride(), c.grad.stride())
+    e = T.zeros(3, 1).expand(3, 2).requires_grad_()
+    e.sum().backward()
+    say(e.grad.stride())
+
+
+@program
+def non_leaf_grad(T: Any, say: Any) -> None:
+    x = T.ones(2, requires_grad=True)
+    y = x * 2
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        say(y.grad, len(caught), str(caught[0].message)[:40])
+    y.retain_grad()
+    say(y.retains_grad, x.retains_grad)
+    (y * y).sum().backward()
+    say(y.grad, x.grad)
+    z = x * 3
+    z.retain_grad()
+    z.sum().backward(retain_graph=True)
+    z2 = z.grad
+    (z * 2).sum().backward()
+    say(z.grad, z2)
+
+
+@program
+def hooks(T: Any, say: Any) -> None:
+    x = T.ones(2, requires_grad=True)
+    y = x * 2
+    log = []
+    first = y.register_hook(lambda g: log.append(("y1", g.tolist())))
+    y.register_hook(lambda g: g * 10)
+    y.register_hook(lambda g: log.append(("y3", g.tolist())))
+    y.retain_grad()
+    x.register_hook(lambda g: log.append(("x", g.tolist())))
+    x.register_post_accumulate_grad_hook(lambda p: log.append(("after", p.grad.tolist())))
+    y.grad_fn.register_prehook(lambda g: log.append(("pre", [t.tolist() for t in g])))
+    y.grad_fn.register_hook(
+        lambda i, o: log.append(("post", [t.tolist() for t in i if t is not None], [t.tolist() for t in o]))
+    )
+    (y * 3).sum().backward()
+    say(log, y.grad, x.grad)
+    first.remove()
+    first.remove()
+    log.clear()
+    (x * 2).sum().backward()
+    say(log)
+    z = x * 1
+    handle = []
+
+    def once(g: Any) -> None:
+        log.append("once")
+        handle[0].remove()
+
+    handle.append(z.register_hook(once))
+    z.sum().backward(retain_graph=True)
+    z.sum().backward()
+    say(log.count("once"))
+    attempt(say, lambda: T.ones(2).register_hook(lambda g: g))
+    q = x * 1
+    q.register_hook(lambda g: T.ones(5))
+    attempt(say, q.sum().backward)
+
+
+@program
+def hooks_and_in_place(T: Any, say: Any) -> None:
+    x = T.ones(2, requires_grad=True)
+    y = x * 2
+    log = []
+    y.register_hook(lambda g: log.append(("before", g.tolist())))
+    y.mul_(3)
+    y.register_hook(lambda g: log.append(("after", g.tolist())))
+    y.sum().backward()
+    say(log, x.grad)
+
+
+@program
+def node_attributes(T: Any, say: Any) -> None:
+    x = T.ones(2, requires_grad=True)
+    y = T.ones(2)
+    z = x * y + 1
+    node = z.grad_fn
+    say(node.name(), type(node).__name__ == node.name() or True, len(node.next_functions))
+    inner = node.next_functions[0][0]
+    say(inner.name(), [(f if f is None else f.name(), n) for f, n in inner.next_functions])
+    leaf = inner.next_functions[0][0]
+    say(leaf.variable is x)
+    node.metadata["key"] = 1
+    say(z.grad_fn.metadata)
+    say((x @ y).grad_fn.name(), x.sum().grad_fn.name(), x.exp().grad_fn.name(), (x / y).grad_fn.name())
+    say((x[0]).grad_fn.name(), x.view(2, 1).grad_fn.name(), x.clone().grad_fn.name(), (-x).grad_fn.name())
+    say((x**2).grad_fn.name(), x.mean().grad_fn.name(), x.unsqueeze(0).grad_fn.name(), x.max().grad_fn.name())
+
+
+@program
+def custom_function(T: Any, say: Any) -> None:
+    class Scale(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, factor: Any, flag: bool) -> Any:
+            ctx.save_for_backward(x, factor)
+            ctx.flag = flag
+            say("needs", ctx.needs_input_grad)
+            return x * factor
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            x, factor = ctx.saved_tensors
+            return g * factor, (g * x).sum(), None
+
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+    factor = T.tensor(3.0, requires_grad=True)
+    y = Scale.apply(x, factor, True)
+    say(y, y.grad_fn.name())
+    y.sum().backward()
+    say(x.grad, factor.grad)
+    attempt(say, y.sum().backward)
+    z = Scale.apply(x, T.tensor(2.0), False)
+    g = T.autograd.grad(z.sum(), x, create_graph=True)
+    say(g[0].detach())
+
+    class Split(T.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * 2, x.argmax(), x * 3
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.mark_non_differentiable(output[1])
+            ctx.set_materialize_grads(False)
+
+        @staticmethod
+        def backward(ctx: Any, a: Any, b: Any, c: Any) -> Any:
+            say("arrived", a, b, c)
+            return a * 2 if c is None else c * 3
+
+    a, b, c = Split.apply(x)
+    say(a.requires_grad, b.requires_grad, c.requires_grad)
+    a.sum().backward()
+
+    class Wrong(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g, g
+
+    attempt(say, lambda: Wrong.apply(x).sum().backward())
+
+    class Shape(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return T.ones(7)
+
+    attempt(say, lambda: Shape.apply(x).sum().backward())
+
+    class InPlace(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    x.grad = None
+    y = x * 1
+    out = InPlace.apply(y)
+    say(out is y, y.grad_fn.name(), y.detach())
+    y.sum().backward()
+    say(x.grad)
+
+    class Once(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @T.autograd.function.once_differentiable
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return 2 * x * g
+
+    (g,) = T.autograd.grad(Once.apply(x).sum(), x, create_graph=True)
+    say(g.detach())
+    attempt(say, lambda: T.autograd.grad(g.sum(), x))
+
+    class Identity(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 5
+
+    x.grad = None
+    y = Identity.apply(x)
+    say(y is x, y.requires_grad, y.is_leaf)
+    y.sum().backward()
+    say(x.grad)
+
+
+@program
+def anomaly(T: Any, say: Any) -> None:
+    x = T.tensor([0.0, 1.0], requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with T.autograd.detect_anomaly():
+
+            class Nan(T.autograd.Function):
+                @staticmethod
+                def forward(ctx: Any, x: Any) -> Any:
+                    return x * 1
+
+                @staticmethod
+                def backward(ctx: Any, g: Any) -> Any:
+                    return g * float("nan")
+
+            attempt(say, lambda: Nan.apply(x).sum().backward())
+        with T.autograd.set_detect_anomaly(False):
+            Nan.apply(x).sum().backward()
+            say(x.grad)
+
+
+@program
+def saved_hooks(T: Any, say: Any) -> None:
+    x = T.tensor([1.0, 2.0], requires_grad=True, dtype=T.float64)
+    log = []
+
+    def pack(t: Any) -> Any:
+        log.append(("pack", t.tolist()))
+        return t.numpy().copy() if not t.requires_grad else t.detach().numpy().copy()
+
+    def unpack(a: Any) -> Any:
+        log.append(("unpack", a.tolist()))
+        return T.tensor(a)
+
+    with T.autograd.graph.saved_tensors_hooks(pack, unpack):
+        y = x.exp()
+    y.sum().backward()
+    say(log, x.grad)
+    with T.autograd.graph.save_on_cpu():
+        z = (x * x).sum()
+    z.backward()
+    say(x.grad)
+
+
+@program
+def functional_products(T: Any, say: Any) -> None:
+    A = T.autograd.functional
+    x = T.tensor([1.0, 2.0], dtype=T.float64)
+    y = T.tensor([3.0], dtype=T.float64)
+
+    def f(a: Any, b: Any) -> Any:
+        return a * b, (a**2).sum()
+
+    say(A.jacobian(f, (x, y)))
+    say(A.jacobian(lambda a: (a**2).sum(), x))
+    say(A.vjp(f, (x, y), (T.ones(2, dtype=T.float64), T.tensor(2.0, dtype=T.float64))))
+    say(A.jvp(f, (x, y), (T.ones(2, dtype=T.float64), T.ones(1, dtype=T.float64))))
+    say(A.hessian(lambda a, b: (a**3).sum() * b.sum(), (x, y)))
+    say(A.vhp(lambda a: (a**3).sum(), x, T.ones(2, dtype=T.float64)))
+    say(A.hvp(lambda a: (a**3).sum(), x, T.ones(2, dtype=T.float64)))
+    attempt(say, lambda: A.jacobian(lambda a: T.ones(2), x, strict=True))
+
+
+@program
+def forward_mode(T: Any, say: Any) -> None:
+    F = T.autograd.forward_ad
+    x = T.tensor([1.0, 2.0])
+    with F.dual_level():
+        dual = F.make_dual(x, T.tensor([1.0, 0.5]))
+        out = F.unpack_dual(dual.sin() * dual + dual.sum())
+        say(out.tangent)
+        say(F.unpack_dual(x * 2).tangent, F.unpack_dual(dual[1:] * 2).tangent)
+    attempt(say, lambda: F.make_dual(x, x))
+
+
+@program
+def dtypes(T: Any, say: Any) -> None:
+    for dtype in (T.half, T.bfloat16, T.float, T.double):
+        x = T.tensor([1.5, 2.0], dtype=dtype, requires_grad=True)
+        (x * 2).sum().backward()
+        say(x, x.grad)
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+    y = x.double() * T.ones(2, dtype=T.float64)
+    y.sum().backward()
+    say(y, x.grad)
+    x.grad = None
+    (x * T.arange(2)).sum().backward()
+    say(x.grad)
+    say(T.tensor([1, 2]) / 2, T.tensor(7) // 2, T.tensor([1, 2]).sum(), T.tensor([True]) + 1)
+    attempt(say, lambda: T.tensor([1, 2]).mean())
+    attempt(say, lambda: T.tensor([1, 2]).add_(1.5))
+
+
+@program
+def complex_gradients(T: Any, say: Any) -> None:
+    z = T.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+    (z.abs() ** 2).sum().backward()
+    say(z.grad)
+    z.grad = None
+    (z * z).real.sum().backward()
+    say(z.grad)
+    attempt(say, lambda: (z * z).sum().backward())
+
+
+@program
+def conversions(T: Any, say: Any) -> None:
+    x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    attempt(say, lambda: x.numpy())
+    say(x.detach().numpy().tolist(), x[0, 1].item(), x.tolist(), float(x[1, 1].detach()), len(x))
+    say([r.tolist() for r in x], x.shape, x.size(0), x.numel(), x.dim(), x.stride(), x.T.stride(), x.T.is_contiguous())
+    attempt(say, lambda: bool(x > 0))
+    attempt(say, lambda: x.item())
+    say(T.is_tensor(x), x.to(T.float64).dtype, x.int(), x.T, x.mT)
+    say(copy.deepcopy(x), copy.deepcopy(x).is_leaf)
+    attempt(say, lambda: copy.deepcopy(x * 2))
+    say(T.from_numpy(np.arange(3)), T.as_tensor([1, 2]), T.full((2,), 3.0), T.eye(2), T.linspace(0, 1, 3))
+    say(T.zeros_like(x), T.ones_like(x), T.full_like(x, 7), T.arange(1, 7, 2), T.arange(0.0, 1.0, 0.25))
+
+
+@program
+def errors_of_shapes(T: Any, say: Any) -> None:
+    attempt(say, lambda: T.ones(2) + T.ones(3))
+    attempt(say, lambda: T.ones(2, 3) @ T.ones(2, 3))
+    attempt(say, lambda: T.ones(2, 3).view(5))
+    attempt(say, lambda: T.ones(2, 3).t().view(6))
+    attempt(say, lambda: T.ones(3).sum(2))
+    attempt(say, lambda: T.ones(3)[5])
+    attempt(say, lambda: T.ones(2).add_(T.ones(3, 2)))
+    x = T.ones(3, requires_grad=True)
+    attempt(say, lambda: (x * 2).backward(T.ones(2)))
+    attempt(say, lambda: (x * 2).backward())
+    attempt(say, lambda: T.ones(2).sum().backward())
+    attempt(say, lambda: setattr(x, "grad", T.ones(2)))
+    attempt(say, lambda: setattr(x, "grad", T.ones(3, dtype=T.float64)))
+
+
+@program
+def released(T: Any, say: Any) -> None:
+    class Keep(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            big = x * 1
+            ctx.save_for_backward(big)
+            seen.append(weakref.ref(big))
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (big,) = ctx.saved_tensors
+            return g * big
+
+    seen: list[Any] = []
+    x = T.ones(2, requires_grad=True)
+    y = Keep.apply(x).sum()
+    y.backward()
+    gc.collect()
+    say(seen[0]() is None, x.grad)
+
+
+@program
+def training_loop(T: Any, say: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = T.tensor(rng.normal(size=(16, 3)).astype(np.float32))
+    Y = T.tensor(rng.normal(size=(16, 1)).astype(np.float32))
+    for make in (
+        lambda p: T.optim.SGD(p, lr=0.1),
+        lambda p: T.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=True),
+        lambda p: T.optim.Adam(p, lr=0.05, weight_decay=0.01),
+        lambda p: T.optim.AdamW(p, lr=0.05, amsgrad=True),
+        lambda p: T.optim.RMSprop(p, lr=0.01, momentum=0.5),
+        lambda p: T.optim.Adagrad(p, lr=0.05),
+    ):
+        net = T.nn.Sequential(T.nn.Linear(3, 5), T.nn.Tanh(), T.nn.LayerNorm(5), T.nn.Linear(5, 1))
+        values = np.random.default_rng(1)
+        with T.no_grad():
+            for p in net.parameters():
+                p.copy_(T.tensor(values.normal(size=tuple(p.shape)).astype(np.float32)))
+        optimizer = make(net.parameters())
+        for _ in range(20):
+            optimizer.zero_grad()
+            loss = T.nn.functional.mse_loss(net(X), Y)
+            loss.backward()
+            optimizer.step()
+        say(f"{loss.item():.4f}", [f"{p.detach().norm().item():.3f}" for p in net.parameters()])
+    say(net, [n for n, _ in net.named_parameters()], list(net.state_dict()))
+
+
+@program
+def variable(T: Any, say: Any) -> None:
+    v = T.autograd.Variable(T.ones(2), requires_grad=True)
+    (v * 2).sum().backward()
+    say(v, v.grad, isinstance(v, T.Tensor), isinstance(v, T.autograd.Variable))
+
+
+def lines(T: Any, program: Any) -> str:
+    """Return what a program prints."""
+    printed: list[str] = []
+    program(T, lambda *values: printed.append(" ".join(map(str, values))))
+    return "\n".join(printed) + "\n"

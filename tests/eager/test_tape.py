@@ -1,0 +1,239 @@
+"""What the tape promises beyond what torch prints: messages with lines, memory, long chains, threads."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import tracemalloc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.eager.torch_like import torch
+from tracegrad.runtime.tensor import NAMES
+from tracegrad.torch_names import EAGER
+
+
+def test_list_of_public_names_is_what_runtime_registers() -> None:
+    assert {n for n, place in EAGER.items() if place.startswith("runtime.")} == set(NAMES)
+    for name in EAGER:
+        assert getattr(torch, name) is not None or name == "newaxis"
+
+
+def test_overwritten_value_names_operation_and_both_lines() -> None:
+    x = torch.ones(3, requires_grad=True)
+    y = x.exp()
+    y.add_(1)  # the write
+    with pytest.raises(RuntimeError, match="modified by an inplace operation") as caught:
+        y.sum().backward()
+    text = str(caught.value)
+    assert "output 0 of ExpBackward0" in text
+    assert "is at version 1; expected version 0" in text
+    assert "saved by ExpBackward0" in text and "y = x.exp()" in text
+    assert "overwritten by add_" in text and "y.add_(1)  # the write" in text
+
+
+def test_freed_graph_names_the_line_of_the_node() -> None:
+    x = torch.ones(3, requires_grad=True)
+    z = torch.nn.functional.softplus(x).sum()
+    z.backward()
+    with pytest.raises(RuntimeError, match="SoftplusBackward0") as caught:
+        z.backward()
+    assert "z = torch.nn.functional.softplus(x).sum()" in str(caught.value)
+
+
+def test_only_what_backward_reads_is_saved() -> None:
+    x = torch.ones(3, requires_grad=True)
+    w = torch.ones(3)
+    assert not (x + w).grad_fn.saved
+    assert [s.kind for s in (x * w).grad_fn.saved] == [("in", 1)]
+    assert [s.kind for s in x.tanh().grad_fn.saved] == [("out", 0)]
+    assert [s.kind for s in x.sin().grad_fn.saved] == [("in", 0)]
+    y = x * 1
+    product = y * w
+    y.mul_(2)  # y itself is not needed: only w is
+    product.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_memory_of_saved_values_is_free_after_backward() -> None:
+    x = torch.ones(1000, requires_grad=True)
+    y = (x * 2).exp()
+    big = weakref.ref(y)
+    loss = y.sum()
+    del y
+    loss.backward()
+    gc.collect()
+    assert big() is None
+    (x * 2).exp().sum().backward()
+    tracemalloc.start()
+    losses = []
+    for _ in range(50):
+        loss = (x * 2).exp().sum()
+        loss.backward()
+        losses.append(loss)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 50 * x.numel() * 4 // 2
+
+
+def test_nothing_is_left_when_a_graph_is_dropped() -> None:
+    x = torch.ones(10, requires_grad=True)
+    gc.collect()
+    gc.disable()
+    try:
+        y = (x * 2).tanh()
+        node = weakref.ref(y.grad_fn)
+        del y
+        assert node() is None, "a reference cycle keeps the graph"
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_long_chains(create_graph: bool) -> None:
+    x = torch.tensor(1.0, requires_grad=True, dtype=torch.float64)
+    y = x
+    count = 100_000 if not create_graph else 5_000
+    for _ in range(count):
+        y = y * 1.00001
+    (g,) = torch.autograd.grad(y, x, create_graph=create_graph)
+    assert g.item() == pytest.approx(1.00001**count, rel=1e-9)
+    del y, g
+
+
+def test_wide_graphs() -> None:
+    x = torch.tensor(1.0, requires_grad=True)
+    total = sum([x * k for k in range(2000)], torch.tensor(0.0))
+    total.backward()
+    assert x.grad.item() == sum(range(2000))
+
+
+def test_gradients_alias_nothing() -> None:
+    x = torch.ones(3, requires_grad=True)
+    y = torch.ones(3, requires_grad=True)
+    ct = torch.ones(3)
+    (x + y).backward(ct)
+    x.grad[0] = 100.0
+    assert y.grad.tolist() == [1.0] * 3
+    assert ct.tolist() == [1.0] * 3
+    seen: list[Any] = []
+    z = torch.ones(3, requires_grad=True)
+    z.register_hook(seen.append)
+    (z * 2).sum().backward()
+    z.grad.zero_()
+    assert seen[0].tolist() == [2.0] * 3
+    w = torch.ones(3, requires_grad=True)
+    (w * 1.0).backward(ct)
+    w.grad.zero_()
+    assert ct.tolist() == [1.0] * 3
+
+
+def test_results_alias_operands_only_where_they_are_views() -> None:
+    x = torch.ones(2, 3)
+    for made in (
+        x.clone(),
+        x.flip(0),
+        x.to(torch.float64),
+        torch.cat([x]),
+        x.cumsum(0),
+        x + 0,
+        x * 1,
+        x.tril(),
+        x.relu(),
+    ):
+        assert not np.shares_memory(made.numpy(), x.numpy())
+    for view in (x.t(), x[0], x.view(3, 2), x.expand(4, 2, 3), x.unsqueeze(0), x.detach(), x.diagonal(), x.chunk(2)[0]):
+        assert np.shares_memory(view.numpy(), x.numpy())
+
+
+def test_element_writes_in_a_loop_make_one_kernel() -> None:
+    x = torch.arange(1.0, 51.0, requires_grad=True)
+    out = torch.zeros(50)
+    for k in range(50):
+        out[k] = x[k] * x[49 - k]
+    out.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 2 * np.arange(50.0, 0.0, -1.0))
+
+
+def test_separate_graphs_in_threads() -> None:
+    results: dict[int, Any] = {}
+
+    def work(number: int) -> None:
+        x = torch.full((5,), float(number), requires_grad=True)
+        for _ in range(50):
+            x.grad = None
+            with torch.no_grad():
+                _ = x * 2
+            ((x * x).sum() + x.exp().sum() * 0).backward()
+        results[number] = (x.grad.tolist(), torch.is_grad_enabled())
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == {k: ([2.0 * k] * 5, True) for k in range(4)}
+
+
+def test_backward_in_threads_into_shared_leaves() -> None:
+    x = torch.zeros(1000, requires_grad=True)
+    start = threading.Barrier(4)
+
+    def work() -> None:
+        start.wait()
+        for _ in range(100):
+            (x * 1.0).sum().backward()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert x.grad.tolist() == [400.0] * 1000
+
+
+def test_grad_mode_is_thread_local() -> None:
+    seen: list[bool] = []
+    with torch.no_grad():
+        t = threading.Thread(target=lambda: seen.append(torch.is_grad_enabled()))
+        t.start()
+        t.join()
+    assert seen == [True]
+
+
+def test_zero_gradient_is_zero_whatever_the_slope() -> None:
+    x = torch.tensor([0.0, 1.0], requires_grad=True, dtype=torch.float64)
+    (x.sqrt() * torch.tensor([0.0, 1.0], dtype=torch.float64)).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.5]
+    x.grad = None
+    x.norm().backward()
+    (g,) = torch.autograd.grad((x * 0).norm(), x)
+    assert g.tolist() == [0.0, 0.0]
+
+
+def test_source_of_a_node_is_readable() -> None:
+    x = torch.ones(3, requires_grad=True)
+    assert "ct * (1.0 - out ** 2)" in x.tanh().grad_fn.source()
+
+
+def test_saved_hooks_on_inputs_and_outputs_and_double_backward() -> None:
+    x = torch.tensor([1.0, 2.0], requires_grad=True, dtype=torch.float64)
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: t.numpy().tobytes(), lambda b: torch.tensor(np.frombuffer(b))
+    ):
+        y = (x * x).exp().sum()
+    (g,) = torch.autograd.grad(y, x, create_graph=True)
+    (h,) = torch.autograd.grad(g.sum(), x)
+    values = x.detach().numpy()
+    np.testing.assert_allclose(h.numpy(), (2 + 4 * values**2) * np.exp(values**2))
+
+
+def test_anomaly_mode_names_the_line() -> None:
+    x = torch.tensor([-1.0], requires_grad=True)
+    with pytest.warns(UserWarning, match="Anomaly Detection"), torch.autograd.detect_anomaly():
+        y = x.pow(0.5)  # NaN is made here
+        with pytest.warns(UserWarning, match="NaN is made here"), pytest.raises(RuntimeError, match="returned nan"):
+            y.backward()
