@@ -269,7 +269,9 @@ def _common_size(arguments: Sequence[_Argument], in_axes: Any) -> Dim:
 
 
 def _kind(value: Any) -> str:
-    return str(asarray(value).type) if isinstance(value, Tracer | np.ndarray) else type(value).__name__
+    if isinstance(value, Tracer | np.ndarray):
+        return "a Python number" if isinstance(value, Tracer) and value.weak else str(asarray(value).type)
+    return type(value).__name__
 
 
 def _placed(value: Value, has: bool, axis: int | None, size: Dim) -> Value:
