@@ -132,11 +132,14 @@ class Transformed:
     def source(self, *args: Any, backend: str | None = None, **kwargs: Any) -> str:
         """Return the generated code for arguments like these, as text.
 
+        The first lines say what it was made for: sizes, and Python values such as ints, are fixed in it.
+
         Args:
             backend: "numpy" or "c"; by default that of the function.
         """
         backend = self._backend if backend is None else _check_backend(backend)
-        return pipeline.source_text(self._example(args, kwargs, backend), backend)
+        program = self._example(args, kwargs, backend)
+        return pipeline.source_header(program, backend) + pipeline.source_text(program, backend)
 
     def ir(self, *args: Any, **kwargs: Any) -> str:
         """Return the text of the captured function in IR, for arguments like these."""

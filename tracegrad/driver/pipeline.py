@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +20,10 @@ import numpy as np
 
 from tracegrad import codegen
 from tracegrad.capture import entry
+from tracegrad.capture import recursion as _recursion  # noqa: F401 stages recursive calls
 from tracegrad.capture.context import Place, Storage, current, user_span
 from tracegrad.capture.entry import Captured
-from tracegrad.capture.guards import is_open_container
+from tracegrad.capture.guards import Compared, Same, is_open_container
 from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.sizes import SMALLEST
@@ -40,6 +42,7 @@ from tracegrad.driver.load_python import load_python
 from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
 from tracegrad.errors import ArgumentTypeError, CaptureError, CompileError
 from tracegrad.ir.core import Block, Function, Interface, Value, clone_function
+from tracegrad.ir.inline import own_callees
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_inexact
 from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
@@ -83,6 +86,8 @@ class Program:
         """The optimised IR, made when first needed: a cached kernel does not need it."""
         if self._function is None:
             self._function = run_passes(self.build(), final_pipeline())
+            for callee in own_callees(self._function):
+                run_passes(callee, final_pipeline())
         return self._function
 
 
@@ -126,7 +131,7 @@ class Specialization:
         for place, tree in [*_guard_trees(captured, first), *hidden]:
             try:
                 fits = _fits(tree, place.read(), inputs)
-            except (LookupError, AttributeError, ValueError):  # deleted since
+            except Exception:  # deleted since, or computed by any code
                 fits = False
             if not fits:
                 names.append(place.name)
@@ -139,7 +144,7 @@ class Specialization:
         hidden = [(h.place, Tree("leaf", first + number, ())) for number, h in enumerate(captured.hidden)]
         try:
             return all(_fits(tree, place.read(), inputs) for place, tree in [*_guard_trees(captured, first), *hidden])
-        except (LookupError, AttributeError, ValueError):  # deleted since
+        except Exception:  # deleted since, or computed by any code
             return False
 
     def call(self, values: Sequence[Any], arguments: Sequence[Any]) -> Any:
@@ -600,6 +605,22 @@ def _static(value: Any) -> Tree:
 # ---- back: code generation and loading
 
 
+def source_header(program: Program, backend: str) -> str:
+    """Return comment lines that say what generated code was made for."""
+    signature = program.signature
+    lines = [f"made for {signature.describe() or 'no arguments'}"]
+    fixed = [n.lstrip("=") for n, t in zip(signature.names, signature.arguments, strict=True) if t.kind == "static"]
+    if fixed:
+        lines.append(f"{', '.join(fixed)}: fixed in this code, whatever value is passed")
+    hidden = program.captured.hidden
+    if hidden:
+        lines.append(f"after the arguments: {', '.join(h.place.name for h in hidden)}, read from outside at each call")
+    wrapped = [part for line in lines for part in textwrap.wrap(line, 96, subsequent_indent="  ")]
+    if backend == "c":
+        return "".join(f"/* {line} */\n" for line in wrapped)
+    return "".join(f"# {line}\n" for line in wrapped)
+
+
 def source_text(program: Program, backend: str) -> str:
     """Return the generated code of a program."""
     if backend == "c":
@@ -753,6 +774,10 @@ def _guard_trees(captured: Captured, first: int) -> list[tuple[Place, Tree]]:
 def _guard_tree(value: Any, place: Place, numbers: dict[Any, int]) -> Tree:
     if place.key in numbers:
         return Tree("leaf", numbers[place.key], ())
+    if isinstance(value, Same):
+        return Tree("identity", Identity(value.value), ())
+    if isinstance(value, Compared):
+        return Tree("static", (type(value.value), value.value), ())
     if is_open_container(value):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         children = tuple(_guard_tree(item, place.step("item", key), numbers) for key, item in items)
