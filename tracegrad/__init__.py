@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tracegrad.config import VERSION as __version__
     from tracegrad.custom import custom_jvp, custom_vjp
     from tracegrad.debug import debug_nans
-    from tracegrad.explain import explain
+    from tracegrad.explanation import explain
 
 #: public name -> module that defines it; see lazy_names
 _LAZY = {
@@ -41,7 +41,7 @@ _LAZY = {
     "custom_jvp": "custom",
     "custom_vjp": "custom",
     "debug_nans": "debug",
-    "explain": "explain:explain",
+    "explain": "explanation",
     "function": "api",
     "grad": "api",
     "hessian": "api",

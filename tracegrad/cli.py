@@ -44,7 +44,7 @@ from tracegrad.driver.cache import Cache, open_cache
 from tracegrad.driver.explain import why as explain_entry
 from tracegrad.driver.pipeline import Program
 from tracegrad.errors import InternalError, TracegradError
-from tracegrad.explain import explain_signature
+from tracegrad.explanation import explain_signature
 from tracegrad.ir.opdef import TABLE, OpDef
 from tracegrad.ir.printer import print_function
 from tracegrad.runtime.signature import signature_of, walk

@@ -1,6 +1,6 @@
 """Finds the line that first makes a NaN or an infinity which reaches a result: `debug_nans`.
 
-Reads IR, runs it on NumPy arrays. Previous: explain.py; next: target.py.
+Reads IR, runs it on NumPy arrays. Previous: explanation.py; next: target.py.
 """
 
 from __future__ import annotations

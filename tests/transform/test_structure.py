@@ -7,11 +7,12 @@ import pytest
 
 from tests.transform.differences import central_difference, relative_error
 from tests.transform.programs import PROGRAMS
-from tracegrad.errors import ArgumentError, ArgumentTypeError, NotDifferentiableError
+from tracegrad.errors import ArgumentError, ArgumentTypeError
 from tracegrad.ir.core import Function, walk
 from tracegrad.ir.parser import parse_function
 from tracegrad.passes.manager import run_passes
 from tracegrad.testing.interpret import interpret
+from tracegrad.transform.jvp import jvp
 from tracegrad.transform.ranges import Ranges
 from tracegrad.transform.vjp import gradient, vjp
 
@@ -128,10 +129,37 @@ def test_calls_are_differentiated() -> None:
     assert relative_error(found, central_difference(function, (0.7, 3), 0)) < 1e-8
 
 
-def test_recursion_is_refused_with_the_place() -> None:
-    function = parse_function(CALLS.replace("BODY", "call %a {function='@g'}"))
-    with pytest.raises(NotDifferentiableError, match=r"model\.py:7:3"):
-        gradient(function, (0,))
+RECURSIVE = """
+func @f(%x: f64[], %n: i64[]) -> (f64[]) {
+  %y: f64[] = call %x, %n {function='@g'}  // model.py:7:3
+  return %y
+}
+
+func @g(%x: f64[], %n: i64[]) -> (f64[]) {
+  %zero: i64[] = constant {value=0}
+  %end: bool[] = equal %n, %zero
+  %r: f64[] = if %end () {
+    yield %x
+  } () {
+    %one: i64[] = constant {value=1}
+    %m: i64[] = subtract %n, %one
+    %s: f64[] = sin %x
+    %a: f64[] = call %s, %m {function='@g'}
+    %b: f64[] = multiply %a, %x
+    yield %b
+  }
+  return %r
+}
+"""
+
+
+@pytest.mark.parametrize("depth", [0, 1, 4])
+def test_recursion_is_differentiated(depth: int) -> None:
+    function = parse_function(RECURSIVE)
+    (found,) = interpret(gradient(function, (0,), keep_primal=False), 0.7, depth)
+    assert relative_error(found, central_difference(function, (0.7, depth), 0)) < 1e-8
+    (pushed,) = interpret(jvp(function, (0,), keep_primal=False), 0.7, depth, 2.0)
+    assert relative_error(pushed, 2.0 * found) < 1e-14
 
 
 def test_effects_happen_once(capsys: pytest.CaptureFixture[str]) -> None:

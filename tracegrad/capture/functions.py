@@ -145,7 +145,11 @@ def fill_function(function: Function, run: Callable[[Body], list[Value]], called
     """
     body = Body()
     with current().open("inner", body.block) as frame:
-        yields = run(body)
+        try:
+            yields = run(body)
+        except BaseException:
+            leave_branch(frame)
+            raise
     slots = bool(frame.slots)
     if leave_branch(frame) or slots:
         refuse_write(called)

@@ -101,11 +101,15 @@ class Interface:
 
 @dataclass(slots=True, eq=False)
 class Function:
-    """A captured or transformed function; `body.params` are its parameters, `body.yields` its results."""
+    """A captured or transformed function; `body.params` are its parameters, `body.yields` its results.
+
+    `derived` keeps what transform/ has made of a function that calls itself: it may be needed in its own making.
+    """
 
     name: str
     body: Block = field(default_factory=Block)
     interface: Interface | None = None
+    derived: dict[Any, Function] = field(default_factory=dict, repr=False)
 
     @property
     def params(self) -> list[Value]:

@@ -39,17 +39,19 @@ def is_recursive(function: Function) -> bool:
 
 def inline_calls(function: Function, chosen: Callable[[Operation], bool] = is_inlinable) -> bool:
     """Replace the chosen operations by the bodies of their functions, until none is left; return whether any was."""
-    return _inline(function.body, function, chosen)
+    # asked before anything changes: whether a callee is recursive is seen from its body
+    now = {operation for operation in walk(function.body) if chosen(operation)}
+    return bool(now) and _inline(function.body, function, now, chosen)
 
 
-def _inline(block: Block, function: Function, chosen: Callable[[Operation], bool]) -> bool:
+def _inline(block: Block, function: Function, now: set[Operation], chosen: Callable[[Operation], bool]) -> bool:
     changed = False
     operations, block.operations = block.operations, []
     mapping: dict[Value, Value] = {}
     for operation in operations:
         for nested in operation.blocks:
-            changed |= _inline(nested, function, chosen)
-        if not chosen(operation):
+            changed |= _inline(nested, function, now, chosen)
+        if operation not in now:
             block.operations.append(operation)
             continue
         changed = True
@@ -61,6 +63,22 @@ def _inline(block: Block, function: Function, chosen: Callable[[Operation], bool
     if mapping:
         substitute(block, mapping)
     return changed
+
+
+def own_callees(function: Function) -> list[Function]:
+    """Give a function copies of its own of all functions that it calls, and return them."""
+    copies: dict[Function, Function] = {}
+    waiting = [function]
+    for current in waiting:
+        for operation in walk(current.body):
+            if operation.op != "call":
+                continue
+            callee: Function = operation.attrs["function"]
+            if callee not in copies:
+                copies[callee] = clone_function(callee)
+                waiting.append(copies[callee])
+            operation.attrs["function"] = copies[callee]
+    return list(copies.values())
 
 
 def inline_body(
@@ -79,7 +97,7 @@ def inline_body(
     """
     copy = clone_function(callee).body
     if chosen is not None:
-        _inline(copy, Function("", copy), chosen)
+        inline_calls(Function("", copy), chosen)
     stacks = [o for o in copy.operations if o.op == "stack"]
     copy.operations = [o for o in copy.operations if o.op != "stack"]
     substitute(copy, dict(zip(copy.params, arguments, strict=True)))

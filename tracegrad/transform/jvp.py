@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracegrad.errors import NotDifferentiableError
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value, substitute
 from tracegrad.ir.inline import inline_body
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
-from tracegrad.ir.types import StackType
+from tracegrad.ir.types import ArrayType, StackType
 from tracegrad.ops import jvp_of
 from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
 from tracegrad.transform.cotangents import zeros
@@ -58,6 +57,16 @@ def jvp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> 
     return copy
 
 
+def forward_of(function: Function, wrt: tuple[int, ...]) -> Function:
+    """Return the forward derivative of a recursive function by some of its parameters."""
+    key = ("jvp", wrt)
+    found = function.derived.get(key)
+    if found is None:
+        found = function.derived[key] = Function(f"{function.name}_jvp_{'_'.join(map(str, wrt))}")
+        found.body = jvp(function, wrt).body
+    return found
+
+
 class _Forward:
     """Adds tangents to blocks; `tangents` maps a value to its tangent, an absent one is zero."""
 
@@ -74,7 +83,7 @@ class _Forward:
             rule = {
                 "if": self.branches, "for": self.loop, "while": self.loop,
                 "stack": self.stack, "push": self.push, "pop": self.pop,
-                "custom_vjp": self.custom, "custom_jvp": self.custom,
+                "custom_vjp": self.custom, "custom_jvp": self.custom, "call": self.call,
             }.get(operation.op, self.plain)  # fmt: skip
             with self.builder.into(block):
                 rule(operation, tangents)
@@ -90,14 +99,7 @@ class _Forward:
         given = [tangents.get(v) for v in operation.operands]
         if all(t is None for t in given):
             return
-        if op.marker is BY_TRANSFORM:
-            raise NotDifferentiableError(
-                f"'{operation.op}' has no derivative in forward mode",
-                code="TG210",
-                span=operation.span,
-                found=f"a tangent that reaches '{operation.op}'",
-                help="stop it with tg.stop_gradient, or write the recursion as a loop",
-            )
+        assert op.marker is not BY_TRANSFORM, f"{op.name} is differentiated by itself"
         moved = jvp_of(op, given, operation.results, operation.operands, operation.attrs)
         for result, tangent in zip(operation.results, moved, strict=True):
             if tangent is not None:
@@ -126,6 +128,24 @@ class _Forward:
         for old, new in zip(operation.results, outs, strict=True):
             new.name = new.name or old.name
         for result, tangent in zip(filter(carries_derivative, operation.results), moved, strict=True):
+            self.set(tangents, result, tangent)
+
+    def call(self, operation: Operation, tangents: dict[Value, Value]) -> None:
+        """Call the forward derivative of a recursive function."""
+        operands = operation.operands
+        wrt = tuple(i for i, v in enumerate(operands) if v in self.active and isinstance(v.type, ArrayType))
+        if not self.active.intersection(operation.results) or all(tangents.get(operands[i]) is None for i in wrt):
+            self.emit(operation)
+            return
+        moving = [r for r in operation.results if carries_derivative(r)]
+        given = [self.tangent(operands[i], tangents) for i in wrt]
+        kinds = [v.type for v in (*operation.results, *moving)]
+        attrs = {"function": forward_of(operation.attrs["function"], wrt)}
+        made = self.builder.append("call", [*operands, *given], attrs, [], kinds)
+        for old, new in zip(operation.results, made.results, strict=False):
+            new.name = old.name
+            self.replaced[old] = new
+        for result, tangent in zip(moving, made.results[len(operation.results) :], strict=True):
             self.set(tangents, result, tangent)
 
     def inline(self, function: Function, arguments: list[Value]) -> list[Value]:

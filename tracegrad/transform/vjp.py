@@ -182,6 +182,8 @@ class _Sweep:
                     self.pop(operation, cts)
                 case "custom_vjp" | "custom_jvp":
                     self.custom(operation, cts)
+                case "call":
+                    self.call(operation, cts)
                 case _:
                     self.plain(operation, cts)
 
@@ -193,14 +195,7 @@ class _Sweep:
         if all(ct is None for ct in result_cts):
             return
         op = TABLE[operation.op]
-        if op.marker is BY_TRANSFORM:
-            raise NotDifferentiableError(
-                f"{operation.op!r} has no derivative",
-                code="TG212",
-                span=operation.span,
-                found=f"{operation.op} on the way from an input to the result",
-                help="write the recursion as a loop",
-            )
+        assert op.marker is not BY_TRANSFORM, f"{op.name} is differentiated by itself"
         may_be_zero = any(r in self.activity.may_be_zero for r in operation.results)
         guard = make_guard(self.ranges, operation) if may_be_zero else False
         contributions = vjp_of(op, result_cts, operation.results, operation.operands, operation.attrs, guard=guard)
@@ -231,6 +226,20 @@ class _Sweep:
         for argument, ct in zip(filter(carries_derivative, arguments), found, strict=True):
             if self.is_active(argument):
                 cts.add(argument, ct)
+
+    def call(self, operation: Operation, cts: Cotangents) -> None:
+        """Call the reverse of a recursive function, which runs the function again up to the calls in it."""
+        given = [cts.take(r) if self.is_active(r) else None for r in operation.results]
+        if all(ct is None for ct in given):
+            return
+        pairs = zip(operation.results, given, strict=True)
+        seeds = [ct or zeros(self.builder, r.array_type) for r, ct in pairs if carries_derivative(r)]
+        operands = operation.operands
+        wrt = tuple(i for i, v in enumerate(operands) if self.is_active(v) and isinstance(v.type, ArrayType))
+        attrs = {"function": reverse_of(operation.attrs["function"], wrt)}
+        reverse = self.builder.append("call", [*operands, *seeds], attrs, [], [operands[i].type for i in wrt])
+        for position, ct in zip(wrt, reverse.results, strict=True):
+            cts.add(operands[position], ct)
 
     def push(self, operation: Operation, cts: Cotangents) -> None:
         stack, value = operation.operands
@@ -542,6 +551,43 @@ def transpose_rule(operation: Operation) -> Function:
         first = len(operation.attrs["forward"].results) - len(outs)
         count = sum(map(carries_derivative, outs))
     return vjp(rule, range(first, first + count), keep_primal=False)
+
+
+# ---- functions that call themselves
+
+
+def reverse_of(function: Function, wrt: tuple[int, ...]) -> Function:
+    """Return the reverse of a recursive function: (its parameters, cotangents of its results) to those of some params."""
+    key = ("vjp", wrt)
+    found = function.derived.get(key)
+    if found is None:
+        found = function.derived[key] = Function(f"{function.name}_vjp_{'_'.join(map(str, wrt))}")
+        found.body = vjp(without_prints(function), wrt, keep_primal=False).body
+    return found
+
+
+def without_prints(function: Function) -> Function:
+    """Return a recursive function that does not print, for runs after the first."""
+    found = function.derived.get("silent")
+    if found is None:
+        found = function.derived["silent"] = function
+        copy = clone_function(function)
+        callees = {o.attrs["function"] for o in walk(copy.body) if o.op == "call"}
+        if any(o.op == "print" for o in walk(copy.body)) or any(without_prints(c) is not c for c in callees):
+            found = function.derived["silent"] = Function(f"{function.name}_silent", copy.body)
+            _drop_prints(copy.body)
+            for operation in walk(copy.body):
+                if operation.op == "call":
+                    operation.attrs["function"] = without_prints(operation.attrs["function"])
+            found.derived["silent"] = found
+    return found
+
+
+def _drop_prints(block: Block) -> None:
+    block.operations = [o for o in block.operations if o.op != "print"]
+    for operation in block.operations:
+        for nested in operation.blocks:
+            _drop_prints(nested)
 
 
 def _plan(block: Block, reverse: Block, free: Sequence[Value] = ()) -> Plan:

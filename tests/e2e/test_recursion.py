@@ -1,0 +1,254 @@
+"""Functions that call themselves until a traced condition ends it: values and derivatives, nothing unrolled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tracegrad.driver import pipeline
+from tracegrad.ir.core import Function, walk
+from tracegrad.ir.parser import parse_function
+from tracegrad.ir.printer import print_function
+from tracegrad.ir.verifier import verify_function
+from tracegrad.runtime.signature import signature_of
+
+each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
+
+
+def minor(A, row, free):
+    n = A.shape[0]
+    if row == n:
+        return 1.0
+    total, sign = 0.0, 1.0
+    for j in range(n):
+        if free[j]:
+            rest = free.copy()
+            rest[j] = False
+            total = total + sign * A[row, j] * minor(A, row + 1, rest)
+            sign = -sign
+    return total
+
+
+def determinant(A):
+    return minor(A, 0, np.ones(A.shape[0], dtype=bool))
+
+
+def functions_of(function: Function) -> list[Function]:
+    found = [function]
+    for current in found:
+        for operation in walk(current.body):
+            callee = operation.attrs.get("function")
+            if callee is not None and callee not in found:
+                found.append(callee)
+    return found
+
+
+@pytest.mark.parametrize(("backend", "n"), [("numpy", 3), ("numpy", 5), ("c", 3), ("c", 6), ("c", 8)])
+def test_determinant_by_minors(backend: str, n: int) -> None:
+    rng = np.random.default_rng(n)
+    A, T = rng.normal(size=(2, n, n))
+    expected = np.linalg.det(A)
+    gradient = expected * np.linalg.inv(A).T
+    np.testing.assert_allclose(tg.function(determinant, backend=backend)(A), expected, rtol=1e-11)
+    np.testing.assert_allclose(tg.grad(determinant, backend=backend)(A), gradient, rtol=1e-10, atol=1e-12)
+    if n < 8:
+        t_out = tg.jvp(determinant, (A,), (T,), backend=backend)[1]
+        np.testing.assert_allclose(t_out, np.sum(gradient * T), rtol=1e-10)
+
+
+@each_backend
+def test_determinant_example_and_second_derivative(backend: str) -> None:
+    A = np.array([[2, 0.5, 1], [0.25, 3, -1], [1.5, 0.75, 4]])
+    expected = [[12.75, -2.5, -4.3125], [-1.25, 6.5, -0.75], [-3.5, 2.25, 5.875]]
+    assert tg.function(determinant, backend=backend)(A) == 19.9375
+    np.testing.assert_allclose(tg.grad(determinant, backend=backend)(A), expected)
+    hessian = tg.hessian(determinant, backend=backend)(A)
+    np.testing.assert_allclose(hessian[0, 0], [[0, 0, 0], [0, A[2, 2], -A[2, 1]], [0, -A[1, 2], A[1, 1]]])
+
+
+def test_code_does_not_grow_with_the_depth() -> None:
+    g = tg.grad(determinant)
+    assert len(g.lower(np.ones((4, 4))).splitlines()) == len(g.lower(np.ones((9, 9))).splitlines())
+
+
+def test_ir_prints_parses_and_verifies() -> None:
+    signature, _ = signature_of(["A"], [np.ones((3, 3))])
+    program = pipeline.build_program(determinant, pipeline.Request("grad", (0,)), signature)
+    for function in (program.captured.function, program.function):
+        for each in functions_of(function):
+            verify_function(each)
+        text = print_function(function, spans=False)
+        assert print_function(parse_function(text), spans=False) == text
+        assert "call" in text
+
+
+def ackermann(m, n, x, total):
+    """Ackermann's recursion; x is added up along the way."""
+    if m == 0:
+        return n + 1, total + x * n
+    if n == 0:
+        return ackermann(m - 1, 1, x, total * 0.999)
+    inner, total = ackermann(m, n - 1, x, total)
+    return ackermann(m - 1, inner, x, total + np.sin(x))
+
+
+@each_backend
+def test_double_recursion_with_an_accumulator(backend: str) -> None:
+    def f(x, m, n):
+        value, total = ackermann(m, n, x, 0.0)
+        return total * (value / 10)
+
+    m, n = np.int64(2), np.int64(2)
+    h = 1e-6
+    expected = f(0.3, m, n)
+    slope = (f(0.3 + h, m, n) - f(0.3 - h, m, n)) / (2 * h)
+    np.testing.assert_allclose(tg.function(f, backend=backend)(0.3, m, n), expected, rtol=1e-12)
+    np.testing.assert_allclose(tg.grad(f, backend=backend)(0.3, m, n), slope, rtol=1e-8)
+    np.testing.assert_allclose(tg.jvp(f, (0.3, m, n), (1.0, None, None), backend=backend)[1], slope, rtol=1e-8)
+
+
+def simpson(f, a, b, fa, fm, fb, whole, tolerance):
+    m = (a + b) / 2
+    left, right = (a + m) / 2, (m + b) / 2
+    fl, fr = f(left), f(right)
+    lower = (m - a) / 6 * (fa + 4 * fl + fm)
+    upper = (b - m) / 6 * (fm + 4 * fr + fb)
+    if abs(lower + upper - whole) <= 15 * tolerance:
+        return lower + upper + (lower + upper - whole) / 15
+    first = simpson(f, a, m, fa, fl, fm, lower, tolerance / 2)
+    return first + simpson(f, m, b, fm, fr, fb, upper, tolerance / 2)
+
+
+def integral(k, b):
+    def f(x):
+        return np.exp(-k * x) * np.sin(x * x)
+
+    a = 0.0
+    fa, fm, fb = f(a), f((a + b) / 2), f(b)
+    return simpson(f, a, b, fa, fm, fb, (b - a) / 6 * (fa + 4 * fm + fb), 1e-9)
+
+
+@each_backend
+def test_adaptive_simpson(backend: str) -> None:
+    value, (by_k, by_b) = tg.value_and_grad(integral, argnums=(0, 1), backend=backend)(0.5, 3.0)
+    np.testing.assert_allclose(value, integral(0.5, 3.0), rtol=1e-13)
+    np.testing.assert_allclose(by_b, np.exp(-1.5) * np.sin(9.0), rtol=1e-6)
+    nodes = (np.arange(200000) + 0.5) * (3.0 / 200000)
+    slope = np.mean(-nodes * np.exp(-0.5 * nodes) * np.sin(nodes**2)) * 3.0
+    np.testing.assert_allclose(by_k, slope, rtol=1e-6)
+    np.testing.assert_allclose(
+        tg.jvp(integral, (0.5, 3.0), (1.0, 2.0), backend=backend)[1], by_k + 2 * by_b, rtol=1e-10
+    )
+
+
+def evaluate(node, left, right, op, leaves):
+    """The value of an expression tree: op 0 is a leaf, 1 a sum, 2 a product, 3 a sine."""
+    if op[node] == 0:
+        return leaves[left[node]]
+    first = evaluate(left[node], left, right, op, leaves)
+    if op[node] == 3:
+        return np.sin(first)
+    second = evaluate(right[node], left, right, op, leaves)
+    if op[node] == 1:
+        return first + second
+    return first * second
+
+
+@each_backend
+def test_tree_over_index_arrays(backend: str) -> None:
+    # sin(a * b) + b * (c + a)
+    op = np.array([1, 3, 2, 2, 0, 1, 0, 0, 0, 0])
+    left = np.array([1, 3, 4, 6, 1, 8, 0, 1, 2, 0])
+    right = np.array([2, 0, 5, 7, 0, 9, 0, 0, 0, 0])
+
+    def f(leaves, left, right, op):
+        return evaluate(np.int64(0), left, right, op, leaves)
+
+    a, b, c = leaves = np.array([0.3, 0.7, -1.2])
+    expected = [b * np.cos(a * b) + b, a * np.cos(a * b) + c + a, b]
+    assert tg.function(f, backend=backend)(leaves, left, right, op) == pytest.approx(np.sin(a * b) + b * (c + a))
+    np.testing.assert_allclose(tg.grad(f, backend=backend)(leaves, left, right, op), expected)
+    twice = tg.grad(lambda x: np.sum(tg.grad(f)(x, left, right, op)), backend=backend)(leaves)
+    np.testing.assert_allclose(
+        twice,
+        [
+            -b * b * np.sin(a * b) + np.cos(a * b) - a * b * np.sin(a * b) + 1,
+            np.cos(a * b) - a * b * np.sin(a * b) + 1 - a * a * np.sin(a * b) + 1,
+            1.0,
+        ],
+    )
+
+
+@each_backend
+def test_depth_is_a_run_time_value(backend: str) -> None:
+    def power(x, n):
+        if n == 0:
+            return 1.0
+        return x * power(x, n - 1)
+
+    value_and_grad = tg.value_and_grad(power, backend=backend)
+    for n in (0, 1, 2, 30):
+        value, gradient = value_and_grad(1.1, np.int64(n))
+        np.testing.assert_allclose(value, 1.1**n)
+        np.testing.assert_allclose(gradient, n * 1.1 ** (n - 1), rtol=1e-13)
+
+
+@each_backend
+def test_arrays_closures_and_several_results(backend: str) -> None:
+    W = np.array([[0.5, -0.2], [0.1, 0.3]])
+
+    def f(x, limit):
+        def go(y, k, parts):
+            if np.sum(np.abs(y)) < limit:
+                return y, {"count": k, "sum": parts}
+            new, out = go(np.tanh(W @ y), k + 1, parts + y)
+            return new + x, out
+
+        y, out = go(x, 0, np.zeros(2))
+        return np.sum(y**2) + np.sum(out["sum"]) * out["count"]
+
+    x = np.array([2.0, -1.0])
+    expected = f(x, 0.05)
+    assert tg.function(f, backend=backend)(x, 0.05) == pytest.approx(expected)
+    h = 1e-6
+    slopes = [(f(x + h * e, 0.05) - f(x - h * e, 0.05)) / (2 * h) for e in np.eye(2)]
+    np.testing.assert_allclose(tg.grad(f, backend=backend)(x, 0.05), slopes, rtol=1e-7)
+
+
+def test_recursion_on_python_values_still_unrolls() -> None:
+    def f(x, n):
+        if n == 0:
+            return x
+        if x > 0:
+            return f(np.sin(x), n - 1)
+        return f(np.cos(x), n - 1)
+
+    def layered(x, layers):
+        if not layers:
+            return x
+        return layered(layers[0](x), layers[1:])
+
+    np.testing.assert_allclose(tg.grad(f)(0.4, 3), np.cos(0.4) * np.cos(np.sin(0.4)) * np.cos(np.sin(np.sin(0.4))))
+    np.testing.assert_allclose(tg.grad(lambda x: layered(x, [np.sin, np.exp]))(0.4), np.exp(np.sin(0.4)) * np.cos(0.4))
+
+
+def test_prints_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def down(x, n):
+        if n == 0:
+            return x
+        print("at", n)
+        return down(x * x, n - 1)
+
+    assert tg.grad(down)(1.5, np.int64(2)) == pytest.approx(4 * 1.5**3)
+    assert capsys.readouterr().out.count("at") == 2
+
+
+def test_without_an_end_is_refused() -> None:
+    def forever(x):
+        if x > 0:
+            return forever(x - 1)
+        return forever(x + 1)
+
+    with pytest.raises(tg.errors.CaptureError, match="TG130"):
+        tg.function(forever)(1.0)

@@ -1,0 +1,297 @@
+"""Recursion that a traced condition ends: the function becomes a function of the IR that calls itself.
+
+Called by hooks.py when a function is called that is running already. Previous: functions.py; next folder: transform.
+
+A call is staged when, since the function was entered, a branch or loop on traced values was opened, and its arguments
+have the shapes of those before; numbers that differ between the two calls become traced. All other recursion runs at
+capture, as it would in Python. The types of the results are found by capturing the body until they settle: at first a
+path that calls the function again counts as one that does not return.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tracegrad.capture import hooks
+from tracegrad.capture.context import Call, Capture, Storage, current, user_span
+from tracegrad.capture.entry import Result, Static, collect
+from tracegrad.capture.functions import (
+    Body,
+    Opened,
+    close_functions,
+    fill_function,
+    join_results,
+    new_function,
+    refuse_write,
+)
+from tracegrad.capture.staging import new_list
+from tracegrad.capture.state import Tree, flatten, unflatten
+from tracegrad.capture.tracer import Tracer, asarray, cast_to, result_dtype
+from tracegrad.errors import CaptureError, TracegradError
+from tracegrad.ir.core import Operation, Value
+from tracegrad.ir.types import ArrayType
+
+#: (argument, leaf)
+Position = tuple[int, int]
+#: captures of a body until the types of its arguments and results have to be settled
+ATTEMPTS = 12
+
+
+class _Unknown(Exception):
+    """The function is called before it is known what it returns."""
+
+
+class _Restart(TracegradError):
+    """An argument turns out to be of another type, or traced."""
+
+    def __init__(self, position: Position, kind: ArrayType, weak: bool) -> None:
+        super().__init__("", code="TG130", span=None, found="", help="")
+        self.position, self.kind, self.weak = position, kind, weak
+
+
+class _Recursion(Opened):
+    """A function that is being captured as a function of the IR.
+
+    Attributes:
+        trees: leaves and structure of the arguments at the call that began it.
+        names: of the arguments passed by keyword, which come last.
+        kinds: types of the traced leaves, and whether they are Python numbers.
+        types: those of the results, once they are known.
+    """
+
+    def __init__(
+        self,
+        function: types.FunctionType,
+        converted: Callable[..., Any],
+        trees: list[tuple[list[Any], Tree]],
+        names: tuple[str, ...],
+        kinds: dict[Position, tuple[ArrayType, bool]],
+    ) -> None:
+        super().__init__(function, None, [new_function(function.__name__)])
+        self.converted, self.trees, self.names, self.kinds = converted, trees, names, kinds
+        self.types: list[ArrayType] = []
+
+    def split(self, values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        count = len(values) - len(self.names)
+        return tuple(values[:count]), dict(zip(self.names, values[count:], strict=True))
+
+    def operands(self, trees: Sequence[tuple[list[Any], Tree]]) -> list[Value]:
+        """Return what is passed for the traced leaves of a call."""
+        values = []
+        for (a, i), (kind, _) in self.kinds.items():
+            values.append(cast_to(asarray(trees[a][0][i]), kind.dtype).value)
+        return values
+
+    def accepts(self, trees: Sequence[tuple[list[Any], Tree]]) -> bool:
+        """Return whether a call can go to this function.
+
+        Raises:
+            _Restart: it could if a leaf were traced, or of another type.
+        """
+        if [tree for _, tree in trees] != [tree for _, tree in self.trees]:
+            return False
+        for a, ((mine, _), (given, _)) in enumerate(zip(self.trees, trees, strict=True)):
+            for i, (own, leaf) in enumerate(zip(mine, given, strict=True)):
+                if (a, i) in self.kinds:
+                    if not _is_number(leaf):
+                        return False
+                    (kind, weak), tracer = self.kinds[a, i], asarray(leaf)
+                    if tracer.type.shape != kind.shape:
+                        return False
+                    wider = result_dtype([tracer, Tracer(Storage(kind, 0), weak=weak)])
+                    if wider != kind.dtype or (weak and not tracer.weak):
+                        raise _Restart((a, i), kind.with_dtype(wider), weak and tracer.weak)
+                elif not _is_same(own, leaf):
+                    kinds = _common(own, leaf)
+                    if kinds is None:
+                        return False
+                    raise _Restart((a, i), *kinds)
+        return True
+
+    def call(self, trees: Sequence[tuple[list[Any], Tree]], span: Any) -> Any:
+        """Stage a call."""
+        if self.result is None:
+            raise _Unknown
+        function = self.functions[0]
+        attrs = {"function": function}
+        operation = Operation("call", self.operands(trees), attrs, [], list(self.types), span)
+        current().builder.block.operations.append(operation)
+        self.calls.append(operation)
+        return join_results(self.result, operation.results)
+
+    def capture(self) -> None:
+        """Capture the body until the types settle."""
+        capture = current()
+        events = len(capture.events)
+        for _ in range(ATTEMPTS):
+            del capture.events[events:]
+            self.calls.clear()
+            found: list[Result] = []
+            try:
+                fill_function(self.functions[0], functools.partial(self.run, found), self.owner)
+            except _Restart as restart:
+                self.kinds[restart.position] = (restart.kind, restart.weak)
+                self.kinds = dict(sorted(self.kinds.items()))
+                continue
+            except _Unknown:
+                raise CaptureError(
+                    f"{self.owner.__name__} calls itself on every path",
+                    code="TG130",
+                    span=user_span(),
+                    found="no branch that returns without another call",
+                    help="return a value that needs no further call under some condition",
+                ) from None
+            kinds = [v.array_type for v in self.functions[0].results]
+            if self.result is not None and kinds == self.types and _is_same_result(found[0], self.result):
+                return
+            self.result, self.types = found[0], kinds
+        raise CaptureError(
+            f"the type of what {self.owner.__name__} returns does not settle",
+            code="TG130",
+            span=user_span(),
+            found=", ".join(map(str, self.types)),
+            help="return arrays of one shape and dtype on all paths",
+        )
+
+    def name_of(self, position: Position) -> str:
+        """Return a name for the parameter of a leaf: that of the Python parameter, if it is a whole argument."""
+        a, i = position
+        leaves, tree = self.trees[a]
+        code = self.owner.__code__
+        plain = len(self.trees) - len(self.names)
+        if tree.kind is None:
+            if a >= plain:
+                return self.names[a - plain]
+            if a < code.co_argcount:
+                return str(code.co_varnames[a])
+        leaf = leaves[i]
+        return leaf.value.name if _is_traced(leaf) else ""
+
+    def run(self, found: list[Result], body: Body) -> list[Value]:
+        names = {p: self.name_of(p) for p in self.kinds}
+        given = {p: body.param(kind, names[p], weak) for p, (kind, weak) in self.kinds.items()}
+        values = [
+            unflatten(tree, [given.get((a, i), leaf) for i, leaf in enumerate(leaves)], new_list)
+            for a, (leaves, tree) in enumerate(self.trees)
+        ]
+        args, kwargs = self.split(values)
+        capture = current()
+        capture.calls.append(Call(self.owner, args, kwargs, capture.depth))
+        try:
+            returned = self.converted(*args, **kwargs)
+        finally:
+            capture.calls.pop()
+        results: list[Value] = []
+        found.append(collect(returned, results))
+        if body.is_written(list(given.values())):
+            refuse_write(self.owner)
+        return results
+
+
+def stage_recursive_call(
+    function: types.FunctionType, converted: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[bool, Any]:
+    """Stage a call of a function that is running, if a traced condition decides on it; return whether, and the result."""
+    capture = current()
+    before = next((c for c in reversed(capture.calls) if c.function is function), None)
+    if before is None or function in capture.unrolled:
+        return False, None
+    opened = [o for o in reversed(capture.opened) if isinstance(o, _Recursion) and o.owner is function]
+    if not opened and all(f.kind not in ("branch", "loop") for f in capture.frames[before.depth + 1 :]):
+        return False, None
+    names = tuple(kwargs)
+    trees = [flatten(value) for value in (*args, *kwargs.values())]
+    span = user_span()
+    for candidate in opened:
+        if candidate.names == names and candidate.accepts(trees):
+            return True, candidate.call(trees, span)
+    kinds = _traced_leaves(before, names, trees)
+    if kinds is None:
+        return False, None
+    return _open(_Recursion(function, converted, trees, names, kinds), capture, trees, span)
+
+
+def _open(made: _Recursion, capture: Capture, trees: list[tuple[list[Any], Tree]], span: Any) -> tuple[bool, Any]:
+    promoted = any(not isinstance(trees[a][0][i], Tracer) for a, i in made.kinds)
+    capture.opened.append(made)
+    try:
+        made.capture()
+    except CaptureError:
+        if not promoted:
+            raise
+        capture.unrolled.add(made.owner)  # a number is needed at capture: as in Python
+        return False, None
+    finally:
+        capture.opened.remove(made)
+    result, kinds = made.result, made.types
+    assert result is not None, "the capture has settled"
+    free = close_functions(made)
+    attrs = {"function": made.functions[0]}
+    operation = Operation("call", [*made.operands(trees), *free], attrs, [], list(kinds), span)
+    capture.builder.block.operations.append(operation)
+    capture.events.append((span, f"{made.owner.__name__}: a function that calls itself"))
+    return True, join_results(result, operation.results)
+
+
+def _traced_leaves(
+    before: Call, names: tuple[str, ...], trees: list[tuple[list[Any], Tree]]
+) -> dict[Position, tuple[ArrayType, bool]] | None:
+    """Return the leaves to trace, by comparison with the call before; None when the calls differ otherwise."""
+    if tuple(before.kwargs) != names:
+        return None
+    earlier = [flatten(value) for value in (*before.args, *before.kwargs.values())]
+    if [tree for _, tree in earlier] != [tree for _, tree in trees]:
+        return None
+    kinds: dict[Position, tuple[ArrayType, bool]] = {}
+    for a, ((old, _), (new, _)) in enumerate(zip(earlier, trees, strict=True)):
+        for i, (x, y) in enumerate(zip(old, new, strict=True)):
+            if not _is_traced(x) and not _is_traced(y) and _is_same(x, y):
+                continue
+            common = _common(x, y)
+            if common is None:
+                return None
+            kinds[a, i] = common
+    return kinds or None
+
+
+def _is_traced(leaf: Any) -> bool:
+    return isinstance(leaf, Tracer) and leaf.concrete is None
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, Tracer | int | float | complex)
+
+
+def _is_same(x: Any, y: Any) -> bool:
+    """Return whether two leaves that are known at capture are one for the capture."""
+    if x is y:
+        return True
+    if isinstance(x, Tracer) or isinstance(y, Tracer) or type(x) is not type(y):
+        return False
+    try:
+        return bool(x == y)
+    except (ValueError, TypeError):
+        return False
+
+
+def _common(x: Any, y: Any) -> tuple[ArrayType, bool] | None:
+    """Return a type for both of two leaves, if they are numbers or arrays of one shape."""
+    if not _is_number(x) or not _is_number(y):
+        return None
+    a, b = asarray(x), asarray(y)
+    if a.type.shape != b.type.shape:
+        return None
+    return ArrayType(result_dtype([a, b]), a.type.shape), a.weak and b.weak
+
+
+def _is_same_result(a: Result, b: Result) -> bool:
+    def plain(result: Result) -> list[Any]:
+        return [x.value if isinstance(x, Static) else ("result", x) for x in result.leaves]
+
+    return a.tree == b.tree and a.weak == b.weak and plain(a) == plain(b)
+
+
+hooks.RECURSION.append(stage_recursive_call)
