@@ -20,15 +20,16 @@ flatten flip float float16 float32 float64 floor floor_divide fmax fmin fmod fra
 ge ger get_default_dtype greater greater_equal gt half hstack hypot imag index_add index_copy index_fill
 index_select inf inference_mode inner int int16 int32 int64 int8 is_complex is_floating_point is_grad_enabled
 is_inference_mode_enabled is_tensor isclose isfinite isinf isnan kron kthvalue le lerp less less_equal lgamma
-linspace log log10 log1p log2 logaddexp logcumsumexp logical_and logical_not logical_or logical_xor logspace
-logsumexp long lt manual_seed masked_fill masked_scatter masked_select matmul max maximum mean median meshgrid min
-minimum mm moveaxis movedim mul multinomial multiply mv nan nansum narrow ne neg negative newaxis no_grad nonzero
-norm normal not_equal numel ones ones_like outer permute pi pow preserve_format prod rad2deg rand rand_like randint
-randint_like randn randn_like randperm range ravel real reciprocal relu remainder repeat_interleave reshape
-result_type roll round rsqrt rsub scalar_tensor scatter scatter_add select set_default_dtype set_grad_enabled
-set_printoptions short sigmoid sign sin sinh sort split sqrt square squeeze stack std std_mean strided sub subtract
-sum swapaxes swapdims t take take_along_dim tan tanh tensor tensor_split tensordot tile topk trace transpose tril
-triu true_divide trunc uint8 unbind unique unsqueeze var var_mean vdot vstack where xlogy zeros zeros_like
+linspace log log10 log1p log2 log_softmax logaddexp logcumsumexp logical_and logical_not logical_or logical_xor
+logspace logsumexp long lt manual_seed masked_fill masked_scatter masked_select matmul max maximum mean median
+meshgrid min minimum mm moveaxis movedim mul multinomial multiply mv nan nansum narrow ne neg negative newaxis
+no_grad nonzero norm normal not_equal numel ones ones_like outer permute pi pow preserve_format prod rad2deg rand
+rand_like randint randint_like randn randn_like randperm range ravel real reciprocal relu remainder
+repeat_interleave reshape result_type roll round rsqrt rsub scalar_tensor scatter scatter_add select
+set_default_dtype set_grad_enabled set_printoptions short sigmoid sign sin sinh softmax sort split sqrt square
+squeeze stack std std_mean strided sub subtract sum swapaxes swapdims t take take_along_dim tan tanh tensor
+tensor_split tensordot tile topk trace transpose tril triu true_divide trunc uint8 unbind unique unsqueeze var
+var_mean vdot vstack where xlogy zeros zeros_like
 """
 
 #: public name -> place, as lazy_names takes it

@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parents[1] / "eager" / "golden"
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
-@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 def test_program(program: Any) -> None:
     assert lines(torch, program) == (GOLDEN / f"{program.__name__}.txt").read_text()
 

@@ -345,7 +345,7 @@ def retain_grad(self: Tensor) -> None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self._node is None or self._retained:
         return
-    self._retained = True
+    self._retained = self._node.hooked = True
     if self._node._retain is None:
         self._node._retain = {}
     self._node._retain[self._nr] = weakref.ref(self)

@@ -44,8 +44,9 @@ class _Quiet(threading.local):
     """Per thread, a context in which NumPy does not warn: entering it costs a tenth of np.errstate."""
 
     def __init__(self) -> None:
-        self.context = contextvars.copy_context()
-        self.context.run(np.seterr, all="ignore")
+        context = contextvars.copy_context()
+        context.run(np.seterr, all="ignore")
+        self.run = context.run
 
 
 _quiet = _Quiet()
@@ -53,7 +54,7 @@ _quiet = _Quiet()
 
 def quietly(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function of NumPy without its warnings."""
-    return _quiet.context.run(function, *args)
+    return _quiet.run(function, *args)
 
 
 class Kernel:
@@ -87,10 +88,7 @@ class Kernel:
 
     def __call__(self, *arrays: Array) -> list[Array]:
         """Return the results for operands of the right types: new arrays, without NumPy's warnings."""
-        run = self._run
-        if run is None:
-            run = self._run = self._compile()
-        out = _quiet.context.run(run, *arrays)
+        out = _quiet.run(self._run or self._compile(), *arrays)
         if type(out) is not tuple:
             return [out if type(out) is np.ndarray else np.asarray(out)]
         return [x if type(x) is np.ndarray else np.asarray(x) for x in out]
@@ -98,7 +96,8 @@ class Kernel:
     def _compile(self) -> Callable[..., Any]:
         function = run_passes(clone_function(self.function), final_pipeline())
         text = emit_numpy(function, comments=False, warnings=False)
-        return load_python(text, function.name, self.name)
+        made = self._run = load_python(text, function.name, self.name)
+        return made
 
     def source(self) -> str:
         """Return the NumPy text that runs."""
@@ -138,12 +137,14 @@ class Pullback:
         kernel: its operands are what `reads` says, then one cotangent per result.
         reads: ("in", k) for operand k of the primal, ("out", k) for result k.
         gives: per result of the kernel, the operand whose cotangent it is; operands left out get none.
+        in_order: these are the first operands, in order.
     """
 
-    __slots__ = ("gives", "kernel", "reads")
+    __slots__ = ("gives", "in_order", "kernel", "reads")
 
     def __init__(self, kernel: Kernel, reads: tuple[tuple[str, int], ...], gives: tuple[int, ...]) -> None:
         self.kernel, self.reads, self.gives = kernel, reads, gives
+        self.in_order = gives == tuple(range(len(gives)))
 
 
 class Composition:
@@ -164,11 +165,14 @@ class Composition:
 
     def kernel(self, static: tuple[Any, ...], arrays: Sequence[Array]) -> Kernel:
         """Return the kernel for arrays like these."""
-        key: list[Any] = [static]
-        for array in arrays:
-            key.append(array.dtype)
-            key.append(array.shape)
-        made = self.kernels.get(full := tuple(key))
+        if len(arrays) == 1:
+            full: Hashable = (static, arrays[0].dtype, arrays[0].shape)
+        elif len(arrays) == 2:
+            x, y = arrays
+            full = (static, x.dtype, x.shape, y.dtype, y.shape)
+        else:
+            full = (static, *[(array.dtype, array.shape) for array in arrays])
+        made = self.kernels.get(full)
         if made is None:
             types = [ArrayType(array.dtype, array.shape) for array in arrays]
             if len(self.kernels) >= MAX_KERNELS:

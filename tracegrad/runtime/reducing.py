@@ -371,14 +371,12 @@ def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype
 
 
 @public()
-@public()
 @method("softmax")
 def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
     """Return exp(x) divided by its sum along an axis."""
     return _exponential(_SOFTMAX, input, dim, dtype)
 
 
-@public()
 @public()
 @method("log_softmax")
 def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:

@@ -135,14 +135,13 @@ class Saved:
         storage: None for values that no user can write to.
     """
 
-    __slots__ = ("array", "kind", "packed", "storage", "tangent", "unpack", "version")
+    tangent: Any = None
+    packed: Any = None
+    unpack: Any = None
 
     def __init__(self, array: Array | None, storage: Storage | None, kind: tuple[str, int]) -> None:
         self.array, self.storage, self.kind = array, storage, kind
         self.version = 0 if storage is None else storage.version
-        self.tangent: Any = None
-        self.packed: Any = None
-        self.unpack: Any = None
 
 
 class Node:
@@ -160,6 +159,7 @@ class Node:
     code: Any = None
     instruction = 0
     trace: str | None = None
+    hooked = False
     _tensor_hooks: dict[int, dict[int, Any]] | None = None
     _retain: dict[int, Any] | None = None
     _prehooks: dict[int, Any] | None = None
@@ -187,18 +187,21 @@ class Node:
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(grad_inputs, grad_outputs)` after the node ran; what it returns replaces grad_inputs."""
+        self.hooked = True
         if self._posthooks is None:
             self._posthooks = {}
         return add_hook(self._posthooks, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(grad_outputs)` before the node runs; what it returns replaces grad_outputs."""
+        self.hooked = True
         if self._prehooks is None:
             self._prehooks = {}
         return add_hook(self._prehooks, hook)
 
     def tensor_hooks(self, number: int) -> dict[int, Any]:
         """Return the hooks on the gradient of one result."""
+        self.hooked = True
         if self._tensor_hooks is None:
             self._tensor_hooks = {}
         return self._tensor_hooks.setdefault(number, {})
@@ -206,6 +209,10 @@ class Node:
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
         """Return the cotangent per edge."""
         raise NotImplementedError
+
+    def is_plain_leaf(self) -> bool:
+        """Return whether the node only adds to `.grad`."""
+        return False
 
     def place(self) -> str:
         """Return where the user's code made the node."""
@@ -241,24 +248,32 @@ class KernelNode(Node):
         return self.pullback.kernel.source()
 
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
-        pullback = self.pullback
+        pullback = self._pullback or self.pullback
         saved = self.saved
         operands: list[Any] = []
-        if saved is None and pullback.reads:
-            raise self.freed_error()
-        for item in saved or ():
-            operands.append(self.unpack(item, create_graph))
-        for ct, (shape, dtype) in zip(cts, self.results, strict=True):
+        if saved is None:
+            if pullback.reads:
+                raise self.freed_error()
+        else:
+            for item in saved:
+                storage = item.storage
+                if create_graph or storage is None or storage.version != item.version:
+                    operands.append(self.unpack(item, create_graph))
+                else:
+                    operands.append(item.array)
+        for k, ct in enumerate(cts):
             if ct is None:
-                zeros = np.zeros(shape, dtype)
+                zeros = np.zeros(*self.results[k])
                 ct = wrap(zeros) if create_graph else zeros
             operands.append(ct)
         if create_graph:
             found: Sequence[Any] = apply_kernel(title_of(pullback.kernel), pullback.kernel, operands)
         else:
             found = pullback.kernel(*operands)
-        if not keep:
-            self.release()
+        if not keep and saved:
+            self.saved = None
+        if pullback.in_order and len(found) == len(self.edges):
+            return found
         out: list[Cotangent] = [None] * len(self.edges)
         for k, ct in zip(pullback.gives, found, strict=True):
             out[k] = ct
@@ -367,8 +382,11 @@ class AccumulateGrad(Node):
             self.variable._hooks = {}
         return self.variable._hooks
 
+    def is_plain_leaf(self) -> bool:
+        return not self.hooked and not self.variable._hooks
+
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
-        (ct,) = cts
+        ct = cts[0]
         if ct is None:
             return ()
         variable = self.variable
@@ -443,6 +461,7 @@ def accumulator(tensor: Tensor) -> AccumulateGrad:
 
 _refreshers: list[Callable[[Tensor], None]] = []
 _tangent_rules: list[Callable[..., Any]] = []
+_NOWHERE: Edge = (None, 0)
 _ADD = Composition("Add", lambda x, y: x + y)
 _CLONE = Composition("Clone", lambda x: x.copy())
 
@@ -463,17 +482,28 @@ def needs_grad(tensor: Tensor) -> bool:
 
 def apply_kernel(title: str, kernel: Kernel, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Run a kernel on tensors; record a node if gradients are on and an operand needs one."""
-    arrays = kernel(*[t._a for t in tensors])
-    outs = [wrap(a) for a in arrays]
+    outs = [wrap(a) for a in kernel(*[t._a for t in tensors])]
     if mode.grad:
         mask = 0
+        edges: list[Edge] = []
         for k, t in enumerate(tensors):
-            if t._node is not None or t._requires_grad or (t._base is not None and needs_grad(t)):
+            if t._base is not None and t._seen != t._storage.version:
+                _refreshers[0](t)
+            if t._node is not None:
                 mask |= 1 << k
+                edges.append((t._node, t._nr))
+            elif t._requires_grad:
+                mask |= 1 << k
+                edges.append((accumulator(t), 0))
+            else:
+                edges.append(_NOWHERE)
         if mask:
-            mask &= kernel.active
+            active = kernel.active
+            if mask & ~active:
+                mask &= active
+                edges = [edge if mask >> k & 1 else _NOWHERE for k, edge in enumerate(edges)]
             if mask:
-                record(title, kernel, mask, tensors, outs)
+                record(title, kernel, mask, tensors, outs, edges)
     if mode.level >= 0 and _tangent_rules:
         _tangent_rules[0](kernel, tensors, outs)
     if mode.inference:
@@ -482,18 +512,27 @@ def apply_kernel(title: str, kernel: Kernel, tensors: Sequence[Tensor]) -> list[
     return outs
 
 
-def record(title: str, kernel: Kernel, mask: int, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> KernelNode:
-    """Make the node of an application and attach it to the results."""
+def edges_of(mask: int, tensors: Sequence[Tensor]) -> list[Edge]:
+    """Return where gradients of the operands go whose bit is set."""
     edges: list[Edge] = []
     for k, t in enumerate(tensors):
         if not mask >> k & 1:
-            edges.append((None, 0))
-        elif t._node is not None:
-            if t._base is not None:
-                _refreshers[0](t)
-            edges.append((t._node, t._nr))
+            edges.append(_NOWHERE)
         else:
+            needs_grad(t)
             edges.append(gradient_edge(t))
+    return edges
+
+
+def record(
+    title: str,
+    kernel: Kernel,
+    mask: int,
+    tensors: Sequence[Tensor],
+    outs: Sequence[Tensor],
+    edges: Sequence[Edge],
+) -> KernelNode:
+    """Make the node of an application and attach it to the results."""
     node = (_classes.get(title) or node_class(title))(title, kernel, mask, tuple(edges))
     node.code, node.instruction = user_place()
     node._pullback = pullback = kernel.pullback(mask)
@@ -668,29 +707,38 @@ def _walk(
             if not counts.get(node):
                 heapq.heappush(ready, (-node.order, node))
         buffer[nr] = ct if buffer[nr] is None else _sum(buffer[nr], ct, create_graph)
+    plain = not create_graph and wanted is None and not mode.anomaly
     while ready:
         node = heapq.heappop(ready)[1]
         cts = buffers.pop(node, None) or [None] * max(1, len(node.results))
-        hooked = node.variable._hooks if type(node) is AccumulateGrad else node._tensor_hooks
-        if hooked or node._retain or node._prehooks:
-            cts = _run_prehooks(node, cts, create_graph, captures.get(node))
+        if node.hooked or (type(node) is AccumulateGrad and node.variable._hooks):
+            cts = _run_prehooks(node, cts, create_graph)
         if captures and node in captures:
             for nr, capture in captures[node].items():
                 if not accumulate_wanted or not isinstance(node, AccumulateGrad):
                     capture.found = cts[nr]
-        if needed is None or node in needed or (accumulate_wanted and node in captures and not node.edges):
+        if plain and not node.hooked and isinstance(node, KernelNode) and cts[0] is not None:
+            found = node.apply(cts, False, keep)
+        elif needed is None or node in needed or (accumulate_wanted and node in captures and not node.edges):
             found = _apply(node, cts, create_graph, keep)
         else:
             found = [None] * len(node.edges)
-        for (next_node, nr), ct in zip(node.edges, found, strict=False):
+        for (next_node, nr), ct in zip(node.edges, found):  # noqa: B905 strict costs time
             if next_node is None:
                 continue
-            if ct is not None:
-                buffer = buffers.get(next_node)
-                if buffer is None:
-                    buffer = buffers[next_node] = [None] * max(1, len(next_node.results))
-                buffer[nr] = ct if buffer[nr] is None else _sum(buffer[nr], ct, create_graph)
             counts[next_node] = left = counts[next_node] - 1
+            buffer = buffers.get(next_node)
+            if ct is None:
+                pass
+            elif buffer is not None:
+                buffer[nr] = ct if buffer[nr] is None else _sum(buffer[nr], ct, create_graph)
+            elif not left and plain and next_node.is_plain_leaf():
+                next_node.apply([ct], False, keep)
+                continue
+            else:
+                buffer = [None] * (len(next_node.results) or 1)
+                buffer[nr] = ct
+                buffers[next_node] = buffer
             if not left:
                 heapq.heappush(ready, (-next_node.order, next_node))
     if wanted is None:
@@ -734,9 +782,7 @@ def _warn_trace(node: Node) -> None:
     )
 
 
-def _run_prehooks(
-    node: Node, cts: list[Cotangent], create_graph: bool, captured: dict[int, Capture] | None
-) -> list[Cotangent]:
+def _run_prehooks(node: Node, cts: list[Cotangent], create_graph: bool) -> list[Cotangent]:
     cts = list(cts)
     hooked = {0: node.variable._hooks} if isinstance(node, AccumulateGrad) else node._tensor_hooks or {}
     for nr, hooks in hooked.items():

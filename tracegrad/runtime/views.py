@@ -25,6 +25,7 @@ from tracegrad.runtime.tape import (
     Node,
     _refreshers,
     apply_composition,
+    edges_of,
     gradient_edge,
     mode,
     needs_grad,
@@ -144,7 +145,7 @@ def make_view(name: str, tensor: Tensor, step: Step, *, multiple: bool = False) 
         outline, positions = _outline((step,))
         operands = [tensor, *positions]
         kernel = composition.kernel((outline,), [t._a for t in operands])
-        record(composition.node_name, kernel, 1, operands, [view])
+        record(composition.node_name, kernel, 1, operands, [view], edges_of(1, operands))
     return view
 
 
@@ -196,7 +197,7 @@ def refresh(view: Tensor) -> None:
     operands = [base, *positions]
     kernel = _STRIDED.kernel((outline,), [t._a for t in operands])
     view._requires_grad = False
-    record(_STRIDED.node_name, kernel, 1, operands, [view])
+    record(_STRIDED.node_name, kernel, 1, operands, [view], edges_of(1, operands))
     view._nr = 0
 
 
@@ -312,7 +313,8 @@ def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
         kernel = _COPY_SLICES.kernel((outline,), [t._a for t in operands])
         mask = (1 if needs_grad(base) else 0) | (2 if node is not None else 0)
         holder = wrap(base._a)
-        record(_COPY_SLICES.node_name, kernel, mask & kernel.active, operands, [holder])
+        mask &= kernel.active
+        record(_COPY_SLICES.node_name, kernel, mask, operands, [holder], edges_of(mask, operands))
         base._node, base._nr = holder._node, 0
         tensor._seen = -1
         return
