@@ -114,7 +114,15 @@ class NativeHooks:
         x[key] = self.aug_name(x[key], op, value)
 
     def operate(self, name, x, y):
+        if name in COMPARISONS:
+            return COMPARISONS[name](x, y)
         return getattr(operator, {"or": "or_", "and": "and_"}.get(name, name))(x, y)
+
+    def text(self, *parts):
+        return "".join(parts)
+
+    def format(self, value, conversion, spec):
+        return format({"r": repr, "s": str, "a": ascii, "": lambda v: v}[conversion](value), spec)
 
     def getattr(self, x, name):
         return getattr(x, name)

@@ -22,7 +22,8 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     name(name, value)    load(value, name)    undefined(name)    unpack(value, count, index of the starred target)
     iter(x)    truth(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)    display(list or dict)
     outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
-    operate(operator, x, y)             `x + y`, `x < y` and so on
+    operate(operator, x, y)             `x + y`, `x < y`, `x in y` and so on
+    text(*parts)    format(value, conversion, spec)     an f-string and its pieces
 """
 
 from __future__ import annotations
@@ -566,12 +567,13 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     def is_stable_under(self, target: Node, value: Node) -> bool:
         """Return whether the parts of `target` may be evaluated before `value`."""
-        if self.is_pure(value):
+        if isinstance(value, gast.Constant):
             return True
         if any(isinstance(n, gast.NamedExpr) for n in gast.walk(value)):
             return False
         simple = (gast.Constant, gast.UnaryOp, gast.BinOp, gast.Slice, gast.Tuple, gast.operator, gast.unaryop)
         own = self.flow.locals - set(self.flow.rebound)
+        keeps_names = self.is_pure(value)
         parts = (
             [target.value, target.slice]
             if isinstance(target, gast.Subscript)
@@ -580,7 +582,9 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             else []
         )
         return bool(parts) and all(
-            isinstance(n, simple + (gast.expr_context,)) or (isinstance(n, gast.Name) and n.id in own)
+            isinstance(n, simple + (gast.expr_context,))
+            or (isinstance(n, gast.Name) and (keeps_names or n.id in own))
+            or (keeps_names and isinstance(n, gast.Attribute | gast.Subscript))
             for part in parts
             for n in gast.walk(part)
         )
@@ -654,6 +658,15 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         node.value = Make(node).hook("name", Make(node).constant(node.target.id), self.visit(node.value))
         return node
 
+    def visit_JoinedStr(self, node: Node) -> Node:
+        return Make(node).hook("text", *(self.visit(part) for part in node.values))
+
+    def visit_FormattedValue(self, node: Node) -> Node:
+        place = Make(node)
+        conversion = place.constant("" if node.conversion == -1 else chr(node.conversion))
+        spec = place.constant("") if node.format_spec is None else self.visit(node.format_spec)
+        return place.hook("format", self.visit(node.value), conversion, spec)
+
     def visit_IfExp(self, node: Node) -> Node:
         if not self.can_split(node):
             return self.generic_visit(node)
@@ -680,7 +693,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return place.hook("operate", name, self.visit(node.left), self.visit(node.right))
 
     def visit_Compare(self, node: Node) -> Node:
-        if len(node.ops) == 1 and isinstance(node.ops[0], gast.Is | gast.IsNot | gast.In | gast.NotIn):
+        if len(node.ops) == 1 and isinstance(node.ops[0], gast.Is | gast.IsNot) and _is_none(node.comparators[0]):
             return self.generic_visit(node)
         if len(node.ops) == 1:
             place = Make(node)
@@ -730,6 +743,10 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return Make(node).hook("display", node) if isinstance(node, gast.ListComp | gast.DictComp) else node
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_expression
+
+
+def _is_none(node: Node) -> bool:
+    return isinstance(node, gast.Constant) and node.value is None
 
 
 def _all_codes(code: types.CodeType) -> Iterator[types.CodeType]:

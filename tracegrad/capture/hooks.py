@@ -17,6 +17,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture import staging
+from tracegrad.capture.comparisons import compare_chain, compare_sequences, contains, identical
 from tracegrad.capture.context import Call, Place, current, user_span
 from tracegrad.capture.convert import convert
 from tracegrad.capture.guards import lift, new_container
@@ -24,6 +25,7 @@ from tracegrad.capture.lists import StackedList
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
 from tracegrad.capture.source import SourceUnavailable
 from tracegrad.capture.state import Conflict, Undefined, Unsure
+from tracegrad.capture.text import call_with_text, join_text, make_error, message_text, percent, piece_of_text
 from tracegrad.capture.tracer import (
     ALWAYS,
     CALLERS,
@@ -116,11 +118,12 @@ def assert_(test: Any, message: Callable[[], Any]) -> None:
     """`assert test, message`."""
     test = staging.truth(test)
     if isinstance(test, Tracer):
-        from_lambda = message()
-        stage(ops.check, test.value, error="AssertionError", message="" if from_lambda is None else str(from_lambda))
+        given = message()
+        text = "" if given is None else message_text(given)
+        stage(ops.check, test.value, error="AssertionError", message=text)
     elif not test:
-        text = message()
-        raise AssertionError(*([] if text is None else [text]))
+        given = message()
+        raise make_error(AssertionError, () if given is None else (given,), {})
 
 
 # ---- loads and stores
@@ -217,16 +220,29 @@ def aug_name(value: Any, op: str, other: Any) -> Any:
     return staging.augmented(value, op, other)
 
 
+def format_(value: Any, conversion: str, spec: Any) -> Any:
+    """`{value!conversion:spec}` in an f-string."""
+    return piece_of_text(value, conversion, spec, call)
+
+
 # ---- operators
 
 
 def operate(name: str, x: Any, y: Any) -> Any:
     """`x + y` (name "add"), `x < y` ("lt") and so on; methods of the user's classes are captured too."""
-    native = _OPERATORS[name]
     if type(x) is Conflict or type(y) is Conflict:
         raise (x if type(x) is Conflict else y).error
+    if name == "mod" and type(x) is str:
+        return percent(x, y)
+    if name in ("is", "is_not"):
+        return identical(x, y) if name == "is" else staging.not_(identical(x, y))
+    if name in ("in", "not_in"):
+        found = _contains(x, y)
+        return found if name == "in" else staging.not_(found)
+    if name in _COMPARISONS and isinstance(x, list | tuple) and isinstance(y, type(x)) and is_traced((x, y)):
+        return compare_sequences(name, x, y, operate)
     if type(x) in _PLAIN and type(y) in _PLAIN:
-        return native(x, y)
+        return _OPERATORS[name](x, y)
     if isinstance(x, StackedList) or isinstance(y, StackedList):
         x, y = _plain_list(x), _plain_list(y)
     reflected = _COMPARISONS.get(name, f"r{name}")
@@ -236,7 +252,14 @@ def operate(name: str, x: Any, y: Any) -> Any:
             result = call(method, owner, other)
             if result is not NotImplemented:
                 return result
-    return native(x, y)
+    return _OPERATORS[name](x, y)
+
+
+def _contains(item: Any, container: Any) -> Any:
+    method = getattr(type(container), "__contains__", None)
+    if isinstance(method, types.FunctionType) and _is_user_function(method):
+        return staging.truth(call(method, container, item))
+    return contains(item, container, operate)
 
 
 def _plain_list(value: Any) -> Any:
@@ -265,6 +288,9 @@ _PLAIN = frozenset({Tracer, int, float, bool, complex, str, np.ndarray, np.float
 
 def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`."""
+    result = call_with_text(f, args, kwargs, call, HANDLERS[print])
+    if result is not NotImplemented:
+        return result
     for argument in args:
         if type(argument) is Conflict:
             raise argument.error
@@ -441,7 +467,7 @@ HOOKS = types.SimpleNamespace(
     and_=staging.and_,
     or_=staging.or_,
     not_=staging.not_,
-    compare_chain=staging.compare_chain,
+    compare_chain=functools.partial(compare_chain, operate),
     truth=truth,
     undefined=Undefined,
     load=load,
@@ -461,4 +487,6 @@ HOOKS = types.SimpleNamespace(
     aug_name=aug_name,
     call=call,
     operate=operate,
+    text=join_text,
+    format=format_,
 )

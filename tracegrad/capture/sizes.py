@@ -81,6 +81,9 @@ class Size:
     def __repr__(self) -> str:
         return str(self.dim)
 
+    def __str__(self) -> str:
+        return str(self.__index__())
+
     def __format__(self, spec: str) -> str:
         return format(self.__index__(), spec)
 

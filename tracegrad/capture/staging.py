@@ -33,6 +33,7 @@ from tracegrad.capture.lists import (
 )
 from tracegrad.capture.sizes import as_dim, as_size, decide
 from tracegrad.capture.state import LEAF, Conflict, Tree, Undefined, Unsure, flatten, unflatten
+from tracegrad.capture.text import describe_error
 from tracegrad.capture.tracer import (
     OPERATORS,
     Tracer,
@@ -167,7 +168,8 @@ def if_stmt(
                 raise other.raised
             holds = stage(ops.logical_not, condition) if negate else condition
             error = branch.raised
-            stage(ops.check, holds, error=type(error).__name__, message=str(error))
+            kind, message = describe_error(error)
+            stage(ops.check, holds, error=kind, message=message)
             # the check has decided: the other branch runs without condition
             (else_fn if negate else then_fn)()
             return
@@ -612,29 +614,6 @@ def not_(value: Any) -> Any:
     if isinstance(test, Tracer):
         return from_value(stage(ops.logical_not, test.value), weak=True)
     return not test
-
-
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "is": operator.is_,
-    "is_not": operator.is_not,
-    "in": lambda a, b: a in b,
-    "not_in": lambda a, b: a not in b,
-}
-
-
-def compare_chain(first: Any, names: Sequence[str], rest: Sequence[Callable[[], Any]]) -> Any:
-    """`a < b < c`, each operand evaluated once."""
-    right = rest[0]()
-    result = _COMPARE[names[0]](first, right)
-    if len(rest) == 1:
-        return result
-    return and_(result, lambda: compare_chain(right, names[1:], rest[1:]))
 
 
 # ---- what a for loop runs over

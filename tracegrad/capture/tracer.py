@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +31,8 @@ HANDLERS: dict[Any, Callable[..., Any]] = {}
 LATE: list[Callable[[], None]] = []
 #: how a handler calls a function that the user passed: hooks.py puts its `call` here, which converts the function
 CALLERS: list[Callable[..., Any]] = []
+#: whether texts are made for a message, where a traced value is shown by its name
+in_message: ContextVar[bool] = ContextVar("tracegrad_in_message", default=False)
 #: callables whose handler is used in captured code even when no argument is traced (`range`, `zip`, ...)
 ALWAYS: set[Any] = set()
 
@@ -265,10 +268,13 @@ class Tracer:
     def __repr__(self) -> str:
         return f"<traced {describe(self)}>"
 
+    def __str__(self) -> str:
+        return format(self, "")
+
     def __format__(self, spec: str) -> str:
-        if self.concrete is not None:
-            return format(self.concrete[()], spec)
-        return repr(self)
+        if in_message.get() and self.concrete is None:
+            return placeholder(self)
+        return self._python("a text", lambda content: format(content[()], spec))  # type: ignore[no-any-return]
 
     # ---- NumPy protocols
 
@@ -381,6 +387,7 @@ _NEEDS_HELP = {
     "a dict key": "a list index or a dict key must not depend on traced values: pass it as a Python int argument",
     "a float": "write `float(x)` in the captured function itself, where it keeps the derivative",
     "a complex number": "write `complex(x)` in the captured function itself",
+    "a text": "print(x) prints the value at run time; a dict key must be made of Python values",
     "an array": "the function called has no tracegrad rule; use NumPy functions, or compute it outside and pass it in",
 }
 
@@ -399,6 +406,14 @@ def ambiguous_truth(tracer: Tracer) -> TracegradError:
 def unsupported(what: str, help: str) -> CaptureError:
     """Return the error for something that capture does not cover."""
     return CaptureError(f"{what} is not supported", code="TG103", span=user_span(), found=what, help=help)
+
+
+def placeholder(tracer: Tracer) -> str:
+    """Return what a message shows for a traced value."""
+    if tracer.concrete is not None:
+        return str(tracer.concrete[()])
+    value = tracer._storage.value if tracer._view is None else None
+    return f"<{value.name or 'value'}>" if value is not None else "<value>"
 
 
 def describe(value: Any) -> str:

@@ -20,10 +20,8 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.context import user_span
 from tracegrad.capture.numpy_api.common import (
-    as_known,
     covers,
     full,
-    is_known,
     known_scalar,
     reshape,
     select,
@@ -51,6 +49,7 @@ from tracegrad.capture.numpy_api.elementwise import (
 )
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.numpy_api.masked import Masked
+from tracegrad.capture.text import Part, parts_of
 from tracegrad.capture.tracer import (
     Tracer,
     apply,
@@ -379,30 +378,16 @@ def print_(*values: Any, sep: Any = None, end: Any = None, file: Any = None, flu
         raise unsupported("print of traced values with file=", "print to the standard output")
     parts: list[str] = []
     traced: list[Any] = []
-
-    def text(value: Any) -> str:
-        if isinstance(value, Masked):
-            return text(value.as_tracer())
-        if isinstance(value, Tracer) or (hasattr(type(value), "as_tracer")):
-            if isinstance(value, Tracer) and value.concrete is not None:
-                return _escaped(str(value.concrete))
-            traced.append(asarray(value).value)
-            return "{}"
-        if isinstance(value, list | tuple) and not is_known(value):
-            inner = ", ".join(text(v) for v in value)
-            if isinstance(value, list):
-                return f"[{inner}]"
-            return f"({inner},)" if len(value) == 1 else f"({inner})"
-        if isinstance(value, dict) and not is_known(value):
-            return "{{" + ", ".join(f"{_escaped(repr(k))}: {text(v)}" for k, v in value.items()) + "}}"
-        return _escaped(str(as_known(value)))
-
-    for value in values:
-        parts.append(text(value))
-    line = _escaped(" " if sep is None else sep).join(parts)
-    if end is not None and end != "\n":
-        line += _escaped(end)
-    stage(ops.print_, *traced, format=line)
+    for position, value in enumerate(values):
+        if position:
+            parts.append(_escaped(" " if sep is None else sep))
+        for part in parts_of(value.as_tracer() if isinstance(value, Masked) else value):
+            if isinstance(part, Part):
+                traced.append(part.value)
+            parts.append(part.field if isinstance(part, Part) else _escaped(part))
+    if end is not None:
+        parts.append(_escaped(end.removesuffix("\n")))
+    stage(ops.print_, *traced, format="".join(parts))
 
 
 def _escaped(text: str) -> str:

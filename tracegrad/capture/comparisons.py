@@ -1,0 +1,112 @@
+"""`x is y`, `x in y` and comparisons of tuples and lists, where traced values take part.
+
+Called by hooks.py. Previous: text.py; next: hooks.py.
+
+Python answers these with a bool at once; here the answer may be traced. `None`, classes and other objects are compared
+natively.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.capture import staging
+from tracegrad.capture.lists import StackedList
+from tracegrad.capture.tracer import Tracer, call_handler, is_traced, python_operator
+from tracegrad.ir.types import BOOL
+
+Operate = Callable[[str, Any, Any], Any]
+_HASHED = (set, frozenset, dict, type({}.keys()))
+_CONTAINERS = (list, tuple, staging.Sequence_, type({}.values()), *_HASHED)
+
+
+def identical(x: Any, y: Any) -> Any:
+    """`x is y`: Python has one True and one False, and one object for each small int."""
+    if x is y:
+        return True
+    for a, b in ((x, y), (y, x)):
+        if isinstance(a, Tracer) and a.weak and a.dtype.kind in "bi" and _is_like(a, b):
+            return python_operator(np.equal, a, b)
+    return False
+
+
+def _is_like(a: Tracer, b: Any) -> bool:
+    if isinstance(b, Tracer):
+        return b.weak and b.dtype == a.dtype
+    return type(b) is (bool if a.dtype == BOOL else int)
+
+
+def contains(item: Any, container: Any, operate: Operate) -> Any:
+    """`item in container`."""
+    if isinstance(container, Tracer):
+        if not container.ndim:
+            raise TypeError("argument of type 'float' is not iterable")
+        return _truth(call_handler(np.any, operate("eq", container, item)))
+    if isinstance(container, StackedList):
+        return contains(item, container.as_tracer(), operate)
+    if isinstance(container, staging.Sequence_) and is_traced(item):
+        if container.item(container.start) is container.start:  # a range
+            return _in_range(item, container)
+    elif isinstance(container, _HASHED) and not is_traced(item):
+        return item in container
+    if isinstance(container, _CONTAINERS):
+        return _any_equal(item, container, operate)
+    return item in container
+
+
+def _any_equal(item: Any, container: Iterable[Any], operate: Operate) -> Any:
+    result: Any = False
+    for element in container:
+        if element is item:
+            return True
+        same = _truth(operate("eq", element, item))
+        if same is True:
+            return True
+        if same is not False:
+            result = same if result is False else python_operator(np.bitwise_or, result, same)
+    return result
+
+
+def _truth(value: Any) -> Any:
+    """Return a bool, or a traced Python bool."""
+    value = staging.truth(value)
+    return call_handler(bool, value) if isinstance(value, Tracer) else value
+
+
+def _in_range(item: Any, container: staging.Sequence_) -> Any:
+    start, stop, step = container.start, container.stop, container.step
+    first, last = (item >= start, item < stop) if step > 0 else (item <= start, item > stop)
+    inside = staging.and_(first, lambda: last)
+    if abs(step) == 1 and isinstance(item, Tracer) and item.dtype.kind in "iu":
+        return inside
+    return staging.and_(inside, lambda: (item - start) % step == 0)
+
+
+def compare_sequences(name: str, x: Any, y: Any, operate: Operate) -> Any:
+    """`x < y` and the like for two tuples or two lists with traced values in them."""
+    if name in ("eq", "ne"):
+        same: Any = len(x) == len(y)
+        if same:
+            for a, b in zip(x, y, strict=True):
+                same = staging.and_(same, lambda a=a, b=b: True if a is b else _truth(operate("eq", a, b)))
+        return staging.not_(same) if name == "ne" else same
+    # the first place where they differ decides
+    shorter = min(len(x), len(y))
+    result: Any = {"lt": len(x) < len(y), "le": len(x) <= len(y), "gt": len(x) > len(y), "ge": len(x) >= len(y)}[name]
+    strict = {"le": "lt", "ge": "gt"}.get(name, name)
+    for a, b in reversed(list(zip(x[:shorter], y[:shorter], strict=True))):
+        wins, same = _truth(operate(strict, a, b)), True if a is b else _truth(operate("eq", a, b))
+        result = staging.or_(wins, lambda same=same, rest=result: staging.and_(same, lambda: rest))
+    return result
+
+
+def compare_chain(operate: Operate, first: Any, names: Sequence[str], rest: Sequence[Callable[[], Any]]) -> Any:
+    """`a < b < c`, each operand evaluated once."""
+    right = rest[0]()
+    result = operate(names[0], first, right)
+    if len(rest) == 1:
+        return result
+    return staging.and_(result, lambda: compare_chain(operate, right, names[1:], rest[1:]))
