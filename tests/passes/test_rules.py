@@ -282,6 +282,31 @@ return %r"""
     )
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_hoists_branches_out_of_loops_that_run(runs: bool) -> None:
+    branch = """%t: f64[3] = if %positive () {
+  %root: f64[3] = sqrt %y
+  yield %root
+} () {
+  yield %y
+}"""
+    inner = branch.replace("\n", "\n  ")
+    body = f"""
+%zero: i64[] = constant {{value=0}}
+%five: i64[] = constant {{value=5}}
+%low: f64[] = constant {{value=0.0}}
+%positive: bool[] = greater %s, %low
+%r: f64[3] = for %zero, {"%five" if runs else "%n"}, %x {{step=1, reverse=False}} (%k: i64[], %u: f64[3]) {{
+  {inner}
+  %v: f64[3] = add %u, %t
+  yield %v
+}}
+return %r
+"""
+    lines = after(body, hoist_invariants).splitlines()
+    assert (branch.splitlines()[0] in lines) == runs
+
+
 def test_hoists_faulting_operations_out_of_loops_that_run() -> None:
     body = """
 %zero: i64[] = constant {value=0}

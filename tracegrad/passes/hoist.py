@@ -3,14 +3,14 @@
 Reads and writes IR in place. Previous: cse.py; next: dce.py.
 
 Moved are operations whose operands come from outside, when their result is not a large array that would have to live
-through the loop. An operation that can fault stays in a loop that may run zero times. Constants move only along with an
-operation that reads them.
+through the loop. An operation that can fault stays in a loop that may run zero times, and so does a branch or a loop.
+Constants move only along with an operation that reads them.
 """
 
 from __future__ import annotations
 
 from tracegrad.ir.bounds import size_guess, surely_runs
-from tracegrad.ir.core import Block, Function, Operation, Value
+from tracegrad.ir.core import Block, Function, Operation, Value, free_values
 from tracegrad.ir.liveness import defined_in, has_effect
 from tracegrad.ir.types import ArrayType, is_integer
 
@@ -61,16 +61,18 @@ def _invariants(loop: Operation) -> list[Operation]:
         constants: dict[Value, Operation] = {}
         chosen: dict[Operation, None] = {}
         for operation in block.operations:
-            if operation.blocks or has_effect(operation) or not _is_worth_moving(operation):
+            if has_effect(operation) or not _is_worth_moving(operation):
                 continue
-            if not operation.operands:
-                constants[operation.result] = operation
+            used = [*operation.operands, *(v for nested in operation.blocks for v in free_values(nested))]
+            if not used:
+                if not operation.blocks:
+                    constants[operation.result] = operation
                 continue
-            if any(v in inside and v not in constants for v in operation.operands):
+            if any(v in inside and v not in constants for v in used):
                 continue
-            if can_fault(operation) and not surely:
+            if (operation.blocks or can_fault(operation)) and not surely:
                 continue
-            chosen.update(dict.fromkeys(constants[v] for v in operation.operands if v in constants))
+            chosen.update(dict.fromkeys(constants[v] for v in used if v in constants))
             chosen[operation] = None
             inside.difference_update(operation.results)
         # a constant that moved is outside for everyone; order of the block is kept
