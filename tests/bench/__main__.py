@@ -120,6 +120,15 @@ def numpy_backend() -> Row:
     )
 
 
+def bundle() -> Row:
+    z, features = programs.bundle(1000)
+    hand, _ = reference.prepare_bundle(z, features)
+    jacobian = tg.vmap(tg.jacobian(programs.reprojection), backend="c")
+    return against(
+        "bundle adjustment, 1000 Jacobians 2x15", hand, lambda: jacobian(z, features), "C, two reverse sweeps", 2.0
+    )
+
+
 def start_s(cache: str, *arguments: str) -> float:
     """Run start.py in a new process and return the time it prints."""
     environment = {**os.environ, "TRACEGRAD_CACHE_DIR": cache}
@@ -177,6 +186,7 @@ def measure() -> Iterator[Row]:
     yield lorenz()
     yield chain()
     yield numpy_backend()
+    yield bundle()
     yield from starts()
     yield trip_counts()
     yield import_time()

@@ -45,6 +45,25 @@ def layer_gradient_by_hand(w, b, x, y):
     return x.T @ ct_a, ct_a.sum(axis=0)
 
 
+def reprojection(z, feature):
+    """The error of one observation of bundle adjustment; z: rotation, centre, focal length, principal point, radial
+    distortion, point, weight."""
+    r, centre, focal, shift, distortion, point, weight = z[:3], z[3:6], z[6], z[7:9], z[9:11], z[11:14], z[14]
+    d = point - centre
+    square = r @ r
+    if square != 0.0:
+        angle = np.sqrt(square)
+        axis = r / angle
+        cosine, sine = np.cos(angle), np.sin(angle)
+        y = d * cosine + np.cross(axis, d) * sine + axis * (axis @ d) * (1.0 - cosine)
+    else:
+        y = d + np.cross(r, d)
+    e = y[:2] / y[2]
+    rho = e @ e
+    radial = 1.0 + distortion[0] * rho + distortion[1] * rho * rho
+    return weight * (focal * radial * e + shift - feature)
+
+
 def make_loop(steps: int) -> Callable[[Array], Any]:
     """Return a function whose loop has the given number of steps."""
 
@@ -59,3 +78,11 @@ def make_loop(steps: int) -> Callable[[Array], Any]:
 
 LAYER_INPUTS = tuple(np.random.default_rng(3).normal(size=shape) for shape in ((3, 4), (4,), (8, 3), (8, 4)))
 LORENZ_INPUTS = (np.array([1.0, 2.0, 20.0]), np.array([10.0, 28.0, 8.0 / 3.0]))
+
+
+def bundle(observations: int) -> tuple[Array, Array]:
+    """Return parameters and features of observations near the example of GradBench."""
+    rng = np.random.default_rng(4)
+    example = np.array([0.1, -0.2, 0.3, 0.5, -0.25, -4.0, 100.0, 3.0, -2.0, 0.05, 0.01, 1.0, 0.5, 2.0, 0.8])
+    z = example * rng.uniform(0.9, 1.1, (observations, 15))
+    return z, np.array([20.0, 10.0]) + rng.normal(size=(observations, 2))

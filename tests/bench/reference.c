@@ -117,3 +117,83 @@ double chain_gradient(const double *restrict x, double *restrict ct_x, int64_t n
     }
     return total * scale;
 }
+
+/* ---- Jacobian of the reprojection errors of bundle adjustment, 2 x 15 for each observation -------------------- */
+
+static inline double dot(const double a[3], const double b[3])
+{
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+static inline void cross(const double a[3], const double b[3], double c[3])
+{
+    c[0] = a[1] * b[2] - a[2] * b[1];
+    c[1] = a[2] * b[0] - a[0] * b[2];
+    c[2] = a[0] * b[1] - a[1] * b[0];
+}
+
+/* One forward sweep, then two reverse sweeps that share it. */
+void bundle_jacobian(const double *restrict parameters, const double *restrict features, double *restrict jacobian,
+                     int64_t observations)
+{
+    for (int64_t i = 0; i < observations; i++) {
+        const double *z = parameters + 15 * i, *r = z;
+        double *rows = jacobian + 30 * i;
+        double d[3] = {z[11] - z[3], z[12] - z[4], z[13] - z[5]};
+        double square = dot(r, r), angle = 0.0, s = 0.0, c = 1.0, a[3] = {0.0}, axd[3] = {0.0}, ad = 0.0, y[3];
+        if (square != 0.0) {
+            angle = sqrt(square);
+            s = sin(angle);
+            c = cos(angle);
+            for (int j = 0; j < 3; j++)
+                a[j] = r[j] / angle;
+            cross(a, d, axd);
+            ad = dot(a, d);
+            for (int j = 0; j < 3; j++)
+                y[j] = d[j] * c + axd[j] * s + a[j] * ad * (1.0 - c);
+        } else {
+            cross(r, d, y);
+            for (int j = 0; j < 3; j++)
+                y[j] += d[j];
+        }
+        double focal = z[6], k1 = z[9], k2 = z[10], w = z[14], inverse = 1.0 / y[2];
+        double e[2] = {y[0] * inverse, y[1] * inverse};
+        double rho = e[0] * e[0] + e[1] * e[1], radial = 1.0 + k1 * rho + k2 * rho * rho;
+        for (int row = 0; row < 2; row++) {
+            double *out = rows + 15 * row;
+            double slope = 2.0 * w * focal * e[row] * (k1 + 2.0 * k2 * rho); /* to e, through rho */
+            double ct_e[2] = {slope * e[0], slope * e[1]};
+            ct_e[row] += w * focal * radial;
+            double ct[3] = {ct_e[0] * inverse, ct_e[1] * inverse, -(ct_e[0] * e[0] + ct_e[1] * e[1]) * inverse};
+            double ct_d[3], ct_r[3];
+            if (square != 0.0) {
+                double act = dot(a, ct), dxct[3], ctxa[3], ct_a[3];
+                cross(d, ct, dxct);
+                cross(ct, a, ctxa);
+                for (int j = 0; j < 3; j++) {
+                    ct_d[j] = c * ct[j] + s * ctxa[j] + (1.0 - c) * act * a[j];
+                    ct_a[j] = s * dxct[j] + (1.0 - c) * (ad * ct[j] + act * d[j]);
+                }
+                double ct_angle = c * dot(axd, ct) + s * (ad * act - dot(d, ct)) - dot(a, ct_a) / angle;
+                for (int j = 0; j < 3; j++)
+                    ct_r[j] = ct_a[j] / angle + ct_angle * a[j];
+            } else {
+                cross(ct, r, ct_d);
+                cross(d, ct, ct_r);
+                for (int j = 0; j < 3; j++)
+                    ct_d[j] += ct[j];
+            }
+            for (int j = 0; j < 3; j++) {
+                out[j] = ct_r[j];
+                out[3 + j] = -ct_d[j];
+                out[11 + j] = ct_d[j];
+            }
+            out[6] = w * radial * e[row];
+            out[7] = row == 0 ? w : 0.0;
+            out[8] = row == 1 ? w : 0.0;
+            out[9] = w * focal * e[row] * rho;
+            out[10] = w * focal * e[row] * rho * rho;
+            out[14] = focal * radial * e[row] + z[7 + row] - features[2 * i + row];
+        }
+    }
+}

@@ -31,6 +31,8 @@ def library() -> ctypes.CDLL:
     loaded.lorenz_gradient.restype = real
     loaded.chain_gradient.argtypes = [pointer, pointer, integer]
     loaded.chain_gradient.restype = real
+    loaded.bundle_jacobian.argtypes = [pointer, pointer, pointer, integer]
+    loaded.bundle_jacobian.restype = None
     return loaded
 
 
@@ -58,3 +60,8 @@ def prepare_lorenz(s: np.ndarray, p: np.ndarray, steps: int = 1000, dt: float = 
 def prepare_chain(x: np.ndarray) -> tuple[Prepared, np.ndarray]:
     ct_x = np.empty_like(x)
     return Prepared(library().chain_gradient, (x, ct_x), x.size), ct_x
+
+
+def prepare_bundle(z: np.ndarray, features: np.ndarray) -> tuple[Prepared, np.ndarray]:
+    jacobian = np.empty((len(z), 2, 15))
+    return Prepared(library().bundle_jacobian, (z, features, jacobian), len(z)), jacobian

@@ -34,6 +34,21 @@ def test_chain() -> None:
     np.testing.assert_allclose(ct_x, differences(programs.chain, (x,), (0,))[0], atol=1e-10)
 
 
+def test_bundle() -> None:
+    z, features = programs.bundle(4)
+    z[2, :3] = 0.0
+    call, jacobian = reference.prepare_bundle(z, features)
+    call()
+    for b in range(4):
+        for row in range(2):
+            expected = differences(lambda x, b=b, row=row: programs.reprojection(x, features[b])[row], (z[b],), (0,))[0]
+            place = slice(3, 15) if b == 2 else slice(0, 15)  # near no rotation the two formulas differ in rounding
+            np.testing.assert_allclose(jacobian[b, row, place], expected[place], rtol=1e-7, atol=1e-6)
+    for backend in ("numpy", "c"):
+        found = tg.vmap(tg.jacobian(programs.reprojection), backend=backend)(z, features)
+        np.testing.assert_allclose(found, jacobian, rtol=1e-12, atol=1e-12)
+
+
 def test_layer() -> None:
     expected = differences(programs.layer_loss, programs.LAYER_INPUTS, (0, 1))
     for ours, theirs in zip(programs.layer_gradient_by_hand(*programs.LAYER_INPUTS), expected, strict=True):
