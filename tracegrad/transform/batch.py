@@ -154,7 +154,7 @@ def _close_loop(
     with builder.into(body):
         body.yields = [ops.scatter_set(c, index, v, axes=(0,)) for c, v in zip(carries, values, strict=True)]
     start, stop = builder.constant(0), ops.dim(dim=size)
-    inits = [ops.zeros_like(c) for c in carries]
+    inits = [ops.undefined(type=c.array_type) for c in carries]  # each element is written
     attrs = {"step": 1, "reverse": False}
     loop = builder.append("for", [start, stop, *inits], attrs, [body], [c.type for c in carries])
     for result, value in zip(loop.results, values, strict=True):
