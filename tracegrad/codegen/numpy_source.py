@@ -60,7 +60,7 @@ from tracegrad.ir.buffers import READ_ONLY, carries, carry_params, plan_buffers
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL, DTYPES, F64, I64, ArrayType, Dim, Shape, SymbolicDim, dim_symbols, is_inexact
-from tracegrad.ir.writes import is_filled_with
+from tracegrad.ir.writes import filled_number, is_filled_with
 from tracegrad.ops import helpers
 from tracegrad.ops.shape import slices_text
 from tracegrad.ops.text import dtype_text, number_text, numpy_text, shape_text, slice_text, subscript_text
@@ -229,7 +229,7 @@ class _FunctionEmitter:
         while statements and isinstance(statements[0], BlankLine):
             statements = statements[1:]
         statements = [MethodCalls().visit(statement) for statement in (*statements, ast.Return(result))]
-        if self.module.warnings and any(o.op == "isfinite" for o in walk(self.function.body)):
+        if self.module.warnings and _drops_infinities(self.function):
             # where a cotangent is zero, factors that are inf or NaN are computed and dropped
             statements = [parse_statement('with np.errstate(divide="ignore", invalid="ignore"):', statements)]
         body = [*self.body, *statements]
@@ -860,6 +860,39 @@ def _all_values(function: Function) -> Sequence[Value]:
         for block in operation.blocks:
             values += block.params
     return values
+
+
+def _drops_infinities(function: Function) -> bool:
+    """Return whether a derivative computes quotients that a choice may drop, or guards factors."""
+    operations = list(walk(function.body))
+    if any(o.op == "isfinite" for o in operations):
+        return True
+    if not any(r.name.startswith("ct_") for o in operations for r in o.results):
+        return False
+    for operation in operations:
+        if operation.op == "select":
+            _, x, y = operation.operands
+            kept = y if is_filled_with(x, 0) else x if is_filled_with(y, 0) else None
+            if kept is not None and _has_quotient(kept):
+                return True
+    return False
+
+
+def _has_quotient(value: Value, limit: int = 12) -> bool:
+    """Return whether a factor or a term of a value is a quotient, or a function with poles."""
+    operation = value.producer
+    if operation is None or limit == 0:
+        return False
+    op = TABLE[operation.op]
+    if any(op.singular):
+        return not (operation.op == "divide" and _is_nonzero_number(operation.operands[1]))
+    passes = operation.op in ("multiply", "add", "subtract", "negative", "square", "broadcast_to", "reshape", "select")
+    return passes and any(_has_quotient(v, limit - 1) for v in operation.operands)
+
+
+def _is_nonzero_number(value: Value) -> bool:
+    number = filled_number(value)
+    return number is not None and number != 0
 
 
 def _loops(block: Block) -> Sequence[Operation]:

@@ -8,6 +8,7 @@ from tracegrad.ops.common import (
     apply_partials_vjp,
     jvp_of,
     linear_positions,
+    scaled,
     vjp_of,
 )
 from tracegrad.ops.control import (
@@ -287,6 +288,7 @@ __all__ = [
     "reshape",
     "right_shift",
     "rint",
+    "scaled",
     "scatter_add",
     "scatter_set",
     "select",

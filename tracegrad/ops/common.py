@@ -30,12 +30,13 @@ __all__ = [
     "jvp_of",
     "linear_positions",
     "ones_like",
+    "scaled",
     "vjp_of",
     "zeros_like",
 ]
 
 Cotangents = tuple[Any, ...]
-Guard = Callable[[int, Any], bool]
+Scale = Callable[[int, Any, Any], Any]
 
 
 def linear_positions(op: OpDef, count: int) -> tuple[int, ...]:
@@ -51,7 +52,7 @@ def _is_active(value: Any) -> bool:
     return is_inexact(type_of(value).dtype)
 
 
-def _scaled(value: Any, partial: Any, guarded: bool) -> Any:
+def scaled(value: Any, partial: Any, guarded: bool) -> Any:
     """Multiply a tangent or cotangent with a partial; when guarded, zero stays zero whatever the partial is.
 
     A guard replaces only a partial that is not finite. So the product stays linear in `value` where the partial is
@@ -68,12 +69,11 @@ def _scaled(value: Any, partial: Any, guarded: bool) -> Any:
 
 
 def apply_partials_vjp(
-    op: OpDef, ct: Any, out: Any, operands: Sequence[Any], attrs: Mapping[str, Any], guard: Guard
+    op: OpDef, ct: Any, out: Any, operands: Sequence[Any], attrs: Mapping[str, Any], scale: Scale
 ) -> Cotangents:
     """Return per operand ct * conj(partial), or None where there is no partial.
 
-    guard: says of an operand and its partial whether a cotangent that is zero must give zero even if the partial is
-        infinite or NaN.
+    scale: multiplies, given the position of the operand, the cotangent and the partial.
     """
     assert op.partials is not None, f"{op.name} has no partials"
     cotangents: list[Any] = []
@@ -83,9 +83,9 @@ def apply_partials_vjp(
             continue
         slope = partial(out, *operands, **attrs)
         if isinstance(slope, int):
-            cotangents.append(_scaled(ct, slope, False))
+            cotangents.append(scaled(ct, slope, False))
         else:
-            cotangents.append(_scaled(ct, conjugate_if_complex(slope), guard(position, slope)))
+            cotangents.append(scale(position, ct, conjugate_if_complex(slope)))
     return tuple(cotangents)
 
 
@@ -106,7 +106,7 @@ def apply_partials_jvp(
     for partial, tangent, guarded in zip(op.partials, tangents, guard, strict=True):
         if partial is None or tangent is None:
             continue
-        term = _scaled(tangent, partial(out, *operands, **attrs), guarded)
+        term = scaled(tangent, partial(out, *operands, **attrs), guarded)
         total = term if total is None else add(total, term)
     return total
 
@@ -118,7 +118,7 @@ def vjp_of(
     operands: Sequence[Any],
     attrs: Mapping[str, Any],
     *,
-    guard: bool | Guard = True,
+    guard: bool | Scale = True,
 ) -> Cotangents:
     """Return the cotangent of each operand, None for zero.
 
@@ -126,7 +126,7 @@ def vjp_of(
         cts: one cotangent, or None for zero, per result of the op.
         outs: the results.
         guard: whether a zero cotangent can arrive: singular partials are then kept from turning it into NaN. Or a
-            function of an operand's position and partial that says whether this one is guarded.
+            function that multiplies, given the position of an operand, a cotangent and a partial.
     """
     if op.marker is BY_TRANSFORM:
         raise _no_rule(op)
@@ -135,8 +135,12 @@ def vjp_of(
     if op.marker is NONDIFF or all(ct is None for ct in live):
         return nothing
     if op.partials is not None:
-        decide = guard if callable(guard) else lambda position, _: guard and op.singular[position]
-        return apply_partials_vjp(op, live[0], outs[0], operands, attrs, decide)
+        if callable(guard):
+            return apply_partials_vjp(op, live[0], outs[0], operands, attrs, guard)
+        guards = [guard and singular for singular in op.singular]
+        return apply_partials_vjp(
+            op, live[0], outs[0], operands, attrs, lambda position, ct, slope: scaled(ct, slope, guards[position])
+        )
     if op.transpose is not None:
         cotangents = op.transpose(live[0], *operands, **attrs)
     else:

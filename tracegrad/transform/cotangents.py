@@ -17,6 +17,7 @@ from tracegrad.ir.core import Value
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import ArrayType
 from tracegrad.ir.writes import is_filled_with, is_sparse, writes_of
+from tracegrad.transform.masks import add_choices
 
 
 class Cotangents:
@@ -71,6 +72,9 @@ class Cotangents:
     def _sum(self, total: Value, contribution: Value) -> Value:
         if not is_sparse(contribution):
             if not is_sparse(total):
+                joined = add_choices(total, contribution, self._sum)
+                if joined is not None:
+                    return joined
                 return self._apply("add", total, contribution)
             total, contribution = contribution, total
         for op, operands, attrs in writes_of(contribution):

@@ -28,11 +28,16 @@ _KEEP_SIGN = frozenset(
 
 
 class Ranges:
-    """Signs and infinities of the values of a function; values staged later are looked up when asked for."""
+    """Signs and infinities of the values of a function; values staged later are looked up when asked for.
 
-    def __init__(self, function: Function) -> None:
+    Args:
+        missing: whether the parameters can be infinite or NaN themselves, as missing data are.
+    """
+
+    def __init__(self, function: Function, *, missing: bool = False) -> None:
         self._signs: dict[Value, int] = {}
-        self._infinite: set[Value] = set()
+        self._missing = missing
+        self._infinite: set[Value] = {p for p in function.params if missing and is_inexact(p.dtype)}
         self._known: set[Value] = set(function.params)
         self._stacks: set[Value] = set()
         while True:
@@ -47,7 +52,7 @@ class Ranges:
         return self._signs.get(value, UNKNOWN)
 
     def may_be_infinite(self, value: Value) -> bool:
-        """Return whether elements can be infinite or NaN though all parameters are finite."""
+        """Return whether elements can be infinite or NaN, though all parameters are finite unless `missing`."""
         self._look_up(value)
         return value in self._infinite
 
@@ -110,7 +115,10 @@ class Ranges:
             if isinstance(result.type, ArrayType) and not is_complex(result.dtype):
                 self._signs[result] = self._sign_of(operation)
         singular = operation.op not in _FINITE and not self.has_finite_partials(operation)
-        if singular or any(v in self._infinite for v in operation.operands):
+        if self._missing and operation.op in ("constant", "full") and is_inexact(operation.result.dtype):
+            singular = not np.all(np.isfinite(operation.attrs["value"]))
+        operands = _unfiltered(operation) if self._missing else operation.operands
+        if singular or any(v in self._infinite for v in operands):
             self._infinite.update(r for r in operation.results if is_inexact(r.dtype))
 
     def _sign_of(self, operation: Operation) -> int:
@@ -143,6 +151,21 @@ class Ranges:
             case op if op in _KEEP_SIGN:
                 return signs[0]
         return UNKNOWN
+
+
+def _unfiltered(operation: Operation) -> list[Value]:
+    """Return the operands of which an infinity or NaN can reach the result: not the x of np.where(np.isnan(x), 0, x)."""
+    if operation.op != "select":
+        return operation.operands
+    condition, x, y = operation.operands
+    test, kept, other = condition.producer, y, x
+    if test is not None and test.op == "logical_not":
+        test, kept, other = test.operands[0].producer, x, y
+    if test is None or test.op not in ("isnan", "isfinite"):
+        return operation.operands
+    if test.op == "isfinite":
+        kept, other = other, kept
+    return [other] if test.operands[0] is kept else operation.operands
 
 
 def _sign_of_numbers(numbers: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int:

@@ -44,7 +44,7 @@ from tracegrad.ops.common import vjp_of
 from tracegrad.ops.elementwise import add, multiply
 from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
 from tracegrad.transform.cotangents import Cotangents, zeros
-from tracegrad.transform.ranges import Ranges, make_guard
+from tracegrad.transform.masks import ZeroGuard, find_masked
 from tracegrad.transform.residuals import Plan, plan_residuals
 
 
@@ -135,11 +135,13 @@ def _sweep(
     outputs = run_forward_rules(function, activity.active)
     builder = Builder(function.body)
     cts = Cotangents(builder)
+    masked = find_masked(function, activity.active, [results[i] for i in seeds])
+    guard = ZeroGuard(function, activity.may_be_zero, masked)
     with interpreter(builder):
         for position, seed in seeds.items():
             if results[position] in activity.active:
                 cts.add(results[position], seed)
-        _Sweep(function, builder, activity, outputs).block(function.body, cts)
+        _Sweep(function, builder, activity, outputs, guard).block(function.body, cts)
         builder.span = None
         gradients = [cts.get(param) or _named(zeros(builder, param.array_type), param) for param in wrt]
     function.body.yields = [*(results if keep_primal else []), *gradients]
@@ -159,9 +161,16 @@ def _span_of(value: Value) -> Span | None:
 class _Sweep:
     """Stages the reverse of blocks; adds to the primal what the reverse needs of it."""
 
-    def __init__(self, function: Function, builder: Builder, activity: Activity, outputs: dict[Operation, int]) -> None:
+    def __init__(
+        self,
+        function: Function,
+        builder: Builder,
+        activity: Activity,
+        outputs: dict[Operation, int],
+        guard: ZeroGuard,
+    ) -> None:
         self.function, self.builder, self.activity, self.outputs = function, builder, activity, outputs
-        self.ranges = Ranges(function)
+        self.guard = guard
         self.shadows: dict[Value, Value] = {}
         self.loops: list[Operation] = []
         self.zero_value: Value | None = None
@@ -196,12 +205,18 @@ class _Sweep:
             return
         op = TABLE[operation.op]
         assert op.marker is not BY_TRANSFORM, f"{op.name} is differentiated by itself"
-        may_be_zero = any(r in self.activity.may_be_zero for r in operation.results)
-        guard = make_guard(self.ranges, operation) if may_be_zero else False
-        contributions = vjp_of(op, result_cts, operation.results, operation.operands, operation.attrs, guard=guard)
+        for result, ct in zip(operation.results, result_cts, strict=True):
+            if ct is not None:
+                self.guard.note(result, ct)
+        operands = self.guard.operands(operation, result_cts[0])
+        scale = self.guard.product(operation) if op.partials is not None else False
+        choice = self.guard.outside(operation, result_cts[0])
+        if choice is not None:
+            result_cts = [choice.kept]
+        contributions = vjp_of(op, result_cts, operation.results, operands, operation.attrs, guard=scale)
         for operand, contribution in zip(operation.operands, contributions, strict=True):
             if contribution is not None and self.is_active(operand):
-                cts.add(operand, contribution)
+                cts.add(operand, contribution if choice is None else choice.around(contribution))
 
     def custom(self, operation: Operation, cts: Cotangents) -> None:
         """Apply the reverse rule of a call, or the transpose of its forward rule."""
