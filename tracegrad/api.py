@@ -6,13 +6,17 @@ Reads functions and their arguments; calls driver/pipeline.py for each new signa
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import logging
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, overload
 
 import numpy as np
+import optree
 
 from tracegrad import ops
 from tracegrad.capture import context
@@ -32,7 +36,7 @@ from tracegrad.driver.pipeline import Program, Specialization
 from tracegrad.errors import ArgumentError, ArgumentTypeError, TracegradError
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import is_inexact, symbol
-from tracegrad.runtime.signature import Signature, flatten, signature_of, unflatten
+from tracegrad.runtime.signature import NAMESPACE, Signature, flatten, signature_of, unflatten
 
 logger = logging.getLogger("tracegrad")
 
@@ -88,6 +92,8 @@ class Transformed:
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
         if context.is_capturing():
             return self._inline(args, kwargs)
+        if _hold_tensors((args, kwargs)):
+            return importlib.import_module("tracegrad.autograd.compiled").call(self, args, kwargs)
         names, arguments = bind(self._parameters, self._function, args, kwargs)
         signature, values = signature_of(names, arguments)
         return self._find(signature).call(values, arguments)
@@ -151,6 +157,15 @@ class Transformed:
 
     def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any], backend: str | None = None) -> Program:
         return self._program(self._signature(args, kwargs)[0], backend=backend)
+
+
+def _hold_tensors(arguments: Any) -> bool:
+    """Return whether eager tensors are among arguments; costs nothing where none was ever made."""
+    module = sys.modules.get("tracegrad.runtime.tensor")
+    if module is None:
+        return False
+    leaves = optree.tree_leaves(arguments, namespace=NAMESPACE)
+    return any(isinstance(leaf, module.Tensor) for leaf in leaves)
 
 
 class Specializations:
@@ -356,6 +371,10 @@ def bind(
         bound = parameters.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{_name(function)}() {error}") from None
+    if len(bound.arguments) < len(parameters.parameters):
+        for name, value in _current_defaults(function).items():
+            if name not in bound.arguments and name in parameters.parameters:
+                bound.arguments[name] = value
     bound.apply_defaults()
     names, values = [], []
     for name, value in bound.arguments.items():
@@ -370,6 +389,16 @@ def bind(
             names.append(f"={name}" if kind is inspect.Parameter.KEYWORD_ONLY else name)
             values.append(value)
     return names, values
+
+
+def _current_defaults(function: Any) -> dict[str, Any]:
+    """Return the defaults of a Python function as they are now."""
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
+        return {}
+    code, defaults = function.__code__, function.__defaults__ or ()
+    positional = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    return {**dict(zip(positional, defaults, strict=True)), **(function.__kwdefaults__ or {})}
 
 
 # ---- public functions

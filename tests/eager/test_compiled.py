@@ -1,0 +1,118 @@
+"""Compiled functions called with tensors are one node, on both backends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tests.eager.torch_like import torch
+
+BACKENDS = ("numpy", "c")
+
+
+def energy(params: dict[str, Any], x: Any) -> Any:
+    total = 0.0
+    for k in range(x.shape[0]):
+        if x[k] > 0:
+            total = total + np.sin(params["w"][k] * x[k]) ** 2
+    return total + params["b"] * np.sum(x)
+
+
+def eager_energy(params: dict[str, Any], x: Any) -> Any:
+    total = torch.tensor(0.0, dtype=torch.float64)
+    for k in range(x.shape[0]):
+        if x[k] > 0:
+            total = total + torch.sin(params["w"][k] * x[k]) ** 2
+    return total + params["b"] * x.sum()
+
+
+def inputs() -> tuple[dict[str, Any], Any]:
+    w = torch.tensor([0.3, -0.7, 1.1], dtype=torch.float64, requires_grad=True)
+    b = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    x = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64, requires_grad=True)
+    return {"w": w, "b": b}, x
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_to_second_order(backend: str) -> None:
+    f = tg.function(energy, backend=backend)
+    found = []
+    for function in (f, eager_energy):
+        params, x = inputs()
+        leaves = [params["w"], params["b"], x]
+        y = function(params, x)
+        first = torch.autograd.grad(y * y, leaves, create_graph=True)
+        mixed = sum((g * g).sum() for g in first)
+        second = torch.autograd.grad(mixed, leaves)
+        found.append([y.item(), *[g.tolist() for g in (*first, *second)]])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_is_one_node_with_hooks_and_retain_graph(backend: str) -> None:
+    f = tg.function(energy, backend=backend)
+    params, x = inputs()
+    y = f(params, x)
+    assert isinstance(y, torch.Tensor)
+    assert y.grad_fn.name() == "CompiledFunctionBackward"
+    assert {n.name() for n, _ in y.grad_fn.next_functions} == {"torch::autograd::AccumulateGrad"}
+    seen: list[Any] = []
+    y.register_hook(lambda g: seen.append(g.item()))
+    x.register_hook(lambda g: g * 2)
+    y.backward(retain_graph=True)
+    once = x.grad.clone()
+    y.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * once.numpy())
+    assert seen == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="retain_graph=True"):
+        y.backward()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_structures_of_results_and_modes(backend: str) -> None:
+    @tg.function(backend=backend)
+    def f(x: Any, scale: float) -> Any:
+        return {"double": x * 2, "count": np.argmax(x), "sum": np.sum(x) * scale}
+
+    x = torch.tensor([1.0, 3.0, 2.0], dtype=torch.float64, requires_grad=True)
+    out = f(x, 10.0)
+    assert out["count"].item() == 1 and not out["count"].requires_grad
+    (out["sum"] + out["double"][0]).backward()
+    assert x.grad.tolist() == [12.0, 10.0, 10.0]
+    with torch.no_grad():
+        assert not f(x, 1.0)["sum"].requires_grad
+    assert not f(x.detach(), 1.0)["sum"].requires_grad
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradient_functions_take_tensors_too(backend: str) -> None:
+    x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    g = tg.grad(lambda x: np.sum(x**3), backend=backend)(x)
+    assert g.tolist() == [3.0, 12.0]
+    g.sum().backward()
+    assert x.grad.tolist() == [6.0, 12.0]
+
+
+def test_overwritten_argument_is_found() -> None:
+    f = tg.function(lambda x: np.sum(x * x))
+    x = torch.tensor([1.0, 2.0], requires_grad=True) * 1
+    y = f(x)
+    x.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_gradcheck_of_a_compiled_loop() -> None:
+    @tg.function
+    def f(x: Any) -> Any:
+        while np.sum(x * x) > 1.0:
+            x = x * 0.7
+        return x
+
+    x = torch.tensor([2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(f, (x,))
+    assert torch.autograd.gradgradcheck(lambda x: f(x) ** 2, (x,))

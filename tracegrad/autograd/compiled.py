@@ -1,0 +1,199 @@
+"""Compiled functions called with tensors: one node on the tape, whose pullback is compiled too.
+
+Reads tensors in any structure of arguments, calls the function with their arrays; records a node. Called by api.py when
+an argument holds a tensor. Previous: anomaly_mode.py; next: __init__.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from tracegrad.api import VJP, RequestMaker, Transformed, _remembered, bind, vjp
+from tracegrad.runtime.signature import NAMESPACE, signature_of
+from tracegrad.runtime.tape import (
+    Cotangent,
+    Edge,
+    KernelNode,
+    Saved,
+    attach,
+    edges_of,
+    from_tensor,
+    inference_error,
+    mode,
+    needs_grad,
+    user_place,
+)
+from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
+from tracegrad.runtime.views import mark_written
+
+
+def _unflatten(spec: Any, leaves: Sequence[Any]) -> Any:
+    return optree.tree_unflatten(spec, leaves)
+
+
+def _flatten(tree: Any) -> tuple[list[Any], Any]:
+    leaves, spec = optree.tree_flatten(tree, namespace=NAMESPACE)
+    return leaves, spec
+
+
+def _array(value: Any) -> Any:
+    return value._a if isinstance(value, Tensor) else value
+
+
+def _tensor(value: Any) -> Any:
+    return wrap(np.asarray(value)) if isinstance(value, np.ndarray | np.generic | float | complex) else value
+
+
+class CompiledNode(KernelNode):
+    """A call of a compiled function."""
+
+    title = "CompiledFunctionBackward"
+
+    def __init__(self, function: Any, backend: str, pull: Callable[..., Any], edges: Sequence[Edge]) -> None:
+        super(KernelNode, self).__init__()
+        self.function, self.backend, self.pull, self.edges = function, backend, pull, tuple(edges)
+        self.arguments: list[Any] = []
+        self.spec: Any = None
+        self.out: tuple[list[Any], Any] = ([], None)
+
+    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
+        if self.saved is None:
+            raise self.freed_error()
+        values = [self.unpack(item, create_graph) for item in self.saved]
+        leaves = list(self.arguments)
+        for position, value in zip(self.places, values, strict=True):
+            leaves[position] = value
+        arguments = _unflatten(self.spec, leaves)
+        arriving = iter(cts)
+        templates, spec = self.out
+        ct = _unflatten(spec, [self._given(t, arriving, create_graph) for t in templates])
+        if create_graph:
+            pulled = _pull_function(self.function, self.backend)(arguments, ct)
+        else:
+            pulled = self.pull(arguments, ct)
+        if not keep:
+            self.saved = None
+        found: dict[int, Any] = {}
+        for argument, part in zip(_unflatten(self.spec, self.numbers), pulled, strict=True):
+            _match(argument, part, found)
+        results = [found.get(position) for position in self.places]
+        return [ct if create_graph or ct is None else from_tensor(wrap(np.asarray(ct)), False) for ct in results]
+
+    places: Sequence[int] = ()
+    numbers: Sequence[int] = ()
+
+    def _given(self, template: Any, arriving: Any, create_graph: bool) -> Any:
+        if template is None:
+            return None
+        shape, dtype = template
+        ct = next(arriving)
+        if ct is None:
+            ct = wrap(np.zeros(shape, dtype)) if create_graph else np.zeros(shape, dtype)
+        return ct
+
+
+def _match(numbers: Any, cotangents: Any, found: dict[int, Any]) -> None:
+    """Collect the cotangent of each leaf; None stands for a leaf or a whole argument without one."""
+    if cotangents is None:
+        return
+    if isinstance(numbers, int):
+        found[numbers] = cotangents
+    elif isinstance(numbers, dict):
+        for key in numbers:
+            _match(numbers[key], cotangents[key], found)
+    elif isinstance(numbers, list | tuple):
+        for a, b in zip(numbers, cotangents, strict=True):
+            _match(a, b, found)
+    else:
+        for a, b in zip(_flatten(numbers)[0], _flatten(cotangents)[0], strict=True):
+            _match(a, b, found)
+
+
+def _pull_function(function: Any, backend: str) -> Transformed:
+    """Return the compiled pullback (arguments, cotangent) -> cotangents, itself callable with tensors."""
+
+    def make() -> Transformed:
+        def pullback(arguments: Any, cotangent: Any) -> Any:
+            return vjp(function, *arguments)[1](cotangent)
+
+        return Transformed(pullback, RequestMaker("function"), backend)
+
+    made: Transformed = _remembered(function, ("eager pullback", backend), make)
+    return made
+
+
+def call(transformed: Transformed, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Call a compiled function with tensors among its arguments; arrays in the result become tensors."""
+    leaves, spec = _flatten((args, keywords))
+    tensors = [x for x in leaves if isinstance(x, Tensor)]
+    for tensor in tensors:
+        if tensor._tangent is not None and mode.level >= 0:
+            raise NotImplementedError(
+                "a compiled function takes no dual tensors: use tg.jvp, or call the function it was made from"
+            )
+    plain_args, plain_keywords = _unflatten(spec, [_array(x) for x in leaves])
+    recording = mode.grad and any(needs_grad(t) for t in tensors)
+    names, arguments = bind(transformed._parameters, transformed._function, plain_args, plain_keywords)
+    signature, values = signature_of(names, arguments)
+    made = transformed._find(signature)
+    if made.program.write_back:
+        if recording:
+            raise RuntimeError(
+                "a compiled function that writes to its arguments was called with tensors that require grad\n"
+                "  help: let the function return a new array, or call it under no_grad()"
+            )
+        for tensor in tensors:
+            mark_written(tensor, repr(transformed))
+    out = made.call(values, arguments)
+    out_leaves, out_spec = _flatten(out)
+    results = [_tensor(x) for x in out_leaves]
+    if recording:
+        _record(transformed, args, keywords, tensors, results, out_spec)
+    if mode.inference:
+        for result in results:
+            if isinstance(result, Tensor):
+                result._inference = True
+    return _unflatten(out_spec, results)
+
+
+def _record(
+    transformed: Transformed,
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    tensors: list[Tensor],
+    results: list[Any],
+    out_spec: Any,
+) -> None:
+    if any(t._inference for t in tensors):
+        raise inference_error()
+    function = transformed._function if transformed._request.kind == "function" else transformed
+    names, arguments = bind(transformed._parameters, transformed._function, args, keywords)
+    plain = [n.lstrip("=") for n in names]
+    vjp_maker: VJP = _remembered(function, ("vjp", transformed._backend), lambda: VJP(function, transformed._backend))
+    leaves, spec = _flatten(arguments)
+    places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor)]
+    operands = [leaves[k] for k in places]
+    signature, _ = signature_of(plain, _unflatten(spec, [_array(x) for x in leaves]))
+    made = vjp_maker._pullbacks.find(signature)
+    hidden = made.program.hidden_values()
+
+    def pull(primals: Any, ct: Any) -> Any:
+        return made.pull_back([*signature_of(plain, list(primals))[1], *hidden], ct)
+
+    mask = sum(1 << k for k, t in enumerate(operands) if needs_grad(t) and is_differentiable(t._a.dtype))
+    node = CompiledNode(function, transformed._backend, pull, edges_of(mask, operands))
+    node.code, node.instruction = user_place()
+    node.arguments, node.spec, node.places = [_array(x) for x in leaves], spec, places
+    node.numbers = list(range(len(leaves)))
+    node.saved = [Saved(t._a, t._storage, ("in", k)) for k, t in enumerate(operands)]
+    outs = [x for x in results if isinstance(x, Tensor)]
+    for position in places:
+        node.arguments[position] = None
+    node.out = ([(x._a.shape, x._a.dtype) if isinstance(x, Tensor) else None for x in results], out_spec)
+    attach(node, outs)
+    if len(outs) == 1 and not is_differentiable(outs[0]._a.dtype):
+        outs[0]._node = None
