@@ -207,7 +207,7 @@ class Views(Elements):
             self._accesses.append((source, None, 1))
         if value in self.lazy and value.producer is not None and value.producer.op == "gather":
             for operand in value.producer.operands[1:]:
-                self.index_of(operand)
+                self.index_of(operand, self.identity(operand.shape))
         return "0"
 
     def store(self, value: Value, index: Sequence[Dim]) -> str:
