@@ -258,34 +258,30 @@ def find_choice(value: Value) -> Masked | None:
     operation = value.producer
     if operation is None:
         return None
-    match operation.op:
-        case "select":
-            condition, x, y = operation.operands
-            for side, kept, other in ((True, x, y), (False, y, x)):
-                if is_filled_with(other, 0):
-                    inner = find_choice(kept) or Masked((), kept, kept)
-                    pair = (condition, side)
-                    rest = tuple(c for c in inner.conditions if c != pair)
-                    return replace(inner, conditions=(pair, *rest))
-        case op if op in _MOVES:
-            inner = find_choice(operation.operands[0])
-            if inner is not None:
-                move = _mover(operation)
-                return Masked(tuple((move(c), side) for c, side in inner.conditions), move(inner.kept), inner.origin)
-        case "negative" | "conjugate":
-            inner = find_choice(operation.operands[0])
-            if inner is not None:
-                return replace(inner, kept=TABLE[operation.op](inner.kept, **operation.attrs))
-        case "multiply" | "divide":
-            ct, other = operation.operands
-            inner = find_choice(ct)
-            if inner is not None:
-                return replace(inner, kept=TABLE[operation.op](inner.kept, other))
-    return None
+    if operation.op == "select":
+        condition, x, y = operation.operands
+        for side, kept, other in ((True, x, y), (False, y, x)):
+            if is_filled_with(other, 0):
+                inner = find_choice(kept) or Masked((), kept, kept)
+                pair = (condition, side)
+                return replace(inner, conditions=(pair, *(c for c in inner.conditions if c != pair)))
+        return None
+    if operation.op not in (*_MOVES, "negative", "conjugate", "multiply", "divide"):
+        return None
+    found = find_choice(operation.operands[0])
+    if found is None:
+        return None
+    conditions = found.conditions
+    if operation.op in _MOVES:
+        conditions = tuple((_staged(operation, c), side) for c, side in conditions)
+    return replace(found, conditions=conditions, kept=_staged(operation, found.kept))
 
 
-def _mover(operation: Operation) -> Callable[[Value], Any]:
-    return lambda value: TABLE[operation.op](value, **operation.attrs)
+def _staged(operation: Operation, value: Value) -> Value:
+    """Stage an operation once more, with another first operand."""
+    result = TABLE[operation.op](value, *operation.operands[1:], **operation.attrs)
+    assert isinstance(result, Value)
+    return result
 
 
 def add_choices(x: Value, y: Value, add: Callable[[Value, Value], Value]) -> Value | None:
@@ -324,13 +320,13 @@ class ZeroGuard:
         if result not in self.masked:
             self.missing_sure.add(ct)
 
-    def product(self, operation: Operation) -> Callable[[int, Value, Value], Value]:
+    def product(self, operation: Operation) -> Callable[[int, Value, Value], Any]:
         """Return the function that multiplies the cotangent of the result with the partial by the n-th operand."""
         result = operation.result
         kind = self.masked.get(result, FULL)
         is_singular = make_guard(self.ranges, operation)
 
-        def multiply_guarded(position: int, ct: Value, partial: Value) -> Value:
+        def multiply_guarded(position: int, ct: Value, partial: Value) -> Any:
             singular = result in self.may_be_zero and is_singular(position, partial)
             missing = kind != FULL and self.data.may_be_infinite(partial)
             if not (singular or missing):

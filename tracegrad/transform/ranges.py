@@ -154,7 +154,7 @@ class Ranges:
 
 
 def _unfiltered(operation: Operation) -> list[Value]:
-    """Return the operands of which an infinity or NaN can reach the result: not the x of np.where(np.isnan(x), 0, x)."""
+    """Return the operands of which an infinity or NaN can reach the result: not x of np.where(np.isnan(x), 0, x)."""
     if operation.op != "select":
         return operation.operands
     condition, x, y = operation.operands
