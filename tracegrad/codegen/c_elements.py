@@ -1,6 +1,6 @@
 """Element texts: how an element of a value is read or computed, through views and inlined values down to stored ones.
 
-Reads IR and the `c` fields of op records, writes C expressions. Previous: c_expression.py; next: c_views.py.
+Reads IR and the `c` fields of op records, writes C expressions. Previous: c_expression.py; next: c_order.py.
 """
 
 from __future__ import annotations

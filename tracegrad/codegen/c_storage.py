@@ -16,7 +16,7 @@ from tracegrad.codegen.c_elements import (
     kept_axes,
     static_size,
 )
-from tracegrad.codegen.c_views import LOOPS
+from tracegrad.codegen.c_order import LOOPS
 from tracegrad.codegen.loops import Step, Steps
 from tracegrad.ir.core import (
     Block,

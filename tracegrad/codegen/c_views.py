@@ -1,6 +1,6 @@
 """Prepares a function for C, and decides which values are views or inlined and which are computed into storage.
 
-Reads IR, writes a private copy of it and two sets of values. Previous: c_elements.py; next: loops.py.
+Reads IR, writes a private copy of it and two sets of values. Previous: c_order.py; next: loops.py.
 
 - A *view* (slice, transpose, broadcast, gather, constant, ...) is never stored: its elements are read through it.
 - A value of rank 0 or with few elements is computed by one statement per element, or inlined where it is used.
@@ -32,6 +32,7 @@ from tracegrad.codegen.c_elements import (
 from tracegrad.codegen.c_expression import (
     CTYPES,
 )
+from tracegrad.codegen.c_order import LOOPS, VIEWS, move_reads, overwritten
 from tracegrad.errors import Span
 from tracegrad.ir.core import (
     Block,
@@ -59,13 +60,14 @@ UNROLLED_CONTRACTION = 8
 
 #: most operations that are written as one expression
 EXPRESSION_WEIGHT = 8
-VIEWS = frozenset("reshape transpose broadcast_to slice flip pad iota full constant dim undefined gather".split())
-LOOPS = frozenset({"for", "while"})
 ONCE = frozenset({"push", "scatter_set", "scatter_add", "set_slice", "add_slice", "check"})
 
 
 def prepare(function: Function) -> Function:
-    """Return a private copy: calls inlined, dead operations removed, each `while` with one block left in its middle."""
+    """Return a private copy: calls inlined, dead operations removed, each `while` with one block left in its middle.
+
+    What reads an array goes before what overwrites it, see c_order.py.
+    """
     copy = clone_function(function)
     _inline_calls(copy.body, ())
     _transpose_products(copy.body)
@@ -77,6 +79,7 @@ def prepare(function: Function) -> Function:
             leave = Operation("leave", [condition.yields[0]], {}, [], [], operation.span)
             body.operations = [*condition.operations, leave, *body.operations]
             operation.blocks = [body]
+    move_reads(copy)
     return copy
 
 
@@ -129,6 +132,8 @@ class Views(Elements):
         self.function = prepare(function)
         self.owner: dict[Block, Operation] = {}
         self.home: dict[Operation, Block] = {}
+        self.order: dict[Operation, int] = {}
+        self.birth: dict[Value, Block] = {}
         self.uses: dict[Value, list[tuple[Operation | None, Block]]] = {}
         self.forced: set[Value] = set()
         self.weights: dict[Value, int] = {}
@@ -144,8 +149,11 @@ class Views(Elements):
     # Structure of the function.
 
     def _index_block(self, block: Block) -> None:
-        for operation in block.operations:
+        self.birth.update(dict.fromkeys(block.params, block))
+        for position, operation in enumerate(block.operations):
             self.home[operation] = block
+            self.order[operation] = position
+            self.birth.update(dict.fromkeys(operation.results, block))
             for value in operation.operands:
                 self.uses.setdefault(value, []).append((operation, block))
             for nested in operation.blocks:
@@ -300,29 +308,57 @@ class Views(Elements):
     def _force_before_writes(self) -> None:
         """Store what is read through a view of an array after the array has been changed in place."""
         for operation in walk(self.function.body):
-            record = TABLE.get(operation.op)
-            if record is None or record.inplace is None or self.role(operation) != "statement":
-                continue
-            changed = operation.operands[record.inplace]
-            if changed in self.lazy or changed in self.function.params:
-                continue
-            block = self.home[operation]
-            order = {o: k for k, o in enumerate(block.operations)}
-            late = [
-                o for o, b in self.uses.get(changed, ()) if b is block and o is not None and order[o] > order[operation]
-            ]
-            if any(o.op not in VIEWS for o in late):
-                continue
-            for view in self._views_of(changed):
-                if view.producer is None or self.home[view.producer] is not block:
+            for changed in self._changed_by(operation):
+                late = [o for o, b in self.uses.get(changed, ()) if self._is_after(o, b, operation)]
+                if any(o is None or (o.op not in VIEWS and o is not operation) for o in late):
                     continue
-                for user, user_block in self.uses.get(view, ()):
-                    if user is operation:
-                        if view.shape:
-                            self.force(view)
-                    elif user is None or user_block is not block or order[user] > order[operation]:
-                        if user is None or user.op not in VIEWS or user_block is not block:
-                            self.force(view)
+                for view in self._views_of(changed):
+                    if any(self._reads_late(o, b, view, operation) for o, b in self.uses.get(view, ())):
+                        self.force(view)
+
+    def _changed_by(self, operation: Operation) -> list[Value]:
+        """Return the stored arrays that an operation other than `if` changes in place where that is possible."""
+        if operation.op in LOOPS:
+            found = overwritten(operation)
+        else:
+            record = TABLE.get(operation.op)
+            is_write = record is not None and record.inplace is not None and self.role(operation) == "statement"
+            found = [operation.operands[record.inplace]] if record is not None and is_write else []
+        return [
+            v
+            for v in found
+            if v not in self.lazy and v not in self.function.params and not self._is_read_again(v, operation)
+        ]
+
+    def _is_read_again(self, value: Value, operation: Operation) -> bool:
+        """Return whether an operation is in a loop and a value outside of it."""
+        block = self.home[operation]
+        while block is not self.birth[value]:
+            if self.owner[block].op in LOOPS:
+                return True
+            block = self.home[self.owner[block]]
+        return False
+
+    def _reads_late(self, user: Operation | None, block: Block, view: Value, write: Operation) -> bool:
+        """Return whether a user of a view reads its elements after a write to the array that it shows."""
+        if user is write:
+            return bool(view.shape) and write.op not in LOOPS
+        if user is not None and user.op in VIEWS and user.result in self.lazy and user.operands[0] is view:
+            return False  # this is a view of the same array
+        return self._is_after(user, block, write)
+
+    def _is_after(self, user: Operation | None, block: Block, operation: Operation) -> bool:
+        """Return whether what stands in a block, or its end, comes after another operation or is in it."""
+        places: dict[Block, float] = {block: math.inf if user is None else self.order[user]}
+        while block in self.owner:
+            owner = self.owner[block]
+            block = self.home[owner]
+            places[block] = self.order[owner]
+        current = operation
+        while self.home[current] not in places:
+            current = self.owner[self.home[current]]
+        place = places[self.home[current]]
+        return place > self.order[current] or (place == self.order[current] and current is operation)
 
     def _views_of(self, value: Value) -> list[Value]:
         found: list[Value] = []
@@ -397,7 +433,10 @@ class Views(Elements):
             if len(uses) != 1 and not is_sign:
                 continue
             if all(
-                user is not None and block is self.home[operation] and self._accepts(user, value, often=is_sign)
+                user is not None
+                and block is self.home[operation]
+                and self._accepts(user, value, often=is_sign)
+                and not self._passes_write(operation, user)
                 for user, block in uses
             ):
                 self.lazy.add(value)
@@ -424,13 +463,26 @@ class Views(Elements):
         found = [(index, count) for read, index, count in accesses if read is value]
         if len(found) != 1 or found[0][1] != 1 or not self.is_identity(value, found[0][0], squeeze(value.shape)):
             return
-        if changed is value or changed in self._operands_read(operation):
+        if changed is value or changed in self._operands_read(operation) or self._passes_write(operation, user):
             return  # what is written later would be computed from what has been written
         self.lazy.add(value)
         self.weights[value] = weight
 
     def _operands_read(self, operation: Operation) -> set[Value]:
         return {v for operand in operation.operands for v in self.read_values(operand)}
+
+    def _passes_write(self, operation: Operation, user: Operation) -> bool:
+        """Return whether an array that an operation reads is overwritten before a later user of its block."""
+        between = self.home[operation].operations[self.order[operation] + 1 : self.order[user]]
+        changed = {v for o in between for v in overwritten(o)}
+        if not changed:
+            return False
+        value = operation.result
+        indices = points(value.shape) if self.role(operation) == "assign" else [self.identity(value.shape)]
+        with self.recording() as accesses:
+            for index in indices:
+                self.compute(value, index)
+        return any(v in changed for v, _, _ in accesses)
 
     def _accepts(self, user: Operation, value: Value, *, often: bool) -> bool:
         """Return whether a value may be inlined in an operation: each element is read at most once, unless `often`."""

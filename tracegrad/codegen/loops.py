@@ -20,7 +20,8 @@ from tracegrad.codegen.c_elements import (
     squeeze,
     static_size,
 )
-from tracegrad.codegen.c_views import LOOPS, Views
+from tracegrad.codegen.c_order import LOOPS, overwritten
+from tracegrad.codegen.c_views import Views
 from tracegrad.ir.core import (
     Block,
     Function,
@@ -170,6 +171,10 @@ class Steps(Views):
                     continue
                 chain = self._cheap_chain(operation, nest, maker)
                 if chain is None:
+                    continue
+                read = [v for o in chain for v, _ in self._nest_reads(o)]
+                last = max(steps.index(other) for other in others)
+                if self._overwrites(steps[steps.index(nest) : last], read):
                     continue
                 for other in others:
                     self._repeat_in(other, chain, block, maker)
@@ -402,6 +407,8 @@ class Steps(Views):
                     for v, _ in reads
                 ):
                     continue
+                if self._overwrites(steps[steps.index(nest) : steps.index(target)], [v for v, _ in reads]):
+                    continue
                 nest.operations.remove(operation)
                 target.operations.insert(0, operation)
                 maker[value] = target
@@ -410,6 +417,11 @@ class Steps(Views):
                     target.reads[v] = target.reads.get(v, True) and same
             if not nest.operations and not nest.pushes:
                 steps.remove(nest)
+
+    def _overwrites(self, steps: list[Step], values: list[Value]) -> bool:
+        """Return whether one of some steps takes over the memory of one of some values."""
+        found = {v for s in steps if s.kind == "statement" for o in s.operations for v in overwritten(o)}
+        return not found.isdisjoint(values)
 
     def _stored_anyway(self, value: Value, nest: Step, maker: dict[Value, Step]) -> bool:
         return any(
