@@ -35,6 +35,8 @@ var_mean vdot vstack where xlogy zeros zeros_like
 #: public name -> place, as lazy_names takes it
 EAGER: Final = {
     "autograd": "",
+    "fft": "",
+    "linalg": "",
     "nn": "",
     "optim": "",
     **{name: f"runtime.eager:{name}" for name in _NAMES.split()},

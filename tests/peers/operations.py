@@ -129,6 +129,55 @@ FUNCTIONAL = [
     case("F.pairwise_distance(x, y)", M, M), case("F.scaled_dot_product_attention(x, y, z)", (2, 3, 4), (2, 5, 4), (2, 5, 6)),
     case("F.scaled_dot_product_attention(x, y, z, is_causal=True)", (2, 3, 4), (2, 3, 4), (2, 3, 6)),
 ]  # fmt: skip
+SPD = "(x @ x.mT + 3 * T.eye(3, dtype=x.dtype))"
+Q = (3, 3)
+LINALG = [
+    case("T.linalg.inv(x + 4 * T.eye(3, dtype=x.dtype))", Q),
+    case("T.linalg.det(x)", (2, 3, 3)),
+    case("T.linalg.slogdet(x)[1]", Q),
+    case("T.linalg.solve(x + 4 * T.eye(3, dtype=x.dtype), y)", Q, (3, 2)),
+    case("T.linalg.solve(x + 4 * T.eye(3, dtype=x.dtype), y)", Q, (3,)),
+    case(f"T.linalg.cholesky({SPD})", Q),
+    case(f"T.linalg.eigh({SPD})[0]", Q),
+    case(f"T.linalg.eigh({SPD})[1].abs()", Q),
+    case("T.linalg.svdvals(x)", (4, 3)),
+    case("T.linalg.svd(x, full_matrices=False)[0].abs()", (4, 3)),
+    case("(lambda r: (r[0] * r[1]) @ r[2] @ y)(T.linalg.svd(x, full_matrices=False))", (3, 4), (4, 2)),
+    case("T.linalg.qr(x)[1]", (4, 3)),
+    case("T.linalg.qr(x)[0]", (3, 3)),
+    case("T.linalg.qr(x)[0]", (4, 3)),
+    case("T.linalg.pinv(x)", (4, 3)),
+    case("T.linalg.pinv(x)", (2, 3)),
+    case("T.linalg.norm(x)", M),
+    case("T.linalg.norm(x, dim=1)", M),
+    case("T.linalg.norm(x, 'nuc')", M),
+    case("T.linalg.norm(x, 2)", M),
+    case("T.linalg.norm(x, 1)", M),
+    case("T.linalg.norm(x, float('inf'))", M),
+    case("T.linalg.matrix_power(x, 3)", Q),
+    case("T.linalg.cond(x)", Q),
+    case("T.linalg.vector_norm(x, 3)", M),
+    case("T.linalg.multi_dot([x, y])", M, (4, 2)),
+    case("T.linalg.inv(x)", Q, complex=True),
+    case("T.linalg.eigh(x @ x.mH)[0]", Q, complex=True),
+    case("T.linalg.svdvals(x)", (3, 2), complex=True),
+    case("(lambda r: (r[0] * r[1]) @ r[2] * x)(T.linalg.svd(x, full_matrices=False))", Q, complex=True, twice=False),
+    case("T.linalg.solve(x, y)", Q, (3, 2), complex=True),
+]
+FFT = [
+    case("T.fft.fft(x)", M),
+    case("T.fft.ifft(x, dim=0)", M),
+    case("T.fft.fft(x, n=3, norm='ortho')", M),
+    case("T.fft.fft(x, n=6)", M),
+    case("T.fft.rfft(x)", M),
+    case("T.fft.irfft(x, n=5)", M, complex=True),
+    case("T.fft.irfft(x)", M, complex=True),
+    case("T.fft.fft2(x).abs()", M),
+    case("T.fft.ifftn(T.fft.fftn(x) ** 2).real", M),
+    case("T.fft.fftshift(T.fft.fft(x))", M),
+    case("T.fft.fft(x)", M, complex=True),
+    case("T.fft.rfft(x, norm='forward')", M),
+]
 COMPLEX = [
     *[case(f"x.{n}()", M, complex=True) for n in ("exp", "sin", "cosh", "abs", "conj", "reciprocal", "square", "sqrt", "log", "tanh", "sum", "mean", "prod", "var")],
     case("x * y", M, M, complex=True), case("x / y", M, M, complex=True), case("x @ y", M, (4, 2), complex=True),
@@ -151,4 +200,4 @@ IN_PLACE = [
     case("x.clone().masked_fill_(x > 0, 2.0)", M), case("x.clone().pow_(3)", M), case("x.clone().tril_()", M),
     case("x.clone().index_add_(0, T.tensor([0, 0]), y)", M, (2, 4)), case("x.clone().addcmul_(y, z)", M, M, M),
 ]  # fmt: skip
-ALL = [*UNARY, *BINARY, *REDUCTIONS, *SHAPES, *INDEXING, *PRODUCTS, *FUNCTIONAL, *COMPLEX, *IN_PLACE]
+ALL = [*UNARY, *BINARY, *REDUCTIONS, *SHAPES, *INDEXING, *PRODUCTS, *LINALG, *FFT, *FUNCTIONAL, *COMPLEX, *IN_PLACE]
