@@ -252,3 +252,29 @@ def test_without_an_end_is_refused() -> None:
 
     with pytest.raises(tg.errors.CaptureError, match="TG130"):
         tg.function(forever)(1.0)
+
+
+@each_backend
+def test_too_deep_is_an_error(backend: str) -> None:
+    def down(x, n):
+        if n == 0:
+            return x
+        return 0.5 * down(x, n - 1)
+
+    for f in (tg.function(down, backend=backend), tg.grad(down, backend=backend)):
+        f(1.0, np.int64(100))
+        with pytest.raises(RuntimeError, match="maximum recursion depth exceeded"):
+            f(1.0, np.int64(10**7))
+
+
+@each_backend
+def test_under_vmap(backend: str) -> None:
+    def power(x, n):
+        if n == 0:
+            return 1.0
+        return x * power(x, n - 1)
+
+    x, n = np.array([0.5, 1.5, 2.0]), np.array([0, 3, 7])
+    np.testing.assert_allclose(tg.vmap(power, backend=backend)(x, n), x**n)
+    gradient = tg.grad(lambda x: np.sum(tg.vmap(power)(x, n)), backend=backend)(x)
+    np.testing.assert_allclose(gradient, n * x ** np.maximum(n - 1.0, 0))

@@ -105,6 +105,7 @@ def find_opened(owner: Any, key: Any) -> Opened | None:
 def new_function(name: str) -> Function:
     """Return an empty function with a name of its own in this capture."""
     names = current().function_names
+    names.add(getattr(current().function, "__name__", ""))
     name = name if name.isidentifier() else "function"
     chosen, count = name, 1
     while chosen in names:

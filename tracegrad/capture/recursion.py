@@ -194,7 +194,8 @@ class _Recursion(Opened):
 def stage_recursive_call(
     function: types.FunctionType, converted: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[bool, Any]:
-    """Stage a call of a function that is running, if a traced condition decides on it; return whether, and the result."""
+    """Stage a call of a function that is running, if a traced condition decides on it; return whether, and what it
+    gives."""
     capture = current()
     before = next((c for c in reversed(capture.calls) if c.function is function), None)
     if before is None or function in capture.unrolled:

@@ -540,3 +540,27 @@ static void tg_cofactor_f64(const double *restrict a, double *restrict c, int64_
         }
     }
 }
+
+/* Recursive calls. The word before the end of the header of a workspace holds an address at the start of the C stack. */
+static void tg_begin_calls(void *workspace)
+{
+    const char here = 0;
+    ((uintptr_t *)workspace)[7] = (uintptr_t)&here;
+}
+
+/* Prepares memory as the workspace of a call. */
+static void *tg_enter(char *memory, int64_t header_bytes, const void *caller)
+{
+    uintptr_t *const workspace = (uintptr_t *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    memset(workspace, 0, (size_t)header_bytes);
+    workspace[7] = ((const uintptr_t *)caller)[7];
+    return workspace;
+}
+
+/* Whether calls are so deep that the C stack, of 8 MB as a rule, is half used. */
+static bool tg_is_deep(const void *workspace)
+{
+    const char here = 0;
+    const uintptr_t start = ((const uintptr_t *)workspace)[7], now = (uintptr_t)&here;
+    return (start > now ? start - now : now - start) > (uintptr_t)4 << 20;
+}

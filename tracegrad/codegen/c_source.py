@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from tracegrad.codegen.c_blocks import BlockWriter
 from tracegrad.codegen.c_elements import is_few, points
@@ -33,7 +34,9 @@ from tracegrad.codegen.c_library import INCLUDES, head_comment, prelude_for, vec
 from tracegrad.codegen.c_writer import ERROR_KINDS, INDENT, WORD, Line, Memory
 from tracegrad.ir.core import (
     Function,
+    Operation,
     Value,
+    walk,
 )
 
 __all__ = ["ERROR_KINDS", "CSource", "emit_c"]
@@ -65,16 +68,79 @@ def emit_c(function: Function, *, comments: bool = True) -> CSource:
 
 
 class _Emitter(BlockWriter):
-    """Puts the text together."""
+    """Puts the text together.
+
+    Args:
+        callees: functions that call themselves, and what writes them; None for the kernel itself.
+    """
+
+    def __init__(self, function: Function, comments: bool, callees: dict[Function, _Emitter] | None = None) -> None:
+        super().__init__(function, comments)
+        self.is_callee = callees is not None
+        self.callees: dict[Function, _Emitter] = {} if callees is None else callees
+        self.main = self
+        self.has_calls = any(o.op == "call" for o in walk(self.function.body))
+        self.has_faults = self.has_calls or self.is_callee
 
     def emit(self) -> CSource:
+        declarations, parts = self.sections()
+        tables = list(self.table_texts)
+        for callee in (waiting := list(self.callees.values())):
+            own_declarations, own_parts = callee.sections()
+            waiting += [c for c in self.callees.values() if c not in waiting]
+            declarations += own_declarations
+            parts += own_parts
+            tables += callee.table_texts
+        return CSource(self.assemble(declarations, tables, parts), self.kernel, self.size_symbols)
+
+    def call(self, operation: Operation, arguments: Sequence[str]) -> None:
+        function: Function = operation.attrs["function"]
+        if function not in self.callees:
+            made = self.callees[function] = _Emitter(function, self.comments, self.callees)
+            made.main = self.main
+            taken = {c.kernel for c in (self.main, *self.callees.values()) if c is not made} | self.names
+            made.kernel = next(n for n in _numbered(made.kernel) if n not in taken)
+        callee = self.callees[function]
+        sizes = [self.size_names[s] for s in callee.size_symbols]
+        size, local, heap = (self.fresh(n) for n in ("bytes", "local", "heap"))
+        inner, kind = self.fresh("inner"), self.fresh("kind")
+        scalars: list[tuple[Value, str]] = []
+        passed = list(arguments)
+        for result in operation.results:
+            if result.shape:
+                passed.append(self.pointer(result))
+            else:
+                scalars.append((result, self.fresh(f"{result.name or 'result'}_out")))
+                passed.append(f"&{scalars[-1][1]}")
+        with self.braces(""):
+            self.fault("tg_is_deep(workspace)", "RuntimeError", "maximum recursion depth exceeded", operation.span)
+            self.line(f"const int64_t {size} = {callee.kernel}_workspace({', '.join(sizes)});")
+            self.line(f"char {local}[{size} <= 512 ? {size} + 64 : 1];")
+            self.line(f"char *const {heap} = {size} <= 512 ? NULL : malloc((size_t){size} + 64);")
+            message = "no memory for a recursive call"
+            self.fault(f"{size} > 512 && !{heap}", "MemoryError", message, operation.span)
+            memory = f"{heap} ? {heap} : {local}"
+            self.line(f"void *const {inner} = tg_enter({memory}, {callee.kernel}_header, workspace);")
+            for result, name in scalars:
+                self.line(f"{self.ctype(result.dtype)} {name};")
+            self.line(f"const int {kind} = {callee.kernel}({', '.join([*passed, *sizes, inner])});")
+            self.line(f"{callee.kernel}_release({inner});")
+            self.line(f"if ({kind}) *(tg_error *)workspace = *(const tg_error *){inner};")
+            self.line(f"free({heap});")
+            self.line(f"if ({kind}) return {kind};")
+            for result, name in scalars:
+                self.assign(self.store(result, ()), name)
+
+    def sections(self) -> tuple[list[str], list[str]]:
+        """Return the declarations and definitions of the function's own text."""
+        if self.has_calls and not self.is_callee:
+            self.line("tg_begin_calls(workspace);")
         self.emit_block(self.function.body)
         for number, value in enumerate(self.function.results):
             storage = self.plan.storage.get(value)
             if storage is None or storage.result != number:
                 self.write_result(number, value)
-        body = _without_unused(self.lines)
-        return CSource(self.assemble(body), self.kernel, self.size_symbols)
+        return self.define(_without_unused(self.lines))
 
     def write_result(self, number: int, value: Value) -> None:
         name = self.result_names[number]
@@ -87,7 +153,8 @@ class _Emitter(BlockWriter):
         else:
             self.copy_array(name, value)
 
-    def assemble(self, body: list[Line]) -> str:
+    def define(self, body: list[Line]) -> tuple[list[str], list[str]]:
+        """Return declarations and definitions, given the lines of the kernel."""
         body_text = "\n".join(f"{INDENT * x.depth if not x.text.startswith('#') else ''}{x.text}" for x in body)
         words = set(WORD.findall(body_text))
         kept = [m for m in self.memory if m.name in words]
@@ -107,7 +174,8 @@ class _Emitter(BlockWriter):
         arguments = [a for a, _ in self.arguments] + [f"int64_t {s}" for s in sizes] + ["void *workspace"]
         unused = [p for p in [*(p for _, p in self.arguments), *sizes, "workspace"] if p not in used]
         opening = [f"(void){p};" for p in unused] + opening
-        kernel = _signature(f"int {self.kernel}", arguments)
+        static = "static " if self.is_callee else ""
+        kernel = _signature(f"{static}int {self.kernel}", arguments)
         opening_text = "".join(f"{INDENT}{x}\n" for x in opening)
         fixed = header + sum(-(-_fixed_bytes(m) // 64) * 64 for m in kept)
         varying = [f"tg_aligned({_bytes_text(m)})" for m in kept if not isinstance(m.size, int)]
@@ -123,10 +191,12 @@ class _Emitter(BlockWriter):
             ]
         parts = [
             f"{kernel}\n{{\n{opening_text}{body_text}\n{INDENT}return 0;\n}}",
-            f"int64_t {self.kernel}_workspace({size_arguments})\n{{\n"
+            f"{static}int64_t {self.kernel}_workspace({size_arguments})\n{{\n"
             + "".join(f"{INDENT}{x}\n" for x in size_body)
             + "}",
         ]
+        if self.is_callee:
+            return self.callee_sections(kernel, parts, header)
         passed = [f"pointers[{k}]" for k in range(len(self.arguments))] + [f"sizes[{k}]" for k in range(len(sizes))]
         entry = [*([] if sizes else ["(void)sizes;"]), *([] if self.arguments else ["(void)pointers;"])]
         entry.append(f"const int kind = {self.kernel}({', '.join([*passed, 'workspace'])});")
@@ -141,11 +211,28 @@ class _Emitter(BlockWriter):
         if self.growing:
             release = f"void {self.kernel}_release(void *workspace)"
             declarations.append(f"{release};")
-            parts.append(
-                f"{release}\n{{\n{INDENT}tg_stack *const stacks = (tg_stack *)((char *)workspace + 64);\n"
-                f"{INDENT}for (int64_t k = 0; k < {len(self.growing)}; k++) {{\n{2 * INDENT}free(stacks[k].data);\n"
-                f"{2 * INDENT}stacks[k].data = NULL;\n{2 * INDENT}stacks[k].capacity = 0;\n{INDENT}}}\n}}"
-            )
+            parts.append(self.release(release))
+        return declarations, parts
+
+    def callee_sections(self, kernel: str, parts: list[str], header: int) -> tuple[list[str], list[str]]:
+        """Return declarations and definitions of a function that calls reach."""
+        release = f"static void {self.kernel}_release(void *workspace)"
+        workspace = parts[1].partition("\n")[0]
+        declarations = [f"enum {{ {self.kernel}_header = {header} }};", f"{kernel};", f"{workspace};", f"{release};"]
+        return declarations, [*parts, self.release(release)]
+
+    def release(self, head: str) -> str:
+        """Return the definition of the function that frees the stacks that grow."""
+        if not self.growing:
+            return f"{head}\n{{\n{INDENT}(void)workspace;\n}}"
+        return (
+            f"{head}\n{{\n{INDENT}tg_stack *const stacks = (tg_stack *)((char *)workspace + 64);\n"
+            f"{INDENT}for (int64_t k = 0; k < {len(self.growing)}; k++) {{\n{2 * INDENT}free(stacks[k].data);\n"
+            f"{2 * INDENT}stacks[k].data = NULL;\n{2 * INDENT}stacks[k].capacity = 0;\n{INDENT}}}\n}}"
+        )
+
+    def assemble(self, declarations: list[str], tables: list[str], parts: list[str]) -> str:
+        """Return the whole text."""
         everything = "\n".join(parts)
         if "tg_matmul" in everything:
             setter = f"void {self.kernel}_set_blas(const tg_blas *routines)"
@@ -157,10 +244,16 @@ class _Emitter(BlockWriter):
             f"{head_comment(self.kernel)}\n{INCLUDES}\n{vector_maths(prelude + everything)}{prelude}"
             + "\n".join(declarations)
             + "\n\n"
-            + "".join(f"{t}\n\n" for t in self.table_texts)
+            + "".join(f"{t}\n\n" for t in tables)
             + "\n\n".join(parts)
             + "\n"
         )
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    for number in count(1):
+        yield f"{name}_{number}"
 
 
 def _fixed_bytes(memory: Memory) -> int:

@@ -39,11 +39,11 @@ from tracegrad.ir.core import (
     Function,
     Operation,
     Value,
-    clone_block,
     clone_function,
     substitute,
     walk,
 )
+from tracegrad.ir.inline import inline_calls
 from tracegrad.ir.liveness import remove_dead, uses
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import (
@@ -64,12 +64,13 @@ ONCE = frozenset({"push", "scatter_set", "scatter_add", "set_slice", "add_slice"
 
 
 def prepare(function: Function) -> Function:
-    """Return a private copy: calls inlined, dead operations removed, each `while` with one block left in its middle.
+    """Return a private copy: calls inlined unless recursive, dead operations removed, each `while` with one block left in
+    its middle.
 
     What reads an array goes before what overwrites it, see c_order.py.
     """
     copy = clone_function(function)
-    _inline_calls(copy.body, ())
+    inline_calls(copy)
     _transpose_products(copy.body)
     remove_dead(copy)
     for operation in list(walk(copy.body)):
@@ -97,28 +98,6 @@ def _transpose_products(block: Block) -> None:
             continue
         operation.op, operation.operands = "dot_general", product.operands[::-1]
         operation.attrs = {"contract": (cy, cx), "batch": (by, bx)}
-
-
-def _inline_calls(block: Block, outer: tuple[Function, ...]) -> None:
-    operations: list[Operation] = []
-    for operation in block.operations:
-        for nested in operation.blocks:
-            _inline_calls(nested, outer)
-        if operation.op != "call":
-            operations.append(operation)
-            continue
-        callee: Function = operation.attrs["function"]
-        if callee in outer:
-            raise unsupported("recursive calls", operation.span)
-        copy = clone_block(callee.body, {})
-        substitute(copy, dict(zip(copy.params, operation.operands, strict=True)))
-        _inline_calls(copy, (*outer, callee))
-        operations.extend(copy.operations)
-        mapping = dict(zip(operation.results, copy.yields, strict=True))
-        substitute(block, mapping)
-        for earlier in operations:
-            earlier.operands = [mapping.get(v, v) for v in earlier.operands]
-    block.operations = operations
 
 
 Access = tuple[Value, tuple[Any, ...] | None, int]
@@ -238,6 +217,9 @@ class Views(Elements):
 
     def checked_index(self, value: Value, index: Sequence[Dim], size: Dim, axis: int, span: Span | None) -> Dim:
         return self.index_of(value, index)
+
+    def call(self, operation: Operation, arguments: Sequence[str]) -> None:
+        pass
 
     def new_stack(self, stack: Value) -> None:
         pass

@@ -148,6 +148,9 @@ class CEmitter(Protocol):
         """Write a check: when the C condition holds, leave the kernel with error `kind` ("IndexError", ...) and
         message."""
 
+    def call(self, operation: Operation, arguments: Sequence[str]) -> None:
+        """Write a call of another function, given pointers to its operands."""
+
     def new_stack(self, stack: Value) -> None:
         """Write the beginning of a stack."""
 

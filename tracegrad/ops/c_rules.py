@@ -645,6 +645,19 @@ def _primary(pointer: str) -> str:
 # Statements: stacks and checks
 
 
+def call_statement(emitter: CEmitter, operation: Operation) -> None:
+    """Pass pointers to the operands, scalars in variables of their own."""
+    arguments = []
+    for value in operation.operands:
+        if value.shape:
+            arguments.append(emitter.pointer(value))
+            continue
+        name = emitter.fresh(value.name or "argument")
+        emitter.line(f"const {emitter.ctype(value.dtype)} {name} = {emitter.element(value, ())};")
+        arguments.append(f"&{name}")
+    emitter.call(operation, arguments)
+
+
 def push_statement(emitter: CEmitter, operation: Operation) -> None:
     """Put all elements on top."""
     emitter.push(*operation.operands)

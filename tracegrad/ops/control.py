@@ -46,7 +46,7 @@ while_ = register(OpDef(
 ))
 call = register(OpDef(
     "call", ("*operands",), "Call of another function of the IR.",
-    attributes=("function",), infer=infer_call, marker=BY_TRANSFORM,
+    attributes=("function",), c_statement=c_rules.call_statement, infer=infer_call, marker=BY_TRANSFORM,
 ))
 
 # Calls that say their derivative; they are inlined before code is generated

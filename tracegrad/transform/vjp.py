@@ -572,7 +572,7 @@ def transpose_rule(operation: Operation) -> Function:
 
 
 def reverse_of(function: Function, wrt: tuple[int, ...]) -> Function:
-    """Return the reverse of a recursive function: (its parameters, cotangents of its results) to those of some params."""
+    """Return the reverse of a recursive function: its parameters and cotangents of its results to those of some."""
     key = ("vjp", wrt)
     found = function.derived.get(key)
     if found is None:
