@@ -102,7 +102,7 @@ class BlockWriter(NestWriter):
         self.open_indices.append(name)
         with self.braces(_for_header(name, low, high, step, operation.attrs["reverse"])):
             self.emit_block(block)
-            self.move(list(zip(self.plan.carries(operation), block.yields, strict=True)))
+            self.carry_on(operation)
         self.open_indices.pop()
 
     def enter(self, operation: Operation, inits: Sequence[Value]) -> None:
@@ -127,7 +127,7 @@ class BlockWriter(NestWriter):
         with self.braces(header):
             for step in rest:
                 self.emit_step(step)
-            self.move(list(zip(block.params, block.yields, strict=True)))
+            self.carry_on(operation)
 
     def emit_if(self, operation: Operation) -> None:
         then, otherwise = operation.blocks
@@ -200,9 +200,6 @@ class BlockWriter(NestWriter):
             target, source, reads, is_circular = entry
             storage = plan.storage[target]
             blocked = any(storage in reads for _, _, reads, _ in pending)
-            if target in plan.swaps and source in plan.storage and not blocked:
-                self.swap(storage, plan.storage[source])
-                continue
             if not blocked and not (is_circular and target.shape):
                 self.copy(target, source)
                 continue
@@ -217,13 +214,29 @@ class BlockWriter(NestWriter):
             self.pointers.pop(value, None)
         self.saved_old = []
 
-    def swap(self, first: Storage, second: Storage) -> None:
-        """Exchange the pointers of two arrays."""
-        a, b = self.place_of(first), self.place_of(second)
-        name = self.fresh("swapped")
-        self.line(f"{self.ctype(first.members[0].dtype)} *const {name} = {a};")
-        self.line(f"{a} = {b};")
-        self.line(f"{b} = {name};")
+    def carry_on(self, operation: Operation) -> None:
+        """Write what a loop carries into the next iteration."""
+        block = operation.blocks[0]
+        swaps = self.plan.swaps[block]
+        pairs = zip(self.plan.carries(operation), block.yields, strict=True)
+        self.move([(param, following) for param, following in pairs if param not in swaps])
+        self.rotate({self.plan.storage[param]: source for param, source in swaps.items()})
+
+    def rotate(self, sources: dict[Storage, Storage]) -> None:
+        """Give arrays the pointers of others, all at once; what is left over goes to those that gave theirs away."""
+        while sources:
+            start = next((s for s in sources if s not in sources.values()), next(iter(sources)))
+            places = [self.place_of(start)]
+            current = start
+            while current in sources:
+                current = sources.pop(current)
+                places.append(self.place_of(current))
+            if current is start:
+                places.pop()
+            name = self.fresh("swapped")
+            self.line(f"{self.ctype(start.members[0].dtype)} *const {name} = {places[0]};")
+            for target, source in zip(places, [*places[1:], name], strict=True):
+                self.line(f"{target} = {source};")
 
     def _storages_read(self, source: Value) -> set[Storage]:
         plan = self.plan

@@ -31,6 +31,12 @@ from tracegrad.ir.types import (
 )
 
 
+def is_large(value: Value) -> bool:
+    """Return whether an array lies in the workspace rather than on the stack."""
+    size = static_size(value.shape)
+    return size is None or size > LOCAL
+
+
 @dataclass(eq=False)
 class Storage:
     """Values that share a variable or an array.
@@ -55,7 +61,7 @@ class Plan(Steps):
         function: the prepared copy that the plan speaks of.
         steps: per block, what is written in order.
         storage: per stored value its storage class; function parameters and values local to a nest have none.
-        swaps: carried arrays that exchange their pointer with that of their next value.
+        swaps: per block of a loop, carried arrays that take over the pointer of the array with their next value.
         row_values: values that nests of one row pass on, stored for one row only.
     """
 
@@ -63,7 +69,7 @@ class Plan(Steps):
         super().__init__(function)
         self.storage: dict[Value, Storage] = {}
         self.row_values: set[Value] = set()
-        self.swaps: set[Value] = set()
+        self.swaps: dict[Block, dict[Value, Storage]] = {}
         self.definition: dict[Value, tuple[Block, int]] = {}
         self.used_at: dict[Block, dict[Value, list[int]]] = {}
         self.place: dict[Block, tuple[Block, int]] = {}
@@ -163,22 +169,13 @@ class Plan(Steps):
             if operation.op in LOOPS:
                 for param, result in zip(self.carries(operation), operation.results, strict=True):
                     self._merge(param, result, must=True)
+        # where a large array is not written in place it is copied, whereas carried ones can exchange their pointers
+        self._share_written(large=True)
         for operation in walk(self.function.body):
             if operation.op in LOOPS:
-                block = operation.blocks[0]
-                inits = operation.operands[2:] if operation.op == "for" else operation.operands
-                for param, following in zip(self.carries(operation), block.yields, strict=True):
+                for param, following in zip(self.carries(operation), operation.blocks[0].yields, strict=True):
                     self._merge(param, following)
-                for param, init in zip(self.carries(operation), inits, strict=True):
-                    self._merge(init, param)
-            elif operation.op == "if":
-                for block in operation.blocks:
-                    for result, value in zip(operation.results, block.yields, strict=True):
-                        self._merge(value, result)
-            else:
-                record = TABLE.get(operation.op)
-                if record is not None and record.inplace is not None:
-                    self._merge(operation.operands[record.inplace], operation.result)
+        self._share_written(large=False)
         self._choose_swaps()
         for position, value in enumerate(self.function.results):
             shared = self.storage.get(value)
@@ -188,20 +185,42 @@ class Plan(Steps):
                 continue
             shared.result = position
 
+    def _share_written(self, *, large: bool) -> None:
+        """Let arrays share memory with what they are overwritten by: all that are large, or all others."""
+        for operation in walk(self.function.body):
+            pairs: list[tuple[Value, Value]] = []
+            record = TABLE.get(operation.op)
+            if operation.op in LOOPS:
+                inits = operation.operands[2:] if operation.op == "for" else operation.operands
+                pairs = list(zip(inits, self.carries(operation), strict=True))
+            elif operation.op == "if":
+                for block in operation.blocks:
+                    pairs += zip(block.yields, operation.results, strict=True)
+            elif record is not None and record.inplace is not None:
+                pairs = [(operation.operands[record.inplace], operation.result)]
+            for operand, result in pairs:
+                if is_large(result) == large:
+                    self._merge(operand, result)
+
     def _choose_swaps(self) -> None:
-        """Find large carried arrays whose next value is made in another array: the two exchange their pointers."""
+        """Find large carried arrays whose next value is made in another array: they exchange their pointers."""
         for operation in walk(self.function.body):
             if operation.op not in LOOPS:
                 continue
             block = operation.blocks[0]
+            carried = {self.storage[p] for p in self.carries(operation)}
+            found: dict[Storage, tuple[Value, Storage]] = {}
             for param, following in zip(self.carries(operation), block.yields, strict=True):
                 target, source = self.storage[param], self.storage.get(following)
-                size = static_size(param.shape)
-                if source is None or source is target or (size is not None and size <= LOCAL):
+                if source is None or source is target or not is_large(param) or block.yields.count(following) > 1:
                     continue
-                if block.yields.count(following) == 1 and all(self._is_inside(m, block) for m in source.members):
-                    self.swaps.add(param)
-                    target.is_swapped = source.is_swapped = True
+                if source in carried or all(self._is_inside(m, block) for m in source.members):
+                    found[target] = (param, source)
+            while lost := [t for t, (_, s) in found.items() if s in carried and s not in found]:
+                del found[lost[0]]
+            self.swaps[block] = {param: source for param, source in found.values()}
+            for target, (_, source) in found.items():
+                target.is_swapped = source.is_swapped = True
 
     def _is_inside(self, value: Value, block: Block) -> bool:
         """Return whether a value is defined in a block or in one nested in it."""
