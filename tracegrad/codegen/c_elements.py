@@ -310,7 +310,7 @@ def wrapped(position: Dim, size: Dim) -> Dim:
         return position if position >= 0 else size + position
     text = index_text(position)
     negative = fill("{x} < 0 ? {x} + {n} : {x}", {"x": text, "n": index_text(size)})
-    return symbol(negative)
+    return symbol(f"({negative})")
 
 
 def ctype(dtype: np.dtype[Any]) -> str:

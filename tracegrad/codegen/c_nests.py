@@ -25,6 +25,7 @@ from tracegrad.codegen.c_expression import (
 )
 from tracegrad.codegen.c_stacks import StackWriter
 from tracegrad.codegen.c_storage import Plan
+from tracegrad.codegen.c_writer import is_worth_simd
 from tracegrad.codegen.loops import Step
 from tracegrad.ir.core import (
     Operation,
@@ -133,7 +134,7 @@ class NestWriter(StackWriter):
             else:
                 self.begin_reduction(reduction)
         clauses = self._clauses([r for r in outer if r.level == 0 or r.columns], None)
-        if all(unrolled) and clauses is not None:
+        if all(unrolled) and clauses is not None and is_worth_simd(step.space[0]):
             self.line(f"#pragma omp simd {clauses}".rstrip())
         saved, saved_rows = dict(self.bound), dict(self.row_values)
         row = self.open_loop(step.space[0])
@@ -179,7 +180,7 @@ class NestWriter(StackWriter):
                 if reduction.level == level and 0 < level < len(space):
                     self.begin_sum(reduction)
             if level < len(space):
-                if level == len(space) - 1 and clauses is not None:
+                if level == len(space) - 1 and clauses is not None and is_worth_simd(space[level]):
                     self.line(f"#pragma omp simd {clauses}".rstrip())
                 index.append(self.open_loop(space[level]))
         saved = dict(self.bound)

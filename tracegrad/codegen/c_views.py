@@ -22,6 +22,7 @@ from tracegrad.codegen.c_elements import (
     SMALL,
     Elements,
     ctype,
+    flatten,
     is_few,
     is_small,
     points,
@@ -31,6 +32,7 @@ from tracegrad.codegen.c_elements import (
 )
 from tracegrad.codegen.c_expression import (
     CTYPES,
+    index_text,
 )
 from tracegrad.codegen.c_order import LOOPS, VIEWS, move_reads, overwritten
 from tracegrad.errors import Span
@@ -163,7 +165,7 @@ class Views(Elements):
         return "0"
 
     def table(self, value: Value, index: Sequence[Dim]) -> str:
-        return "0"
+        return index_text(flatten(index, value.shape))  # it depends on the place, so that a nest stays a nest
 
     def repeated(self, value: Value, index: Sequence[Any], count: int) -> str:
         self._multiplier *= count
@@ -304,13 +306,24 @@ class Views(Elements):
             found = overwritten(operation)
         else:
             record = TABLE.get(operation.op)
-            is_write = record is not None and record.inplace is not None and self.role(operation) == "statement"
-            found = [operation.operands[record.inplace]] if record is not None and is_write else []
+            inplace = record.inplace if record is not None and self.role(operation) == "statement" else None
+            found = [] if inplace is None else [operation.operands[inplace]]
         return [
             v
             for v in found
             if v not in self.lazy and v not in self.function.params and not self._is_read_again(v, operation)
         ]
+
+    def is_read_where_written(self, operation: Operation) -> bool:
+        """Return whether of a scatter only what it writes itself is read: the rest of its result may be anything."""
+        indices = operation.operands[1:-1]
+        return all(
+            user is not None
+            and user.op == "gather"
+            and user.operands == [operation.result, *indices]
+            and user.attrs["axes"] == operation.attrs["axes"]
+            for user, _ in self.uses.get(operation.result, ())
+        )
 
     def _is_read_again(self, value: Value, operation: Operation) -> bool:
         """Return whether an operation is in a loop and a value outside of it."""

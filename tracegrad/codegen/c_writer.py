@@ -249,7 +249,7 @@ class Writer(Elements):
                 names.append(0)
                 continue
             is_last = all(isinstance(d, int) and d == 1 for d in shape[number + 1 :])
-            if is_last and simd is not None:
+            if is_last and simd is not None and is_worth_simd(size):
                 self.line(f"#pragma omp simd {simd}".rstrip())
             names.append(self.open_loop(size))
             opened += 1
@@ -369,7 +369,11 @@ class Writer(Elements):
         return name
 
     def begin_from(self, result: Value, operand: Value) -> None:
-        if self.plan.storage[result] is not self.plan.storage.get(operand):
+        operation = result.producer
+        assert operation is not None
+        if operation.op == "scatter_set" and self.plan.is_read_where_written(operation):
+            self.declare(result)
+        elif self.plan.storage[result] is not self.plan.storage.get(operand):
             self.copy(result, operand)
 
     # Indices and faults.
@@ -629,6 +633,14 @@ def _constant_array(value: Value) -> np.ndarray[Any, Any] | None:
     while operation is not None and operation.op in ("reshape", "broadcast_to", "transpose"):
         operation = operation.operands[0].producer
     return operation.attrs["value"] if operation is not None and operation.op == "constant" else None
+
+
+def is_worth_simd(size: Dim) -> bool:
+    """Return whether a loop is asked to be vectorised.
+
+    Very short ones are not: gcc 12 makes wrong code of some with masked reads at 512 bits.
+    """
+    return not isinstance(size, int) or size >= 8
 
 
 def _filled(texts: Sequence[str], width: int) -> list[str]:
