@@ -53,14 +53,15 @@ class Storage:
         links: (condition, tracer): under the condition that array is this one; a write into one is one into the other.
         pinned: why the array must not be written any more, "" when it may.
         stale: why the content is not known any more, "" when it is.
+        name: what the user calls the array, "" when that is not known.
     """
 
-    __slots__ = ("concrete", "depth", "links", "pinned", "stale", "type", "value")
+    __slots__ = ("concrete", "depth", "links", "name", "pinned", "stale", "type", "value")
 
     def __init__(self, type: ArrayType, depth: int, value: Value | None = None, concrete: Any = None) -> None:
         self.type, self.depth, self.value, self.concrete = type, depth, value, concrete
         self.links: tuple[tuple[Value, Any], ...] = ()
-        self.pinned = self.stale = ""
+        self.pinned = self.stale = self.name = ""
 
     def require_fresh(self) -> None:
         """Raise the error for reading an array whose content is not known any more."""
@@ -111,7 +112,7 @@ class Frame:
 class Place:
     """Where a value outside the function is: start at `base`, then follow `steps`.
 
-    A step is ("item", key), ("attribute", name) or ("cell", None).
+    A step is ("item", key), ("attribute", name), ("cell", None) or ("call", None).
     """
 
     base: Any
@@ -133,6 +134,8 @@ class Place:
         for kind, key in self.steps:
             if kind == "item":
                 value = value[key]
+            elif kind == "call":
+                value = value()
             else:
                 value = value.cell_contents if kind == "cell" else getattr(value, key)
         return value
@@ -263,6 +266,8 @@ class Capture:
             elif frame.kind in ("branch", "inner") and storage not in frame.saved:
                 frame.saved[storage] = before
         storage.value, storage.concrete = value, None
+        if value.producer is not None and storage.type.ndim:
+            value.name = value.name or storage.name
 
     def known(self, storage: Storage) -> Any:
         """Return the content when it is known at capture, else None; loops note that they rely on it."""
@@ -282,7 +287,7 @@ class Capture:
             if storage.value is None:
                 with self.builder.into(self.frames[storage.depth].block):
                     storage.value = constant_value(storage.concrete)
-            param = Value(storage.type, storage.value.name)
+            param = Value(storage.type, storage.value.name or storage.name)
             frame.entered[storage] = (storage.value, param, storage.concrete)
             # a branch opened after this loop has not written the storage: else it would have entered the loop before
             storage.value = param

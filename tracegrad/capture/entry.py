@@ -14,6 +14,7 @@ import numpy as np
 
 from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLERS
 from tracegrad.capture.context import Capture, HiddenInput, Place, Storage, capturing
+from tracegrad.capture.guards import require_unchanged
 from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList, count_before, count_of, restore
 from tracegrad.capture.sizes import Fact, as_size
@@ -206,6 +207,7 @@ def collect(value: Any, results: list[Value]) -> Result:
 def _effects(state: Capture, results: list[Value]) -> list[Effect]:
     """Collect stores into outside objects, and undo them: they are done again after each call."""
     frame = state.frames[0]
+    require_unchanged()
     effects = []
     for (_, kind, key), (container, _, before) in frame.slots.items():
         final = read_slot(container, kind, key)

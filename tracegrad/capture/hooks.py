@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +19,23 @@ from tracegrad.capture import staging
 from tracegrad.capture.comparisons import compare_chain, compare_sequences, contains, identical
 from tracegrad.capture.context import Call, Place, current, user_span
 from tracegrad.capture.convert import convert
-from tracegrad.capture.guards import lift, new_container
+from tracegrad.capture.guards import (
+    guard_class,
+    guard_class_function,
+    guard_code,
+    guard_native,
+    guard_presence,
+    guard_property,
+    guard_unfollowed,
+    is_user_function,
+    lift,
+    lift_partial,
+    new_container,
+    read_attribute,
+    refuse_changing,
+    special_method,
+    with_defaults,
+)
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
 from tracegrad.capture.source import SourceUnavailable
@@ -37,7 +52,6 @@ from tracegrad.capture.tracer import (
     full_name,
     is_traced,
     stage,
-    unsupported,
 )
 from tracegrad.errors import CaptureError, TracedNameError
 
@@ -47,18 +61,10 @@ RECURSION_LIMIT = 60
 #: what stages a call of a function that is running; recursion.py puts its function here
 RECURSION: list[Callable[..., tuple[bool, Any]]] = []
 
-_NATIVE_MODULES = frozenset(sys.stdlib_module_names) - {"__main__"} | {
-    "numpy",
-    "scipy",
-    "tracegrad",
-    "optree",
-    "ml_dtypes",
-}
-
 
 def truth(value: Any) -> bool:
     """A condition that must be known at capture (in a comprehension)."""
-    return bool(value)
+    return bool(staging.truth(value))
 
 
 def load(value: Any, name: str) -> Any:
@@ -105,13 +111,21 @@ def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
 def iterate(iterable: Any) -> Any:
     """The iterable of a comprehension."""
     require_own_iterator(iterable)
-    return iterable
+    return _iterable(iterable)
 
 
 def for_stmt(iterable: Any, *parts: Any) -> None:
     """A `for` statement; see staging.for_stmt."""
     require_own_iterator(iterable)
-    staging.for_stmt(iterable, *parts)
+    staging.for_stmt(_iterable(iterable), *parts)
+
+
+def _iterable(value: Any) -> Any:
+    method = _special_of(iter, value)
+    if method is not None:
+        return call(method, value)
+    guard_native(iter, (value,), {})
+    return value
 
 
 def assert_(test: Any, message: Callable[[], Any]) -> None:
@@ -142,18 +156,17 @@ def outer(value: Any, name: str, read: types.FunctionType) -> Any:
 
 def getattr_(obj: Any, name: str, *default: Any) -> Any:
     """`obj.name`."""
-    if isinstance(obj, Tracer | types.ModuleType | tuple) or obj is None or (default and not hasattr(obj, name)):
+    if isinstance(obj, Tracer) or obj is None:
         return getattr(obj, name, *default)
-    descriptor = inspect.getattr_static(type(obj), name, None)
-    if isinstance(descriptor, property) and descriptor.fget is not None:
-        return call(descriptor.fget, obj)
-    value = getattr(obj, name)
-    if id(obj) in current().created or isinstance(obj, type | types.FunctionType) or callable(value):
-        return value
-    if type(obj).__module__.partition(".")[0] in _NATIVE_MODULES and not hasattr(obj, "__dict__"):
-        return value
-    label = f"{getattr(obj, '__name__', type(obj).__name__.lower())}.{name}"
-    return lift(value, Place(obj, (("attribute", name),), label))
+    if default and not hasattr(obj, name):
+        guard_presence(obj, name)
+        return default[0]
+    if not isinstance(obj, types.ModuleType):
+        descriptor = inspect.getattr_static(type(obj), name, None)
+        if isinstance(descriptor, property) and descriptor.fget is not None:
+            guard_property(obj, name)
+            return call(descriptor.fget, obj)
+    return read_attribute(obj, name, getattr(obj, name))
 
 
 def getitem(x: Any, key: Any) -> Any:
@@ -162,8 +175,8 @@ def getitem(x: Any, key: Any) -> Any:
         return x[key]
     if isinstance(x, np.ndarray):
         return call_handler(operator.getitem, from_concrete(x), key) if is_traced(key) else x[key]
-    method = getattr(type(x), "__getitem__", None)
-    if isinstance(method, types.FunctionType) and _is_user_function(method):
+    method = special_method(x, "__getitem__")
+    if method is not None:
         return call(method, x, key)
     return x[key]
 
@@ -181,8 +194,8 @@ def setitem(x: Any, key: Any, value: Any) -> None:
             found=f"a write into an array of shape {x.shape} made by code that is not captured",
             help="make the array in the captured function, or pass it as an argument",
         )
-    method = getattr(type(x), "__setitem__", None)
-    if isinstance(method, types.FunctionType) and _is_user_function(method):
+    method = special_method(x, "__setitem__")
+    if method is not None:
         call(method, x, key, value)
     elif isinstance(x, list) and isinstance(key, slice):
         require_own(x, "a write into a slice of a list")
@@ -204,7 +217,7 @@ def aug_setitem(x: Any, key: Any, op: str, value: Any) -> None:
 
 def setattr_(obj: Any, name: str, value: Any) -> None:
     """`obj.name = value`."""
-    if isinstance(inspect.getattr_static(type(obj), name, None), property) or isinstance(obj, type | types.ModuleType):
+    if isinstance(inspect.getattr_static(type(obj), name, None), property):
         setattr(obj, name, value)
     else:
         staging.write_slot(obj, "attr", name, value)
@@ -239,16 +252,16 @@ def operate(name: str, x: Any, y: Any) -> Any:
     if name in ("in", "not_in"):
         found = _contains(x, y)
         return found if name == "in" else staging.not_(found)
+    if isinstance(x, StackedList) or isinstance(y, StackedList):
+        x, y = _plain_list(x), _plain_list(y)
     if name in _COMPARISONS and isinstance(x, list | tuple) and isinstance(y, type(x)) and is_traced((x, y)):
         return compare_sequences(name, x, y, operate)
     if type(x) in _PLAIN and type(y) in _PLAIN:
         return _OPERATORS[name](x, y)
-    if isinstance(x, StackedList) or isinstance(y, StackedList):
-        x, y = _plain_list(x), _plain_list(y)
     reflected = _COMPARISONS.get(name, f"r{name}")
     for owner, other, special in ((x, y, f"__{name}__"), (y, x, f"__{reflected}__")):
-        method = getattr(type(owner), special, None)
-        if isinstance(method, types.FunctionType) and _is_user_function(method):
+        method = special_method(owner, special)
+        if method is not None:
             result = call(method, owner, other)
             if result is not NotImplemented:
                 return result
@@ -256,8 +269,8 @@ def operate(name: str, x: Any, y: Any) -> Any:
 
 
 def _contains(item: Any, container: Any) -> Any:
-    method = getattr(type(container), "__contains__", None)
-    if isinstance(method, types.FunctionType) and _is_user_function(method):
+    method = special_method(container, "__contains__")
+    if method is not None:
         return staging.truth(call(method, container, item))
     return contains(item, container, operate)
 
@@ -298,6 +311,17 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         return args[0].length
     if f is getattr:
         return getattr_(*args)
+    if f is vars and args:
+        return getattr_(args[0], "__dict__")
+    if f is hasattr:
+        guard_presence(*args)
+    elif f in (isinstance, type):
+        guard_class(args[0])
+    elif args and not kwargs:
+        method = _special_of(f, args[0])
+        if method is not None:
+            return call(method, *args)
+    refuse_changing(f)
     if changes_object(f, args):
         return _known(f, call_changing(f, args, kwargs, setattr_))
     try:
@@ -325,31 +349,44 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             return f(*args, **kwargs)
         return call(f.__func__, f.__self__, *args, **kwargs)
     if isinstance(f, functools.partial):
-        return call(f.func, *f.args, *args, **{**f.keywords, **kwargs})
+        bound, keywords = lift_partial(f)
+        return call(f.func, *bound, *args, **{**keywords, **kwargs})
     if isinstance(f, type):
         return _instantiate(f, args, kwargs)
     if isinstance(f, functools._lru_cache_wrapper):
         return call(f.__wrapped__, *args, **kwargs)
-    own = getattr(f, "__self__", None)
     module = getattr(f, "__module__", None) or ""
-    if module.startswith("numpy.random") or type(own).__module__.startswith("numpy.random"):
-        raise unsupported(
-            f"{full_name(f)}: a random draw during capture",
-            "it would be frozen in the compiled function: draw outside and pass the numbers as an argument",
-        )
-    if f is open:
-        raise unsupported(
-            "open: file access during capture", "read the file outside and pass its content as an argument"
-        )
     if is_traced(args) or is_traced(kwargs):
         if isinstance(f, np.vectorize):
             return call_handler(np.vectorize.__call__, f, *args, **kwargs)
         if isinstance(f, np.ufunc) or module.startswith(("numpy", "scipy", "math", "cmath")):
             return call_handler(f, *args, **kwargs)
-    method = getattr(type(f), "__call__", None)  # noqa: B004 the method, not a test
-    if isinstance(method, types.FunctionType) and not hasattr(f, "__tracegrad__"):
-        return _call_function(method, (f, *args), kwargs)
+    if not hasattr(f, "__tracegrad__"):
+        method = getattr(type(f), "__call__", None)  # noqa: B004 the method, not a test
+        if isinstance(method, types.FunctionType):
+            special_method(f, "__call__")
+            return _call_function(method, (f, *args), kwargs)
+        guard_native(f, args, kwargs)
     return _known(f, f(*args, **kwargs))
+
+
+def _special_of(f: Any, obj: Any) -> types.FunctionType | None:
+    """Return the user's method that a function of Python calls, such as `__len__` for len."""
+    if type(obj) in _PLAIN or not isinstance(f, type | types.BuiltinFunctionType):
+        return None
+    return next((m for n in _SPECIAL.get(f, ()) if (m := special_method(obj, n)) is not None), None)
+
+
+#: functions of Python -> the special methods that they call
+_SPECIAL: dict[Any, tuple[str, ...]] = {
+    len: ("__len__",),
+    iter: ("__iter__",),
+    bool: ("__bool__", "__len__"),
+    abs: ("__abs__",),
+    float: ("__float__",),
+    int: ("__int__",),
+    round: ("__round__",),
+}
 
 
 #: functions that join a list of arrays: what they make of arrays stacked along axis 0
@@ -387,20 +424,21 @@ def _known(f: Any, result: Any) -> Any:
     return result
 
 
-def _is_user_function(function: types.FunctionType) -> bool:
-    return (function.__module__ or "").partition(".")[0] not in _NATIVE_MODULES
-
-
 def _call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if not _is_user_function(function):
+    if not is_user_function(function):
         if is_traced(args) and (function.__module__ or "").startswith(("numpy", "scipy")):
             return call_handler(function, *args, **kwargs)
+        guard_native(function, args, kwargs)
         return _known(function, function(*args, **kwargs))
     capture = current()
     try:
         converted = convert(function, HOOKS)
     except SourceUnavailable:
+        guard_unfollowed(function, args, kwargs)
         return function(*args, **kwargs)
+    if converted is not function:  # from outside
+        guard_code(function)
+        args, kwargs = with_defaults(function, args, kwargs)
     code = function.__code__
     if capture.active.get(code, 0):
         for stage_call in RECURSION:
@@ -428,7 +466,8 @@ def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     init: Any = vars(cls).get("__init__") or getattr(cls, "__init__")  # noqa: B009 the function, unbound
     new: Any = getattr(cls, "__new__")  # noqa: B009
     plain = type(cls) is type and new is object.__new__ and isinstance(init, types.FunctionType)
-    if plain and _is_user_function(init):
+    if plain and is_user_function(init):
+        guard_class_function(cls, "__init__")
         instance: Any = object.__new__(cls)
         current().register_created(instance)
         call(init, instance, *args, **kwargs)

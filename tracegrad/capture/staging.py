@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from tracegrad.capture.tracer import (
     Tracer,
     asarray,
     call_handler,
+    call_user,
     cast_to,
     from_value,
     inplace,
@@ -93,7 +95,9 @@ def set_slot(container: Any, kind: str, key: Any, value: Any) -> None:
             delattr(container, key)
     elif kind == "item":
         container[key] = value
-    elif getattr(type(container), "__setattr__", None) is object.__setattr__:
+    elif (
+        isinstance(container, type | ModuleType) or getattr(type(container), "__setattr__", None) is object.__setattr__
+    ):
         setattr(container, key, value)
     else:
         object.__setattr__(container, key, value)
@@ -136,7 +140,9 @@ def truth(value: Any) -> Any:
         if value.dtype != BOOL:
             value = call_handler(np.not_equal, value, 0)
         return value if not value.ndim else call_handler(np.reshape, value, ())
-    return bool(value)
+    if type(value) is bool:
+        return value
+    return bool(value if isinstance(value, Tracer) else call_user(bool, value))
 
 
 # ---- if
