@@ -280,7 +280,7 @@ def test_numpy_code_is_vectorised_and_c_code_is_a_loop() -> None:
 
     g = tg.vmap(tg.grad(f), in_axes=(None, 0))
     args = np.ones((3, 2)), np.ones((100, 2))
-    assert "for " not in g.source(*args, backend="numpy")
+    assert "    for " not in g.source(*args, backend="numpy")
     text = g.source(*args, backend="c")
     assert "b < 100" in text
     _, _, workspace = text.partition("_workspace(void)\n{\n    ")
@@ -309,7 +309,7 @@ def test_zoo(program: Program, backend: str) -> None:
     outputs = program.function(*program.inputs())
     leaves = float_leaves(outputs)
     ct = replace_leaves(copy.deepcopy(outputs), weights_like(leaves))
-    factors = (1.0, 1.0 + 1e-9, 1.0 - 1e-9)  # near: the programs are smooth at their inputs, not everywhere
+    factors = (1.0, 1.02, 0.98)
 
     def element(*chosen):
         out, pullback = tg.vjp(partly, *chosen)

@@ -4,14 +4,16 @@ Reads and writes IR; asks the op records for their batching rules. Previous: jac
 
 The loop form has the function as its body: branches run one side per element, loops have their own trip counts, and no
 intermediate value has the new axis. That is how C wants it. The array form puts the new axis in front of every value
-that depends on the element, which is how NumPy wants it; where a condition or a trip count depends on the element, that
-one operation becomes a loop over the elements. A function that keeps residuals inside such a place takes the loop form
-as a whole, since what one element pushes must be popped by the same element.
+that depends on the element, which is how NumPy wants it. Where a condition or a trip count depends on the element, a
+region runs while any element needs it, and its results are kept for those that do. The other elements, whose own values
+it may not suit, borrow the values of the first element that needs it: so nothing is computed that would not be anyway,
+nothing faults, and what one element pushes to a stack stands where the same element pops it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,12 +65,7 @@ def batch(function: Function, axes: Sequence[int | None], size: Dim, *, loop: bo
         The function, whose parameters with an axis have it in addition. A result that is the same for all elements has
         no new axis, any other has it in front.
     """
-    if not loop:
-        try:
-            return _array_form(function, axes, size)
-        except _PerElementResiduals:
-            pass
-    return _loop_form(function, axes, size)
+    return _loop_form(function, axes, size) if loop or _must_loop(function, size) else _array_form(function, axes, size)
 
 
 def _with_axis(kind: ArrayType, size: Dim, axis: int) -> ArrayType:
@@ -165,10 +162,6 @@ def _close_loop(
 # ---- the array form
 
 
-class _PerElementResiduals(Exception):
-    """Residuals are kept where control flow depends on the element."""
-
-
 def _array_form(function: Function, axes: Sequence[int | None], size: Dim) -> Batched:
     changing = _find_changing(function, [p for p, axis in zip(function.params, axes, strict=True) if axis is not None])
     params = _params(function, axes, size)
@@ -230,7 +223,7 @@ def _spread_loop(operation: Operation, changing: set[Value]) -> None:
     for block in operation.blocks:
         _spread(block, changing)
     if _is_decided_per_element(operation, changing):
-        changing.update(operation.results)
+        changing.update(operation.results, *(block.params for block in operation.blocks))
 
 
 def _is_decided_per_element(operation: Operation, changing: set[Value]) -> bool:
@@ -292,12 +285,11 @@ class _ArrayForm:
                 (stack,) = operation.operands
                 self.bind(operation, [ops.pop(self.value(stack))])
             case "if" | "for" | "while":
-                if not _is_decided_per_element(operation, self.changing):
-                    self.branches(operation) if operation.op == "if" else self.loop(operation)
-                elif operation.op == "if" and all(map(_is_total, operation.blocks)):
-                    self.both_sides(operation)
-                else:
-                    self.per_element(operation)
+                kind = "each " if _is_decided_per_element(operation, self.changing) else ""
+                {
+                    "if": self.branches, "for": self.loop, "while": self.loop,
+                    "each if": self.each_branch, "each for": self.each_for, "each while": self.each_while,
+                }[kind + operation.op](operation)  # fmt: skip
             case _:
                 self.apply(operation)
 
@@ -364,27 +356,102 @@ class _ArrayForm:
         attrs, kinds = dict(operation.attrs), [v.type for v in inits]
         self.bind(operation, self.builder.append(operation.op, [*bounds, *inits], attrs, blocks, kinds).results)
 
-    def both_sides(self, operation: Operation) -> None:
-        """Stage both sides of a branch, and choose between them for each element."""
+    # ---- regions that not all elements run
+
+    def each_branch(self, operation: Operation) -> None:
         condition = self.value(operation.operands[0])
-        for block in operation.blocks:
-            self.block(block)
-        chosen = []
-        for x, y in zip(*(block.yields for block in operation.blocks), strict=True):
-            shape = (self.size, *x.shape)
-            spread = ops.spread(condition, tuple(range(1, len(shape))), shape)
-            chosen.append(ops.select(spread, self.lifted(x), self.lifted(y)))
-        self.bind(operation, chosen)
+        sides = []
+        for block, active in zip(operation.blocks, (condition, ops.logical_not(condition)), strict=True):
+            if _is_total(block):
+                self.block(block)
+                sides.append([self.lifted(v) for v in block.yields])
+                continue
+            run, skip = Block(), Block()
+            with self.builder.into(run), self.borrowing(active, free_values(block)):
+                self.block(block)
+                run.yields = [self.lifted(v) for v in block.yields]
+            with self.builder.into(skip):
+                skip.yields = [ops.undefined(type=v.array_type) for v in run.yields]
+            needed = ops.reduce_any(active, axes=(0,))
+            kinds = [v.type for v in run.yields]
+            sides.append(list(self.builder.append("if", [needed], {}, [run, skip], kinds).results))
+        self.bind(operation, [self.choose(condition, x, y) for x, y in zip(*sides, strict=True)])
+
+    def each_while(self, operation: Operation) -> None:
+        test, body = operation.blocks
+        inits = [self.lifted(v) for v in operation.operands]
+        kinds = [v.type for v in inits]
+        active = self.tested(test, inits)
+        carries = [self.like(p) for p in test.params]
+        condition = Block([*carries, Value(active.type, "active")])
+        with self.builder.into(condition):
+            condition.yields = [ops.reduce_any(condition.params[-1], axes=(0,))]
+        step = Block([*map(self.like, body.params), Value(active.type, "active")])
+        with self.builder.into(step):
+            *before, active_now = step.params
+            after = self.stepped(body, body.params, before, active_now)
+            step.yields = [*after, ops.logical_and(active_now, self.tested(test, after))]
+        loop = self.builder.append("while", [*inits, active], {}, [condition, step], [*kinds, active.type])
+        self.bind(operation, loop.results[:-1])
+
+    def tested(self, test: Block, carries: Sequence[Value]) -> Value:
+        """Stage the condition of a `while` for all elements."""
+        self.values.update(zip(test.params, carries, strict=True))
+        self.block(test)
+        return self.lifted(test.yields[0])
+
+    def each_for(self, operation: Operation) -> None:
+        (body,) = operation.blocks
+        start, stop, *inits = map(self.lifted, operation.operands)
+        step = operation.attrs["step"]
+        # trips = (stop - start) / step, rounded up
+        distance = ops.subtract(stop, start) if step > 0 else ops.subtract(start, stop)
+        stride = ops.full_like(start, abs(step))
+        trips = ops.floor_divide(ops.add(distance, ops.full_like(start, abs(step) - 1)), stride)
+        number = Value(ArrayType(I64), body.params[0].name)
+        made = Block([number, *map(self.like, body.params[1:])])
+        with self.builder.into(made):
+            numbers = ops.broadcast_to(number, shape=(self.size,))
+            index = ops.add(start, ops.multiply(numbers, ops.full_like(start, step)))
+            made.yields = self.stepped(body, body.params, [index, *made.params[1:]], ops.less(numbers, trips))
+        most = ops.reduce_max(trips, axes=(0,))
+        attrs = {"step": 1, "reverse": operation.attrs["reverse"]}
+        kinds = [v.type for v in inits]
+        loop = self.builder.append("for", [self.builder.constant(0), most, *inits], attrs, [made], kinds)
+        self.bind(operation, loop.results)
+
+    def stepped(self, body: Block, params: Sequence[Value], before: Sequence[Value], active: Value) -> list[Value]:
+        """Stage an iteration for the active elements; return the carries, which the others keep."""
+        self.values.update(zip(params, before, strict=True))
+        with self.borrowing(active, [*params, *free_values(body)]):
+            self.block(body)
+            after = [self.lifted(v) for v in body.yields]
+        carried = before[len(before) - len(after) :]
+        return [self.choose(active, new, old) for new, old in zip(after, carried, strict=True)]
+
+    @contextmanager
+    def borrowing(self, active: Value, values: Sequence[Value]) -> Iterator[None]:
+        """Give the elements that are not active the values of the first active one, inside a with statement."""
+        kept = {v: self.value(v) for v in values if v in self.changing and isinstance(v.type, ArrayType)}
+        first = ops.argmax(ops.cast(active, dtype=I64), axis=0)
+        for value, own in kept.items():
+            lent = ops.stop_gradient(ops.gather(own, first, axes=(0,)))
+            self.values[value] = self.choose(active, own, ops.lift(self.size, (False,), (lent,))[0])
+        yield
+        self.values.update(kept)
+
+    def choose(self, condition: Value, x: Value, y: Value) -> Value:
+        """Return x for the elements where the condition holds, else y."""
+        shape = x.shape
+        chosen: Value = ops.select(ops.spread(condition, tuple(range(1, len(shape))), shape), x, y)
+        return chosen
 
     def per_element(self, operation: Operation) -> None:
-        """Stage a loop over the elements around one operation."""
-        if any(o.op in ("push", "pop") for block in operation.blocks for o in walk(block)):
-            raise _PerElementResiduals
+        """Stage a loop over the elements around an operation that has no batching rule."""
         loop, index, carries = _open_loop(self.builder, self.size, [r.array_type for r in operation.results])
-        used = dict.fromkeys([*operation.operands, *(v for block in operation.blocks for v in free_values(block))])
         with self.builder.into(loop):
             mapping = {}
-            for value in used:
+            for value in operation.operands:
                 mapping[value] = self.value(value)
                 if value in self.changing:
                     mapping[value] = ops.gather(mapping[value], index, axes=(0,))
@@ -392,6 +459,12 @@ class _ArrayForm:
             copy = clone_operation(operation, mapping)
             loop.operations.append(copy)
         self.bind(operation, _close_loop(self.builder, self.size, loop, index, carries, copy.results))
+
+
+def _must_loop(function: Function, size: Dim) -> bool:
+    """Return whether the array form would not do: without elements there is none to borrow from, and only the loop
+    prints once per element."""
+    return size == 0 or any(operation.op == "print" for operation in walk(function.body))
 
 
 def _is_total(block: Block) -> bool:
