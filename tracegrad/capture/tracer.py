@@ -146,10 +146,12 @@ class Tracer:
 
     def set_name(self, name: str) -> None:
         """Give the value the user's name, unless it has one."""
-        if self._view is None and self._storage.concrete is None and self._storage.value is not None:
-            value = self._storage.value
-            if not value.name:
-                value.name = name
+        if self._view is not None:
+            return
+        storage = self._storage
+        storage.name = storage.name or name
+        if storage.concrete is None and storage.value is not None and not storage.value.name:
+            storage.value.name = name
 
     # ---- what ndarray has
 
