@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         vmap,
     )
     from tracegrad.config import VERSION as __version__
-    from tracegrad.custom import custom_jvp, custom_vjp
+    from tracegrad.custom import checkpoint, custom_jvp, custom_vjp
     from tracegrad.debug import debug_nans
     from tracegrad.explanation import explain
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _LAZY = {
     **EAGER,
     "__version__": "config:VERSION",
+    "checkpoint": "custom",
     "custom_jvp": "custom",
     "custom_vjp": "custom",
     "debug_nans": "debug",
@@ -62,6 +63,7 @@ _LAZY = {
 
 __all__ = [
     "__version__",
+    "checkpoint",
     "custom_jvp",
     "custom_vjp",
     "debug_nans",

@@ -1,4 +1,4 @@
-"""Functions whose derivative the user says: `custom_vjp` and `custom_jvp`.
+"""Functions whose derivative the user says, `custom_vjp` and `custom_jvp`, or that are run again, `checkpoint`.
 
 Called during capture they become one operation that holds the captured function and its rules; see
 transform/vjp.py for what is made of it. Previous: api.py; next: target.py.
@@ -41,6 +41,70 @@ from tracegrad.ops import full
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class checkpoint:
+    """Let reverse mode keep only the arguments of a function, and run it again for the cotangents.
+
+    It costs a second run, and saves what reverse mode would keep of the first: in a loop, all values of each iteration.
+
+    >>> f = checkpoint(lambda x: np.sin(np.exp(x)))
+    >>> float(f(0.0)) == np.sin(1.0)
+    True
+    """
+
+    __tracegrad__ = True
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        _check_function(function, "checkpoint")
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._name: str = getattr(function, "__name__", type(function).__name__)
+        self._parameters = parameters_of(function)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind as a method does."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<checkpoint {self._name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function; in a capture, as one operation."""
+        if not context.is_capturing():
+            return self._function(*args, **kwargs)
+        names, values = bind(self._parameters, self._function, args, kwargs)
+        arguments, span = split_arguments(values), user_span()
+        opened = Opened(self, None, [new_function(self._name)])
+        found: list[Result] = []
+
+        def run(body: Body) -> list[Value]:
+            tracers = body.arguments(arguments)
+            inner_args, inner_kwargs = call_arguments(names, arguments.rebuild(tracers))
+            results: list[Value] = []
+            found.append(collect(call(self._function, *inner_args, **inner_kwargs), results))
+            if body.is_written(tracers):
+                refuse_write(self)
+            return results
+
+        fill_function(opened.functions[0], run, self)
+        free = close_functions(opened)
+        kinds = [v.type for v in opened.functions[0].results]
+        attrs = {"function": opened.functions[0]}
+        operation = Operation("checkpoint", [*arguments.operands, *free], attrs, [], kinds, span)
+        current().builder.block.operations.append(operation)
+        return join_results(found[0], operation.results)
+
+
+def _check_function(function: Any, kind: str) -> None:
+    if not callable(function):
+        raise ArgumentTypeError(
+            f"tg.{kind} needs a function",
+            code="TG207",
+            span=None,
+            found=f"{type(function).__name__} {function!r}"[:120],
+            help=f"write @tg.{kind} above the function, or tg.{kind}(f)",
+        )
+
+
 class _WithRule:
     """A function with a rule; call it like the function."""
 
@@ -48,15 +112,7 @@ class _WithRule:
     _rules: tuple[Callable[..., Any], ...]
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        kind = type(self).__name__
-        if not callable(function):
-            raise ArgumentTypeError(
-                f"tg.{kind} needs a function",
-                code="TG207",
-                span=None,
-                found=f"{type(function).__name__} {function!r}"[:120],
-                help=f"write @tg.{kind} above the function, or tg.{kind}(f)",
-            )
+        _check_function(function, type(self).__name__)
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._name: str = getattr(function, "__name__", type(function).__name__)

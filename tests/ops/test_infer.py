@@ -99,7 +99,7 @@ def test_symbolic(name, types, attrs, expected):
     ],
 )
 def test_refused(name, types, attrs, error):
-    with pytest.raises(error, match=r"\[TG20\d\]"):
+    with pytest.raises(error, match=r"\[TG30\d\]"):
         infer(name, *types, **attrs)
 
 

@@ -66,6 +66,12 @@ custom_jvp = register(OpDef(
     attributes=("function", "rule", "arguments"), infer=infer_custom_jvp, marker=BY_TRANSFORM,
 ))
 
+checkpoint = register(OpDef(
+    "checkpoint", ("*operands",),
+    "Call of a function of which reverse mode keeps the operands alone; it is run again for the cotangents.",
+    attributes=("function",), infer=infer_call, marker=BY_TRANSFORM,
+))
+
 # Effects
 
 stack = register(OpDef(

@@ -488,6 +488,11 @@ stop_gradient = nondifferentiable(
     infer=same(any_dtype), numpy="{x}", c="{x}", cheap=True,
     samples=(Sample("f[2,3]"), Sample("i[4]")), special=((1.5, 1.5),),
 )
+barrier = elementwise(
+    "barrier", X, "x itself; what is computed from it is not shared with what is computed from x.",
+    infer=same(any_dtype), numpy="{x}", c="{x}", cheap=True,
+    partials=(lambda out, x: 1,), samples=(Sample("f[2,3]"), Sample("i[4]")), special=((1.5, 1.5),),
+)
 sign = nondifferentiable(
     "sign", X, "-1, 0 or 1 by the sign of x; NaN stays.",
     infer=same(real_number), numpy="np.sign({x})", cheap=True,

@@ -45,6 +45,11 @@ def drop_stop_gradients(function: Function) -> bool:
     return rewrite(function, {"stop_gradient": (_identity(lambda o: True),)})
 
 
+def drop_barriers(function: Function) -> bool:
+    """Replace `barrier x` by x; after the last pass that shares what is computed twice."""
+    return rewrite(function, {"barrier": (_identity(lambda o: True),)})
+
+
 @cache
 def _rules() -> dict[str, tuple[Rule, ...]]:
     rules: dict[str, tuple[Rule, ...]] = {}

@@ -14,7 +14,7 @@ from tracegrad.passes.canonicalize import canonicalize
 from tracegrad.passes.cse import eliminate_common_subexpressions
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.elements import forward_elements
-from tracegrad.passes.fold import drop_stop_gradients, fold_constants
+from tracegrad.passes.fold import drop_barriers, drop_stop_gradients, fold_constants
 from tracegrad.passes.hoist import hoist_invariants
 from tracegrad.passes.inline import inline_functions
 
@@ -39,7 +39,7 @@ def default_pipeline() -> list[Pass]:
 
 def final_pipeline() -> list[Pass]:
     """Return the passes for a function that is not differentiated any more."""
-    return [inline_functions, drop_stop_gradients, *default_pipeline()]
+    return [inline_functions, drop_stop_gradients, *default_pipeline(), drop_barriers]
 
 
 def run_passes(function: Function, passes: Sequence[Pass] | None = None, *, verify: bool = False) -> Function:

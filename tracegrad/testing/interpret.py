@@ -117,7 +117,7 @@ class Interpreter:
                 while self.block(blocks[0], values, operands)[0]:
                     operands = self.block(blocks[1], values, operands)
                 return operands
-            case "call" | "custom_vjp" | "custom_jvp":
+            case "call" | "custom_vjp" | "custom_jvp" | "checkpoint":
                 return interpret(attrs["function"], *operands, sizes=self.sizes)
             case "stack":
                 return [[]]

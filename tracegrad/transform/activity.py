@@ -36,6 +36,7 @@ _ZERO_BORN: dict[str, tuple[int, ...] | None] = {
     "custom_vjp": None,
     "custom_jvp": None,
     "call": None,
+    "checkpoint": None,
 }
 #: ops that only move elements, so that a mask stays a mask
 _MOVES = frozenset(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value, substitute
-from tracegrad.ir.inline import inline_body
+from tracegrad.ir.inline import inline_body, inline_calls
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import ArrayType, StackType
 from tracegrad.ops import jvp_of
@@ -37,6 +37,7 @@ def jvp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> 
         NotDifferentiableError: an operation on the way has no derivative.
     """
     copy = prepare_function(function, wrt)
+    inline_calls(copy, lambda operation: operation.op == "checkpoint")
     primal = [copy.params[i] for i in wrt]
     outputs = [v for v in copy.results if carries_derivative(v)]
     activity = analyze_activity(copy, primal, outputs, True)

@@ -41,7 +41,7 @@ from tracegrad.ir.liveness import defined_in, remove_dead, remove_dead_from
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import I64, ArrayType, Dim, StackType, dtype_name, is_float, is_inexact
 from tracegrad.ops.common import vjp_of
-from tracegrad.ops.elementwise import add, multiply
+from tracegrad.ops.elementwise import add, barrier, multiply
 from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
 from tracegrad.transform.cotangents import Cotangents, zeros
 from tracegrad.transform.masks import ZeroGuard, find_masked
@@ -193,6 +193,8 @@ class _Sweep:
                     self.custom(operation, cts)
                 case "call":
                     self.call(operation, cts)
+                case "checkpoint":
+                    self.checkpoint(operation, cts)
                 case _:
                     self.plain(operation, cts)
 
@@ -241,6 +243,22 @@ class _Sweep:
         for argument, ct in zip(filter(carries_derivative, arguments), found, strict=True):
             if self.is_active(argument):
                 cts.add(argument, ct)
+
+    def checkpoint(self, operation: Operation, cts: Cotangents) -> None:
+        """Run the function of a checkpoint again, from its operands, and reverse it."""
+        given = [cts.take(r) if self.is_active(r) else None for r in operation.results]
+        if all(ct is None for ct in given):
+            return
+        pairs = zip(operation.results, given, strict=True)
+        seeds = [ct or zeros(self.builder, r.array_type) for r, ct in pairs if carries_derivative(r)]
+        operands = operation.operands
+        wrt = [i for i, v in enumerate(operands) if self.is_active(v) and isinstance(v.type, ArrayType)]
+        reverse = vjp(without_prints(operation.attrs["function"]), wrt, keep_primal=False)
+        # else the second run would share its values with the first, and these would be kept
+        again = [barrier(v) if isinstance(v.type, ArrayType) else v for v in operands]
+        found = inline_body(self.builder.block, self.function, reverse, [*again, *seeds])
+        for position, ct in zip(wrt, found, strict=True):
+            cts.add(operands[position], ct)
 
     def call(self, operation: Operation, cts: Cotangents) -> None:
         """Call the reverse of a recursive function, which runs the function again up to the calls in it."""
@@ -582,17 +600,17 @@ def reverse_of(function: Function, wrt: tuple[int, ...]) -> Function:
 
 
 def without_prints(function: Function) -> Function:
-    """Return a recursive function that does not print, for runs after the first."""
+    """Return a function that does not print, for runs after the first."""
     found = function.derived.get("silent")
     if found is None:
         found = function.derived["silent"] = function
         copy = clone_function(function)
-        callees = {o.attrs["function"] for o in walk(copy.body) if o.op == "call"}
+        callees = {o.attrs["function"] for o in walk(copy.body) if o.op in ("call", "checkpoint")}
         if any(o.op == "print" for o in walk(copy.body)) or any(without_prints(c) is not c for c in callees):
             found = function.derived["silent"] = Function(f"{function.name}_silent", copy.body)
             _drop_prints(copy.body)
             for operation in walk(copy.body):
-                if operation.op == "call":
+                if operation.op in ("call", "checkpoint"):
                     operation.attrs["function"] = without_prints(operation.attrs["function"])
             found.derived["silent"] = found
     return found

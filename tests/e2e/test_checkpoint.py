@@ -1,0 +1,108 @@
+"""Checkpoints: derivatives as without them, in all modes, from a second run instead of kept values."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+
+each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
+X = np.array([0.3, -1.0, 2.0])
+
+
+def step(x, w):
+    for _ in range(3):
+        x = np.tanh(w * np.sin(x) + x)
+    return x
+
+
+def chain(apply):
+    def f(x, w):
+        for k in range(5):
+            x = apply(x, w * (k + 1.0))
+        return np.sum(x**2)
+
+    return f
+
+
+@each_backend
+def test_derivatives_are_those_without(backend: str) -> None:
+    plain, checked = chain(step), chain(tg.checkpoint(step))
+    np.testing.assert_allclose(tg.function(checked, backend=backend)(X, 0.5), plain(X, 0.5), rtol=1e-14)
+    for expected, found in zip(
+        tg.grad(plain, argnums=(0, 1))(X, 0.5), tg.grad(checked, argnums=(0, 1), backend=backend)(X, 0.5), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    t_out = tg.jvp(checked, (X, 0.5), (X, 1.0), backend=backend)[1]
+    np.testing.assert_allclose(t_out, tg.jvp(plain, (X, 0.5), (X, 1.0))[1], rtol=1e-12)
+    np.testing.assert_allclose(tg.hessian(checked, backend=backend)(X, 0.5), tg.hessian(plain)(X, 0.5), rtol=1e-11)
+
+
+def test_a_loop_keeps_the_arguments_alone() -> None:
+    def kept(f):
+        """Arrays that fit on the stacks of the gradient."""
+        return sum(map(int, re.findall(r"capacity=(\d+)", tg.grad(f).lower(X, 0.5))))
+
+    checked = chain(tg.checkpoint(step))
+    text = tg.grad(checked).lower(X, 0.5)
+    forward = text[text.index("= for") : text.index("reverse=True")]
+    assert forward.count("push") == 1
+    assert kept(checked) < kept(chain(step))
+
+
+def test_straight_line_code_is_run_again() -> None:
+    def f(x):
+        return np.sum(np.exp(np.sin(x)) ** 2)
+
+    assert tg.grad(f).lower(X).count("= sin") == 1
+    text = tg.value_and_grad(tg.checkpoint(f)).lower(X)
+    assert text.count("= sin") == 2
+    assert "barrier" not in text
+
+
+@each_backend
+def test_nested_and_closed_over_values(backend: str) -> None:
+    def f(x, scale):
+        @tg.checkpoint
+        def inner(y):
+            return np.sin(y * scale)
+
+        @tg.checkpoint
+        def outer(y):
+            return {"value": inner(inner(y)) + x, "count": 2}
+
+        out = outer(x)
+        assert out["count"] == 2
+        return np.sum(out["value"])
+
+    def plain(x, scale):
+        return np.sum(np.sin(np.sin(x * scale) * scale) + x)
+
+    for expected, found in zip(
+        tg.grad(plain, argnums=(0, 1))(X, 1.5), tg.grad(f, argnums=(0, 1), backend=backend)(X, 1.5), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_prints_once(capsys: pytest.CaptureFixture[str]) -> None:
+    @tg.checkpoint
+    def f(x):
+        print("x is", x)
+        return x * x * x
+
+    assert tg.grad(f)(2.0) == 12.0
+    assert capsys.readouterr().out.count("x is") == 1
+    assert f(2.0) == 8.0
+
+
+@each_backend
+def test_under_vmap(backend: str) -> None:
+    f = tg.checkpoint(lambda x: np.sin(x) * x[0])
+    rows = np.stack([X, 2 * X])
+    found = tg.grad(lambda rows: np.sum(tg.vmap(f)(rows)), backend=backend)(rows)
+    expected = np.cos(rows) * rows[:, :1]
+    expected[:, 0] += np.sum(np.sin(rows), axis=1)
+    np.testing.assert_allclose(found, expected)
