@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from tests.transform.generate import Generator
 from tests.transform.programs import PROGRAMS, Program
 from tracegrad.ir.builder import Builder
-from tracegrad.ir.core import Block, Function, Value, walk
+from tracegrad.ir.core import Block, Function, Value, clone_function, walk
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.parser import parse_function
 from tracegrad.ir.types import ArrayType, symbol
@@ -180,3 +183,26 @@ def test_a_side_runs_only_on_values_that_choose_it() -> None:
     assert not any(o.op in ("for", "while") for o in walk(made.body))
     for x in ([4.0, -1.0, 0.0], [-1.0, 4.0, 9.0], [-1.0, -2.0, -3.0]):  # a warning would be an error
         np.testing.assert_array_equal(interpret(made, np.array(x))[0], np.sqrt(np.maximum(x, 0.0)))
+
+
+@both_forms
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**32 - 1), order=st.integers(0, 1))
+def test_random_programs(seed: int, order: int, loop: bool) -> None:
+    rng = np.random.default_rng(seed)
+    function = Generator(rng).make()
+    arrays = (rng.normal(size=SIZE), rng.normal(size=(3, SIZE)), rng.integers(0, 4, SIZE))
+    if order:
+        function = gradient(function, (0, 1))
+    check_batch(function, (0, 1, 0), arrays, loop=loop, rtol=1e-9)
+    # the derivative of the batch, against the batch of the derivative
+    total = batch(function, (0, 1, 0), SIZE, loop=loop).function
+    builder = Builder(total.body)
+    with interpreter(builder):
+        total.body.yields = [TABLE["reduce_sum"](total.results[0], axes=tuple(range(total.results[0].array_type.ndim)))]
+    found = interpret(gradient(total, (0, 1), keep_primal=False), *arrays)
+    single = clone_function(function)
+    single.body.yields = single.results[:1]
+    expected = stacked_loop(gradient(single, (0, 1), keep_primal=False), (0, 1, 0), arrays)
+    for ours, theirs in zip(found, (expected[0], np.moveaxis(expected[1], 0, 1)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
