@@ -398,17 +398,21 @@ def lift_partial(f: functools.partial[Any]) -> tuple[tuple[Any, ...], dict[str, 
 
 #: functions that read nothing of an object but its class and identity
 _IDENTITY_ONLY = frozenset({isinstance, issubclass, id, callable, type, print, hasattr, super})
+#: functions that do not use the items of a container
+_SHALLOW = frozenset({len, iter, next, enumerate, zip, reversed, map, filter, list, tuple})
 
 
 def guard_native(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Check at every call the content of objects from outside that go to a function which is not captured."""
-    if f in _IDENTITY_ONLY:
+    if isinstance(f, type | types.BuiltinFunctionType) and f in _IDENTITY_ONLY:
         for arg in args[:1]:
             guard_class(arg)
         return
     for arg in (*args, *kwargs.values()):
-        for part in arg if type(arg) in (list, tuple) else (arg,):
-            guard_object(part)
+        guard_object(arg)
+        if type(arg) in (list, tuple) and not (isinstance(f, type | types.BuiltinFunctionType) and f in _SHALLOW):
+            for part in arg:
+                guard_object(part)
 
 
 def guard_object(obj: Any) -> None:

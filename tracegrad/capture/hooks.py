@@ -24,6 +24,7 @@ from tracegrad.capture.guards import (
     guard_class_function,
     guard_code,
     guard_native,
+    guard_object,
     guard_presence,
     guard_property,
     guard_unfollowed,
@@ -124,7 +125,7 @@ def _iterable(value: Any) -> Any:
     method = _special_of(iter, value)
     if method is not None:
         return call(method, value)
-    guard_native(iter, (value,), {})
+    guard_object(value)
     return value
 
 
@@ -338,6 +339,7 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
                     require_own_iterator(arg)
                 current().register_created(result)
             return result
+        guard_native(f, args, kwargs)
         return _known(f, f(*args, **kwargs))
     if isinstance(f, types.FunctionType):
         result = _call_function(f, args, kwargs)
