@@ -34,7 +34,7 @@ from tracegrad.ir.types import (
 def is_large(value: Value) -> bool:
     """Return whether an array lies in the workspace rather than on the stack."""
     size = static_size(value.shape)
-    return size is None or size > LOCAL
+    return bool(value.shape) and (size is None or size > LOCAL)
 
 
 @dataclass(eq=False)
@@ -218,7 +218,7 @@ class Plan(Steps):
                     found[target] = (param, source)
             while lost := [t for t, (_, s) in found.items() if s in carried and s not in found]:
                 del found[lost[0]]
-            self.swaps[block] = {param: source for param, source in found.values()}
+            self.swaps[block] = dict(found.values())
             for target, (_, source) in found.items():
                 target.is_swapped = source.is_swapped = True
 
