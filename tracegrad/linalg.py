@@ -16,6 +16,7 @@ import numpy as np
 
 from tracegrad.autograd.function import Function
 from tracegrad.runtime import reducing
+from tracegrad.runtime.gradients import enable_grad, grad
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.shaping import cat, transpose, tril
 from tracegrad.runtime.tape import apply_composition
@@ -140,7 +141,20 @@ def _inverse_differences(x: Tensor) -> Any:
     return (1.0 / differences.masked_fill(same, 1.0)).masked_fill(same, 0.0)
 
 
-class _Eigh(Function):
+class _Factorization(Function):
+    """A function whose forward mode comes from its backward: that is linear, so its own VJP is the JVP."""
+
+    @classmethod
+    def jvp(cls, ctx: Any, *tangents: Any) -> Any:
+        with enable_grad():
+            x = ctx.arguments[0].detach().requires_grad_()
+            outs = cls.apply(x)
+            cts = [wrap(np.zeros_like(y._a)).requires_grad_() for y in outs]
+            (pulled,) = grad(outs, x, cts, create_graph=True)
+            return grad(pulled, cts, tangents[0])
+
+
+class _Eigh(_Factorization):
     @staticmethod
     def forward(ctx: Any, a: Tensor) -> Any:
         values, vectors = np.linalg.eigh(a._a)
@@ -190,7 +204,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Any:
     return eigh(A, UPLO).eigenvalues
 
 
-class _Svd(Function):
+class _Svd(_Factorization):
     @staticmethod
     def forward(ctx: Any, a: Tensor) -> Any:
         u, s, vh = (wrap(np.ascontiguousarray(x)) for x in np.linalg.svd(a._a, full_matrices=False))
@@ -257,7 +271,7 @@ def svdvals(A: Tensor) -> Any:
     return svd(A, full_matrices=False).S
 
 
-class _Qr(Function):
+class _Qr(_Factorization):
     @staticmethod
     def forward(ctx: Any, a: Tensor) -> Any:
         q, r = (wrap(np.ascontiguousarray(x)) for x in np.linalg.qr(a._a))

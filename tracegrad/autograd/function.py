@@ -35,12 +35,14 @@ class FunctionNode(Node):
 
     Attributes:
         needs_input_grad: per argument, whether its gradient is wanted.
+        arguments: those of the call, while `jvp` runs.
     """
 
     function: type[Function]
     needs_input_grad: tuple[bool, ...] = ()
     materialize = True
     released = False
+    arguments: tuple[Any, ...] = ()
 
     def __init__(self, function: type[Function]) -> None:
         super().__init__()
@@ -312,10 +314,11 @@ def _push_tangents(cls: type[Function], node: FunctionNode, args: Sequence[Any],
     tangents = [a._tangent[1] if isinstance(a, Tensor) and a._tangent is not None else None for a in args]
     level = mode.level
     mode.level = -1
+    node.arguments = tuple(args)
     try:
         found = cls.jvp(node, *tangents)
     finally:
-        mode.level = level
+        mode.level, node.arguments = level, ()
     for out, tangent in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
         if tangent is not None:
             out._tangent = (level, tangent)

@@ -205,7 +205,9 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return input + alpha * other."""
     if alpha != 1:
         return elementwise(_ADD_SCALED, (input, other, alpha))
-    return elementwise(_ADD, (input, other)) if _is_operand(other) else NotImplemented
+    if isinstance(other, Tensor) or _is_operand(other):
+        return elementwise(_ADD, (input, other))
+    return NotImplemented
 
 
 @public("sub", "subtract")
@@ -392,6 +394,8 @@ def _integer_power(x: Any, exponent: int) -> Any:
 @method("pow", "__pow__")
 def power(input: Any, exponent: Any) -> Any:
     """Return input ** exponent."""
+    if type(exponent) is int and -64 <= exponent <= 64 and isinstance(input, Tensor) and input._a.dtype.kind == "f":
+        return apply_composition(_POW_INTEGER, (exponent, input._a.dtype), [input])
     if isinstance(input, Tensor) and isinstance(exponent, int | float) and float(exponent).is_integer():
         dtype = dtypes.result_type([input._a], [exponent])
         if abs(exponent) <= 64 and (exponent >= 0 or dtypes.category(dtype) >= 2):

@@ -40,7 +40,11 @@ _hook_ids = itertools.count()
 
 
 class Mode(threading.local):
-    """What is in force in one thread."""
+    """What is in force in one thread.
+
+    Attributes:
+        unusual: inference mode, forward mode, anomaly mode or hooks on saved values are on: looked at once per operation.
+    """
 
     grad = True
     inference = False
@@ -48,6 +52,13 @@ class Mode(threading.local):
     check_nan = True
     level = -1
     saving: tuple[Any, ...] = ()
+    unusual = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name != "grad":
+            unusual = self.inference or self.anomaly or self.level >= 0 or bool(self.saving)
+            super().__setattr__("unusual", unusual)
 
 
 mode = Mode()
@@ -149,10 +160,12 @@ class Node:
 
     Attributes:
         edges: per operand the node that made it and the number of its result; (None, 0) where no gradient goes.
+        width: number of results.
         results: shape and dtype of the results.
     """
 
     edges: tuple[Edge, ...] = ()
+    width = 1
     results: tuple[tuple[tuple[int, ...], Any], ...] = ()
     title = "Node"
     saved: list[Saved] | None = None
@@ -233,8 +246,8 @@ class KernelNode(Node):
 
     _pullback: Pullback | None = None
 
-    def __init__(self, title: str, kernel: Kernel, mask: int, edges: tuple[Edge, ...]) -> None:
-        self.title, self.kernel, self.mask, self.edges = title, kernel, mask, edges
+    def __init__(self, kernel: Kernel, mask: int, edges: tuple[Edge, ...]) -> None:
+        self.kernel, self.mask, self.edges = kernel, mask, edges
         self.order = next(_sequence)
 
     @property
@@ -263,7 +276,8 @@ class KernelNode(Node):
                     operands.append(item.array)
         for k, ct in enumerate(cts):
             if ct is None:
-                zeros = np.zeros(*self.results[k])
+                kind = self.kernel.function.results[k]
+                zeros = np.zeros(kind.shape, kind.dtype)
                 ct = wrap(zeros) if create_graph else zeros
             operands.append(ct)
         if create_graph:
@@ -366,6 +380,9 @@ def title_of(kernel: Kernel) -> str:
     return f"{title}Backward0"
 
 
+_accumulating = threading.Lock()
+
+
 class AccumulateGrad(Node):
     """Adds to the `.grad` of a leaf."""
 
@@ -374,8 +391,6 @@ class AccumulateGrad(Node):
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable
         self.order = (1 << 62) + next(_sequence)
-        self.results = ((variable._a.shape, variable._a.dtype),)
-        self._lock = threading.Lock()
 
     def tensor_hooks(self, number: int) -> dict[int, Any]:
         if self.variable._hooks is None:
@@ -390,7 +405,7 @@ class AccumulateGrad(Node):
         if ct is None:
             return ()
         variable = self.variable
-        with self._lock:
+        with _accumulating:
             accumulate(variable, ct, create_graph)
         if variable._after:
             for hook in list(variable._after.values()):
@@ -468,9 +483,21 @@ _CLONE = Composition("Clone", lambda x: x.copy())
 
 def apply_composition(composition: Composition, static: tuple[Any, ...], tensors: list[Tensor]) -> Any:
     """Apply a composition to tensors; record it if need be. Returns a tensor, or a tuple for several results."""
-    kernel = composition.kernel(static, [t._a for t in tensors])
-    made = apply_kernel(composition.node_name, kernel, tensors)
-    return made[0] if len(made) == 1 else tuple(made)
+    arrays = [t._a for t in tensors]
+    kernel = composition.kernel(static, arrays)
+    if mode.unusual:
+        made = apply_kernel(composition.node_name, kernel, tensors)
+        return made[0] if len(made) == 1 else tuple(made)
+    made = kernel(*arrays)
+    if len(made) == 1:
+        out = wrap(made[0])
+        if mode.grad:
+            record_if_needed(composition.node_name, kernel, tensors, (out,))
+        return out
+    outs = tuple([wrap(a) for a in made])
+    if mode.grad:
+        record_if_needed(composition.node_name, kernel, tensors, outs)
+    return outs
 
 
 def needs_grad(tensor: Tensor) -> bool:
@@ -484,32 +511,42 @@ def apply_kernel(title: str, kernel: Kernel, tensors: Sequence[Tensor]) -> list[
     """Run a kernel on tensors; record a node if gradients are on and an operand needs one."""
     outs = [wrap(a) for a in kernel(*[t._a for t in tensors])]
     if mode.grad:
-        mask = 0
-        edges: list[Edge] = []
-        for k, t in enumerate(tensors):
-            if t._base is not None and t._seen != t._storage.version:
-                _refreshers[0](t)
-            if t._node is not None:
-                mask |= 1 << k
-                edges.append((t._node, t._nr))
-            elif t._requires_grad:
-                mask |= 1 << k
-                edges.append((accumulator(t), 0))
-            else:
-                edges.append(_NOWHERE)
-        if mask:
-            active = kernel.active
-            if mask & ~active:
-                mask &= active
-                edges = [edge if mask >> k & 1 else _NOWHERE for k, edge in enumerate(edges)]
-            if mask:
-                record(title, kernel, mask, tensors, outs, edges)
+        record_if_needed(title, kernel, tensors, outs)
     if mode.level >= 0 and _tangent_rules:
         _tangent_rules[0](kernel, tensors, outs)
     if mode.inference:
         for out in outs:
             out._inference = True
     return outs
+
+
+def record_if_needed(title: str, kernel: Kernel, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
+    """Record an application if a gradient goes through it to some operand."""
+    mask = 0
+    bit = 1
+    edges: list[Edge] = []
+    for t in tensors:
+        if t._base is not None and t._seen != t._storage.version:
+            _refreshers[0](t)
+        node = t._node
+        if node is not None:
+            mask |= bit
+            edges.append((node, t._nr))
+        elif t._requires_grad:
+            mask |= bit
+            edges.append((accumulator(t), 0))
+        else:
+            edges.append(_NOWHERE)
+        bit += bit
+    if mask:
+        active = kernel._active
+        if active is None:
+            active = kernel.active
+        if mask & ~active:
+            mask &= active
+            edges = [edge if mask >> k & 1 else _NOWHERE for k, edge in enumerate(edges)]
+        if mask:
+            record(title, kernel, mask, tensors, outs, edges)
 
 
 def edges_of(mask: int, tensors: Sequence[Tensor]) -> list[Edge]:
@@ -533,9 +570,9 @@ def record(
     edges: Sequence[Edge],
 ) -> KernelNode:
     """Make the node of an application and attach it to the results."""
-    node = (_classes.get(title) or node_class(title))(title, kernel, mask, tuple(edges))
+    node = (_classes.get(title) or node_class(title))(kernel, mask, tuple(edges))
     node.code, node.instruction = user_place()
-    node._pullback = pullback = kernel.pullback(mask)
+    node._pullback = pullback = kernel._pullbacks.get(mask) or kernel.pullback(mask)
     if pullback.reads:
         saved = []
         for kind in pullback.reads:
@@ -544,9 +581,12 @@ def record(
                 raise inference_error()
             saved.append(Saved(tensor._a, tensor._storage, kind))
         node.saved = saved
-        if mode.saving:
+        if mode.unusual and mode.saving:
             pack_saved(saved, tensors, outs)
-    attach(node, outs)
+    if len(outs) == 1 and not mode.unusual:
+        outs[0]._node = node
+    else:
+        attach(node, outs)
     return node
 
 
@@ -570,6 +610,7 @@ def attach(node: Node, outs: Sequence[Tensor]) -> None:
         out._node = node
     else:
         node.results = tuple([(out._a.shape, out._a.dtype) for out in outs])
+        node.width = len(outs)
         for number, out in enumerate(outs):
             if is_differentiable(out._a.dtype):
                 out._node, out._nr = node, number
@@ -703,14 +744,14 @@ def _walk(
             continue
         buffer = buffers.get(node)
         if buffer is None:
-            buffer = buffers[node] = [None] * max(1, len(node.results))
+            buffer = buffers[node] = [None] * node.width
             if not counts.get(node):
                 heapq.heappush(ready, (-node.order, node))
         buffer[nr] = ct if buffer[nr] is None else _sum(buffer[nr], ct, create_graph)
     plain = not create_graph and wanted is None and not mode.anomaly
     while ready:
         node = heapq.heappop(ready)[1]
-        cts = buffers.pop(node, None) or [None] * max(1, len(node.results))
+        cts = buffers.pop(node, None) or [None] * node.width
         if node.hooked or (type(node) is AccumulateGrad and node.variable._hooks):
             cts = _run_prehooks(node, cts, create_graph)
         if captures and node in captures:
@@ -736,7 +777,7 @@ def _walk(
                 next_node.apply([ct], False, keep)
                 continue
             else:
-                buffer = [None] * (len(next_node.results) or 1)
+                buffer = [None] * next_node.width
                 buffer[nr] = ct
                 buffers[next_node] = buffer
             if not left:
