@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A place in the user's source: 1-based line and column, end exclusive."""
+    """A place in the user's source: 1-based line and column, end exclusive; `reverse` for its sweep of cotangents."""
 
     file: str
     line: int
     column: int = 1
     end_column: int | None = None
     function: str = ""
+    reverse: bool = False
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"

@@ -16,8 +16,8 @@ from tracegrad.ir.buffers import BufferPlan, written_operand
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.liveness import has_effect, uses
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import Shape, is_float
-from tracegrad.ops.text import numpy_text, subscript_text
+from tracegrad.ir.types import F64, Shape, is_float
+from tracegrad.ops.text import dtype_text, numpy_text, subscript_text
 
 #: longest expression, in characters, that is written inside another one, and longest one on a line
 LONGEST_OPERAND, LONGEST_LINE = 64, 76
@@ -78,6 +78,9 @@ def is_statement(operation: Operation) -> bool:
 def expression_text(operation: Operation) -> str:
     """Return the text of an operation over the placeholders of its operands."""
     operands = [placeholder(i) for i in range(len(operation.operands))]
+    if is_row_of_scalars(operation):
+        dtype = "" if operation.result.dtype == F64 else f", {dtype_text(operation.result.dtype)}"
+        return f"np.array([{', '.join(operands)}]{dtype})"
     axes = inserted_axes(operation)
     if axes:
         subscript = ", ".join("None" if k in axes else ":" for k in range(len(operation.result.shape)))
@@ -98,6 +101,14 @@ def inserted_axes(operation: Operation) -> set[int]:
     if operation.op != "reshape" or not operation.operands[0].shape:
         return set()
     return _extra_axes(operation.operands[0].shape, operation.result.shape)
+
+
+def is_row_of_scalars(operation: Operation) -> bool:
+    """Return whether an operation puts scalars into an array of rank 1."""
+    if operation.op != "concatenate" or len(operation.result.shape) != 1:
+        return False
+    made = [v.producer for v in operation.operands]
+    return all(o is not None and o.op == "reshape" and not o.operands[0].shape and not o.result.name for o in made)
 
 
 def dropped_axes(operation: Operation) -> set[int]:
@@ -142,6 +153,8 @@ class _Planner:
                 self.users.setdefault(operand, []).append(operation)
             if not is_statement(operation):
                 self.folding.texts[operation] = expression_text(operation)
+        self.elements = {o for o in self.folding.texts if self.is_element(o)}
+        self.folding.texts.update(dict.fromkeys(self.elements, placeholder(0)))
         self.size: dict[Value, int] = {}
         self.depth: dict[Value, int] = {}
         self.block(function.body, folds_yields=True)
@@ -217,12 +230,25 @@ class _Planner:
             case "transpose":
                 return not value.name and len(value.shape) == 2
             case "reshape":
-                return not value.name and bool(inserted_axes(operation))
+                return not value.name and (bool(inserted_axes(operation)) or operation in self.elements)
             case "broadcast_to":
                 return not value.name and in_expressions and all(map(spreads_operands, users))
             case "iota" if len(value.shape) > 1:
                 return not value.name and in_expressions and all(map(spreads_operands, users))
         return False
+
+    def is_element(self, reshape: Operation) -> bool:
+        """Return whether a reshape makes an array of a scalar only for ops that can be written with the scalar."""
+        value = reshape.result
+        users = self.users.get(value, [])
+        if reshape.op != "reshape" or reshape.operands[0].shape or not value.shape or value.name:
+            return False
+        if not users or len(users) != self.uses.get(value):
+            return False
+        return all(
+            is_row_of_scalars(user) or (user.op in ("set_slice", "add_slice") and user.operands[1] is value)
+            for user in users
+        )
 
     def written_roots(self, operation: Operation) -> frozenset[Value]:
         """Return the buffers that an operation, or one inside its blocks, writes to in place."""

@@ -29,6 +29,7 @@ from tracegrad.codegen.folding import (
     Folding,
     dropped_axes,
     inserted_axes,
+    is_row_of_scalars,
     is_size,
     is_statement,
     placeholder,
@@ -38,6 +39,7 @@ from tracegrad.codegen.text import BlankLine, Comment, print_source
 from tracegrad.codegen.trees import (
     MethodCalls,
     add_to,
+    assign_to,
     call,
     expression_statement,
     is_empty,
@@ -49,7 +51,6 @@ from tracegrad.codegen.trees import (
     parse_expression,
     parse_statement,
     scalar_type,
-    stored,
     strip_annotations,
     substitute,
     transposed,
@@ -324,7 +325,7 @@ class _FunctionEmitter:
         """Write the user's line, once, before the statements that come from it; head the sweep of cotangents."""
         if not self.module.comments:
             return
-        if not self.in_sweep and any(r.name.startswith("ct_") for r in results) and not self.in_nested:
+        if not self.in_sweep and not self.in_nested and self.is_of_sweep(span, results):
             self.in_sweep = True
             self.body += [BlankLine(), Comment("cotangents, from the result back to the arguments")]
             self.last_line = None
@@ -334,6 +335,11 @@ class _FunctionEmitter:
         self.body.append(Comment(f"{os.path.basename(span.file)}:{span.line}  {span.text().strip()}".rstrip()))
 
     in_nested = 0
+
+    def is_of_sweep(self, span: Span | None, results: Sequence[Value]) -> bool:
+        """Return whether a statement is one of the sweep of cotangents."""
+        named = any(self.names.get(r, r.name).startswith("ct_") for r in results)
+        return named or (span is not None and span.reverse)
 
     def statement(self, operation: Operation) -> None:
         if operation.op not in ("stack", "undefined"):
@@ -514,13 +520,13 @@ class _FunctionEmitter:
             # NumPy copies overlapping memory in order, which is right between equal strides only
             value = value if _is_parallel(operation) else self.unshared(values, x, value)
         if operation.op in ("set_slice", "add_slice"):
-            place = slices_text(operation, x.shape) or ("[...]" if operation.op == "set_slice" else "")
+            place = self.place_text(operation, written) or ("[...]" if operation.op == "set_slice" else "")
             pattern = self.rename_sizes(parse_expression(f"{placeholder(0)}{place}"))
             target = substitute(pattern, {placeholder(0): ast.Name(name, ast.Load())})
             if operation.op == "add_slice":
                 self.body.append(add_to(target, value))
             else:
-                self.body.append(ast.Assign([stored(target)], value))
+                self.body.append(assign_to(target, value))
             return
         axes = operation.attrs["axes"]
         if indices[0].shape:
@@ -545,7 +551,15 @@ class _FunctionEmitter:
         if operation.op == "scatter_add":
             self.body.append(add_to(target, value))
         else:
-            self.body.append(ast.Assign([target], value))
+            self.body.append(assign_to(target, value))
+
+    def place_text(self, write: Operation, written: _Expression) -> str:
+        """Return the subscript of a slice that is written to; a scalar is written to `[0]` rather than `[:1]`."""
+        shape = write.operands[0].shape
+        if written.shape:
+            return slices_text(write, shape)
+        places = zip(*(write.attrs[k] for k in ("start", "stop", "step")), shape, strict=True)
+        return subscript_text([str(a) if b - a == 1 and d != 1 else slice_text(a, b, s, d) for a, b, s, d in places])
 
     def unshared(self, value: Value, written: Value, node: ast.expr) -> ast.expr:
         """Return the expression of a value, copied when it may lie in the array that is being written."""
@@ -632,6 +646,15 @@ class _FunctionEmitter:
                 return self.iota(operation)
             case "reshape" if 0 in inserted_axes(operation) and value in self.folding.inline:
                 return self.without_leading_axes(operation)
+            case "reshape" if value in self.folding.inline and self.folding.texts[operation] == placeholder(0):
+                return self.expression(operation.operands[0])
+            case "concatenate" if is_row_of_scalars(operation):
+                scalars = [v.producer.operands[0] for v in operation.operands if v.producer is not None]
+                nodes = [self.whole(v) for v in scalars]
+                if all(v in self.folding.inline for v in operation.operands):
+                    mapping = {placeholder(i): node for i, node in enumerate(nodes)}
+                    return _Expression(substitute(self.template(operation), mapping), value.shape)
+                return _Expression(self.fill(self.template(operation), operation), value.shape)
             case "reshape" if (item := self.item_of_slice(operation)) is not None:
                 return _Expression(item, value.shape)
             case "transpose" if (swapped := self.swapped_product(operation)) is not None:

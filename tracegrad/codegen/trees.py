@@ -44,6 +44,15 @@ def expression_statement(text: str, **nodes: ast.expr) -> ast.stmt:
     return ast.Expr(substitute(parse_expression(text), nodes))
 
 
+def assign_to(target: ast.expr, value: ast.expr) -> ast.stmt:
+    """Return `target = value`, or `target += y` where the value is `target + y`; so too for - * and /."""
+    match value:
+        case ast.BinOp(left, (ast.Add() | ast.Sub() | ast.Mult() | ast.Div()) as operator, right):
+            if ast.unparse(left) == ast.unparse(target):
+                return ast.AugAssign(stored(target), operator, right)  # type: ignore[arg-type]
+    return ast.Assign([stored(target)], value)
+
+
 def add_to(target: ast.expr, value: ast.expr) -> ast.stmt:
     """Return the statement `target += value`, or `target -= x` for a value -x."""
     place = stored(target)

@@ -95,6 +95,7 @@ class _Class:
     name: str
     first: Value
     forced: bool = False
+    reverse: bool = False
 
 
 def assign_variables(
@@ -130,10 +131,12 @@ class _Assigner:
         self.define([p for p in function.params if live >> self.number[p] & 1], live)
         self.indices = {o.blocks[0].params[0] for o in walk(function.body) if o.op == "for"}
         self.results = self.mask(set(function.results) - folding.inline)
+        self.cotangents = _find_cotangents(function)
         self.classes: dict[Value, _Class] = {}
         for value in self.values:
             name = arguments.get(value) or (identifier(value.name) if value.name else "")
-            self.classes[value] = _Class(1 << self.number[value], self.meets[value], name, value, value in arguments)
+            mask, forced = 1 << self.number[value], value in arguments
+            self.classes[value] = _Class(mask, self.meets[value], name, value, forced, value in self.cotangents)
         self.coalesce()
 
     # Which values meet
@@ -265,6 +268,8 @@ class _Assigner:
                 return
             if first.name and second.name and first.name != second.name:
                 return
+            if first.reverse != second.reverse and not first.name == second.name != "":
+                return
         elif second.name and not first.name:
             first.name = second.name
         first.name = first.name or second.name
@@ -316,6 +321,16 @@ class _Assigner:
             if operand.name and len(operand.name) <= 8:
                 return identifier(f"{producer.op}_{operand.name}")
         return identifier(_NOUNS.get(producer.op, producer.op))
+
+
+def _find_cotangents(function: Function) -> set[Value]:
+    """Return the values of the sweep of cotangents."""
+    found = {p for p in function.params if p.name.startswith("ct_")}
+    for operation in walk(function.body):
+        in_sweep = operation.span is not None and operation.span.reverse
+        values = [*operation.results, *(p for block in operation.blocks for p in block.params)]
+        found.update(v for v in values if in_sweep or v.name.startswith("ct_"))
+    return found
 
 
 def _bits(mask: int) -> Iterable[int]:

@@ -293,6 +293,9 @@ def makes_fresh(operation: Operation) -> bool:
         # basic indexing makes a view, unless every dimension is indexed: then the result is a NumPy scalar
         x, *indices = operation.operands
         return bool(indices[0].shape) or len(indices) == len(x.shape)
+    if operation.op == "reshape" and not operation.result.shape:
+        # x[0]: a NumPy scalar too
+        return bool(operation.operands[0].shape) and all(dim == 1 for dim in operation.operands[0].shape)
     if operation.op in _REDUCTIONS:
         return bool(operation.attrs["axes"])
     if operation.op in _FRESH:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.builder import Builder
-from tracegrad.ir.core import Function, Operation, Value
+from tracegrad.ir.core import Block, Function, Operation, Value
 from tracegrad.ir.liveness import remove_dead, uses
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import Dim
@@ -34,16 +34,38 @@ def forward_elements(function: Function) -> bool:
         if not rewrite(function, _rules(uses(function.body))):
             break
         changed = True
+    _read_at_once(function.body)
     return changed
+
+
+def _read_at_once(block: Block) -> None:
+    """Take the element out of a slice of one element where it is cut out, before the array is written to."""
+    kept: list[Operation] = []
+    elements: dict[Operation, list[Operation]] = {}
+    own = set(block.operations)
+    for operation in block.operations:
+        for nested in operation.blocks:
+            _read_at_once(nested)
+        part = operation.operands[0].producer if operation.op == "reshape" and not operation.result.shape else None
+        if part is not None and part.op == "slice" and part in own:
+            elements.setdefault(part, []).append(operation)
+        else:
+            kept.append(operation)
+    block.operations = [o for operation in kept for o in (operation, *elements.get(operation, ()))]
 
 
 def _rules(counts: Mapping[Value, int]) -> dict[str, tuple[Rule, ...]]:
     def replace_write(operation: Operation, builder: Builder) -> Value | None:
         return _replace_write(operation, counts)
 
+    def add_to_zeros(operation: Operation, builder: Builder) -> Value | None:
+        return _add_to_zeros(operation, counts)
+
     return {
         "slice": (_slice_of_part,),
         "gather": (_forward,),
+        "set_slice": (_write_back,),
+        "add_slice": (add_to_zeros,),
         "scatter_set": (replace_write,),
         "scatter_add": (replace_write,),
     }
@@ -68,6 +90,34 @@ def _slice_of_part(operation: Operation, builder: Builder) -> Value | None:
             return result if isinstance(result, Value) else None
         offset = end
     return None
+
+
+def _is_same_slice(x: Operation, y: Operation) -> bool:
+    return all(x.attrs[key] == y.attrs[key] for key in ("start", "stop", "step"))
+
+
+def _write_back(write: Operation, builder: Builder) -> Value | None:
+    """Leave out writing a slice back to where it was read; write twice to one place only once."""
+    source, values = write.operands
+    part, earlier = values.producer, source.producer
+    if part is not None and part.op == "slice" and part.operands[0] is source and _is_same_slice(part, write):
+        return source
+    if earlier is not None and earlier.op == "set_slice" and _is_same_slice(earlier, write):
+        result = TABLE["set_slice"](earlier.operands[0], values, **write.attrs)
+        return result if isinstance(result, Value) else None
+    return None
+
+
+def _add_to_zeros(addition: Operation, counts: Mapping[Value, int]) -> Value | None:
+    """Write instead of writing zeros and adding to them."""
+    source, values = addition.operands
+    write = source.producer
+    if write is None or write.op != "set_slice" or counts.get(source, 0) != 1:
+        return None
+    if not _is_same_slice(write, addition) or not is_filled_with(write.operands[1], 0):
+        return None
+    result = TABLE["set_slice"](write.operands[0], values, **addition.attrs)
+    return result if isinstance(result, Value) else None
 
 
 def _indices(operation: Operation) -> Sequence[Value]:

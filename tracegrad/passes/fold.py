@@ -183,6 +183,11 @@ def _double(op: str) -> Rule:
     return rule
 
 
+def _add_same(operation: Operation, builder: Builder) -> Value | None:
+    x, y = operation.operands
+    return _op("multiply", full_like(x, 2.0), x) if x is y and is_float(x.dtype) else None
+
+
 def _add_negative(operation: Operation, builder: Builder) -> Value | None:
     x, y = operation.operands
     if (inner := _operand_made_by(operation, 1, "negative")) is not None:
@@ -269,6 +274,17 @@ def _compose(op: str) -> Rule:
     return rule
 
 
+def _select_again(operation: Operation, builder: Builder) -> Value | None:
+    """Leave out a choice that has been made: `np.where(c, x, np.where(c, y, z))` is `np.where(c, x, z)`."""
+    condition, x, y = operation.operands
+    inner_x, inner_y = (_operand_made_by(operation, k, "select") for k in (1, 2))
+    if inner_x is not None and inner_x.operands[0] is condition:
+        return _op("select", condition, inner_x.operands[1], y)
+    if inner_y is not None and inner_y.operands[0] is condition:
+        return _op("select", condition, x, inner_y.operands[2])
+    return None
+
+
 def _select_known(operation: Operation, builder: Builder) -> Value | None:
     condition, x, y = operation.operands
     if x is y or is_filled_with(condition, True):
@@ -298,7 +314,7 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
         _join_factors,
     ),
     "divide": (_identity(lambda o: is_filled_with(o.operands[1], 1)), _negative_factor),
-    "add": (_add_integer_zero, _add_negative),
+    "add": (_add_integer_zero, _add_negative, _add_same),
     "subtract": (
         _identity(lambda o: is_filled_with(o.operands[1], 0) and not _has_negative_zero(o)),
         _subtract_negative,
@@ -321,6 +337,6 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
     "reduce_max": (_identity(_same_type),),
     "reduce_min": (_identity(_same_type),),
     "reduce_prod": (_identity(_same_type),),
-    "select": (_select_known,),
+    "select": (_select_known, _select_again),
     "dim": (_dim_of_int,),
 }

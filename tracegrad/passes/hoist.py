@@ -74,11 +74,21 @@ def _invariants(loop: Operation) -> list[Operation]:
                 continue
             chosen.update(dict.fromkeys(constants[v] for v in used if v in constants))
             chosen[operation] = None
+            _name_element(operation)
             inside.difference_update(operation.results)
         # a constant that moved is outside for everyone; order of the block is kept
         moved.extend(o for o in block.operations if o in chosen)
         block.operations = [o for o in block.operations if o not in chosen]
     return moved
+
+
+def _name_element(operation: Operation) -> None:
+    """Name an element that lives through a loop after its array: `w_0` is w[0]."""
+    part = operation.operands[0].producer if operation.op == "reshape" else None
+    if part is None or part.op != "slice" or operation.result.shape or operation.result.name:
+        return
+    if part.operands[0].name:
+        operation.result.name = "_".join([part.operands[0].name, *map(str, part.attrs["start"])])
 
 
 def _is_worth_moving(operation: Operation) -> bool:

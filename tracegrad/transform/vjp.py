@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -154,6 +155,19 @@ def _named(ct: Value, primal: Value) -> Value:
     return ct
 
 
+def _as_square(operation: Operation) -> Operation:
+    """Return the square that a product of a value with itself is, for its shorter derivative."""
+    if operation.op != "multiply" or operation.operands[0] is not operation.operands[1]:
+        return operation
+    square = Operation("square", operation.operands[:1], {}, [], [], operation.span)
+    square.results = operation.results
+    return square
+
+
+def _in_sweep(span: Span | None) -> Span | None:
+    return None if span is None else replace(span, reverse=True)
+
+
 def _span_of(value: Value) -> Span | None:
     return value.producer.span if value.producer is not None else None
 
@@ -179,7 +193,7 @@ class _Sweep:
     def block(self, block: Block, cts: Cotangents) -> None:
         """Carry cotangents from the results of a block's operations to what they were computed from."""
         for operation in reversed(tuple(block.operations)):
-            self.builder.span = operation.span
+            self.builder.span = _in_sweep(operation.span)
             match operation.op:
                 case "if":
                     self.branches(operation, cts)
@@ -205,6 +219,7 @@ class _Sweep:
         result_cts = [cts.take(r) if self.is_active(r) else None for r in operation.results]
         if all(ct is None for ct in result_cts):
             return
+        operation = _as_square(operation)
         op = TABLE[operation.op]
         assert op.marker is not BY_TRANSFORM, f"{op.name} is differentiated by itself"
         for result, ct in zip(operation.results, result_cts, strict=True):
@@ -336,7 +351,7 @@ class _Sweep:
                 ends.append({v: branch_cts.get(v) for v in outer})
             reverses.append(reverse)
         touched = [v for v in outer if any(end[v] is not start.get(v) for end in ends)]
-        self.builder.span = span
+        self.builder.span = _in_sweep(span)
         for reverse, end in zip(reverses, ends, strict=True):
             with self.builder.into(reverse):
                 for value in touched:
@@ -395,7 +410,7 @@ class _Sweep:
                 if self.is_active(body.yields[i]):
                     body_cts.add(body.yields[i], ct)
             self.block(body, body_cts)
-            self.builder.span = span
+            self.builder.span = _in_sweep(span)
             reverse.yields = [body_cts.get(v) or zeros(self.builder, v.array_type) for v in primals]
         finals = self.reverse_loop(operation, reverse, incoming)
         self.loops.pop()

@@ -1,0 +1,81 @@
+"""The text of gradients: what a person would write for elements, squares and sweeps, with the names of the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tracegrad as tg
+
+Y = np.array([0.1, 0.5, 0.3, 0.2])
+
+
+def text_of(function: Any, *arguments: Any) -> str:
+    gradient = tg.grad(function, argnums=tuple(range(len(arguments))), backend="numpy")
+    found = gradient(*arguments)
+    found_by_c = tg.grad(function, argnums=tuple(range(len(arguments))), backend="c")(*arguments)
+    for a, b in zip(found, found_by_c, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    return gradient.source(*arguments)
+
+
+def variances(w: Any, r: Any) -> Any:
+    n = len(r)
+    h = np.ones(n)
+    for t in range(1, n):
+        h[t] = w[0] + w[1] * r[t - 1] ** 2 + w[2] * h[t - 1]
+    return np.sum(np.log(h) + r**2 / h)
+
+
+def test_names_survive_writes_and_belong_to_one_sweep() -> None:
+    text = text_of(variances, np.array([0.1, 0.2, 0.3]), Y)
+    assert "carried" not in text
+    assert "h = np.ones(4)" in text
+    assert "ct_h = 1.0 / h - " in text
+    assert "ct_w = np.array([ct_w_0, ct_w_1, ct_w_2])" in text
+    primal, reverse = text.split("# cotangents")
+    assert "ct_" not in primal
+    assert reverse.count("test_readable_gradients.py:") >= 2  # lines of the user's stand in the second half too
+
+
+def elements(x: Any, y: Any) -> Any:
+    z = x * 2
+    z[0] = y * z[1]
+    z[1] += y
+    return np.sum(z**2)
+
+
+def test_elements_are_indexed() -> None:
+    text = text_of(elements, Y, 2.0)
+    assert "z[0] = y * " in text
+    assert "z[1] += y" in text
+    assert "ct_z[1] += " in text
+    assert "np.reshape" not in text
+    assert ".copy()" not in text
+
+
+def test_product_with_itself_is_a_square() -> None:
+    text = text_of(lambda q, v: q * np.sum(v * v), 2.0, Y)
+    assert "ct_v = q * (2.0 * v)" in text
+
+
+def test_a_choice_is_made_once() -> None:
+    text = tg.grad(lambda x: np.nanmean(x), backend="numpy").source(np.array([1.0, np.nan]))
+    assert text.count("np.where(") == 1
+
+
+def tanh_of(w: Any, x: Any) -> Any:
+    h = np.zeros(3)
+    hs = np.zeros((5, 3))
+    for t in range(5):
+        h = np.tanh(w @ h + x[t])
+        hs[t] = h
+    return np.sum(hs**2)
+
+
+def test_heading_stands_before_the_first_cotangent() -> None:
+    text = text_of(tanh_of, np.ones((3, 3)) / 4, np.ones((5, 3)))
+    primal, reverse = text.split("# cotangents")
+    assert "hs[t] = h" in primal
+    assert "2.0 * hs" in reverse
