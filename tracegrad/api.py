@@ -22,6 +22,7 @@ from tracegrad import ops
 from tracegrad.capture import context
 from tracegrad.capture.convert import keep_converted
 from tracegrad.capture.hooks import call as call_captured
+from tracegrad.capture.known import leaves_of_call
 from tracegrad.capture.sizes import SMALLEST
 from tracegrad.capture.state import flatten as flatten_state
 from tracegrad.capture.tracer import Tracer, apply
@@ -96,7 +97,9 @@ class Transformed:
             return importlib.import_module("tracegrad.autograd.compiled").call(self, args, kwargs)
         names, arguments = bind(self._parameters, self._function, args, kwargs)
         signature, values = signature_of(names, arguments)
-        return self._find(signature).call(values, arguments)
+        with leaves_of_call(values):
+            made = self._find(signature)
+        return made.call(values, arguments)
 
     def _find(self, signature: Signature) -> Specialization:
         with self._lock:
@@ -156,7 +159,9 @@ class Transformed:
         return print_function(self._example(args, kwargs).function)
 
     def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any], backend: str | None = None) -> Program:
-        return self._program(self._signature(args, kwargs)[0], backend=backend)
+        signature, values = self._signature(args, kwargs)
+        with leaves_of_call(values):
+            return self._program(signature, backend=backend)
 
 
 def _hold_tensors(arguments: Any) -> bool:
@@ -509,7 +514,8 @@ class VJP:
             return pipeline.inline_vjp(self._function, names, values)
         signature, leaves = signature_of(names, values)
         kept = [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
-        made = self._pullbacks.find(signature)
+        with leaves_of_call(leaves):
+            made = self._pullbacks.find(signature)
         hidden = made.program.hidden_values()
         out = self._forward(*primals)
 
@@ -613,7 +619,8 @@ class Forward:
             request = Request(self._kind, chosen, single=False)
             return pipeline.inline_derivative(self._function, request, names, values, leaves)
         signature, arguments = signature_of(names, values)
-        made = self._specializations.find(signature)
+        with leaves_of_call(arguments):
+            made = self._specializations.find(signature)
         types = [leaf.type for leaf in signature.leaves]
         given = []
         for number in made.program.request.argnums:
@@ -691,6 +698,20 @@ def hessian(
     [[6.0, 4.0], [4.0, 0.0]]
     """
     return _transformed(f, "hessian", argnums, has_aux, backend)
+
+
+def hessian_diagonal(
+    f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
+) -> Transformed:
+    """Return the function that computes the diagonal of the Hessian of a scalar function, of the structure of the
+    argument.
+
+    It takes as many sweeps as the Hessian, and no more memory than a gradient.
+
+    >>> hessian_diagonal(lambda x: x[0] ** 2 * x[1] ** 3)(np.array([2.0, 3.0])).tolist()
+    [54.0, 72.0]
+    """
+    return _transformed(f, "hessian_diagonal", argnums, has_aux, backend)
 
 
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, backend: str | None = None) -> Transformed:

@@ -15,12 +15,12 @@ from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, clone_function
 from tracegrad.ir.types import ArrayType, is_complex, is_inexact
 from tracegrad.runtime.signature import NONE, Tree
-from tracegrad.transform.jacobian import jacobian
+from tracegrad.transform.jacobian import diagonal, jacobian
 from tracegrad.transform.jvp import jvp
 from tracegrad.transform.vjp import gradient
 
 #: requests for a function that returns one scalar
-SCALAR = frozenset({"grad", "value_and_grad", "hessian", "hvp"})
+SCALAR = frozenset({"grad", "value_and_grad", "hessian", "hessian_diagonal", "hvp"})
 #: requests that take one tangent per floating-point leaf of the arguments
 TANGENTS = frozenset({"jvp", "hvp"})
 _MODES = {"jacobian": "", "jacfwd": "forward", "jacrev": "reverse"}
@@ -143,6 +143,13 @@ def derive(
 
         def transform(function: Function) -> Function:
             made = jacobian(gradient(function, wrt, scalar, keep_primal=False), wrt, "forward")
+            return with_primal(function, made) if keep else made
+
+    elif request.kind == "hessian_diagonal":
+        extra, derivative = types, place(by, offset)
+
+        def transform(function: Function) -> Function:
+            made = diagonal(gradient(function, wrt, scalar, keep_primal=False), wrt)
             return with_primal(function, made) if keep else made
 
     elif request.kind == "hvp":

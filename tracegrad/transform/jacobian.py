@@ -51,6 +51,31 @@ def jacobian(function: Function, wrt: Sequence[int], mode: str, *, keep_primal: 
     return result
 
 
+def diagonal(function: Function, wrt: Sequence[int]) -> Function:
+    """Return the function that computes the diagonal of a square Jacobian, of each result by the parameter that it is
+    of.
+
+    Args:
+        function: its results have the types of the parameters in `wrt`, in order: a gradient.
+    """
+    result = clone_function(function)
+    result.interface = None
+    builder = Builder(result.body)
+    with interpreter(builder):
+        parts = []
+        for row, position in enumerate(wrt):
+            single = clone_function(function)
+            single.body.yields = [single.results[row]]
+            pushed = jvp(single, [position], keep_primal=False)
+            wanted = function.params[position].array_type
+            scalar = ArrayType(wanted.dtype)
+            (filled,) = _sweeps(builder, pushed, list(result.params), wanted, [scalar], own_element=True)
+            parts.append(ops.reshape(filled, shape=wanted.shape))
+    result.body.yields = parts
+    result.name = f"diagonal_{function.name}"
+    return result
+
+
 def _count(kind: ArrayType) -> int:
     return math.prod(d if isinstance(d, int) else 1 << 20 for d in kind.shape)
 
@@ -82,7 +107,12 @@ def _columns_last(value: Value, wrt: ArrayType, kind: ArrayType) -> Value:
 
 
 def _sweeps(
-    builder: Builder, sweep: Function, params: list[Value], seed: ArrayType, kinds: list[ArrayType]
+    builder: Builder,
+    sweep: Function,
+    params: list[Value],
+    seed: ArrayType,
+    kinds: list[ArrayType],
+    own_element: bool = False,
 ) -> list[Value]:
     """Stage a loop over the basis of a space of type `seed`: its results stacked along axis 0, per result of the
     sweep."""
@@ -96,6 +126,8 @@ def _sweeps(
         one = builder.apply(TABLE["full"], (), {"shape": (), "dtype": seed.dtype, "value": 1.0})
         vector = ops.reshape(ops.scatter_set(basis, index, one, axes=(0,)), shape=seed.shape)
         moved = builder.inline(sweep.body, [*params, vector])
+        if own_element:
+            moved = [ops.gather(ops.reshape(m, shape=(count,)), index, axes=(0,)) for m in moved]
         body.yields = [ops.scatter_set(c, index, m, axes=(0,)) for c, m in zip(carries, moved, strict=True)]
     start, stop = builder.constant(0), ops.dim(dim=count)
     inits = [zeros(builder, c.array_type) for c in carries]
