@@ -43,7 +43,8 @@ class Mode(threading.local):
     """What is in force in one thread.
 
     Attributes:
-        unusual: inference mode, forward mode, anomaly mode or hooks on saved values are on: looked at once per operation.
+        unusual: inference mode, forward mode, anomaly mode or hooks on saved values are on; looked at once per
+            operation.
     """
 
     grad = True
@@ -486,8 +487,8 @@ def apply_composition(composition: Composition, static: tuple[Any, ...], tensors
     arrays = [t._a for t in tensors]
     kernel = composition.kernel(static, arrays)
     if mode.unusual:
-        made = apply_kernel(composition.node_name, kernel, tensors)
-        return made[0] if len(made) == 1 else tuple(made)
+        results = apply_kernel(composition.node_name, kernel, tensors)
+        return results[0] if len(results) == 1 else tuple(results)
     made = kernel(*arrays)
     if len(made) == 1:
         out = wrap(made[0])

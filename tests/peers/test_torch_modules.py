@@ -1,0 +1,101 @@
+"""Modules with torch's weights give torch's results and gradients; schedules and state too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch (CPU)")
+
+MODULES: list[tuple[str, Callable[[Any], Any], tuple[int, ...]]] = [
+    ("linear", lambda nn: nn.Linear(4, 3), (5, 4)),
+    ("no bias", lambda nn: nn.Linear(4, 3, bias=False), (5, 4)),
+    ("mlp", lambda nn: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2), nn.LogSoftmax(1)), (5, 4)),
+    ("convolutions", lambda nn: nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 3, 3, stride=2), nn.Flatten(), nn.Linear(3, 2)), (3, 2, 8, 8)),
+    ("convolution along one axis", lambda nn: nn.Sequential(nn.Conv1d(2, 4, 3), nn.BatchNorm1d(4), nn.AvgPool1d(2), nn.Tanh()), (3, 2, 9)),
+    ("groups", lambda nn: nn.Sequential(nn.Conv2d(4, 4, 3, groups=2), nn.GroupNorm(2, 4), nn.SiLU(), nn.AdaptiveAvgPool2d(1)), (2, 4, 6, 6)),
+    ("prelu", lambda nn: nn.Sequential(nn.Linear(4, 3), nn.PReLU(), nn.Softplus(), nn.ELU(), nn.Softmax(dim=1)), (5, 4)),
+]  # fmt: skip  # noqa: E501
+
+
+def pair(make: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Return a module of each library, with torch's weights."""
+    expected, found = make(torch.nn).double(), make(tg.nn).double()
+    found.load_state_dict({k: tg.from_numpy(v.detach().numpy()) for k, v in expected.state_dict().items()})
+    return found, expected
+
+
+@pytest.mark.parametrize(("make", "shape"), [m[1:] for m in MODULES], ids=[m[0] for m in MODULES])
+def test_module(make: Callable[[Any], Any], shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    found, expected = pair(make)
+    assert [n for n, _ in found.named_parameters()] == [n for n, _ in expected.named_parameters()]
+    x = rng.normal(size=shape)
+    results = []
+    for T, module in ((tg, found), (torch, expected)):
+        values = T.tensor(x, requires_grad=True)
+        out = module(values)
+        out.square().sum().backward()
+        second = module.eval()(values)
+        results.append(
+            [out, values.grad, *[p.grad for p in module.parameters()], second, *module.state_dict().values()]
+        )
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-8, atol=1e-10)
+
+
+def test_embedding(rng: np.random.Generator) -> None:
+    found, expected = pair(lambda nn: nn.Embedding(5, 3, padding_idx=1))
+    for T, module in ((tg, found), (torch, expected)):
+        (module(T.tensor([[0, 1], [4, 0]])) ** 2).sum().backward()
+    np.testing.assert_allclose(found.weight.grad.numpy(), expected.weight.grad.numpy())
+
+
+def test_schedules() -> None:
+    rates = []
+    for T in (tg, torch):
+        lines = []
+        for make in (
+            lambda s, o: s.StepLR(o, 3, 0.5), lambda s, o: s.ExponentialLR(o, 0.9), lambda s, o: s.MultiStepLR(o, [2, 5]),
+            lambda s, o: s.CosineAnnealingLR(o, 10), lambda s, o: s.LambdaLR(o, lambda k: 1 / (1 + k)),
+        ):  # fmt: skip
+            optimizer = T.optim.SGD([T.ones(1, requires_grad=True)], lr=0.1)
+            schedule = make(T.optim.lr_scheduler, optimizer)
+            for _ in range(8):
+                optimizer.step()
+                schedule.step()
+                lines.append(schedule.get_last_lr()[0])
+        rates.append(lines)
+    np.testing.assert_allclose(*rates, rtol=1e-12)
+
+
+def test_losses_as_modules(rng: np.random.Generator) -> None:
+    x, y = rng.uniform(0.1, 0.9, (4, 3)), rng.uniform(0.1, 0.9, (4, 3))
+    for name, options in (
+        ("MSELoss", {}), ("L1Loss", {"reduction": "sum"}), ("SmoothL1Loss", {"beta": 0.3}), ("HuberLoss", {}),
+        ("BCELoss", {}), ("BCEWithLogitsLoss", {"reduction": "none"}), ("CrossEntropyLoss", {"label_smoothing": 0.1}),
+        ("KLDivLoss", {"reduction": "batchmean"}),
+    ):  # fmt: skip
+        a = getattr(tg.nn, name)(**options)(tg.tensor(x), tg.tensor(y))
+        b = getattr(torch.nn, name)(**options)(torch.tensor(x), torch.tensor(y))
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9)
+    weight = rng.uniform(1, 2, 3)
+    classes = np.array([0, 2, 1, 1])
+    a = tg.nn.CrossEntropyLoss(weight=tg.tensor(weight))(tg.tensor(x), tg.tensor(classes))
+    b = torch.nn.CrossEntropyLoss(weight=torch.tensor(weight))(torch.tensor(x), torch.tensor(classes))
+    np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9)
+
+
+def test_clipping_of_gradients(rng: np.random.Generator) -> None:
+    g = rng.normal(size=5)
+    norms = []
+    for T in (tg, torch):
+        p = T.tensor(np.zeros(5), requires_grad=True)
+        p.grad = T.tensor(g)
+        total = T.nn.utils.clip_grad_norm_([p], 0.5)
+        norms.append([float(total), *p.grad.tolist()])
+    np.testing.assert_allclose(*norms, rtol=1e-6)
