@@ -13,6 +13,7 @@ import numpy as np
 import optree
 
 from tracegrad.api import VJP, RequestMaker, Transformed, _remembered, bind, vjp
+from tracegrad.capture.known import leaves_of_call
 from tracegrad.runtime.signature import NAMESPACE, signature_of
 from tracegrad.runtime.tape import (
     Cotangent,
@@ -139,7 +140,8 @@ def call(transformed: Transformed, args: tuple[Any, ...], keywords: dict[str, An
     recording = mode.grad and any(needs_grad(t) for t in tensors)
     names, arguments = bind(transformed._parameters, transformed._function, plain_args, plain_keywords)
     signature, values = signature_of(names, arguments)
-    made = transformed._find(signature)
+    with leaves_of_call(values):
+        made = transformed._find(signature)
     if made.program.write_back:
         if recording:
             raise RuntimeError(
@@ -177,8 +179,9 @@ def _record(
     leaves, spec = _flatten(arguments)
     places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor)]
     operands = [leaves[k] for k in places]
-    signature, _ = signature_of(plain, _unflatten(spec, [_array(x) for x in leaves]))
-    made = vjp_maker._pullbacks.find(signature)
+    signature, values = signature_of(plain, _unflatten(spec, [_array(x) for x in leaves]))
+    with leaves_of_call(values):
+        made = vjp_maker._pullbacks.find(signature)
     hidden = made.program.hidden_values()
 
     def pull(primals: Any, ct: Any) -> Any:

@@ -181,6 +181,9 @@ class Capture:
         self.frames: list[Frame] = [Frame("function", self.builder.block)]
         self.hidden: dict[Any, HiddenInput] = {}
         self.guards: dict[Any, tuple[Place, Any]] = {}
+        #: leaf numbers of the parameters; and leaf number -> content that the capture relies on (known.py)
+        self.parameters: dict[Value, int] = {}
+        self.contents: dict[int, bytes] = {}
         self.lifted: dict[Any, Any] = {}
         #: id of what user code gets for a container from outside -> that container
         self.originals: dict[int, Any] = {}

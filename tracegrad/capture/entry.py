@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.capture import known as _known  # noqa: F401 finds contents
 from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLERS
 from tracegrad.capture.context import Capture, HiddenInput, Place, Storage, capturing
 from tracegrad.capture.guards import require_unchanged
@@ -84,6 +85,7 @@ class Captured:
         write_back: position among the parameters -> position among the results.
         hidden: inputs read from globals, closures and objects at every call.
         guards: assumptions checked at every call.
+        contents: number of a leaf -> its content, which the capture relies on.
         effects: stores into outside objects.
         facts: what was decided from the sizes of the call.
         events: what was staged, unrolled or run natively, with the place.
@@ -97,6 +99,7 @@ class Captured:
     effects: list[Effect]
     facts: list[Fact]
     events: list[tuple[Span | None, str]]
+    contents: dict[int, bytes]
 
 
 def capture(
@@ -120,8 +123,9 @@ def capture(
     ir = Function(name if name.isidentifier() else "function", state.builder.block)
     with capturing(state):
         tracers = []
-        for leaf in leaves:
+        for number, leaf in enumerate(leaves):
             param = Value(leaf.type, leaf_name(leaf.path))
+            state.parameters[param] = number
             ir.body.params.append(param)
             tracers.append(Tracer(Storage(leaf.type, 0, param), weak=leaf.weak))
         args, kwargs = rebuild(tracers)
@@ -146,7 +150,17 @@ def capture(
         (*(leaf.path for leaf in leaves), *hidden_names),
         result_text(result.tree, list(result.leaves)),
     )
-    return Captured(ir, result, write_back, hidden, list(state.guards.values()), effects, state.facts, state.events)
+    return Captured(
+        ir,
+        result,
+        write_back,
+        hidden,
+        list(state.guards.values()),
+        effects,
+        state.facts,
+        state.events,
+        state.contents,
+    )
 
 
 def _check_scopes(function: Function) -> None:

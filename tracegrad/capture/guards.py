@@ -105,7 +105,7 @@ def lift(value: Any, place: Place, *, covered: bool = False) -> Any:
         return value
     # the structure, and all parts that are no hidden inputs, are compared at every call
     if isinstance(value, np.ndarray) or (isinstance(value, list | dict) and _is_subclass(value)):
-        _guard_content(place)
+        guard_content(place)
         return value
     if type(value) in _OPENED:
         guard_result(functools.partial(_outline, place), ("outline", place.key), place.name)
@@ -423,7 +423,7 @@ def guard_object(obj: Any) -> None:
     capture = current()
     if id(obj) in capture.created or isinstance(obj, tuple) or id(obj) in capture.originals:
         return
-    _guard_content(Place(obj, (), cls.__name__.lower()))
+    guard_content(Place(obj, (), cls.__name__.lower()))
 
 
 def guard_unfollowed(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -434,11 +434,11 @@ def guard_unfollowed(function: types.FunctionType, args: tuple[Any, ...], kwargs
         value = function.__globals__[name]
         if isinstance(value, types.ModuleType):
             for inner in [] if is_native(value.__name__) else sorted(names & vars(value).keys()):
-                _guard_content(Place(vars(value), (("item", inner),), f"{name}.{inner}"))
+                guard_content(Place(vars(value), (("item", inner),), f"{name}.{inner}"))
         else:
-            _guard_content(Place(function.__globals__, (("item", name),), name))
+            guard_content(Place(function.__globals__, (("item", name),), name))
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        _guard_content(Place(cell, (("cell", None),), name))
+        guard_content(Place(cell, (("cell", None),), name))
     guard_native(function, (*args, *(function.__defaults__ or ())), kwargs)
 
 
@@ -450,7 +450,8 @@ def _names_of(code: types.CodeType) -> set[str]:
     return names
 
 
-def _guard_content(place: Place) -> None:
+def guard_content(place: Place) -> None:
+    """Check at every call that what a place holds has the content that it has now."""
     try:
         value = place.read()
     except (LookupError, ValueError, AttributeError):  # not bound yet

@@ -46,6 +46,7 @@ from tracegrad.capture.tracer import (
     inplace,
     is_traced,
     python_operator,
+    resolve_content,
     result_dtype,
     stage,
 )
@@ -1257,6 +1258,8 @@ def for_stmt(
             length -= 1
     if isinstance(length, SymbolicDim):
         length = operator.index(as_size(length))  # unrolled for this size only
+    if length is None and all(resolve_content(asarray(bound)) is not None for bound in (sequence.start, sequence.stop)):
+        length = len(sequence)
     if length is None or length > UNROLL_LIMIT:
         many = f"{length} iterations" if length is not None else "a number of iterations known only at run time"
         # when the length is known in an enclosing loop, that one is unrolled

@@ -11,7 +11,7 @@ import re
 import textwrap
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +25,7 @@ from tracegrad.capture.context import Place, Storage, current, user_span
 from tracegrad.capture.entry import Captured
 from tracegrad.capture.guards import Compared, Same, is_open_container
 from tracegrad.capture.hooks import call
+from tracegrad.capture.known import contents_hold
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.sizes import SMALLEST
 from tracegrad.capture.staging import leave_branch, new_list, set_slot
@@ -135,6 +136,8 @@ class Specialization:
                 fits = False
             if not fits:
                 names.append(place.name)
+        if not contents_hold(captured.contents):
+            names.extend(self.program.signature.paths()[number] for number in captured.contents)
         return names
 
     def holds(self) -> bool:
@@ -142,6 +145,8 @@ class Specialization:
         captured = self.program.captured
         inputs, first = self.program.inputs, len(self.program.signature.leaves)
         hidden = [(h.place, Tree("leaf", first + number, ())) for number, h in enumerate(captured.hidden)]
+        if not contents_hold(captured.contents):
+            return False
         try:
             return all(_fits(tree, place.read(), inputs) for place, tree in [*_guard_trees(captured, first), *hidden])
         except Exception:  # deleted since, or computed by any code
@@ -742,6 +747,10 @@ def _spec(program: Program, *, kernel: bool) -> ExecutableSpec:
     signature, captured = program.signature, program.captured
     first = len(signature.leaves)
     sources = [Source(tree, place.base, steps=place.steps) for place, tree in _guard_trees(captured, first)]
+    for number, content in captured.contents.items():
+        position, steps = _leaf_place(signature, number)
+        tree = Tree("static", (bytes, content), ())
+        sources.append(Source(tree, argument=position, steps=(*steps, ("attribute", "tobytes"), ("call", None))))
     for number, hidden in enumerate(captured.hidden):
         tree = Tree("leaf", first + number, ())
         sources.append(Source(tree, hidden.place.base, steps=hidden.place.steps, passed=True))
@@ -756,6 +765,25 @@ def _spec(program: Program, *, kernel: bool) -> ExecutableSpec:
         minimums=dict.fromkeys(size_symbols(signature), SMALLEST),
         python_results=program.weak,
     )
+
+
+def _leaf_place(signature: Signature, number: int) -> tuple[int, tuple[tuple[str, Any], ...]]:
+    """Return the position of the argument that holds a leaf, and the steps to it."""
+    for position, tree in enumerate(signature.arguments):
+        for steps, node in _walk_steps(tree, ()):
+            if node.kind == "leaf" and node.data == number:
+                return position, steps
+    raise AssertionError("every leaf is in an argument")
+
+
+def _walk_steps(tree: Tree, steps: tuple[tuple[str, Any], ...]) -> Iterator[tuple[tuple[tuple[str, Any], ...], Tree]]:
+    yield steps, tree
+    kind = "attribute" if tree.kind == "object" else "item"
+    keys: Sequence[Any] = range(len(tree.children))
+    if tree.kind in ("dict", "object"):
+        keys = tree.data if tree.kind == "dict" else tree.data[1]
+    for key, child in zip(keys, tree.children, strict=True):
+        yield from _walk_steps(child, (*steps, (kind, key)))
 
 
 def size_symbols(signature: Signature) -> list[str]:

@@ -42,6 +42,7 @@ from tracegrad.capture.tracer import (
     cast_to,
     from_concrete,
     from_value,
+    resolve_content,
     stage,
     unsupported,
     view_of,
@@ -272,6 +273,10 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
     low, high = cast_to(low, I64), cast_to(high, I64)
     distance = difference(high.value, low.value)
     if distance is None or step < 1:
+        known = [resolve_content(bound) for bound in (low, high)]
+        if known[0] is not None and known[1] is not None:
+            given = [None if b is None else int(c) for b, c in zip((start, stop), known, strict=True)]
+            return _slice_item(slice(*given, step), axis, size)
         raise NeedsPythonValue(
             "the length of a slice depends on traced values",
             code="TG118",

@@ -7,6 +7,7 @@ What NumPy returns as a view is a view here too (`view_of`): a write into it rea
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from tracegrad.capture.numpy_api.common import (
     as_axes,
     as_axis,
     as_dim,
+    as_known,
     as_shape,
     covers,
     full,
@@ -32,6 +34,7 @@ from tracegrad.capture.numpy_api.common import (
     reshape,
     spread,
     transpose,
+    wrap_known,
 )
 from tracegrad.capture.numpy_api.elementwise import add, remainder, subtract
 from tracegrad.capture.numpy_api.indexing import getitem
@@ -44,6 +47,7 @@ from tracegrad.capture.tracer import (
     cast_to,
     from_concrete,
     from_value,
+    resolve_content,
     stage,
     unsupported,
     view_of,
@@ -729,12 +733,29 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Tracer:
     return take_axis(tracer, from_concrete(kept), place)
 
 
-@covers(np.trim_zeros, np.resize, np.unique, np.nonzero, np.flatnonzero, np.argwhere, np.extract, np.compress)
-def refuse_unknown_size(*args: Any, **kwargs: Any) -> Any:
-    raise unsupported(
-        "a function whose result has a size that depends on values (unique, nonzero, extract, compress, resize)",
-        "use np.where(mask, a, 0), or compute the indices outside and pass them in",
-    )
+def _sized_by_values(function: Callable[..., Any], by: int | None) -> Callable[..., Any]:
+    """Return the handler of a function whose result has a size that depends on the values of argument number `by`."""
+
+    def handler(*args: Any, **kwargs: Any) -> Any:
+        deciding = args if by is None else args[by : by + 1]
+        contents = [resolve_content(a) if isinstance(a, Tracer) else a for a in deciding]
+        if by is None and contents and all(c is not None for c in contents) and is_known(kwargs):
+            return wrap_known(function(*contents, **as_known(kwargs)))
+        if by is not None and not kwargs and len(args) == 2 and contents[0] is not None:
+            kept = from_concrete(np.flatnonzero(np.asarray(contents[0])))
+            return take_axis(reshape(asarray(args[1]), (asarray(args[1]).type.size,)), kept, 0)
+        raise unsupported(
+            "a function whose result has a size that depends on values (unique, nonzero, extract, compress, resize)",
+            "use np.where(mask, a, 0), or compute the indices outside and pass them in",
+        )
+
+    return functools.update_wrapper(handler, function)
+
+
+for _function in (np.trim_zeros, np.resize, np.unique, np.nonzero, np.flatnonzero, np.argwhere):
+    covers(_function)(_sized_by_values(_function, None))
+for _function in (np.extract, np.compress):
+    covers(_function)(_sized_by_values(_function, 0))
 
 
 # ---- triangles and diagonals

@@ -1,0 +1,113 @@
+"""The content of integer inputs, where Python must know it at capture: a shape, a list index, a bool.
+
+Reads the leaves of the call that is captured for, or the array outside the function, and follows the operations staged
+on them. Used by tracer.py when Python asks for a value. Previous: guards.py; next: hooks.py.
+
+A capture that has used the content of an input holds for this content only: it is compared at every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from tracegrad.capture.context import Capture, HiddenInput, current
+from tracegrad.capture.guards import guard_content
+from tracegrad.capture.tracer import RESOLVERS, Tracer
+from tracegrad.ir.core import Value
+from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.types import ArrayType
+from tracegrad.ops.evaluate import Evaluator
+
+#: arrays with more elements are not compared by content
+ELEMENT_LIMIT = 10_000
+
+_leaves: ContextVar[Sequence[Any] | None] = ContextVar("tracegrad_leaves", default=None)
+
+
+@contextmanager
+def leaves_of_call(leaves: Sequence[Any]) -> Iterator[None]:
+    """Make the array leaves of a call known, to what captures for it and to `contents_hold`."""
+    token = _leaves.set(leaves)
+    try:
+        yield
+    finally:
+        _leaves.reset(token)
+
+
+def contents_hold(contents: dict[int, bytes]) -> bool:
+    """Return whether the arguments of this call have the content that a capture relied on."""
+    if not contents:
+        return True
+    leaves = _leaves.get()
+    return leaves is not None and all(np.asarray(leaves[n]).tobytes() == c for n, c in contents.items())
+
+
+def find_content(tracer: Tracer) -> np.ndarray[Any, Any] | None:
+    """Return what a traced value is, when it is computed from the content of integer inputs alone, else None."""
+    capture = current()
+    found: dict[Value, Any] = {}
+    used: list[HiddenInput | int] = []
+    content = _evaluate(tracer.value, capture, found, used)
+    if content is None:
+        return None
+    for source in used:
+        if isinstance(source, HiddenInput):
+            guard_content(source.place)
+        else:
+            capture.contents[source] = np.asarray((_leaves.get() or ())[source]).tobytes()
+    return np.asarray(content)
+
+
+def _evaluate(value: Value, capture: Capture, found: dict[Value, Any], used: list[HiddenInput | int]) -> Any:
+    if value in found:
+        return found[value]
+    operation = value.producer
+    if operation is None:
+        content = _input(value, capture, used)
+        found[value] = content
+        return content
+    if operation.blocks or not TABLE[operation.op].numpy or not _is_fixed(value):
+        return None
+    operands = [_evaluate(v, capture, found, used) for v in operation.operands]
+    if any(o is None for o in operands):
+        return None
+    result = Evaluator().apply(TABLE[operation.op], operands, operation.attrs)
+    results = result if isinstance(result, tuple) else (result,)
+    found.update(zip(operation.results, results, strict=True))
+    return found[value]
+
+
+def _input(value: Value, capture: Capture, used: list[HiddenInput | int]) -> Any:
+    if not _is_fixed(value):
+        return None
+    kind = value.array_type
+    if kind.dtype.kind not in "iub" and kind.ndim:
+        return None
+    leaves = _leaves.get()
+    if value in capture.parameters:
+        number = capture.parameters[value]
+        if leaves is None or kind.dtype.kind not in "iub":
+            return None
+        used.append(number)
+        return np.asarray(leaves[number], kind.dtype)
+    for hidden in capture.hidden.values():
+        if hidden.value is value:
+            used.append(hidden)
+            return np.asarray(hidden.place.read(), kind.dtype)
+    return None
+
+
+def _is_fixed(value: Value) -> bool:
+    """Return whether a value has known sizes and is small."""
+    if not isinstance(value.type, ArrayType):
+        return False
+    size = value.type.size
+    return isinstance(size, int) and size <= ELEMENT_LIMIT
+
+
+RESOLVERS.append(find_content)
