@@ -66,9 +66,9 @@ ONCE = frozenset({"push", "scatter_set", "scatter_add", "set_slice", "add_slice"
 
 
 def prepare(function: Function) -> Function:
-    """Return a private copy: calls inlined unless recursive, dead operations removed, each `while` with one block left in
-    its middle.
+    """Return a private copy: calls inlined unless recursive, dead operations removed, each `while` with one block.
 
+    The exit of a `while` is an operation "leave" in the middle of its block.
     What reads an array goes before what overwrites it, see c_order.py.
     """
     copy = clone_function(function)
@@ -215,7 +215,7 @@ class Views(Elements):
         pass
 
     def begin_from(self, result: Value, operand: Value) -> None:
-        self.element(operand, self.identity(operand.shape))
+        self.read_all(operand)
 
     def checked_index(self, value: Value, index: Sequence[Dim], size: Dim, axis: int, span: Span | None) -> Dim:
         return self.index_of(value, index)
@@ -227,7 +227,7 @@ class Views(Elements):
         pass
 
     def push(self, stack: Value, value: Value) -> None:
-        self.element(value, self.identity(value.shape))
+        self.read_all(value)
 
     def pop(self, stack: Value, result: Value) -> None:
         pass
@@ -454,7 +454,7 @@ class Views(Elements):
         with self.recording() as accesses:
             for operand in user.operands:
                 if isinstance(operand.type, ArrayType) and operand is not changed:
-                    self.element(operand, self.identity(operand.shape))
+                    self.read_all(operand)
         found = [(index, count) for read, index, count in accesses if read is value]
         if len(found) != 1 or found[0][1] != 1 or not self.is_identity(value, found[0][0], squeeze(value.shape)):
             return
@@ -483,6 +483,8 @@ class Views(Elements):
         """Return whether a value may be inlined in an operation: each element is read at most once, unless `often`."""
         if user.op in ("if", "leave"):
             return value in user.operands[:1]
+        if user.op == "push" and not is_few(user.operands[1]):
+            return False  # it is written by a loop
         role = self.role(user)
         with self.recording() as accesses:
             if role == "assign" or role == "view":
@@ -511,6 +513,12 @@ class Views(Elements):
                 seen.add(at)
         return True
 
+    def read_all(self, value: Value) -> None:
+        """Read all elements of a value: of few inlined ones one by one, since their places must be constant."""
+        is_inlined = value in self.lazy and value.producer is not None and value.producer.op not in VIEWS
+        for index in points(value.shape) if is_inlined and is_small(value) else [self.identity(value.shape)]:
+            self.element(value, index)
+
     def affine_or_none(self, value: Value) -> Dim | None:
         """Return what `affine` says for a scalar, None for an array."""
         return None if value.shape else self.affine(value)
@@ -519,5 +527,5 @@ class Views(Elements):
         if not isinstance(value.type, ArrayType) or self.affine_or_none(value) is not None:
             return []
         with self.recording() as accesses:
-            self.element(value, self.identity(value.shape))
+            self.read_all(value)
         return [v for v, _, _ in accesses]

@@ -449,7 +449,7 @@ class Steps(Views):
                     record.c_statement(self, operation)
                 for value in operation.operands:
                     if isinstance(value.type, ArrayType) and self.affine_or_none(value) is None:
-                        self.element(value, self.identity(value.shape))
+                        self.read_all(value)
         changed = None
         if step.kind == "statement":
             record = TABLE.get(operation.op)
