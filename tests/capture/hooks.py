@@ -6,6 +6,7 @@ is not in the state of the statement: so it shows when the state misses one.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dis
 import inspect
@@ -117,6 +118,15 @@ class NativeHooks:
         if name in COMPARISONS:
             return COMPARISONS[name](x, y)
         return getattr(operator, {"or": "or_", "and": "and_"}.get(name, name))(x, y)
+
+    def attempt(self, handled):
+        return contextlib.nullcontext()
+
+    def passing(self):
+        return ()
+
+    def context(self, manager):
+        return manager
 
     def text(self, *parts):
         return "".join(parts)

@@ -23,6 +23,8 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     iter(x)    truth(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)    display(list or dict)
     outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
     operate(operator, x, y)             `x + y`, `x < y`, `x in y` and so on
+    attempt(handled)    passing()       around the body of a `try`; the type of a handler before the others
+    context(manager)                    around the context manager of a `with`
     text(*parts)    format(value, conversion, spec)     an f-string and its pieces
 """
 
@@ -36,7 +38,7 @@ from typing import Protocol
 
 import gast
 
-from tracegrad.capture.jumps import is_endless, lower_jumps
+from tracegrad.capture.jumps import ends_in_raise, is_endless, lower_jumps
 from tracegrad.capture.nodes import (
     FUNCTIONS,
     HOOKS,
@@ -384,7 +386,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     def visit_With(self, node: Node) -> Node:
         for position, item in enumerate(node.items):
-            item.context_expr = self.visit(item.context_expr)
+            item.context_expr = Make(item.context_expr).hook("context", self.visit(item.context_expr))
             target = item.optional_vars
             if target is not None and not isinstance(target, gast.Name):
                 place = Make(target)
@@ -399,9 +401,16 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return node
 
     def visit_Try(self, node: Node) -> Node:
+        place = Make(node.body[0])
+        goes_on = [handler for handler in node.handlers if not ends_in_raise(handler.body)]
         node.body, node.orelse = self.block(node.body), self.block(node.orelse)
         for handler in node.handlers:
             handler.type = handler.type and self.visit(handler.type)
+        if goes_on:
+            kinds = place.tuple([place.constant(None) if h.type is None else h.type for h in goes_on])
+            attempt = gast.withitem(place.hook("attempt", place.thunk(kinds)), None)
+            node.body = [place.at(gast.With([attempt], node.body, None))]
+        for handler in node.handlers:
             handler.body = self.block(handler.body)
             if handler.name is not None and handler.tg_kept and handler.name.id in self.tracked:
                 place, name = Make(handler), handler.name.id
@@ -412,6 +421,9 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
                     place.at(gast.Try(handler.body, [], [], [forget])),
                 ]
         node.finalbody = self.block(node.finalbody)
+        if node.handlers and isinstance(node, gast.Try):
+            again = place.at(gast.Raise(None, None))
+            node.handlers.insert(0, place.at(gast.ExceptHandler(place.hook("passing"), None, [again])))
         return node
 
     visit_TryStar = visit_Try

@@ -16,6 +16,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture import staging
+from tracegrad.capture.attempts import Attempt, context, passing
 from tracegrad.capture.comparisons import compare_chain, compare_sequences, contains, identical
 from tracegrad.capture.context import Call, Place, current, user_span
 from tracegrad.capture.convert import convert
@@ -528,6 +529,9 @@ HOOKS = types.SimpleNamespace(
     aug_name=aug_name,
     call=call,
     operate=operate,
+    attempt=Attempt,
+    passing=passing,
+    context=context,
     text=join_text,
     format=format_,
 )

@@ -69,6 +69,11 @@ def completes(statements: Iterable[Node]) -> bool:
     return all(_completes(s) for s in statements)
 
 
+def ends_in_raise(statements: Sequence[Node]) -> bool:
+    """Return whether statements leave with an exception only."""
+    return not completes(statements) and not jumps(statements)
+
+
 def _completes(statement: Node) -> bool:
     if isinstance(statement, gast.Raise) or type(statement) in JUMPS:
         return False

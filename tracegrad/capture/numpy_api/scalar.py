@@ -12,6 +12,7 @@ import cmath
 import functools
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.context import user_span
 from tracegrad.capture.numpy_api.common import (
+    check,
     covers,
     full,
     known_scalar,
@@ -401,13 +403,57 @@ _FUNCTIONS = {f: op for op in TABLE.values() for f in op.python if getattr(f, "_
 _SPECIAL_MATH = (math.floor, math.ceil, math.trunc, math.log, math.hypot, math.pow)
 
 
+#: the largest argument whose exponential is finite
+_LARGEST = math.log(sys.float_info.max)
+#: function of math -> (comparison, limit) that holds where Python raises ValueError; with True of the absolute value
+_DOMAINS: dict[Any, tuple[Any, float, bool]] = {
+    math.log: (np.less_equal, 0.0, False),
+    math.log2: (np.less_equal, 0.0, False),
+    math.log10: (np.less_equal, 0.0, False),
+    math.log1p: (np.less_equal, -1.0, False),
+    math.sqrt: (np.less, 0.0, False),
+    math.acos: (np.greater, 1.0, True),
+    math.asin: (np.greater, 1.0, True),
+    math.acosh: (np.less, 1.0, False),
+    math.atanh: (np.greater_equal, 1.0, True),
+}
+#: and where it raises OverflowError, unless the argument is infinite
+_RANGES: dict[Any, tuple[Any, float, bool]] = {
+    math.exp: (np.greater, _LARGEST, False),
+    math.expm1: (np.greater, _LARGEST, False),
+    math.sinh: (np.greater, _LARGEST + math.log(2.0), True),
+    math.cosh: (np.greater, _LARGEST + math.log(2.0), True),
+}
+if hasattr(math, "exp2"):
+    _RANGES[math.exp2] = (np.greater_equal, 1024.0, False)
+
+
+def _check_domain(function: Any, x: Tracer) -> None:
+    """Stage the error that a function of math raises; one comparison, false for NaN, as Python has it."""
+    for table, error, message in (
+        (_DOMAINS, "ValueError", "math domain error"),
+        (_RANGES, "OverflowError", "math range error"),
+    ):
+        if function in table:
+            compare, limit, of_absolute = table[function]
+            value = absolute(x) if of_absolute else x
+            wrong = call_handler(compare, value, limit)
+            if table is _RANGES:
+                wrong = logical_and(wrong, call_handler(np.not_equal, value, math.inf))
+            check(call_handler(np.logical_not, wrong), error, message)
+
+
 def _register_math(function: Any, op: Any) -> None:
     name = f"math.{function.__name__}"
 
     def apply_math(*args: Any) -> Tracer:
         if len(args) != len(op.operands):
             raise TypeError(f"{name} takes {len(op.operands)} arguments ({len(args)} given)")
-        return weak(apply(op, *[_float(a, name) for a in args]))
+        values = [_float(a, name) for a in args]
+        if function is math.fmod and not known_scalar(args[1]):
+            check(call_handler(np.not_equal, values[1], 0.0), "ValueError", "math domain error")
+        _check_domain(function, values[0])
+        return weak(apply(op, *values))
 
     covers(function)(apply_math)
 
@@ -419,14 +465,41 @@ for _function, _op in _FUNCTIONS.items():
 
 @covers(math.log)
 def math_log(x: Any, base: Any = None, /) -> Tracer:
-    result = log(_float(x, "math.log"))
-    return weak(result if base is None else divide(result, log(_float(base, "math.log"))))
+    value = _float(x, "math.log")
+    _check_domain(math.log, value)
+    if base is None:
+        return weak(log(value))
+    other = _float(base, "math.log")
+    if known_scalar(base) is None:
+        _check_domain(math.log, other)
+        check(call_handler(np.not_equal, other, 1.0), "ZeroDivisionError", "float division by zero")
+    return weak(divide(log(value), asarray(math.log(known_scalar(base))) if known_scalar(base) else log(other)))
 
 
 @covers(math.pow)
 def math_pow(x: Any, y: Any, /) -> Tracer:
-    exponent = _float(y, "math.pow") if known_scalar(y) is None else asarray(float(known_scalar(y)))
-    return weak(call_handler(np.power, _float(x, "math.pow"), exponent))
+    base, known = _float(x, "math.pow"), known_scalar(y)
+    exponent = _float(y, "math.pow") if known is None else asarray(float(known))
+    result = weak(call_handler(np.power, base, exponent))
+    if known is None or (math.isfinite(known) and (known != int(known) or known < 0)):
+        # NaN from numbers, or infinity from zero
+        if known is None:
+            wrong = logical_or(
+                logical_and(isnan(result), call_handler(np.logical_not, logical_or(isnan(base), isnan(exponent)))),
+                logical_and(equal(base, 0.0), logical_and(call_handler(np.less, exponent, 0.0), isfinite(exponent))),
+            )
+        elif known > 0:
+            wrong = logical_and(call_handler(np.less, base, 0.0), isfinite(base))
+        elif known == int(known):
+            wrong = equal(base, 0.0)
+        else:
+            wrong = logical_and(less_equal(base, 0.0), isfinite(base))
+        check(call_handler(np.logical_not, wrong), "ValueError", "math domain error")
+    if known is None or (math.isfinite(known) and known not in (0.0, 1.0)):
+        finite = isfinite(base) if known is not None else logical_and(isfinite(base), isfinite(exponent))
+        too_large = logical_and(apply(ops.isinf, asarray(result)), finite)
+        check(call_handler(np.logical_not, too_large), "OverflowError", "math range error")
+    return result
 
 
 @covers(math.hypot)

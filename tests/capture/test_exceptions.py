@@ -1,0 +1,281 @@
+"""Faults that come at run time are raised as Python raises them; where a handler would catch them, they are refused."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tracegrad.errors import CaptureError, TracegradError
+
+X = np.array([1.0, 2.0, 3.0, 4.5])
+POINTS = [-math.inf, -3.0, -1.0, -0.5, -0.0, 0.0, 0.3, 1.0, 2.5, 700.0, 710.0, 1e300, math.inf, math.nan]
+FUNCTIONS = [
+    *(math.log, math.log2, math.log10, math.log1p, math.sqrt, math.acos, math.asin, math.atanh, math.acosh),
+    *(math.exp, math.expm1, math.sinh, math.cosh, math.atan),
+]
+
+
+def outcome(function: Callable[..., Any], *args: float) -> Any:
+    try:
+        return function(*args)
+    except (ValueError, OverflowError, ZeroDivisionError) as error:
+        return type(error), str(error).partition("\n")[0]
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    if isinstance(expected, tuple):
+        assert found == expected
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_math_raises_as_python(function: Any, backend: Any) -> None:
+    compiled = tg.function(lambda x: function(x), backend=backend)
+    for point in POINTS:
+        assert_same(outcome(compiled, point), outcome(function, point))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_math_of_two_raises_as_python() -> None:
+    exponents = [-math.inf, -2.0, -1.5, 0.0, 0.5, 2.0, 3.0, math.inf, math.nan]
+    traced = tg.function(lambda x, y: math.pow(x, y), backend="numpy")
+    known = [tg.function(lambda x, y=y: math.pow(x, y), backend="numpy") for y in exponents]
+    for x, (y, fixed) in itertools.product(POINTS, zip(exponents, known, strict=True)):
+        assert_same(outcome(traced, x, y), outcome(math.pow, x, y))
+        assert_same(outcome(fixed, x), outcome(math.pow, x, y))
+    remainder = tg.function(lambda x, y: math.fmod(x, y), backend="numpy")
+    logarithm = tg.function(lambda x, y: math.log(x, y), backend="numpy")
+    for x, y in itertools.product([-2.5, 0.5, 1.0, 2.0], [-2.0, 0.0, 1.0, 0.3, 10.0]):
+        assert_same(outcome(remainder, x, y), outcome(math.fmod, x, y))
+        assert_same(outcome(logarithm, x, y), outcome(math.log, x, y))
+
+
+def test_a_fault_in_a_branch_not_taken_is_none() -> None:
+    def f(x: Any) -> Any:
+        y = math.log(x) if x > 0 else 0.0
+        if x > 1 and math.log(x - 1) < 2.0:
+            y += math.sqrt(x - 1)
+        return y
+
+    for backend in ("numpy", "c"):
+        g = tg.function(f, backend=backend)
+        for x in (-1.0, 0.5, 1.0, 1.5, 20.0):
+            assert g(x) == pytest.approx(f(x), rel=1e-14)
+    np.testing.assert_allclose(tg.grad(f)(1.5), 1 / 1.5 + 0.5 / math.sqrt(0.5), rtol=1e-14)
+
+
+class Unfit(Exception):
+    pass
+
+
+class VeryUnfit(Unfit):
+    pass
+
+
+def _log(x: Any) -> Any:
+    try:
+        return math.log(x[0] - 3.0)
+    except ValueError:
+        return x[0] * 7
+
+
+def _log_arithmetic(x: Any) -> Any:
+    try:
+        y = math.exp(x[0] * 1000.0)
+    except (KeyError, ArithmeticError):
+        y = x[0] * 7
+    return y
+
+
+def _division(x: Any) -> Any:
+    a, b = float(x[0]), float(x[1])
+    try:
+        return a / (b - 2.0)
+    except ZeroDivisionError:
+        return a
+
+
+def _cholesky(x: Any) -> Any:
+    try:
+        factor = np.linalg.cholesky(np.outer(x, x))
+    except np.linalg.LinAlgError:
+        return -np.inf
+    return factor[0, 0]
+
+
+def _solve_bare(x: Any) -> Any:
+    try:
+        y = np.linalg.solve(np.outer(x, x), x)
+    except:  # noqa: E722
+        y = x
+    return y.sum()
+
+
+def _index(x: Any) -> Any:
+    i = int(x[3])
+    try:
+        return x[i]
+    except IndexError:
+        return x[0]
+
+
+def _own_raise(x: Any) -> Any:
+    try:
+        if x[0] > 0.5:
+            raise ValueError("large")
+        y = x[0]
+    except Exception:
+        y = x[1]
+    return y
+
+
+def _own_class(x: Any) -> Any:
+    try:
+        for i in range(4):
+            if x[i] > 2:
+                raise VeryUnfit("y")
+    except Unfit:
+        return x[0]
+    return x[1]
+
+
+def _local_class(x: Any) -> Any:
+    class Converged(Exception):
+        pass
+
+    y = x[0]
+    try:
+        for _ in range(40):
+            y = y * 0.5
+            if y < 0.1:
+                raise Converged
+    except Converged:
+        y = y + 1.0
+    return y
+
+
+def _assertion(x: Any) -> Any:
+    try:
+        assert x[0] > 2.0, f"{x[0]}"
+    except AssertionError:
+        return x[0]
+    return x[1]
+
+
+def _suppressed(x: Any) -> Any:
+    y = x[0]
+    with contextlib.suppress(ValueError, KeyError):
+        y = math.sqrt(x[0] - 3.0)
+    return y
+
+
+def _in_a_loop(x: Any) -> Any:
+    s = 0.0
+    for i in range(4):
+        try:
+            s += math.log(x[i] - 2.0)
+        except ValueError:
+            continue
+    return s
+
+
+REFUSED = [
+    *(_log, _log_arithmetic, _division, _cholesky, _solve_bare, _index, _own_raise, _own_class, _local_class),
+    *(_assertion, _suppressed, _in_a_loop),
+]
+
+
+@pytest.mark.parametrize("function", REFUSED, ids=lambda f: f.__name__)
+def test_a_fault_that_a_handler_would_catch(function: Any) -> None:
+    with pytest.raises(CaptureError, match="TG137"):
+        tg.function(function)(X)
+
+
+def broad_handlers(x: Any) -> Any:
+    s = 0.0
+    for i in range(3):
+        name = "abc"[i]
+        try:
+            s += x[i] * len(f"{i}")
+            table = {"a0": 1.0, "c2": 3.0}
+            s += table[f"{name}{i}"] * x[i]
+        except Exception:
+            s += 100.0
+    return s
+
+
+def native_faults(x: Any) -> Any:
+    s = 0.0
+    try:
+        s += {"a": 1.0}["b"]
+    except KeyError as error:
+        s += len(str(error)) * x[0]
+    try:
+        s += np.sum(x) / len(x)
+    except ZeroDivisionError:
+        s = 0.0
+    try:
+        s += (x + np.ones(3)).sum()
+    except ValueError:
+        s += 5.0
+    with contextlib.suppress(ValueError):
+        int("z")
+    try:
+        s += int("1")
+    except ValueError:
+        s = 0.0
+    else:
+        s += x[1]
+    finally:
+        s *= 2.0
+    return s
+
+
+def handlers_that_raise(x: Any) -> Any:
+    y = float(x[0])
+    try:
+        z = math.log(y)
+    except ValueError as error:
+        raise RuntimeError("no logarithm") from error
+    try:
+        z += 1 / y
+    except Exception:
+        print("oh")
+        raise
+    try:
+        z += math.sqrt(y)
+    except (KeyError, IndexError, TypeError):
+        z = 0.0
+    try:
+        z += y
+    finally:
+        z *= 2
+    return z
+
+
+@pytest.mark.parametrize("function", [broad_handlers, native_faults, handlers_that_raise], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_as_python(function: Any, backend: Any) -> None:
+    np.testing.assert_allclose(tg.function(function, backend=backend)(X), function(X), rtol=1e-14)
+
+
+def test_a_handler_does_not_see_what_capture_raises() -> None:
+    def f(x: Any) -> Any:
+        try:
+            y = x[0] * len(f"{x[1]}")
+        except Exception:
+            y = x[2]
+        return y
+
+    with pytest.raises(TracegradError, match="TG101"):
+        tg.function(f)(X)
