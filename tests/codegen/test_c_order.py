@@ -157,7 +157,7 @@ PROGRAMS = [
 
 
 def whole_array_work(text: str) -> list[str]:
-    """Return the lines inside loops that copy arrays, or walk all N elements, in C text."""
+    """Return the lines of C text, inside loops of 100 steps or more, that copy arrays or walk all N elements."""
     found: list[str] = []
     loops: list[bool] = []
     for line in map(str.strip, text.splitlines()):
@@ -166,7 +166,7 @@ def whole_array_work(text: str) -> list[str]:
         if line.startswith("}"):
             loops.pop()
         if line.endswith("{"):
-            loops.append(line.startswith(("for", "while")))
+            loops.append(re.match(r"(for|while) (?!.*; \w+ < \d?\d;)", line) is not None)
     return found
 
 
