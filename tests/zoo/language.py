@@ -186,11 +186,12 @@ def growing_lists(x):
 @program(lambda rng: (0.35,))
 def assertion_and_try(x):
     assert x > 0, "positive"
+    options = {"shift": 2.0}
     try:
-        y = 1 / x
-    except ZeroDivisionError:
-        y = 0.0
-    return y + math.log(x)
+        scale = options["scale"]
+    except KeyError:
+        scale = options["shift"] / x
+    return scale + math.log(x)
 
 
 @program(lambda rng: (2.0, None), wrt=0)
