@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         vmap,
     )
     from tracegrad.config import VERSION as __version__
+    from tracegrad.callbacks import pure_callback
     from tracegrad.custom import checkpoint, custom_jvp, custom_vjp
     from tracegrad.debug import debug_nans
     from tracegrad.explanation import explain
@@ -55,6 +56,7 @@ _LAZY = {
     "jacrev": "api",
     "jvp": "api",
     "linearize": "api",
+    "pure_callback": "callbacks",
     "stop_gradient": "api",
     "testing": "",
     "value_and_grad": "api",
@@ -81,6 +83,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "pure_callback",
     "stop_gradient",
     "testing",
     "value_and_grad",

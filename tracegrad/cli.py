@@ -10,6 +10,7 @@ Exit codes: 0 done (check: agreed); 1 check: disagreed, verify: damaged entries;
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import errno
 import functools
@@ -35,7 +36,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from tracegrad.api import RequestMaker
+from tracegrad.api import RequestMaker, grad, vmap
 from tracegrad.capture.numpy_api import creation as _creation  # noqa: F401 fills HANDLERS
 from tracegrad.capture.tracer import HANDLERS
 from tracegrad.config import BACKENDS, VERSION, configure_logging, load_options
@@ -50,6 +51,7 @@ from tracegrad.ir.printer import print_function
 from tracegrad.runtime.signature import signature_of, walk
 from tracegrad.target import Inputs, bind_inputs, describe_failure, load_function, read_inputs, refuse
 from tracegrad.testing.check_grads import Comparison, build_instances, compare, plain_function
+from tracegrad.testing.identities import complex_step_digits, dot_product_digits
 
 #: what to do about an error on the command line, where its own help speaks of the Python interface
 _HINTS = {
@@ -58,6 +60,9 @@ _HINTS = {
     "TG810": "give data with --inputs, or choose where random data lies, for example --range 0.1,2",
     "TG620": "--emit python works for this function",
 }
+
+#: what `--transform` takes
+TRANSFORMS = ("grad", "value_and_grad", "jvp", "vjp", "jacobian", "hessian", "hvp", "vmap")
 
 _EMITTED = {"python": "python", "c": "c", "ir": "text", "vjp-ir": "text"}
 
@@ -191,6 +196,12 @@ def main() -> None:
 @click.option(
     "--value/--no-value", default=True, show_default=True, help="Return value and gradient, or the gradient alone."
 )
+@click.option(
+    "--transform",
+    type=click.Choice(TRANSFORMS),
+    help="What to make of the function; --wrt names the arguments differentiated, under vmap those batched (along axis "
+    "0; give their types with the axis). Default: value_and_grad.",
+)
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of the terminal.")
 @click.pass_context
 def dump(
@@ -201,6 +212,7 @@ def dump(
     wrt: str | None,
     emit: str,
     value: bool,
+    transform: str | None,
     output: str | None,
 ) -> None:
     """Print the generated gradient code of a function.
@@ -235,8 +247,8 @@ def dump(
     function = load_function(target)
     inputs = bind_inputs(function, read_inputs(file, arguments))
     command = shlex.join(["tracegrad", *ctx.find_root().obj])
-    kind = "value_and_grad" if value else "grad"
-    program = build(function, inputs, kind, wrt)
+    backend = "c" if emit == "c" else "numpy"
+    program = build(function, inputs, transform or ("value_and_grad" if value else "grad"), wrt, backend)
     text = program_text(program, emit)
     text = f"{_header(program, target, command, emit)}\n{text.lstrip()}"
     if output is None or output == "-":
@@ -245,12 +257,29 @@ def dump(
         write_file(output, text)
 
 
-def build(function: Callable[..., Any], inputs: Inputs, kind: str, wrt: str | None) -> Program:
+def build(function: Callable[..., Any], inputs: Inputs, kind: str, wrt: str | None, backend: str = "numpy") -> Program:
     """Capture and transform a function as `--wrt` says."""
     argnums = choose_arguments(wrt, inputs)
-    request = RequestMaker(kind if argnums is not None else "function", argnums)(inputs.names)
+    function, made = transformed(function, inputs, kind, argnums)
+    request = RequestMaker(made if argnums is not None else "function", argnums)(inputs.names)
+    signature, sizes = inputs.signature(), inputs.example_sizes()
     with readable_failures(function, inputs), contextlib.redirect_stdout(sys.stderr):
-        return pipeline.build_program(function, request, inputs.signature(), inputs.example_sizes())
+        if request.kind == "vjp":
+            return pipeline.build_vjp_program(function, signature, sizes)
+        if request.kind in ("jvp", "hvp"):
+            request = dataclasses.replace(request, single=False)
+        return pipeline.build_program(function, request, signature, sizes, backend=backend)
+
+
+def transformed(
+    function: Callable[..., Any], inputs: Inputs, kind: str, argnums: int | tuple[int, ...] | None
+) -> tuple[Callable[..., Any], str]:
+    """Return the function to capture for `--transform`, and the derivative to request of it."""
+    if kind != "vmap":
+        return function, kind
+    batched = range(len(inputs.names)) if argnums is None else argnums if isinstance(argnums, tuple) else (argnums,)
+    axes = tuple(0 if position in batched else None for position in range(len(inputs.names)))
+    return vmap(function, in_axes=axes), "function"
 
 
 def program_text(program: Program, emit: str) -> str:
@@ -324,6 +353,11 @@ def _header(program: Program, target: str, command: str, emit: str) -> str:
         "function": "value of ",
         "grad": f"gradient by {by} of ",
         "value_and_grad": f"value and gradient by {by} of ",
+        "jvp": f"value and directional derivative by {by} of ",
+        "vjp": "product of a cotangent with the Jacobian of ",
+        "jacobian": f"Jacobian by {by} of ",
+        "hessian": f"Hessian by {by} of ",
+        "hvp": f"product of a vector with the Hessian by {by} of ",
     }
     lines = [f"{'captured function ' if emit == 'ir' else what[request.kind]}{target}"]
     taken, fixed = [], []
@@ -336,7 +370,7 @@ def _header(program: Program, target: str, command: str, emit: str) -> str:
             else:
                 fixed.append(f"{path}: {type(node.data.value).__name__}")
     paths = signature.paths()
-    hidden = [f"{h.place.name}: {leaf}" for h, leaf in zip(captured.hidden, program.inputs[len(paths) :], strict=True)]
+    hidden = [f"{h.place.name}: {leaf}" for h, leaf in zip(captured.hidden, program.inputs[len(paths) :], strict=False)]
     results = [str(v.type) for v in captured.function.results] if emit == "ir" else [str(t) for t in program.results]
     written = [paths[i] if i < len(paths) else captured.hidden[i - len(paths)].place.name for i in captured.write_back]
     sizes = pipeline.size_symbols(signature)
@@ -428,6 +462,13 @@ def _interval(ctx: click.Context, parameter: click.Parameter, value: str | None)
     help="Interval of random floats. Default: the normal distribution.",
 )
 @click.option("--backend", type=click.Choice(BACKENDS), multiple=True, help="Check this backend only. Default: both.")
+@click.option(
+    "--transform",
+    type=click.Choice(TRANSFORMS),
+    default="grad",
+    help="What to check. hessian and hvp check the derivatives of the gradient, vmap those of the batched function; "
+    "all others check those of the function.",
+)
 def check(
     target: str,
     arguments: Sequence[str],
@@ -437,13 +478,15 @@ def check(
     seed: int,
     interval: tuple[float, float] | None,
     backend: tuple[str, ...],
+    transform: str,
 ) -> None:
     """Check the gradient of a function against finite differences.
 
     TARGET and inputs are as in `tracegrad dump --help`. For arguments given as types (x=f64[8,3]) random data is drawn
     at each point. The slope along random directions, by the gradient from each backend, is compared with central
     differences of the plain NumPy function, and the table shows how many digits agree. Functions whose result is no
-    scalar are checked too. Exit code: 0 agreed, 1 disagreed, 2 the check could not be made.
+    scalar are checked too. Forward and reverse mode are compared with each other, and with a complex step where the
+    function is analytic. Exit code: 0 agreed, 1 disagreed, 2 the check could not be made.
 
     \b
     Examples:
@@ -458,7 +501,12 @@ def check(
         refuse("there is no gradient to check", "TG808", "--wrt none", "name arguments of the function")
     argnums = chosen if isinstance(chosen, tuple) else (chosen,)
     backends = backend or BACKENDS
+    if transform in ("hessian", "hvp"):
+        function = grad(function, argnums=argnums)
+    elif transform == "vmap":
+        function, _ = transformed(function, inputs, transform, chosen)
     signature, sizes = inputs.signature(), inputs.example_sizes()
+    identities: list[tuple[str, str, float]] = []
     with readable_failures(function, inputs), contextlib.redirect_stdout(io.StringIO()):
         made = build_instances(function, argnums, signature, sizes, backends)
         rng = np.random.default_rng(seed)
@@ -473,7 +521,13 @@ def check(
             rows.extend(found)
             if wrong is None and not all(c.agrees for c in found):
                 wrong = point, values, [c for c in found if not c.agrees]
+            if point == 0:
+                identities = find_identities(function, inputs.names, values, argnums, tuple(made))
     _print_table(target, inputs, rows, tuple(made), points, seed)
+    for what, name, digits in identities:
+        click.echo(f"{what}, backend {name}: {digits:.1f} digits agree")
+    if identities:
+        click.echo()
     for missing in [b for b in backends if b not in made]:
         click.echo(f"backend {missing} was not checked, see the warning")
     if wrong is not None:
@@ -481,7 +535,30 @@ def check(
         raise click.exceptions.Exit(1)
     if not made:
         raise click.exceptions.Exit(2)
+    if any(digits < 1.5 for _, _, digits in identities):
+        click.echo(click.style("disagreed", fg="red", bold=True))
+        raise click.exceptions.Exit(1)
     click.echo(click.style("agreed", fg="green", bold=True))
+
+
+def find_identities(
+    function: Callable[..., Any],
+    names: Sequence[str],
+    values: Sequence[Any],
+    argnums: Sequence[int],
+    backends: Sequence[str],
+) -> list[tuple[str, str, float]]:
+    """Return which identities were tried with which backend, and to how many digits they hold."""
+    found = []
+    for backend in backends:
+        for what, digits_of in (
+            ("forward and reverse mode", dot_product_digits),
+            ("forward mode and a complex step", complex_step_digits),
+        ):
+            digits = digits_of(function, names, values, argnums, np.random.default_rng(0), backend)
+            if digits is not None:
+                found.append((what, backend, digits))
+    return found
 
 
 def _print_table(

@@ -23,6 +23,7 @@ _FAMILIES = {
     "reduce": "Reductions, running operations, sorting",
     "linalg": "Products and linear algebra",
     "control": "Control flow and effects",
+    "callbacks": "Callbacks",
 }
 
 

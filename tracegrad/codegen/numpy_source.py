@@ -128,6 +128,8 @@ class _Module:
         imports = ["import numpy as np"]
         if any("math." in source for source in copied):
             imports.insert(0, "import math")
+        if "tracegrad" in used:
+            imports.append("import tracegrad.ops.callbacks")
         if "ml_dtypes" in used:
             imports.insert(0, "import ml_dtypes")
         parts = ["\n".join(imports) + "\n"]

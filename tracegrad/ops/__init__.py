@@ -3,6 +3,7 @@
 Importing this package fills `TABLE`. Ops that would hide a keyword or a builtin end in an underscore: `if_`, `slice_`.
 """
 
+from tracegrad.ops.callbacks import callback
 from tracegrad.ops.common import (
     apply_partials_jvp,
     apply_partials_vjp,
@@ -194,6 +195,7 @@ __all__ = [
     "bitwise_xor",
     "broadcast_to",
     "call",
+    "callback",
     "cast",
     "cbrt",
     "ceil",

@@ -7,6 +7,7 @@ run eagerly inside `interpreter(Evaluator())`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -15,10 +16,15 @@ import numpy as np
 from tracegrad.ir.core import Block, Operation, Value
 from tracegrad.ir.opdef import OpDef
 from tracegrad.ir.types import ArrayType, SymbolicDim, dim_evaluate
-from tracegrad.ops import helpers
+from tracegrad.ops import callbacks, helpers
 from tracegrad.ops.text import numpy_text
 
-_NAMESPACE: dict[str, Any] = {"np": np, "ml_dtypes": ml_dtypes, **vars(helpers)}
+_NAMESPACE: dict[str, Any] = {
+    "np": np,
+    "ml_dtypes": ml_dtypes,
+    "tracegrad": SimpleNamespace(ops=SimpleNamespace(callbacks=callbacks)),
+    **vars(helpers),
+}
 _Compiled = tuple[Callable[..., Any], int]
 _compiled: dict[Any, _Compiled] = {}
 

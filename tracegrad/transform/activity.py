@@ -37,6 +37,7 @@ _ZERO_BORN: dict[str, tuple[int, ...] | None] = {
     "custom_jvp": None,
     "call": None,
     "checkpoint": None,
+    "callback": None,
 }
 #: ops that only move elements, so that a mask stays a mask
 _MOVES = frozenset(

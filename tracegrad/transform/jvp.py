@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tracegrad.errors import NotDifferentiableError
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value, substitute
 from tracegrad.ir.inline import inline_body, inline_calls
@@ -100,7 +101,15 @@ class _Forward:
         given = [tangents.get(v) for v in operation.operands]
         if all(t is None for t in given):
             return
-        assert op.marker is not BY_TRANSFORM, f"{op.name} is differentiated by itself"
+        if op.marker is BY_TRANSFORM:
+            raise NotDifferentiableError(
+                "a callback has no rule for its derivative",
+                code="TG237",
+                span=operation.span,
+                found=f"{operation.attrs['name'].rpartition('_')[0]} on the way from an input to the result",
+                help='give tg.pure_callback a rule: "finite-difference", "complex-step" or a function; or cut the way '
+                "with tg.stop_gradient",
+            )
         moved = jvp_of(op, given, operation.results, operation.operands, operation.attrs)
         for result, tangent in zip(operation.results, moved, strict=True):
             if tangent is not None:

@@ -221,7 +221,15 @@ class _Sweep:
             return
         operation = _as_square(operation)
         op = TABLE[operation.op]
-        assert op.marker is not BY_TRANSFORM, f"{op.name} is differentiated by itself"
+        if op.marker is BY_TRANSFORM:
+            raise NotDifferentiableError(
+                "a callback has no rule for its derivative",
+                code="TG237",
+                span=operation.span,
+                found=f"{operation.attrs['name'].rpartition('_')[0]} on the way from an input to the result",
+                help='give tg.pure_callback a rule: "finite-difference", "complex-step" or a function; or cut the way '
+                "with tg.stop_gradient",
+            )
         for result, ct in zip(operation.results, result_cts, strict=True):
             if ct is not None:
                 self.guard.note(result, ct)

@@ -1,0 +1,96 @@
+"""`--transform` of dump and check: code that runs and is right, identities that are reported."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+
+ROOT = Path(__file__).parents[2]
+X = np.array([0.3, 0.7, 1.1])
+
+
+def energy(x, a):
+    total = 0.0
+    for k in range(3):
+        if x[k] > 0.5:
+            total = total + a * np.sin(x[k]) * x[0]
+        else:
+            total = total + x[k] ** 3
+    return total
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    module = tmp_path / "model.py"
+    lines = Path(__file__).read_text()
+    source = lines[lines.index("def energy") : lines.index("@pytest.fixture")]
+    module.write_text(f"import numpy as np\n\n\n{source}")
+    return f"{module}:energy"
+
+
+def run(*words: str) -> str:
+    command = [sys.executable, "-m", "tracegrad", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+T = np.array([1.0, -1.0, 0.5])
+EXPECTED = {
+    "grad": lambda: ((X, 2.0), tg.grad(energy)(X, 2.0)),
+    "value_and_grad": lambda: ((X, 2.0), tg.value_and_grad(energy)(X, 2.0)),
+    "jvp": lambda: ((X, 2.0, T), tg.jvp(energy, (X, 2.0), (T, 0.0))),
+    "vjp": lambda: ((X, 2.0, 3.0), tuple(3 * g for g in tg.grad(energy, argnums=(0, 1))(X, 2.0))),
+    "jacobian": lambda: ((X, 2.0), tg.jacobian(energy)(X, 2.0)),
+    "hessian": lambda: ((X, 2.0), tg.hessian(energy)(X, 2.0)),
+    "hvp": lambda: ((X, 2.0, T), (tg.hessian(energy)(X, 2.0) @ T,)),
+}
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_dump(target: str, kind: str) -> None:
+    text = run("dump", target, "--arg", "x=f64[3]", "--arg", "a=2.0", "--transform", kind)
+    scope: dict[str, object] = {}
+    exec(text, scope)
+    arguments, expected = EXPECTED[kind]()
+    found = scope[f"energy_{kind}"](*arguments)
+    for a, b in (
+        zip(np.atleast_1d(found), np.atleast_1d(expected), strict=True) if kind == "grad" else [(found, expected)]
+    ):
+        flat_a, flat_b = (np.concatenate([np.ravel(p) for p in (v if isinstance(v, tuple) else (v,))]) for v in (a, b))
+        np.testing.assert_allclose(flat_a, flat_b, rtol=1e-13)
+
+
+def test_dump_vmap(target: str) -> None:
+    for emit in ("python", "c"):
+        text = run("dump", target, "--arg", "x=f64[b,3]", "--arg", "a=2.0", "--transform", "vmap", "--emit", emit)
+        assert "energy_vmap" in text
+        if emit == "python":
+            scope: dict[str, object] = {}
+            exec(text, scope)
+            rows = np.stack([X, 2 * X])
+            np.testing.assert_allclose(scope["energy_vmap"](rows, 2.0), [energy(row, 2.0) for row in rows])
+
+
+@pytest.mark.parametrize("kind", ["grad", "jvp", "hessian", "vmap"])
+def test_check(target: str, kind: str) -> None:
+    shape = "f64[b,3]" if kind == "vmap" else "f64[3]"
+    text = run("check", target, "--arg", f"x={shape}", "--arg", "a=2.0", "--transform", kind, "--range", "0.6,1")
+    assert text.rstrip().endswith("agreed")
+    for backend in ("numpy", "c"):
+        digits = re.findall(rf"forward and reverse mode, backend {backend}: ([\d.]+) digits", text)
+        assert float(digits[0]) > 12
+
+
+def test_complex_step_of_an_analytic_function(tmp_path: Path) -> None:
+    module = tmp_path / "smooth.py"
+    module.write_text("import numpy as np\n\ndef f(x):\n    return np.sum(np.exp(np.sin(x)))\n")
+    text = run("check", f"{module}:f", "--arg", "x=f64[4]")
+    assert float(re.findall(r"complex step, backend c: ([\d.]+) digits", text)[0]) > 13

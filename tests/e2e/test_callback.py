@@ -1,0 +1,92 @@
+"""Python functions called from compiled code: values, declared types, and derivatives by rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+
+X = np.array([0.3, -1.0, 2.0])
+calls: list[tuple[int, ...]] = []
+
+
+def opaque(x, y):
+    calls.append(x.shape)
+    assert isinstance(x, np.ndarray)
+    return np.sort(x) * y
+
+
+def test_values_and_declared_types() -> None:
+    f = tg.function(lambda x, y: tg.pure_callback(opaque, "f64[3]", 2 * x, y) + 1)
+    np.testing.assert_allclose(f(X, 2.0), np.sort(2 * X) * 2 + 1)
+    assert calls[-1] == (3,)
+    assert "opaque" in f.source(X, 2.0)
+    wrong = tg.function(lambda x: tg.pure_callback(opaque, "f64[4]", x, 1.0))
+    with pytest.raises(tg.errors.ArgumentTypeError, match="TG238"):
+        wrong(X)
+
+
+def test_outside_a_capture_it_is_a_call() -> None:
+    assert tg.pure_callback(np.sin, "f64[]", 0.0) == 0.0
+
+
+def test_no_rule_is_an_error_and_no_zero() -> None:
+    with pytest.raises(tg.errors.NotDifferentiableError, match="TG237"):
+        tg.grad(lambda x: np.sum(tg.pure_callback(opaque, x, x, 1.0)))(X)
+    with pytest.raises(tg.errors.NotDifferentiableError, match="TG237"):
+        tg.jvp(lambda x: np.sum(tg.pure_callback(opaque, x, x, 1.0)), (X,), (X,))
+    cut = tg.grad(lambda x: np.sum(x * tg.pure_callback(opaque, x, tg.stop_gradient(x), 1.0)))(X)
+    np.testing.assert_allclose(cut, np.sort(X))
+
+
+def smooth(x, y):
+    return np.sin(x) * y, np.sum(x) * y**2, 7
+
+
+@pytest.mark.parametrize(("rule", "rtol"), [("finite-difference", 1e-8), ("complex-step", 1e-14)])
+def test_numeric_rules(rule: str, rtol: float) -> None:
+    def f(x, y):
+        a, b, n = tg.pure_callback(smooth, ("f64[3]", "f64[]", "i64[]"), x, y, rule=rule)
+        return np.sum(a**2) * b + n
+
+    def plain(x, y):
+        a, b, n = smooth(x, y)
+        return np.sum(a**2) * b + n
+
+    expected = tg.grad(plain, argnums=(0, 1))(X, 1.5)
+    for got, want in zip(tg.grad(f, argnums=(0, 1))(X, 1.5), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=rtol)
+    t_out = tg.jvp(f, (X, 1.5), (X, 2.0))[1]
+    np.testing.assert_allclose(t_out, expected[0] @ X + 2 * expected[1], rtol=rtol)
+    assert rule.replace("-", "_") in tg.grad(f).source(X, 1.5)
+
+
+def test_rule_as_a_function() -> None:
+    def rule(primals, tangents):
+        return np.sin(primals[0]), 3.0 * np.cos(primals[0]) * tangents[0]
+
+    g = tg.grad(lambda x: np.sum(tg.pure_callback(np.sin, x, x, rule=rule)))
+    np.testing.assert_allclose(g(X), 3 * np.cos(X))
+    second = tg.grad(lambda x: np.sum(g(x)))
+    np.testing.assert_allclose(second(X), -3 * np.sin(X))
+
+
+def test_in_a_loop_under_vmap_and_with_sizes() -> None:
+    def f(x):
+        total = 0.0
+        for k in range(3):
+            total = total + np.sum(tg.pure_callback(np.cbrt, x, x * (k + 1.0), rule="finite-difference"))
+        return total
+
+    for x in (np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0])):
+        expected = sum((k + 1) / 3 * np.abs(x * (k + 1)) ** (-2 / 3) for k in range(3))
+        np.testing.assert_allclose(tg.grad(f)(x), expected, rtol=1e-8)
+    rows = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_allclose(tg.vmap(f)(rows), [f(row) for row in rows])
+
+
+def test_c_backend_falls_back() -> None:
+    f = tg.function(lambda x: tg.pure_callback(np.sin, x, x), backend="c")
+    with pytest.warns(RuntimeWarning, match="NumPy backend is used"):
+        np.testing.assert_allclose(f(X), np.sin(X))

@@ -1,0 +1,166 @@
+"""Functions that cannot be captured, called from compiled code: `pure_callback`, with a rule for their derivative.
+
+Stages the op `callback` (ops/callbacks.py), inside a function with a rule (custom.py) when one is given.
+Previous: custom.py; next: explanation.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tracegrad.capture import context
+from tracegrad.capture.context import user_span
+from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
+from tracegrad.custom import custom_jvp
+from tracegrad.errors import ArgumentError
+from tracegrad.ir.types import ArrayType, array_type, is_complex, is_float
+from tracegrad.ops.callbacks import callback_name
+
+#: numeric rules
+RULES: Final = ("finite-difference", "complex-step")
+_IMAGINARY_STEP: Final = 1e-30
+
+
+def pure_callback(fn: Callable[..., Any], result: Any, *args: Any, rule: Any = None) -> Any:
+    """Call a Python function from compiled code, as it is, with the values at run time.
+
+    Args:
+        fn: a function of arrays without effects, which cannot be captured or need not be. The NumPy backend alone
+            can call it.
+        result: what it returns: a type such as "f64[3]", an array of that shape and dtype, or a tuple of these.
+        args: arrays and numbers.
+        rule: its derivative. None: it has none, and asking for one is an error. A function
+            `rule(primals, tangents) -> (out, t_out)` as for `custom_jvp`. "finite-difference": central differences of
+            `fn`, two calls per input element, about two thirds of the digits; "complex-step": one call with a complex
+            argument per input element, full precision, for functions that are analytic and take complex numbers.
+
+    >>> from tracegrad import grad
+    >>> f = lambda x: pure_callback(np.sin, "f64[]", x, rule="complex-step")
+    >>> float(grad(f)(0.0))
+    1.0
+    """
+    if rule is not None and rule not in RULES and not callable(rule):
+        raise ArgumentError(
+            "there is no such rule for a callback",
+            code="TG239",
+            span=user_span(),
+            found=f"rule={rule!r}",
+            help=f"choose one of {', '.join(map(repr, RULES))}, or give a function (primals, tangents) -> (out, t_out)",
+        )
+    kinds = _kinds(result)
+    if not context.is_capturing() or not is_traced(args):
+        return fn(*args)
+    call = functools.partial(_stage, fn, kinds, "")
+    if rule is None:
+        return call(*args)
+
+    def wrapped(*values: Any) -> Any:
+        return call(*values)
+
+    wrapped.__name__ = getattr(fn, "__name__", "callback").strip("<>")
+    made = custom_jvp(wrapped)
+    made.defjvp(rule if callable(rule) else functools.partial(_numeric_rule, fn, kinds, rule, made))
+    return made(*args)
+
+
+def _kinds(result: Any) -> list[ArrayType]:
+    return [_kind(r) for r in result] if isinstance(result, tuple | list) else [_kind(result)]
+
+
+def _kind(result: Any) -> ArrayType:
+    if isinstance(result, ArrayType):
+        return result
+    if isinstance(result, str):
+        return array_type(result)
+    if isinstance(result, Tracer):
+        return result.type
+    array = np.asarray(result)
+    return ArrayType(array.dtype, array.shape)
+
+
+def _stage(fn: Callable[..., Any], kinds: Sequence[ArrayType], label: str, *args: Any) -> Any:
+    """Stage a call; return its results."""
+    attrs = {"name": callback_name(fn, label), "results": tuple(kinds)}
+    builder, operands = context.current().builder, [asarray(a).value for a in args]
+    builder.span = user_span()
+    operation = builder.append("callback", operands, attrs, [], list(kinds))
+    builder.span = None
+    made = tuple(from_value(value) for value in operation.results)
+    return made[0] if len(made) == 1 else made
+
+
+def _numeric_rule(
+    fn: Callable[..., Any],
+    kinds: Sequence[ArrayType],
+    rule: str,
+    call: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+) -> tuple[Any, Any]:
+    """Multiply a Jacobian, computed at run time, with the tangents."""
+    out = call(*primals)
+    moving = [i for i, t in enumerate(tangents) if t is not None]
+    shapes = [asarray(primals[i]).type.shape for i in moving]
+    types = [ArrayType(k.dtype, (*k.shape, *shape)) for k in kinds if _is_smooth(k) for shape in shapes]
+    label = f"{rule.replace('-', '_')}_of_{getattr(fn, '__name__', 'callback').strip('<>')}"
+    smooth = tuple(k for k, kind in enumerate(kinds) if _is_smooth(kind))
+    jacobian = _jacobian_of(fn, rule, tuple(moving), smooth, len(kinds))
+    blocks = _stage(jacobian, types, label, *primals)
+    blocks = iter(blocks if isinstance(blocks, tuple) else (blocks,))
+    moved: list[Any] = []
+    for kind in kinds:
+        if not _is_smooth(kind):
+            moved.append(None)
+            continue
+        terms = [np.tensordot(next(blocks), tangents[i], len(shape)) for i, shape in zip(moving, shapes, strict=True)]
+        moved.append(functools.reduce(lambda a, b: a + b, terms))
+    return out, moved[0] if len(kinds) == 1 else tuple(moved)
+
+
+def _is_smooth(kind: ArrayType) -> bool:
+    return is_float(kind.dtype) or is_complex(kind.dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _jacobian_of(
+    fn: Callable[..., Any], rule: str, moving: tuple[int, ...], smooth: tuple[int, ...], count: int
+) -> Callable[..., Any]:
+    """Return the function that computes the Jacobian of each float result by each of some arguments."""
+
+    def jacobian(*args: Any) -> Any:
+        def values(number: int, changed: Any) -> list[Any]:
+            returned = fn(*args[:number], changed, *args[number + 1 :])
+            parts = (returned,) if count == 1 else returned
+            return [np.asarray(parts[k]) for k in smooth]
+
+        columns = [_columns(functools.partial(values, number), args[number], rule) for number in moving]
+        blocks = tuple(column[k] for k in range(len(smooth)) for column in columns)
+        return blocks[0] if len(blocks) == 1 else blocks
+
+    return jacobian
+
+
+def _columns(values: Callable[[Any], list[Any]], x: Any, rule: str) -> list[Any]:
+    """Return the derivative of each value by x: the shape of the value, then that of x."""
+    x = np.asarray(x)
+    columns: list[list[Any]] = []
+    for position in range(x.size):
+        if rule == "complex-step":
+            changed = x.astype(np.result_type(x.dtype, np.complex64))
+            changed.flat[position] += 1j * _IMAGINARY_STEP
+            columns.append([np.imag(v) / _IMAGINARY_STEP for v in values(changed if x.ndim else changed[()])])
+            continue
+        step = np.cbrt(np.finfo(x.dtype).eps) * max(1.0, abs(x.flat[position]))
+        above, below = x.copy(), x.copy()
+        above.flat[position] += step
+        below.flat[position] -= step
+        width = above.flat[position] - below.flat[position]
+        pairs = zip(values(above if x.ndim else above[()]), values(below if x.ndim else below[()]), strict=True)
+        columns.append([(a - b) / width for a, b in pairs])
+    if not columns:
+        return [np.zeros((*v.shape, *x.shape)) for v in values(x)]
+    return [np.stack(parts, axis=-1).reshape((*np.shape(parts[0]), *x.shape)) for parts in zip(*columns, strict=True)]
