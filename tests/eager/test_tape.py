@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.eager.torch_like import torch
+from tracegrad.runtime.kernel import quietly
 from tracegrad.runtime.tensor import NAMES
 from tracegrad.torch_names import EAGER
 
@@ -237,3 +238,25 @@ def test_anomaly_mode_names_the_line() -> None:
         y = x.pow(0.5)  # NaN is made here
         with pytest.warns(UserWarning, match="NaN is made here"), pytest.raises(RuntimeError, match="returned nan"):
             y.backward()
+
+
+def test_numpy_functions_tell_2_from_2_0() -> None:
+    x = torch.arange(3)
+    assert np.multiply(x, 2).dtype == torch.int64
+    assert np.multiply(x, 2.0).dtype == torch.float64
+
+
+def test_kernels_run_inside_kernels() -> None:
+    x = torch.tensor([0.0])
+    found = []
+
+    class Noisy:
+        def __del__(self) -> None:
+            found.append((1 / x).item())
+
+    def compute(holder: list[Any]) -> None:
+        holder.clear()
+
+    quietly(compute, [Noisy()])
+    gc.collect()
+    assert found == [float("inf")]

@@ -10,6 +10,8 @@ import pytest
 
 import tracegrad as tg
 
+# ruff: noqa: E501
+
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch (CPU)")
 
 MODULES: list[tuple[str, Callable[[Any], Any], tuple[int, ...]]] = [
@@ -20,7 +22,7 @@ MODULES: list[tuple[str, Callable[[Any], Any], tuple[int, ...]]] = [
     ("convolution along one axis", lambda nn: nn.Sequential(nn.Conv1d(2, 4, 3), nn.BatchNorm1d(4), nn.AvgPool1d(2), nn.Tanh()), (3, 2, 9)),
     ("groups", lambda nn: nn.Sequential(nn.Conv2d(4, 4, 3, groups=2), nn.GroupNorm(2, 4), nn.SiLU(), nn.AdaptiveAvgPool2d(1)), (2, 4, 6, 6)),
     ("prelu", lambda nn: nn.Sequential(nn.Linear(4, 3), nn.PReLU(), nn.Softplus(), nn.ELU(), nn.Softmax(dim=1)), (5, 4)),
-]  # fmt: skip  # noqa: E501
+]  # fmt: skip
 
 
 def pair(make: Callable[[Any], Any]) -> tuple[Any, Any]:

@@ -218,6 +218,12 @@ def tensor_backward(
     inputs: Any = None,
 ) -> None:
     """Accumulate the gradients of this tensor into the leaves; see `autograd.backward`."""
+    node = self._node
+    if gradient is None and inputs is None and node is not None and self._base is None and not create_graph:
+        a = self._a
+        if a.size == 1 and a.dtype.kind == "f" and not mode.unusual:  # a loss
+            run_backward([((node, self._nr), np.ones(a.shape, a.dtype))], keep=bool(retain_graph), create_graph=False)
+            return
     if gradient is not None and not isinstance(gradient, Tensor):
         gradient = wrap(np.asarray(gradient, self._a.dtype))
     backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)

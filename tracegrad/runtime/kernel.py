@@ -53,8 +53,14 @@ _quiet = _Quiet()
 
 
 def quietly(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function of NumPy without its warnings."""
-    return _quiet.run(function, *args)
+    """Call a function without NumPy's warnings."""
+    try:
+        return _quiet.run(function, *args)
+    except RuntimeError as error:
+        if "already entered" not in str(error):
+            raise
+    with np.errstate(all="ignore"):  # called by a finalizer or signal handler in the midst of another kernel
+        return function(*args)
 
 
 class Kernel:
@@ -86,12 +92,17 @@ class Kernel:
     def single(self) -> bool:
         return len(self.function.results) == 1
 
-    def __call__(self, *arrays: Array) -> list[Array]:
+    def __call__(self, *arrays: Array) -> tuple[Array, ...]:
         """Return the results for operands of the right types: new arrays, without NumPy's warnings."""
-        out = _quiet.run(self._run or self._compile(), *arrays)
+        out = quietly(self._run or self._compile(), *arrays)
+        if type(out) is np.ndarray:
+            return (out,)
         if type(out) is not tuple:
-            return [out if type(out) is np.ndarray else np.asarray(out)]
-        return [x if type(x) is np.ndarray else np.asarray(x) for x in out]
+            return (np.asarray(out),)
+        for x in out:
+            if type(x) is not np.ndarray:
+                return tuple(map(np.asarray, out))
+        return out
 
     def _compile(self) -> Callable[..., Any]:
         function = run_passes(clone_function(self.function), final_pipeline())

@@ -29,7 +29,7 @@ def _split(value: Any, tensors: list[Tensor]) -> Any:
         return ("dict", *[(k, _split(v, tensors)) for k, v in value.items()])
     if isinstance(value, slice):
         return ("slice", value.start, value.stop, value.step)
-    return ("value", value)
+    return ("value", type(value), value)  # 2 and 2.0 are equal, but promote differently
 
 
 def _join(template: Any, operands: tuple[Any, ...]) -> Any:
@@ -37,7 +37,7 @@ def _join(template: Any, operands: tuple[Any, ...]) -> Any:
     if kind == "operand":
         return operands[rest[0]]
     if kind == "value":
-        return rest[0]
+        return rest[1]
     if kind == "slice":
         return slice(*rest)
     if kind == "dict":
