@@ -145,6 +145,12 @@ class NativeHooks:
         assert type(value) in (list, dict)
         return value
 
+    def delitem(self, x, key):
+        del x[key]
+
+    def delattr(self, x, name):
+        delattr(x, name)
+
     def setattr(self, x, name, value):
         setattr(x, name, value)
 

@@ -77,7 +77,7 @@ def _walk(operations: Iterable[Operation]) -> Iterator[Operation]:
 
 
 def _error_names(operation: Operation) -> tuple[str, ...]:
-    """Return the names of the exception that an operation may raise: the class, and the user's own that it stands for."""
+    """Return the names of the exception that an operation may raise: its class, and the user's own behind it."""
     if operation.op == "check":
         own = operation.attrs["message"].partition(":")[0]
         return (operation.attrs["error"], own)

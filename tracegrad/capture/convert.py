@@ -18,6 +18,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     while_stmt(test_fn, body_fn, get_state, set_state, names)           and_(x, *fns)    or_(x, *fns)    not_(x)
     for_stmt(iterable, body_fn, get_state, set_state, names, extra_test) compare_chain(x, operators, fns)
     call(f, *args, **kwargs)    getitem(x, key)    setitem(x, key, value)    setattr(x, name, value)
+    delitem(x, key)    delattr(x, name)
     aug_name(x, operator, value)    aug_setitem(x, key, operator, value)    aug_setattr(x, name, operator, value)
     name(name, value)    load(value, name)    undefined(name)    unpack(value, count, index of the starred target)
     iter(x)    truth(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)    display(list or dict)
@@ -560,11 +561,13 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
                 read.tg_unbound = True
                 statements.append(place.expression(self.visit(read)))
                 statements.append(place.assign(target.id, place.hook("undefined", place.constant(target.id))))
+            elif isinstance(target, gast.Attribute):
+                name = place.constant(self.mangled(target.attr))
+                statements.append(place.expression(place.hook("delattr", self.visit(target.value), name)))
+            elif isinstance(target, gast.Subscript):
+                owner = self.visit(target.value)
+                statements.append(place.expression(place.hook("delitem", owner, self.visit(target.slice))))
             else:
-                if isinstance(target, gast.Attribute | gast.Subscript):
-                    target.value = self.visit(target.value)
-                if isinstance(target, gast.Subscript):
-                    target.slice = self.visit(target.slice)
                 statements.append(place.at(gast.Delete([target])))
         return statements
 

@@ -230,6 +230,20 @@ def aug_setattr(obj: Any, name: str, op: str, value: Any) -> None:
     setattr_(obj, name, staging.augmented(getattr_(obj, name), op, value))
 
 
+def delitem(x: Any, key: Any) -> None:
+    """`del x[key]`."""
+    method = special_method(x, "__delitem__")
+    if method is not None:
+        call(method, x, key)
+    else:
+        call(operator.delitem, x, key)
+
+
+def delattr_(obj: Any, name: str) -> None:
+    """`del obj.name`."""
+    call(delattr, obj, name)
+
+
 def aug_name(value: Any, op: str, other: Any) -> Any:
     """`name op= other`: returns what the name is bound to afterwards."""
     return staging.augmented(value, op, other)
@@ -526,6 +540,8 @@ HOOKS = types.SimpleNamespace(
     aug_setitem=aug_setitem,
     setattr=setattr_,
     aug_setattr=aug_setattr,
+    delitem=delitem,
+    delattr=delattr_,
     aug_name=aug_name,
     call=call,
     operate=operate,

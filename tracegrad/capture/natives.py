@@ -33,8 +33,9 @@ _READS = frozenset(
 _CONSTANT = (str, bytes, int, float, complex, tuple, frozenset, range, slice, type, types.ModuleType, re.Pattern)
 _CONSTANT_MODULES = ("numpy", "datetime", "decimal", "fractions", "math")
 _MUTABLE = (list, dict, set, bytearray, array.array, collections.deque, Iterator)
+_HEAP = frozenset({heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop})
 _CHANGES_FIRST = frozenset(
-    {heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop, next, delattr}
+    {heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop, next, delattr, operator.delitem}
 )
 
 
@@ -96,12 +97,35 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], store: 
         require_own(
             target, f"{type(target).__name__}.{name}" if target is own else f"{name} of a {type(target).__name__}"
         )
+    if f is operator.delitem and isinstance(target, list):
+        staging.note_list(target)
+        if isinstance(target, StackedList):
+            unstack(target)
+    if f in _HEAP and isinstance(target, list):
+        return _call_heap(f, args)
     if isinstance(own, list):
         staging.note_list(own)
         if name == "sort" and is_traced(own) and not isinstance(own, StackedList):
             own[:] = HANDLERS[sorted](list(own), **kwargs)
             return None
     return f(*args, **kwargs)
+
+
+def _call_heap(f: Any, args: tuple[Any, ...]) -> Any:
+    """Call a function of heapq: it may stop in the middle, at a comparison of traced values."""
+    staging.note_list(args[0])
+    before = list(args[0])
+    try:
+        return f(*args)
+    except NeedsPythonValue:
+        args[0][:] = before
+        raise NeedsPythonValue(
+            f"heapq.{f.__name__} of traced values",
+            code="TG134",
+            span=user_span(),
+            found="a heap whose order is known only when the compiled function runs",
+            help="keep the values in an array and take np.argmin of it, or sort with np.sort",
+        ) from None
 
 
 def require_own_iterator(iterable: Any) -> None:

@@ -486,6 +486,14 @@ def asarray(value: Any) -> Tracer:
     constants."""
     if isinstance(value, Tracer):
         return value
+    if type(value) is int and not fits_int64(value):
+        raise NeedsPythonValue(
+            "a Python int does not fit 64 bits",
+            code="TG101",
+            span=user_span(),
+            found=f"{value} with traced ints, which have 64 bits in compiled code",
+            help="use a float, or pass the result as an argument",
+        )
     if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
         tracer = from_concrete(np.asarray(value))
         tracer.weak = True
@@ -504,6 +512,10 @@ def asarray(value: Any) -> Tracer:
             help="use numbers and numeric arrays",
         )
     return from_concrete(array)
+
+
+def fits_int64(value: int) -> bool:
+    return -(2**63) <= value < 2**63
 
 
 def make_weak(value: Any) -> Any:

@@ -36,6 +36,7 @@ from tracegrad.capture.tracer import (
     broadcast_shapes,
     call_handler,
     cast_to,
+    fits_int64,
     from_value,
     full_name,
     make_weak,
@@ -116,6 +117,10 @@ def call_ufunc(
     """Do what a ufunc of one result does."""
     if len(operands) != ufunc.nin:
         raise TypeError(f"{ufunc.__name__}() takes {ufunc.nin} positional arguments but {len(operands)} were given")
+    if any(type(v) is int and not fits_int64(v) for v in operands):
+        # between floats a large Python int is a float, as NumPy has it
+        inexact = any(isinstance(v, Tracer) and is_inexact(v.dtype) for v in operands)
+        operands = tuple(float(v) if inexact and type(v) is int else v for v in operands)
     tracers = [asarray(v) for v in operands]
     if _python and all(t.weak for t in tracers):
         return _python_scalars(ufunc, tracers)

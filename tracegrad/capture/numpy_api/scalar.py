@@ -8,6 +8,7 @@ those that are int or bool.
 
 from __future__ import annotations
 
+import bisect
 import cmath
 import functools
 import math
@@ -302,6 +303,22 @@ def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[
     if reverse:
         result.reverse()
     return [weak(v) for v in result] if is_weak else result
+
+
+@covers(bisect.bisect_left)
+def bisect_left(a: Any, x: Any, lo: Any = 0, hi: Any = None) -> Any:
+    return _bisect(a, x, lo, hi, "left")
+
+
+@covers(bisect.bisect_right, bisect.bisect)
+def bisect_right(a: Any, x: Any, lo: Any = 0, hi: Any = None) -> Any:
+    return _bisect(a, x, lo, hi, "right")
+
+
+def _bisect(a: Any, x: Any, lo: Any, hi: Any, side: str) -> Any:
+    if not isinstance(lo, int) or lo or hi is not None:
+        raise unsupported("bisect with lo= or hi= on traced values", "use np.searchsorted of a slice")
+    return make_weak(call_handler(np.searchsorted, asarray(a), asarray(x), side=side))
 
 
 @covers(any, native=False, always=True)
