@@ -192,7 +192,7 @@ def gradient_of(function: Function) -> Function:
 
 
 @pytest.mark.parametrize("of_gradient", [False, True])
-@pytest.mark.parametrize("seed", range(100, 108))
+@pytest.mark.parametrize("seed", [*range(100, 107), 5001])
 def test_random_programs_with_arrays_in_memory(seed: int, of_gradient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays of any size are treated as large: written in place, and exchanged by pointers."""
     monkeypatch.setattr(c_elements, "SMALL", 0 if seed % 2 else 16)

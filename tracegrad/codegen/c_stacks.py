@@ -84,7 +84,8 @@ class StackWriter(Writer):
             return
         if moves:
             self.line(f"{made.top}--;")
-        if len(storage.members) == 1 and storage.result is None and not self._is_pushed_again(stack, result):
+        is_alone = len(storage.members) == 1 and storage.result is None and not storage.is_swapped
+        if is_alone and not self._is_pushed_again(stack, result):
             name = self.fresh(result.name or "t")
             self.line(
                 f"const {self.ctype(result.dtype)} *const {name} = &{self.slot(made, [0] * len(result.shape))};", name
