@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracegrad.api import MEMORY, Transformed, bind, parameters_of
+from tracegrad.capture import guards
 from tracegrad.capture.context import detailed
 from tracegrad.driver import pipeline
 from tracegrad.driver.derive import Request
@@ -142,13 +143,16 @@ def explain_signature(
         tuple(Event(span, text) for span, text in events),
         tuple(cuts),
         zero,
-        tuple(f"{place.name} is {_short(value)}" for place, value in captured.guards),
+        # that functions keep their code goes without saying
+        tuple(f"{p.name} is {_short(value)}" for p, value in captured.guards if not p.name.endswith(".__code__")),
         tuple(f"{hidden.place.name}: {hidden.value.type}" for hidden in captured.hidden),
         reasons or {},
     )
 
 
 def _short(value: Any) -> str:
+    if type(value).__module__ == guards.__name__:  # a value with the way to compare it
+        value = value.value
     if callable(value) or type(value).__module__ != "builtins" or isinstance(value, list | dict | tuple):
         name = getattr(value, "__name__", type(value).__name__)
         return f"the same {'function ' if callable(value) else ''}{name}"
