@@ -898,21 +898,27 @@ def _drops_infinities(function: Function) -> bool:
         if operation.op == "select":
             _, x, y = operation.operands
             kept = y if is_filled_with(x, 0) else x if is_filled_with(y, 0) else None
-            if kept is not None and _has_quotient(kept):
+            again = kept is not None and kept.producer is not None and kept.producer.op == "select"
+            if kept is not None and _has_quotient(kept, spread=again):
                 return True
     return False
 
 
-def _has_quotient(value: Value, limit: int = 12) -> bool:
-    """Return whether a factor or a term of a value is a quotient, or a function with poles."""
+def _has_quotient(value: Value, *, spread: bool, limit: int = 12) -> bool:
+    """Return whether a factor or a term of a value is a quotient, or a function with poles.
+
+    Args:
+        spread: whether one that is broadcast counts; what is shared by the elements of an axis is seldom dropped.
+    """
     operation = value.producer
     if operation is None or limit == 0:
         return False
     op = TABLE[operation.op]
     if any(op.singular):
         return not (operation.op == "divide" and _is_nonzero_number(operation.operands[1]))
-    passes = operation.op in ("multiply", "add", "subtract", "negative", "square", "broadcast_to", "reshape", "select")
-    return passes and any(_has_quotient(v, limit - 1) for v in operation.operands)
+    passes = operation.op in ("multiply", "add", "subtract", "negative", "square", "select")
+    passes |= spread and operation.op in ("broadcast_to", "reshape")
+    return passes and any(_has_quotient(v, spread=spread, limit=limit - 1) for v in operation.operands)
 
 
 def _is_nonzero_number(value: Value) -> bool:

@@ -1,3 +1,4 @@
+# made for y0: float
 import numpy as np
 
 

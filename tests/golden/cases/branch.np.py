@@ -1,3 +1,4 @@
+# made for x: f64[2]
 import numpy as np
 
 
@@ -22,9 +23,8 @@ def f_grad(x):
         ct_s = ct_y / s
     else:
         # branch.py:11  y = s * s
-        ct_s = ct_y * s
-        ct_s = ct_s + ct_s
+        ct_s = ct_y * (2.0 * s)
     # branch.py:7  s = np.sum(x)
     ct_x = np.full(2, ct_s)
-    ct_x[:1] += np.reshape(y, (1,))
+    ct_x[0] += y
     return ct_x

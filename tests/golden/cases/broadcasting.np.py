@@ -1,3 +1,4 @@
+# made for scale: float, row: f64[3], x: f64[4,3]
 import numpy as np
 
 

@@ -1,3 +1,5 @@
+# made for params["w1"]: f64[3,5], params["b1"]: f64[5], params["w2"]: f64[5], params["b2"]:
+#   float, x: f64[8,3], y: f64[8]
 import numpy as np
 
 

@@ -1,3 +1,4 @@
+# made for x: f64[4]
 import numpy as np
 
 

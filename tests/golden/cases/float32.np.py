@@ -1,3 +1,4 @@
+# made for x: f32[3]
 import numpy as np
 
 

@@ -1,3 +1,4 @@
+# made for x0: float, v0: float
 import numpy as np
 
 

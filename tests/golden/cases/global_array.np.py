@@ -1,3 +1,5 @@
+# made for x: f64[3]
+# after the arguments: WEIGHTS, read from outside at each call
 import numpy as np
 
 

@@ -1,3 +1,4 @@
+# made for w: f64[64,10], x: f64[32,64], labels: i64[32]
 import numpy as np
 
 

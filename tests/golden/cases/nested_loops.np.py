@@ -1,3 +1,4 @@
+# made for x: f64[20]
 import numpy as np
 
 

@@ -1,3 +1,4 @@
+# made for x: f64[2]
 import numpy as np
 
 
@@ -8,9 +9,6 @@ def f_grad(x):
     # cotangents, from the result back to the arguments
     # recursion.py:10  return half * half * x if n % 2 else half * half
     ct_x = half * half
-    ct_half = x * half
-    ct_half = ct_half + ct_half
-    product = ct_half * x
-    ct_x = ct_x + product
-    ct_x = ct_x + product
+    ct_half = x * (2.0 * half)
+    ct_x = ct_x + ct_half * (2.0 * x)
     return ct_x

@@ -1,3 +1,4 @@
+# made for x: float
 import numpy as np
 
 
@@ -22,6 +23,8 @@ def f_grad(x):
         stack_2.append(sin_y)
         stack_3.append(sin_y)
         y = sin_y * x
+
+    # cotangents, from the result back to the arguments
     # second_derivative.py:10  for _ in range(5):
     ct_y = np.float64(1.0)
     for _ in reversed(range(5)):
@@ -36,8 +39,6 @@ def f_grad(x):
         cos_y = np.cos(y)
         stack.append(cos_y)
         ct_y = ct_y * x * cos_y
-
-    # cotangents, from the result back to the arguments
     # second_derivative.py:10  for _ in range(5):
     ct_ct_y = np.float64(1.0)
     ct_x = np.float64(0.0)

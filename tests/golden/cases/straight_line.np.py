@@ -1,3 +1,4 @@
+# made for x: f64[3]
 import numpy as np
 
 
@@ -7,11 +8,10 @@ def f_grad(x):
     # straight_line.py:8  return np.exp(-r) * np.sin(x[0])
     exp = np.exp(-r)
     reshaped = x[0]
-    # straight_line.py:7  r = np.sqrt(np.sum(x**2))
-    minus = -(np.sin(reshaped) * exp * (0.5 / r))
 
     # cotangents, from the result back to the arguments
     # straight_line.py:7  r = np.sqrt(np.sum(x**2))
+    minus = -(np.sin(reshaped) * exp * (0.5 / r))
     ct_x = minus * (2.0 * x)
-    ct_x[:1] += np.reshape(exp * np.cos(reshaped), (1,))
+    ct_x[0] += exp * np.cos(reshaped)
     return ct_x

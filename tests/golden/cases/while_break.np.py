@@ -1,3 +1,4 @@
+# made for a: float
 import numpy as np
 
 
