@@ -5,6 +5,7 @@ Every error says what was found, where, and what to do; see docs/errors.md for t
 
 from __future__ import annotations
 
+import functools
 import linecache
 from dataclasses import dataclass
 
@@ -102,6 +103,14 @@ class CompileError(TracegradError, RuntimeError):
 
 class InternalError(TracegradError, AssertionError):
     """A fault of tracegrad itself."""
+
+
+@functools.cache
+def refused_class(cls: type[Exception]) -> type[TracegradError]:
+    """Return the class of errors for what NumPy refuses with `cls`: a subclass of both, of the same name."""
+    body = {"__init__": TracegradError.__init__, "__str__": TracegradError.render, "__module__": cls.__module__}
+    body["__doc__"] = f"NumPy's {cls.__name__}, with the user's line."
+    return type(cls.__name__, (TracegradError, cls), body)
 
 
 class IRError(InternalError):

@@ -343,12 +343,26 @@ def capturing(capture: Capture) -> Iterator[Capture]:
 # ---- spans
 
 
+def is_library(file: str) -> bool:
+    """Return whether a file of Python code is not the user's."""
+    return file.startswith((_PACKAGE, _NUMPY, _SCIPY, "<frozen", "<__array_function__"))
+
+
+def user_level() -> int:
+    """Return the `stacklevel` with which the caller warns at the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and is_library(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def user_span() -> Span | None:
     """Return the place in the user's code that is running: the innermost frame outside tracegrad, NumPy and SciPy."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, _NUMPY, _SCIPY, "<frozen", "<__array_function__")):
+        if not is_library(file):
             return _span_of(frame.f_code, frame.f_lasti, frame.f_lineno)
         frame = frame.f_back
     return None

@@ -6,7 +6,7 @@ Previous: hooks.py; next folder: transform.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from tracegrad.capture.lists import StackedList, count_before, count_of, restore
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.staging import read_slot, set_slot
 from tracegrad.capture.state import Tree, Undefined, flatten
-from tracegrad.capture.tracer import Tracer, asarray, is_traced
+from tracegrad.capture.tracer import Tracer, asarray, is_traced, unsupported
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Function, Interface, Value, escaped_values
 from tracegrad.ir.types import ArrayType
@@ -207,6 +207,8 @@ def collect(value: Any, results: list[Value]) -> Result:
     for leaf in leaves:
         if isinstance(leaf, Undefined):
             raise leaf.error()
+        if isinstance(leaf, Iterator) and not isinstance(leaf, Tracer):
+            raise unsupported("a generator or iterator as result", "return a list or an array: `list(...)`")
         if isinstance(leaf, Tracer | np.ndarray | np.inexact | float | complex) or is_traced(leaf):
             tracer = asarray(leaf)
             positions.append(len(results))

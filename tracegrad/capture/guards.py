@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.capture.context import HiddenInput, Place, Storage, current
+from tracegrad.capture.context import HiddenInput, Place, Storage, current, user_span
 from tracegrad.capture.staging import new_list
 from tracegrad.capture.tracer import Tracer, full_name, unsupported
 from tracegrad.errors import CaptureError
@@ -575,9 +575,12 @@ def refuse_changing(f: Any) -> None:
     own = getattr(f, "__self__", None)
     module = getattr(f, "__module__", None) or ""
     if module.startswith("numpy.random") or type(own).__module__.startswith(("numpy.random", "random")):
-        raise unsupported(
-            f"{full_name(f)}: a random draw during capture",
-            "it would be frozen in the compiled function: draw outside and pass the numbers as an argument",
+        raise CaptureError(
+            "random numbers would be frozen: the function would use the same draw at every call",
+            code="TG108",
+            span=user_span(),
+            found="a draw of random numbers inside the function",
+            help="draw outside the function and pass the numbers in",
         )
     if isinstance(f, types.FunctionType | types.BuiltinFunctionType) and f in _CHANGING:
         what = "file access" if f is open else "a read of what changes"

@@ -5,6 +5,7 @@ convert.py writes the calls; staging.py and guards.py do the work. Previous: gua
 
 from __future__ import annotations
 
+import collections
 import functools
 import inspect
 import operator
@@ -53,9 +54,10 @@ from tracegrad.capture.tracer import (
     from_concrete,
     full_name,
     is_traced,
+    refusal,
     stage,
 )
-from tracegrad.errors import CaptureError, TracedNameError
+from tracegrad.errors import CaptureError, TracedNameError, TracegradError
 
 #: calls of one function nested deeper than this, under a traced condition, never end
 RECURSION_LIMIT = 60
@@ -158,7 +160,14 @@ def outer(value: Any, name: str, read: types.FunctionType) -> Any:
 
 def getattr_(obj: Any, name: str, *default: Any) -> Any:
     """`obj.name`."""
-    if isinstance(obj, Tracer) or obj is None:
+    if isinstance(obj, Tracer):
+        try:
+            return getattr(obj, name, *default)
+        except AttributeError as error:
+            if isinstance(error, TracegradError):
+                raise
+            raise refusal(error, f"attribute {name!r} of ", (obj,)) from None
+    if obj is None:
         return getattr(obj, name, *default)
     if default and not hasattr(obj, name):
         guard_presence(obj, name)
@@ -180,6 +189,10 @@ def getitem(x: Any, key: Any) -> Any:
     method = special_method(x, "__getitem__")
     if method is not None:
         return call(method, x, key)
+    if isinstance(x, collections.defaultdict) and x.default_factory is not None and key not in x:
+        made = call(x.default_factory)
+        staging.write_slot(x, "item", key, made)
+        return made
     return x[key]
 
 

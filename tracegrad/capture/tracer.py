@@ -17,8 +17,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import Storage, current, user_span
-from tracegrad.errors import ArgumentTypeError, CaptureError, NeedsPythonValue, TracedValueError, TracegradError
+from tracegrad.capture.context import Storage, current, is_library, user_span
+from tracegrad.errors import (
+    ArgumentTypeError,
+    CaptureError,
+    NeedsPythonValue,
+    TracedValueError,
+    TracegradError,
+    refused_class,
+)
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import OpDef
 from tracegrad.ir.types import BOOL, F64, I64, ArrayType, SymbolicDim
@@ -648,7 +655,33 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
             "the "
             "function and pass the result as an argument",
         )
-    return handler(*args, **kwargs)
+    try:
+        return handler(*args, **kwargs)
+    except (ValueError, TypeError, IndexError, AttributeError) as error:
+        if isinstance(error, TracegradError) or not _is_own(error):
+            raise
+        name = f"numpy.{bound[0].__name__}.{bound[1]}" if bound is not None else full_name(function)
+        raise refusal(error, name, args) from error
+
+
+def _is_own(error: Exception) -> bool:
+    """Return whether an exception was raised by tracegrad or NumPy, not by a function of the user."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is None or is_library(trace.tb_frame.f_code.co_filename)
+
+
+def refusal(error: Exception, name: str, args: tuple[Any, ...]) -> TracegradError:
+    """Return an exception that NumPy, or a handler like NumPy, raised, with the user's line."""
+    given = ", ".join(describe(a) for a in args)
+    return refused_class(type(error))(
+        str(error).partition("\n")[0],
+        code="TG138",
+        span=user_span(),
+        found=f"{name}({given})"[:300],
+        help="correct the call: NumPy refuses it too",
+    )
 
 
 def call_user(function: Any, *args: Any, **kwargs: Any) -> Any:

@@ -99,12 +99,21 @@ def derive(
     every = [number for argnum in request.argnums for number in leaf_numbers(arguments[argnum])]
     wrt = tuple(number for number in every if is_inexact(inputs[number].dtype))
     if not wrt:
+        given = [arguments[argnum] for argnum in request.argnums]
+        values = [
+            t.data.value if t.kind == "identity" else t.data[1] for t in given if t.kind in ("identity", "static")
+        ]
+        objects = [type(v).__name__ for v in values if hasattr(v, "__dict__") and not callable(v)]
         raise ArgumentTypeError(
             "there is nothing to differentiate by",
             code="TG204",
             span=None,
-            found="the arguments chosen hold no float array or number",
-            help="choose argnums whose arguments hold floats",
+            found="the arguments chosen hold no float array or number"
+            + (f": an object of class {objects[0]}" if objects else ""),
+            help="make the class a dataclass, or pass a dict of its floats: the attributes of other objects are read "
+            "like globals"
+            if objects
+            else "choose argnums whose arguments hold floats",
         )
     keep = keep or request.kind in ("value_and_grad", "jvp") or request.has_aux
     offset = len(primal) if keep else 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import re
 import textwrap
 import time
@@ -21,7 +22,7 @@ import numpy as np
 from tracegrad import codegen
 from tracegrad.capture import entry
 from tracegrad.capture import recursion as _recursion  # noqa: F401 stages recursive calls
-from tracegrad.capture.context import Place, Storage, current, user_span
+from tracegrad.capture.context import Place, Storage, current, user_level, user_span
 from tracegrad.capture.entry import Captured
 from tracegrad.capture.guards import Compared, Same, is_open_container
 from tracegrad.capture.hooks import call
@@ -42,12 +43,12 @@ from tracegrad.driver.load_c import compile_c, kernel_key, load_cached
 from tracegrad.driver.load_python import load_python
 from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
 from tracegrad.errors import ArgumentTypeError, CaptureError, CompileError
-from tracegrad.ir.core import Block, Function, Interface, Value, clone_function
+from tracegrad.ir.core import Block, Function, Interface, Value, clone_function, walk
 from tracegrad.ir.inline import own_callees
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_inexact
 from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
-from tracegrad.runtime.call import call_flat, check_writable
+from tracegrad.runtime.call import call_flat, check_writable, with_user_lines
 from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, unflatten
 from tracegrad.transform.vjp import vjp
 
@@ -651,7 +652,7 @@ def compile_program(program: Program, backend: str, options: Options | None = No
         except CompileError as error:
             if error.code != "TG620":  # what the C backend does not cover
                 raise
-            warnings.warn(f"{error.title}; the NumPy backend is used instead", RuntimeWarning, stacklevel=5)
+            warnings.warn(f"{error.title}; the NumPy backend is used instead", RuntimeWarning, stacklevel=user_level())
             made = _compile_numpy(program, cache, options)
     else:
         made = _compile_numpy(program, cache, options)
@@ -666,7 +667,7 @@ def _warn_no_compiler(error: NoCompilerError) -> None:
         warnings.warn(
             f"no C compiler is found, so the NumPy backend is used instead ({error.found})",
             RuntimeWarning,
-            stacklevel=6,
+            stacklevel=user_level(),
         )
 
 
@@ -719,14 +720,21 @@ def _compile_numpy(program: Program, cache: Cache, options: Options) -> Speciali
     interface = function.interface
     assert interface is not None
     flat_function = Function(function.name, function.body, _flat_interface(function))
-    flat = load_python(codegen.emit_numpy(flat_function, comments=False), function.name)
+    flat = _load_with_lines(flat_function)
     spec = _spec(program, kernel=False)
     direct = None
     plain = not program.weak and not program.write_back and _is_plain(program.tree)
     if plain and spec.is_direct() and _is_direct(program):
-        target = load_python(codegen.emit_numpy(function), function.name)
+        target = _load_with_lines(function)
         direct = build_executable(spec, target=target, cache=cache, options=options)
     return Specialization(program, "numpy", flat, spec, direct)
+
+
+def _load_with_lines(function: Function) -> Callable[..., Any]:
+    text = codegen.emit_numpy(function)
+    places = (operation.span for operation in walk(function.body) if operation.span is not None)
+    spans = {(os.path.basename(span.file), span.line): span for span in places}
+    return with_user_lines(load_python(text, function.name), text, spans)
 
 
 def _flat_interface(function: Function) -> Interface:

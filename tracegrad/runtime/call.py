@@ -6,12 +6,14 @@ turns the errors of kernels into Python's. Previous: signature.py; next: tensor.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from types import FunctionType
+from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError, InternalError, Span
+from tracegrad.errors import ArgumentError, InternalError, Span, TracegradError
 from tracegrad.runtime.signature import Leaf
 
 #: kind of an error of a kernel (enum in codegen/c_prelude.h) -> exception
@@ -128,7 +130,44 @@ def raise_kernel_error(kind: int, file: str, line: int, message: str, value: int
     if count:
         text = text % (value, bound)[:count]
     if file and line:
-        span = Span(file, line)
-        source = span.text().strip()
-        text = f"{text}\n  --> {file}:{line}" + (f"\n{line} | {source}" if source else "")
+        text = f"{text}\n{_place_text(Span(file, line))}"
     raise ERROR_CLASSES.get(kind, RuntimeError)(text)
+
+
+def _place_text(span: Span) -> str:
+    source = span.text().strip()
+    return f"  --> {span.file}:{span.line}" + (f"\n{span.line} | {source}" if source else "")
+
+
+_COMMENT = re.compile(r"\s*# (\S.*?):(\d+)  ")
+
+
+def with_user_lines(
+    function: Callable[..., Any], text: str, spans: Mapping[tuple[str, int], Span]
+) -> Callable[..., Any]:
+    """Return a generated Python function whose exceptions show the user's line.
+
+    Args:
+        text: the source of the function; comments in it say from which line of the user the next statements come.
+        spans: name of a file without folders, and line -> place.
+    """
+    lines = text.splitlines()
+    code = cast(FunctionType, function).__code__
+
+    def run(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except TracegradError:  # has its own
+            raise
+        except Exception as error:
+            trace = error.__traceback__
+            while trace is not None and trace.tb_frame.f_code is not code:
+                trace = trace.tb_next
+            comments = map(_COMMENT.match, reversed(lines[: trace.tb_lineno])) if trace is not None else ()
+            found = next((m for m in comments if m is not None), None)
+            span = spans.get((found[1], int(found[2]))) if found is not None else None
+            if span is not None and len(error.args) == 1 and "\n  --> " not in str(error):
+                error.args = (f"{error.args[0]}\n{_place_text(span)}",)
+            raise
+
+    return run

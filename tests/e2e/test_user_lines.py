@@ -1,0 +1,113 @@
+"""Exceptions and warnings name the user's line: faults at run time on both backends, and calls that NumPy refuses."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tracegrad.config import BACKENDS
+from tracegrad.driver import pipeline
+from tracegrad.driver.toolchain import NoCompilerError
+from tracegrad.errors import TracegradError
+
+X, ZEROS = np.ones(3), np.zeros((2, 2))
+
+
+def index(x: Any, i: Any) -> Any:
+    y = x * 2.0
+    return y[i]  # this line
+
+
+def index_in_a_loop(x: Any, i: Any) -> Any:
+    total = 0.0
+    for k in range(3):
+        total = total + x[i + k]  # this line
+    return total * 2.0
+
+
+def inverse(a: Any) -> Any:
+    b = a * 2.0
+    return np.linalg.inv(b).sum()  # this line
+
+
+def cholesky(a: Any) -> Any:
+    return np.linalg.cholesky(a).sum()  # this line
+
+
+RUN_TIME: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception]]] = [
+    (index, (X, np.array(5)), IndexError),
+    (index_in_a_loop, (X, np.array(1)), IndexError),
+    (inverse, (ZEROS,), np.linalg.LinAlgError),
+    (cholesky, (ZEROS,), np.linalg.LinAlgError),
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", RUN_TIME, ids=[f.__name__ for f, _, _ in RUN_TIME])
+@pytest.mark.parametrize("transform", [tg.function, tg.grad])
+def test_faults_at_run_time(case: Any, backend: str, transform: Any) -> None:
+    f, arguments, kind = case
+    compiled = transform(f, backend=backend)
+    for _ in range(3):
+        with pytest.raises(kind) as caught:
+            compiled(*arguments)
+        assert type(caught.value) is kind
+        assert str(caught.value).count("-->") == 1
+        assert "test_user_lines.py" in str(caught.value)
+        assert "# this line" in str(caught.value)
+
+
+REFUSED: list[tuple[Callable[[Any], Any], type[Exception]]] = [
+    (lambda x: np.sum(x, axis=3), np.exceptions.AxisError),
+    (lambda x: np.einsum("ij,j->i", x, x), ValueError),
+    (lambda x: np.linalg.solve(np.outer(x, x), np.ones(2)), ValueError),
+    (lambda x: np.linalg.cholesky(np.ones((2, 3)) * x[0]), np.linalg.LinAlgError),
+    (lambda x: np.stack([x, np.ones(2)]), ValueError),
+    (lambda x: np.sum(x, foo=3), TypeError),
+    (lambda x: x.foo, AttributeError),
+]
+
+
+@pytest.mark.parametrize(("f", "kind"), REFUSED)
+def test_calls_that_numpy_refuses(f: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind) as caught:
+        tg.function(f)(X)
+    assert isinstance(caught.value, TracegradError)
+    assert type(caught.value).__name__ == kind.__name__
+    assert caught.value.code == "TG138"
+    assert "test_user_lines.py" in str(caught.value)
+
+
+def test_attributes_that_may_be_missing() -> None:
+    assert tg.function(lambda x: x * (2.0 if hasattr(x, "foo") else 3.0))(1.0) == 3.0
+    assert tg.function(lambda x: x * getattr(x, "foo", 4.0))(1.0) == 4.0
+
+
+def test_exceptions_of_user_functions_stay() -> None:
+    def refuse(x: Any) -> Any:
+        raise ValueError("not this one")
+
+    with pytest.raises(ValueError, match=r"^not this one$"):
+        tg.function(lambda x: np.apply_along_axis(refuse, 0, x))(X)
+
+
+def test_a_generator_as_result() -> None:
+    with pytest.raises(TracegradError, match=r"(?s)generator.*list"):
+        tg.function(lambda x: (v for v in x))(X)
+
+
+def test_the_warning_without_compiler_names_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise NoCompilerError("no C compiler", code="TG601", span=None, found="none", help="install one")
+
+    monkeypatch.setattr(pipeline, "_compile_c", fail)
+    monkeypatch.setattr(pipeline, "_warned_no_compiler", False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tg.function(lambda x: x * 2.0, backend="c")(1.0)
+    assert [w.filename for w in caught] == [__file__]
