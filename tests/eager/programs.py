@@ -684,6 +684,39 @@ def training_loop(T: Any, say: Any) -> None:
 
 
 @program
+def odds_and_ends(T: Any, say: Any) -> None:
+    say(T.ones(2) == None, T.ones(2) != "text")  # noqa: E711
+    say(T.nn.Parameter(T.ones(2)), sum(T.tensor([1.0, 2.0])), max(T.tensor([1.0, 3.0])))
+    say([10, 20, 30][T.tensor(1)], bool(T.tensor(1)), int(T.tensor(2.7)), T.tensor(2.5) > 2)
+    x = T.ones(2, 2, requires_grad=True)
+    y = x.clone()
+    y[0, 1] += 3
+    y[:, 0] *= 2
+    y[T.tensor([[True, False], [False, False]])] = 5.0
+    y.sum().backward()
+    say(y, x.grad)
+    for values, f in (
+        ([2.0, 2.0, 1.0], lambda x: x.max()),
+        ([2.0, 2.0, 1.0], lambda x: x.max(0)[0]),
+        ([0.0, 1.0], lambda x: x.relu().sum()),
+        ([0.0, -1.0], lambda x: x.abs().sum()),
+        ([1.0, 2.0], lambda x: T.maximum(x, T.tensor([1.0, 1.0])).sum()),
+        ([1.0, 2.0, 3.0], lambda x: x.clamp(1, 2).sum()),
+        ([0.0, 2.0], lambda x: (x**0).sum()),
+        ([0.0, 0.0], lambda x: x.norm()),
+        ([1.0, 1.0], lambda x: x.std()),
+        ([0.0, 2.0, 3.0], lambda x: x.prod()),
+        ([2.0, 1.0, 2.0], lambda x: x.sort()[0][1]),
+        ([1.0, 3.0, 3.0, 2.0], lambda x: x.cummax(0)[0].sum()),
+    ):
+        x = T.tensor(values, requires_grad=True)
+        f(x).backward()
+        say(x.grad)
+    say(T.tensor([1e10, 1.0]), T.tensor([0.1, 100000.0]), T.tensor([[1e-8]]), T.arange(12.0).reshape(2, 2, 3))
+    say(T.arange(2000.0).reshape(2, 1000), T.zeros(0, 3).sum(), T.cat([T.ones(2), T.zeros(1, dtype=T.float64)]))
+
+
+@program
 def variable(T: Any, say: Any) -> None:
     v = T.autograd.Variable(T.ones(2), requires_grad=True)
     (v * 2).sum().backward()

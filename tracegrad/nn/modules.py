@@ -38,6 +38,8 @@ class Parameter(Tensor):
     def __repr__(self) -> str:
         return "Parameter containing:\n" + tensor_text(self)
 
+    __str__ = __repr__
+
 
 class Module:
     """Base of all modules: assign parameters and modules as attributes, and define `forward`."""

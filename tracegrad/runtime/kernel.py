@@ -28,7 +28,7 @@ from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Value, clone_function, clone_operation
 from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, TABLE, interpreter
 from tracegrad.ir.types import ArrayType, is_inexact
-from tracegrad.ops.common import jvp_of, vjp_of
+from tracegrad.ops.common import jvp_of, vjp_of, zeros_like
 from tracegrad.ops.elementwise import add
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.manager import final_pipeline, run_passes
@@ -260,6 +260,9 @@ def build_pullback(kernel: Kernel, mask: int) -> Pullback:
             for operand, ct in zip(operation.operands, given, strict=True):
                 if ct is not None and operand in active:
                     found[operand] = add(found[operand], ct) if operand in found else ct
+        for k in wanted:
+            if is_inexact(params[k].dtype):
+                found.setdefault(function.params[k], zeros_like(params[k]))
     gives = tuple(k for k in wanted if function.params[k] in found)
     block.yields = [found[function.params[k]] for k in gives]
     made = Function("pullback", block)

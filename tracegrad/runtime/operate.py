@@ -270,15 +270,18 @@ def _define_binary(
     def apply(input: Any, other: Any) -> Any:
         return elementwise(composition, (input, other), least=least)
 
+    def by_operator(self: Any, other: Any) -> Any:
+        return elementwise(composition, (self, other), least=least) if _is_operand(other) else NotImplemented
+
     def reflected(self: Any, other: Any) -> Any:
-        return elementwise(composition, (other, self), least=least)
+        return elementwise(composition, (other, self), least=least) if _is_operand(other) else NotImplemented
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"Return {name} of each pair of elements."
     public(name)(apply)
     method(name)(apply)
     for each in operators:
-        method(f"__{each}__")(apply)
+        method(f"__{each}__")(by_operator)
         if each not in ("eq", "ne", "lt", "le", "gt", "ge"):
             method(f"__r{each}__")(reflected)
     return apply

@@ -553,11 +553,13 @@ def record_if_needed(title: str, kernel: Kernel, tensors: Sequence[Tensor], outs
         active = kernel._active
         if active is None:
             active = kernel.active
-        if mask & ~active:
+        if not mask & active:  # the gradient of a step function is zero, but it is there
+            if not any(is_differentiable(out._a.dtype) for out in outs):
+                return
+        elif mask & ~active:
             mask &= active
             edges = [edge if mask >> k & 1 else _NOWHERE for k, edge in enumerate(edges)]
-        if mask:
-            record(title, kernel, mask, tensors, outs, edges)
+        record(title, kernel, mask, tensors, outs, edges)
 
 
 def edges_of(mask: int, tensors: Sequence[Tensor]) -> list[Edge]:
