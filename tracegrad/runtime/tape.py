@@ -484,16 +484,6 @@ _CLONE = Composition("Clone", lambda x: x.copy())
 
 def apply_composition(composition: Composition, static: tuple[Any, ...], tensors: list[Tensor]) -> Any:
     """Apply a composition to tensors; record it if need be. Returns a tensor, or a tuple for several results."""
-    if len(tensors) == 2:  # the usual case, without a list
-        x, y = tensors[0]._a, tensors[1]._a
-        found = composition.kernels.get((static, x.dtype, x.shape, y.dtype, y.shape))
-        if found is not None and not mode.unusual:
-            made = found(x, y)
-            if len(made) == 1:
-                out = wrap(made[0])
-                if mode.grad:
-                    record_if_needed(composition.node_name, found, tensors, (out,))
-                return out
     arrays = [t._a for t in tensors]
     kernel = composition.kernel(static, arrays)
     if mode.unusual:
