@@ -115,3 +115,18 @@ def test_a_heap_of_traced_order() -> None:
 def test_a_large_int_with_traced_ints() -> None:
     with pytest.raises(NeedsPythonValue, match="does not fit 64 bits"):
         tg.function(lambda x: (int(x[0]) + 1) % 2**64)(X)
+
+
+def test_an_int_that_outgrows_64_bits_in_a_loop() -> None:
+    def f(x: Any, n: Any) -> Any:
+        product, t = 1, 0.0
+        for i in range(1, n):
+            product *= i
+            t += x[0] * product
+        return t
+
+    for backend in ("numpy", "c"):
+        g = tg.function(f, backend=backend)
+        assert g(X, np.int64(20)) == pytest.approx(f(X, 20), rel=1e-14)
+        with pytest.raises(OverflowError, match="an int in a loop outgrows 64 bits"):
+            g(X, np.int64(25))

@@ -95,7 +95,7 @@ def _catches(handler: type[BaseException] | None, names: tuple[str, ...], operat
     return issubclass(error, handler) or any(kind.__name__ in names for kind in _family(handler))
 
 
-def _family(kind: type) -> Iterator[type]:
+def _family(kind: Any) -> Iterator[Any]:
     yield kind
     for child in kind.__subclasses__():
         yield from _family(child)

@@ -8,6 +8,7 @@ natively.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,8 +20,8 @@ from tracegrad.capture.tracer import Tracer, call_handler, is_traced, python_ope
 from tracegrad.ir.types import BOOL
 
 Operate = Callable[[str, Any, Any], Any]
-_HASHED = (set, frozenset, dict, type({}.keys()))
-_CONTAINERS = (list, tuple, staging.Sequence_, type({}.values()), *_HASHED)
+_HASHED: tuple[type[Any], ...] = (set, frozenset, dict, type({}.keys()))
+_CONTAINERS: tuple[type[Any], ...] = (list, tuple, staging.Sequence_, type({}.values()), *_HASHED)
 
 
 def identical(x: Any, y: Any) -> Any:
@@ -91,16 +92,24 @@ def compare_sequences(name: str, x: Any, y: Any, operate: Operate) -> Any:
         same: Any = len(x) == len(y)
         if same:
             for a, b in zip(x, y, strict=True):
-                same = staging.and_(same, lambda a=a, b=b: True if a is b else _truth(operate("eq", a, b)))
+                same = staging.and_(same, functools.partial(_same, a, b, operate))
         return staging.not_(same) if name == "ne" else same
     # the first place where they differ decides
     shorter = min(len(x), len(y))
     result: Any = {"lt": len(x) < len(y), "le": len(x) <= len(y), "gt": len(x) > len(y), "ge": len(x) >= len(y)}[name]
     strict = {"le": "lt", "ge": "gt"}.get(name, name)
     for a, b in reversed(list(zip(x[:shorter], y[:shorter], strict=True))):
-        wins, same = _truth(operate(strict, a, b)), True if a is b else _truth(operate("eq", a, b))
-        result = staging.or_(wins, lambda same=same, rest=result: staging.and_(same, lambda: rest))
+        rest = functools.partial(staging.and_, _same(a, b, operate), functools.partial(_identity, result))
+        result = staging.or_(_truth(operate(strict, a, b)), rest)
     return result
+
+
+def _same(a: Any, b: Any, operate: Operate) -> Any:
+    return True if a is b else _truth(operate("eq", a, b))
+
+
+def _identity(value: Any) -> Any:
+    return value
 
 
 def compare_chain(operate: Operate, first: Any, names: Sequence[str], rest: Sequence[Callable[[], Any]]) -> Any:

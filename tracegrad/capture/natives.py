@@ -34,9 +34,7 @@ _CONSTANT = (str, bytes, int, float, complex, tuple, frozenset, range, slice, ty
 _CONSTANT_MODULES = ("numpy", "datetime", "decimal", "fractions", "math")
 _MUTABLE = (list, dict, set, bytearray, array.array, collections.deque, Iterator)
 _HEAP = frozenset({heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop})
-_CHANGES_FIRST = frozenset(
-    {heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop, next, delattr, operator.delitem}
-)
+_CHANGES_FIRST = _HEAP | {next, delattr, operator.delitem}
 
 
 def require_own(obj: object, what: str) -> None:

@@ -368,8 +368,8 @@ def _extend(
     return extend
 
 
-def _has_effect(block: Block) -> bool:
-    return any(o.op in ("check", "print") or any(_has_effect(b) for b in o.blocks) for o in block.operations)
+def _has_effect(block: Block, effects: tuple[str, ...] = ("check", "print")) -> bool:
+    return any(o.op in effects or any(_has_effect(b, effects) for b in o.blocks) for o in block.operations)
 
 
 def _join_slot(
@@ -1133,7 +1133,7 @@ def _emit_loop(
     if (trips is None or (isinstance(trips, int) and trips <= NATIVE_LIMIT)) and not written and not state.growing:
         outer = [*inits, *(v for b in blocks for v in free_values(b))]
         if all(v.producer is not None and v.producer.op in ("constant", "undefined") for v in outer):
-            if not any(_has_effect(b) for b in blocks):
+            if not any(_has_effect(b, ("print",)) for b in blocks):
                 raise _Stop
     operation = emit(inits, blocks, types)
     results = operation.results

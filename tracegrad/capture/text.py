@@ -117,7 +117,7 @@ def format_text(value: Any, conversion: str = "", spec: Any = "") -> str | Trace
         return value
     if not _has_traced(value):
         if conversion:
-            value = {"r": repr, "s": str, "a": ascii}[conversion](value)
+            value = repr(value) if conversion == "r" else ascii(value) if conversion == "a" else str(value)
         return format(value, spec)
     if isinstance(value, Tracer) and value.ndim and spec and not conversion:
         raise TypeError("unsupported format string passed to numpy.ndarray.__format__")
@@ -292,7 +292,8 @@ def _join(separator: str, items: Any) -> Any:
 
 def _format(template: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | TracedText:
     """`template.format(*args, **kwargs)`."""
-    formatter, pieces, number = string.Formatter(), [], 0
+    formatter, number = string.Formatter(), 0
+    pieces: list[str | TracedText] = []
     for literal, name, spec, conversion in formatter.parse(template):
         pieces.append(literal)
         if name is None:
@@ -355,7 +356,7 @@ def _percent_item(value: Any, flags: str, width: Any, digits: Any, kind: str) ->
 
 
 def _whole(value: Tracer) -> Tracer:
-    return asarray(np.trunc(value)).astype(I64)  # type: ignore[call-overload,no-any-return]
+    return asarray(np.trunc(value)).astype(I64)
 
 
 # ---- messages

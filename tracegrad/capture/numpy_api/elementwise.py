@@ -15,6 +15,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.memory import keep_order
 from tracegrad.capture.numpy_api.common import (
     as_bool,
     as_known,
@@ -124,7 +125,7 @@ def call_ufunc(
     tracers = [asarray(v) for v in operands]
     if _python and all(t.weak for t in tracers):
         return _python_scalars(ufunc, tracers)
-    result = _numpy_arrays(ufunc, tracers, dtype)
+    result = keep_order(_numpy_arrays(ufunc, tracers, dtype), tracers)
     return result if where is True else select(where, result, full(result.type.shape, 0, result.dtype))
 
 
@@ -188,9 +189,28 @@ def _python_scalars(ufunc: np.ufunc, tracers: list[Tracer]) -> Any:
         divisor = known_scalar(tracers[1])
         if divisor is None or divisor == 0:
             check(_numpy_arrays(np.not_equal, [tracers[1], asarray(0)]), "ZeroDivisionError", "division by zero")
+    if ufunc is np.multiply and _may_grow(tracers):
+        size = absolute(multiply(cast_to(tracers[0], F64), cast_to(tracers[1], F64)))
+        check(_numpy_arrays(np.less, [size, asarray(2.0**63)]), "OverflowError", "an int in a loop outgrows 64 bits")
     *inputs, _ = resolve(ufunc, tracers)
     result = _compute(ufunc, [cast_to(t, d) for t, d in zip(tracers, inputs, strict=True)])
     return from_value(result.value, weak=True)
+
+
+def _may_grow(tracers: list[Tracer]) -> bool:
+    """Return whether a product is one of an int that a loop carries with another one, or with a large number."""
+    if any(t.dtype != I64 for t in tracers) or not any(map(_is_carried, tracers)):
+        return False
+    factors = [abs(known) for t in tracers if (known := known_scalar(t)) is not None]
+    return not factors or factors[0] > 2**20
+
+
+def _is_carried(tracer: Tracer) -> bool:
+    """Return whether a Python scalar is what a loop that is being captured carries."""
+    value = tracer._storage.value
+    if not tracer._storage.depth or value is None or value.producer is not None:
+        return False
+    return not any(value in frame.block.params for frame in current().frames)
 
 
 def _number(tracer: Tracer) -> Tracer:
