@@ -15,7 +15,6 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import current, user_span
-from tracegrad.capture.memory import keep_order
 from tracegrad.capture.numpy_api.common import (
     as_bool,
     as_known,
@@ -125,7 +124,7 @@ def call_ufunc(
     tracers = [asarray(v) for v in operands]
     if _python and all(t.weak for t in tracers):
         return _python_scalars(ufunc, tracers)
-    result = keep_order(_numpy_arrays(ufunc, tracers, dtype), tracers)
+    result = _numpy_arrays(ufunc, tracers, dtype)
     return result if where is True else select(where, result, full(result.type.shape, 0, result.dtype))
 
 
