@@ -189,6 +189,8 @@ def getitem(x: Any, key: Any) -> Any:
     method = special_method(x, "__getitem__")
     if method is not None:
         return call(method, x, key)
+    if (x is np.r_ or x is np.c_) and is_traced(key):
+        return call_handler(x, key)
     if isinstance(x, collections.defaultdict) and x.default_factory is not None and key not in x:
         made = call(x.default_factory)
         staging.write_slot(x, "item", key, made)

@@ -387,6 +387,14 @@ class Tracer:
     def dot(self, other: Any, out: Any = None) -> Tracer:
         return array_handler(np.dot, self, other)
 
+    @property
+    def flags(self) -> Any:
+        raise unsupported("ndarray.flags", "the memory layout is that of the compiled code: leave the test out")
+
+    @property
+    def strides(self) -> Any:
+        raise unsupported("ndarray.strides", "the memory layout is that of the compiled code: use the shape")
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"traced arrays have no attribute {name!r}")
 

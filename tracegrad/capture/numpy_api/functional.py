@@ -18,6 +18,7 @@ from tracegrad.capture.numpy_api.elementwise import logical_not, logical_or
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.numpy_api.masked import Masked, same_value, unknown_count
 from tracegrad.capture.tracer import (
+    HANDLERS,
     Tracer,
     asarray,
     broadcast_shapes,
@@ -127,6 +128,67 @@ def apply_over_axes(func: Any, a: Any, axes: Any) -> Tracer:
 def fromfunction(function: Any, shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any) -> Any:
     dims = as_shape(shape)
     return call_user(function, *[iota(dims, axis, dtype) for axis in range(len(dims))], **kwargs)
+
+
+# ---- iterators over elements, and what joins by indexing
+
+
+def _places(tracer: Tracer, what: str) -> list[tuple[int, ...]]:
+    sizes = [operator.index(d) for d in tracer.shape]
+    _few(int(np.prod(sizes)), what)
+    return list(itertools.product(*map(range, sizes)))
+
+
+@covers(np.ndenumerate, native=False)
+def ndenumerate(arr: Any) -> Iterator[Any]:
+    tracer = asarray(arr)
+    return iter([(place, getitem(tracer, place)) for place in _places(tracer, "np.ndenumerate")])
+
+
+@covers(np.nditer, native=False)
+def nditer(op: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+    if args or kwargs or not isinstance(op, Tracer):
+        raise unsupported("np.nditer of several arrays, or with flags", "use np.ndindex and index the arrays")
+    return iter([getitem(op, place) for place in _places(op, "np.nditer")])
+
+
+def _joined(key: Any, by_column: bool) -> Tracer:
+    parts = []
+    for item in key if isinstance(key, tuple) else (key,):
+        if isinstance(item, str):
+            raise unsupported("np.r_ and np.c_ with a string", "use np.concatenate with an axis")
+        part = asarray(np.r_[item] if isinstance(item, slice) else item)
+        if not part.ndim:
+            part = reshape(part, (1, 1) if by_column else (1,))
+        elif by_column and part.ndim == 1:
+            part = reshape(part, (part.type.shape[0], 1))
+        parts.append(part)
+    return asarray(call_handler(np.concatenate, parts, axis=-1 if by_column else 0))
+
+
+HANDLERS[np.r_] = functools.partial(_joined, by_column=False)
+HANDLERS[np.c_] = functools.partial(_joined, by_column=True)
+
+
+@covers(np.lib.stride_tricks.sliding_window_view, native=False)
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Tracer:
+    if writeable:
+        raise unsupported("sliding_window_view(writeable=True)", "write into the array itself")
+    result = asarray(x)
+    windows = tuple(window_shape) if isinstance(window_shape, tuple | list) else (window_shape,)
+    axes = range(result.ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+    if len(windows) != len(tuple(axes)):
+        raise ValueError("Must provide matching length window_shape and axis")
+    for window, place in zip(windows, [as_axis(a, asarray(x).ndim) for a in axes], strict=True):
+        count = operator.index(result.shape[place]) - window + 1
+        if count < 1:
+            raise ValueError("window shape cannot be larger than input array shape")
+        rows = np.arange(count)[:, None] + np.arange(window)
+        taken = call_handler(np.take, result, rows, axis=place)
+        result = asarray(call_handler(np.moveaxis, taken, place + 1, -1))
+    return result
 
 
 _MISSING = object()

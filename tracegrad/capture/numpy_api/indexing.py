@@ -839,21 +839,36 @@ def subtract_at(a: Any, indices: Any, b: Any) -> None:
     _accumulate_at(a, indices, b, sign=-1)
 
 
+#: updates one after the other are refused beyond this: each is an operation by itself
+_AT_LIMIT = 200
+
+
 def _register_at(ufunc: np.ufunc) -> None:
     def at(a: Any, indices: Any, b: Any) -> None:
-        """Update elements, each once: the indices must be known and distinct."""
+        """Update elements at once when the indices are known and distinct, else one after the other."""
         parts = [p for p in (indices if isinstance(indices, tuple) else (indices,)) if not isinstance(p, slice | int)]
-        if not is_known(tuple(parts)):
+        if is_known(tuple(parts)):
+            arrays = np.broadcast_arrays(*[np.asarray(p) for p in parts])
+            points = np.stack([p.ravel() for p in arrays], axis=-1) if arrays else np.zeros((1, 0))
+            one_sided = points.size and points.dtype != bool and (points.min() >= 0 or points.max() < 0)
+            distinct = one_sided and len(np.unique(points, axis=0)) == len(points)  # 3 and -1 may be one element
+            if not arrays or arrays[0].dtype == bool or not points.size or distinct:
+                setitem(a, indices, call_handler(ufunc, getitem(a, indices), b))
+                return
+        every = indices if isinstance(indices, tuple) else (indices,)
+        given = [asarray(p) for p in every if not isinstance(p, slice)]
+        count = given[0].type.size
+        if len(given) != len(parts) or not isinstance(count, int) or count > _AT_LIMIT or given[0].ndim != 1:
             raise unsupported(
-                f"np.{ufunc.__name__}.at with traced indices", "write a loop: for k in range(n): a[i[k]] = ..."
+                f"np.{ufunc.__name__}.at with traced or repeated indices (more than {_AT_LIMIT}, or no vector)",
+                "write a loop: for k in range(n): a[i[k]] = ...",
             )
-        arrays = np.broadcast_arrays(*[np.asarray(p) for p in parts])
-        points = np.stack([p.ravel() for p in arrays], axis=-1) if arrays else np.zeros((1, 0))
-        if arrays and arrays[0].dtype != bool and len(np.unique(points, axis=0)) != len(points):
-            raise unsupported(
-                f"np.{ufunc.__name__}.at with repeated indices", "write a loop: for k in range(n): a[i[k]] = ..."
-            )
-        setitem(a, indices, call_handler(ufunc, getitem(a, indices), b))
+        values = asarray(b)
+        rest = asarray(getitem(a, tuple(getitem(p, 0) for p in given))).type.shape if count else ()
+        values = call_handler(np.broadcast_to, values, (count, *rest))
+        for k in range(count):
+            place = tuple(getitem(p, k) for p in given)
+            setitem(a, place, call_handler(ufunc, getitem(a, place), getitem(values, k)))
 
     covers((ufunc, "at"), native=False)(at)
 

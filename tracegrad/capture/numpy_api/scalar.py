@@ -236,9 +236,7 @@ def _choose(better: Any, function: Any, name: str) -> Callable[..., Any]:
     missing = object()
 
     def choose(*args: Any, key: Any = None, default: Any = missing) -> Any:
-        if len(args) == 1 and isinstance(args[0], Tracer):
-            if key is not None:
-                raise unsupported(f"{name}() of an array with key=", f"use np.arg{name} of the keys")
+        if len(args) == 1 and isinstance(args[0], Tracer) and key is None:
             if args[0].ndim != 1:
                 raise TracedValueError(
                     "the truth value of an array with more than one element is ambiguous",
@@ -292,12 +290,21 @@ def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[
     if not is_traced(ranks):
         order = sorted(range(len(given)), key=ranks.__getitem__, reverse=reverse)
         return [given[k] for k in order]
-    if key is not None:
-        raise unsupported("sorted() by traced keys", "sort numbers, or use np.argsort of the keys")
+    if not all(
+        isinstance(v, int | float | np.generic) or hasattr(type(v), "as_tracer") or isinstance(v, Tracer)
+        for v in (*given, *ranks)
+    ):
+        raise unsupported("sorted() of other things than numbers by traced keys", "use np.argsort of the keys")
     items = [asarray(v) for v in given]
     if any(v.ndim for v in items):
         raise unsupported("sorted() of arrays", "sort numbers, or use np.argsort")
     is_weak = all(v.weak for v in items)
+    if key is not None:
+        keys = call_handler(np.stack, [asarray(r) for r in ranks])
+        order = call_handler(np.argsort, call_handler(np.negative, keys) if reverse else keys, kind="stable")
+        chosen = call_handler(np.take, call_handler(np.stack, items), order)
+        picked = [getitem(chosen, k) for k in range(len(items))]
+        return [weak(v) for v in picked] if is_weak else picked
     ordered = call_handler(np.sort, call_handler(np.stack, items))
     result = [getitem(ordered, k) for k in range(len(items))]
     if reverse:
@@ -624,6 +631,9 @@ if hasattr(math, "cbrt"):
 
 @covers(math.comb, math.perm, math.factorial, math.gcd, math.lcm, math.isqrt, math.frexp, math.ulp)
 def refuse_integers(*args: Any) -> Any:
+    if all(not isinstance(a, Tracer) or a.dtype.kind in "iub" for a in args):
+        for argument in args:
+            operator.index(argument)  # a loop around it is unrolled
     raise unsupported(
         "an integer function of math (comb, factorial, gcd, isqrt, frexp, ...) of a traced value",
         "use math.gamma or math.lgamma, or pass the result as an argument",
