@@ -84,13 +84,23 @@ class View:
 class Tracer:
     """A traced array, or (weak) a traced Python scalar."""
 
-    __slots__ = ("_contiguous", "_storage", "_view", "weak")
+    __slots__ = ("_contiguous", "_storage", "_strides", "_view", "weak")
     __array_priority__ = 1000.0
 
     def __init__(
         self, storage: Storage, *, weak: bool = False, view: View | None = None, contiguous: bool = True
     ) -> None:
         self._storage, self._view, self.weak, self._contiguous = storage, view, weak, contiguous
+        #: in elements, of an array of its own that is not in C order; None: in C order, or not known (memory.py)
+        self._strides: tuple[int, ...] | None = None
+
+    def set_strides(self, strides: tuple[int, ...]) -> None:
+        """Note that the array is not in C order."""
+        self._strides, self._contiguous = strides, False
+
+    def forget_order(self) -> None:
+        """Note that the memory order of the array is not known."""
+        self._strides, self._contiguous = None, False
 
     # ---- content
 
@@ -338,7 +348,11 @@ class Tracer:
 
     def copy(self, order: str = "C") -> Tracer:
         content = self.concrete
-        return from_concrete(content) if content is not None else from_value(self.value)
+        if content is not None:
+            made = from_concrete(content if content.flags.c_contiguous else content.copy())
+        else:
+            made = from_value(self.value)
+        return made if order == "C" or made.ndim < 2 else array_handler(np.copy, self, order)
 
     __copy__ = copy
 
@@ -357,6 +371,8 @@ class Tracer:
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Tracer:
         cast = cast_to(self, np.dtype(dtype))
+        if self.ndim > 1 and not self.is_contiguous and (cast is not self or copy):
+            return array_handler(np.copy, cast if cast is not self else self, order, _like=self)
         return cast if cast is not self or not copy else self.copy()
 
     def reshape(self, *shape: Any, order: str = "C") -> Tracer:
@@ -468,7 +484,13 @@ def from_value(value: Value, *, weak: bool = False, contiguous: bool = True) -> 
 def from_concrete(content: Any) -> Tracer:
     """Wrap a content that is known at capture as a new array."""
     array = np.asarray(content)
-    return Tracer(Storage(ArrayType(array.dtype, array.shape), current().depth, None, array))
+    made = Tracer(Storage(ArrayType(array.dtype, array.shape), current().depth, None, array))
+    if array.ndim > 1 and not array.flags.c_contiguous:
+        if array.size and min(array.strides) > 0 and not any(s % array.itemsize for s in array.strides):
+            made.set_strides(tuple(s // array.itemsize for s in array.strides))
+        else:
+            made.forget_order()
+    return made
 
 
 def view_of(
@@ -664,7 +686,10 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
             "function and pass the result as an argument",
         )
     try:
-        return handler(*args, **kwargs)
+        result = handler(*args, **kwargs)
+        if type(result) is Tracer and result._contiguous and result._view is None and result.type.ndim > 1:
+            _forget_order(function, args, result)
+        return result
     except (ValueError, TypeError, IndexError, AttributeError) as error:
         if isinstance(error, TracegradError) or not _is_own(error):
             raise
@@ -701,6 +726,25 @@ def array_handler(function: Any, *args: Any, **kwargs: Any) -> Tracer:
     """Return what `call_handler` does, for a function that gives one array."""
     result: Tracer = call_handler(function, *args, **kwargs)
     return result
+
+
+#: functions whose results are in C order, or that note the order of their results themselves
+_ORDERED = frozenset(
+    {np.matmul, np.dot, np.outer, np.copy, np.reshape, np.ravel, np.asarray, np.asanyarray, np.ascontiguousarray}
+    | {np.asfortranarray, np.zeros_like, np.ones_like, np.empty_like, np.full_like}
+)
+
+
+def _forget_order(function: Any, args: tuple[Any, ...], result: Tracer) -> None:
+    """Note that the memory order of a result is not known where an argument is not in C order."""
+    if function in _ORDERED:
+        return
+    for argument in args:
+        for part in argument if isinstance(argument, list | tuple) else (argument,):
+            if part is result:
+                return
+            if type(part) is Tracer and not part._contiguous and part.type.ndim > 1:
+                result.forget_order()
 
 
 def full_name(function: Any) -> str:

@@ -15,6 +15,7 @@ from tracegrad import ops
 from tracegrad.capture.constants import constant_value
 from tracegrad.capture.context import user_span
 from tracegrad.capture.linear import difference
+from tracegrad.capture.memory import UNKNOWN, layout_of, set_layout
 from tracegrad.capture.numpy_api.common import (
     as_axes,
     as_dim,
@@ -55,7 +56,7 @@ from tracegrad.capture.tracer import (
     unsupported,
 )
 from tracegrad.errors import CaptureError, TracedValueError
-from tracegrad.ir.types import F64, I64, is_complex, is_inexact
+from tracegrad.ir.types import F64, I64, is_complex, is_inexact, is_static
 
 __all__ = ["constant_value", "is_creator", "is_random"]
 
@@ -87,13 +88,26 @@ def _no_like(like: Any) -> None:
 @covers(np.zeros, np.empty)
 def zeros(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Tracer:
     _no_like(like)
-    return full(as_shape(shape), 0, _dtype(dtype, F64))
+    return _ordered(full(as_shape(shape), 0, _dtype(dtype, F64)), order)
+
+
+def _ordered(made: Tracer, order: str, prototype: Tracer | None = None) -> Tracer:
+    """Note the memory order of a new array: C, F, or that of a prototype of its shape (K, A)."""
+    if made.ndim < 2 or order == "C":
+        return made
+    if order == "F":
+        return set_layout(made, np.empty(made.type.shape, np.int8, "F")) if is_static(made.type.shape) else made
+    if prototype is None or prototype.type.shape != made.type.shape or prototype.is_contiguous:
+        return made
+    layout = layout_of(prototype)
+    known = layout is not None and min(layout.strides) > 0
+    return set_layout(made, np.empty_like(layout, order=order) if known else None)  # type: ignore[call-overload]
 
 
 @covers(np.ones)
 def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Tracer:
     _no_like(like)
-    return full(as_shape(shape), 1, _dtype(dtype, F64))
+    return _ordered(full(as_shape(shape), 1, _dtype(dtype, F64)), order)
 
 
 @covers(np.full)
@@ -101,7 +115,7 @@ def full_(
     shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
 ) -> Tracer:
     _no_like(like)
-    return _filled(as_shape(shape), fill_value, dtype)
+    return _ordered(_filled(as_shape(shape), fill_value, dtype), order)
 
 
 def _filled(shape: tuple[Any, ...], fill_value: Any, dtype: Any) -> Tracer:
@@ -123,7 +137,7 @@ def zeros_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Tracer:
     a = asarray(a)
-    return full(_like_shape(a, shape), 0, _dtype(dtype, a.dtype))
+    return _ordered(full(_like_shape(a, shape), 0, _dtype(dtype, a.dtype)), order, a)
 
 
 @covers(np.ones_like, native=False)
@@ -131,7 +145,7 @@ def ones_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Tracer:
     a = asarray(a)
-    return full(_like_shape(a, shape), 1, _dtype(dtype, a.dtype))
+    return _ordered(full(_like_shape(a, shape), 1, _dtype(dtype, a.dtype)), order, a)
 
 
 @covers(np.full_like, native=False)
@@ -146,7 +160,7 @@ def full_like(
     device: Any = None,
 ) -> Tracer:
     a = asarray(a)
-    return _filled(_like_shape(a, shape), fill_value, _dtype(dtype, a.dtype))
+    return _ordered(_filled(_like_shape(a, shape), fill_value, _dtype(dtype, a.dtype)), order, a)
 
 
 @covers(np.eye)
@@ -360,7 +374,29 @@ def _stacked(object: Any, dtype: Any) -> Tracer:
     return reshape(joined, (*shape, *inner))
 
 
-@covers(np.asarray, np.ascontiguousarray, np.asanyarray, np.asfortranarray, np.require, native=False)
+@covers(np.ascontiguousarray, native=False)
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Tracer:
+    return _in_order(asarray_(a, dtype, like=like), "C")
+
+
+@covers(np.asfortranarray, native=False)
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Tracer:
+    return _in_order(asarray_(a, dtype, like=like), "F")
+
+
+def _in_order(tracer: Tracer, order: str) -> Tracer:
+    """Return an array itself when it lies in memory in C or F order, else a copy that does."""
+    if tracer.ndim < 2 or (order == "C" and tracer.is_contiguous):
+        return tracer
+    layout = layout_of(tracer)
+    made = _ordered(tracer.copy(), order)
+    if layout is None:
+        made._storage.pinned = UNKNOWN
+        return made
+    return tracer if (layout.flags.c_contiguous if order == "C" else layout.flags.f_contiguous) else made
+
+
+@covers(np.asarray, np.asanyarray, np.require, native=False)
 def asarray_(
     a: Any,
     dtype: Any = None,
@@ -373,6 +409,8 @@ def asarray_(
 ) -> Tracer:
     """Return the array itself when it has the dtype, as NumPy does."""
     _no_like(like)
+    if order in ("C", "F"):
+        return _in_order(asarray_(a, dtype, copy=copy), order)
     if isinstance(a, Tracer):
         if dtype is None or np.dtype(dtype) == a.dtype:
             return (a.copy() if a.weak or copy else a) if a.ndim or not a.weak else from_value(a.value)
@@ -386,9 +424,11 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 
 
 @covers(np.copy, native=False)
-def copy(a: Any, order: str = "K", subok: bool = False) -> Tracer:
+def copy(a: Any, order: str = "K", subok: bool = False, *, _like: Tracer | None = None) -> Tracer:
     tracer = asarray(a)
-    return tracer.copy() if not tracer.weak else from_value(tracer.value)
+    return _ordered(
+        tracer.copy() if not tracer.weak else from_value(tracer.value), order, tracer if _like is None else _like
+    )
 
 
 @covers(np.astype, native=False)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.memory import keep_order
 from tracegrad.capture.numpy_api.common import (
     as_bool,
     as_known,
@@ -124,7 +125,7 @@ def call_ufunc(
     tracers = [asarray(v) for v in operands]
     if _python and all(t.weak for t in tracers):
         return _python_scalars(ufunc, tracers)
-    result = _numpy_arrays(ufunc, tracers, dtype)
+    result = keep_order(_numpy_arrays(ufunc, tracers, dtype), tracers)
     return result if where is True else select(where, result, full(result.type.shape, 0, result.dtype))
 
 

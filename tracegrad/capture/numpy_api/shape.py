@@ -17,6 +17,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import user_span
+from tracegrad.capture.memory import UNKNOWN, Layout, is_view_of_shape, layout_of
 from tracegrad.capture.numpy_api.common import (
     as_axes,
     as_axis,
@@ -85,14 +86,23 @@ def resolve_shape(tracer: Tracer, shape: Any) -> tuple[Any, ...]:
 
 def reshape_view(tracer: Tracer, shape: tuple[Any, ...]) -> Tracer:
     """Return the elements in another shape: a view of a contiguous array, else a copy."""
-    if not tracer.is_contiguous:
-        return reshape(tracer, shape) if tracer.type.shape != shape else tracer.copy()
+    layout = None if tracer.is_contiguous else layout_of(tracer)
+    if not tracer.is_contiguous and (layout is None or not is_view_of_shape(layout, shape)):
+        made = reshape(tracer, shape) if tracer.type.shape != shape else tracer.copy()
+        if layout is None and tracer.ndim > 1:
+            made._storage.pinned = UNKNOWN
+        return made
+    contiguous = layout is None
+    if layout is not None:
+        seen = layout.view()
+        seen.shape = shape
+        contiguous = seen.flags.c_contiguous
     before = tracer.type.shape
     return view_of(
         tracer,
         lambda base: stage(ops.reshape, base, shape=shape) if base.shape != shape else base,
         lambda base, new: stage(ops.reshape, new, shape=before) if new.shape != before else new,
-        contiguous=True,
+        contiguous=contiguous,
         native=(lambda content: content.reshape(shape)) if all(isinstance(d, int) for d in shape) else None,
     )
 
@@ -101,20 +111,54 @@ def reshape_view(tracer: Tracer, shape: tuple[Any, ...]) -> Tracer:
 def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None, newshape: Any = None) -> Tracer:
     tracer = asarray(a)
     if order == "A":
-        order = "C"
+        order = _order_in_memory(tracer)
     if order not in ("C", "F"):
         raise ValueError(f"order must be one of 'C', 'F' or 'A' (got {order!r})")
     dims = resolve_shape(tracer, newshape if shape is None else shape)
     if order == "F":
         # Fortran order is C order of the reversed axes
-        flipped = transpose(tracer, range(tracer.ndim)[::-1])
-        return transpose(reshape(flipped, dims[::-1]), range(len(dims))[::-1]).copy()
+        return permuted_view(
+            reshape_view(permuted_view(tracer, range(tracer.ndim)[::-1]), dims[::-1]), range(len(dims))[::-1]
+        )
     return reshape(tracer, dims).copy() if copy else reshape_view(tracer, dims)
 
 
 @covers(np.ravel, native=False)
 def ravel(a: Any, order: str = "C") -> Tracer:
-    return reshape_(a, (-1,), "C" if order == "K" else order)
+    tracer = asarray(a)
+    if order == "K" and tracer.ndim > 1:
+        strides = _known_layout(tracer).strides
+        if min(strides) < 0:
+            raise _unknown_order()
+        return reshape_view(
+            permuted_view(tracer, sorted(range(tracer.ndim), key=lambda k: -strides[k])), (tracer.type.size,)
+        )
+    return reshape_(tracer, (-1,), "C" if order == "K" else order)
+
+
+def _known_layout(tracer: Tracer) -> Layout:
+    """Return the layout of an array that was made in the captured function.
+
+    Raises:
+        CaptureError: it is an argument, or made in a way that leaves its memory order open.
+    """
+    root = tracer.root
+    made_here = root.concrete is not None or (root._storage.value is not None and root.value.producer is not None)
+    layout = layout_of(tracer) if made_here else None
+    if layout is None:
+        raise _unknown_order()
+    return layout
+
+
+def _unknown_order() -> Exception:
+    return unsupported("order='K' or 'A' of an array whose memory order is not known", "say order='C' or order='F'")
+
+
+def _order_in_memory(tracer: Tracer) -> str:
+    if tracer.ndim < 2:
+        return "C"
+    flags = _known_layout(tracer).flags
+    return "F" if flags.f_contiguous and not flags.c_contiguous else "C"
 
 
 def permuted_view(tracer: Tracer, axes: Sequence[int]) -> Tracer:

@@ -1,0 +1,80 @@
+"""How the elements of a traced array would lie in memory: what decides in NumPy between a view and a copy.
+
+Reads tracers; notes the memory order of new ones. Previous: tracer.py; next: numpy_api/common.py.
+
+The layout is that of an uninitialized NumPy array with the same strides, which goes through the same views; what it
+holds is never read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tracegrad.capture.tracer import Tracer
+from tracegrad.ir.types import is_static
+
+Layout: TypeAlias = np.ndarray[Any, Any]
+#: more elements than this are not laid out
+_LARGEST = 1 << 26
+#: why a copy of unknown origin is not written to
+UNKNOWN = "an array whose memory order is not known was reshaped: whether NumPy makes a view or a copy is not known"
+
+
+def layout_of(tracer: Tracer) -> Layout | None:
+    """Return an array that lies in memory like a traced one, or None when that is not known."""
+    shape = tracer.type.shape
+    if not is_static(shape) or math.prod(d for d in shape if isinstance(d, int)) > _LARGEST:
+        return None
+    if tracer._strides is not None:
+        extent = 1 + sum(s * (d - 1) for s, d in zip(tracer._strides, shape, strict=True) if isinstance(d, int))
+        buffer = np.empty(max(extent, 1), np.int8)
+        return np.lib.stride_tricks.as_strided(buffer, shape, tracer._strides)  # type: ignore[arg-type]
+    view = tracer._view
+    if view is None:
+        return np.empty(shape, np.int8) if tracer.is_contiguous else None
+    base = layout_of(view.base)
+    if base is None or view.native is None:
+        return None
+    seen = view.native(base)
+    return seen if isinstance(seen, np.ndarray) and (not seen.size or np.may_share_memory(seen, base)) else None
+
+
+def set_layout(tracer: Tracer, layout: Layout | None) -> Tracer:
+    """Note how a new array lies in memory; None: that is not known."""
+    if tracer.ndim > 1 and tracer.base is None:
+        if layout is None:
+            tracer.forget_order()
+        elif not layout.flags.c_contiguous and layout.size and min(layout.strides) > 0:
+            tracer.set_strides(tuple(s // layout.itemsize for s in layout.strides))
+    return tracer
+
+
+def keep_order(result: Any, operands: Sequence[Tracer]) -> Any:
+    """Note the memory order of the result of a ufunc, which follows the operands that have its shape."""
+    if not isinstance(result, Tracer) or result.ndim < 2 or result.concrete is not None:
+        return result
+    shaped = [t for t in operands if t.type.shape == result.type.shape]
+    layouts = [layout_of(t) for t in shaped]
+    if all(t.is_contiguous for t in shaped) or any(result is t for t in operands):
+        return result
+    first = layouts[0]
+    others = [t for t in operands if t.ndim > 1 and t.type.shape != result.type.shape]
+    if first is None or others or any(m is None or m.strides != first.strides for m in layouts):
+        return set_layout(result, None)
+    if min(first.strides, default=1) <= 0:
+        return set_layout(result, None)
+    return set_layout(result, np.empty_like(first))
+
+
+def is_view_of_shape(layout: Layout, shape: tuple[Any, ...]) -> bool:
+    """Return whether a reshape makes a view."""
+    probe = layout.view()
+    try:
+        probe.shape = shape
+    except AttributeError:
+        return False
+    return True
