@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Callable
 from typing import Any
@@ -94,8 +95,23 @@ def best_by_key(x: Any) -> Any:
 
 def sorted_by_key(x: Any) -> Any:
     order = sorted(range(4), key=lambda i: -x[i])
-    values = sorted(list(x), key=lambda v: (v - 2.2) ** 2, reverse=True)
+    values = sorted(x, key=lambda v: (v - 2.2) ** 2, reverse=True)
     return x[order[0]] * values[0] + x[order[1]] * values[3]
+
+
+def default_lists(x: Any) -> Any:
+    groups = collections.defaultdict(list)
+    for i in range(4):
+        groups["ab"[i % 2]].append(x[i])
+    return sum(groups["a"]) * sum(groups["b"]) * len(groups)
+
+
+def default_arrays(x: Any) -> Any:
+    sums: Any = collections.defaultdict(lambda: np.zeros(2))
+    for i in range(4):
+        sums["a"][i % 2] += x[i]
+        sums["b"][0] += x[i] ** 2
+    return sums["a"][0] * sums["a"][1] * sums["b"][0]
 
 
 CASES: list[Callable[[Any], Any]] = [
@@ -113,6 +129,8 @@ CASES: list[Callable[[Any], Any]] = [
     multiplied_rows,
     best_by_key,
     sorted_by_key,
+    default_lists,
+    default_arrays,
 ]
 
 

@@ -81,6 +81,8 @@ def write_slot(container: Any, kind: str, key: Any, value: Any) -> None:
 
 def read_slot(container: Any, kind: str, key: Any) -> Any:
     """Return what a slot holds, or Undefined."""
+    if isinstance(container, dict) and kind == "item" and key not in container:  # a defaultdict would make it
+        return Undefined(str(key))
     try:
         return container[key] if kind == "item" else getattr(container, key)
     except (KeyError, IndexError, AttributeError):
