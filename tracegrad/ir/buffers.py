@@ -30,7 +30,7 @@ Roots = frozenset[Value]
 READ_ONLY = Value(ArrayType(BOOL), "read_only")
 
 #: elementwise ops whose NumPy text may return its operand or a view of it
-_SHARING_ELEMENTWISE = frozenset({"real", "imag", "conjugate", "cast", "stop_gradient"})
+_SHARING_ELEMENTWISE = frozenset({"real", "imag", "conjugate", "cast", "stop_gradient", "barrier"})
 
 #: other ops whose result is a new array
 _FRESH = frozenset(
