@@ -708,8 +708,6 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return place.hook("operate", name, self.visit(node.left), self.visit(node.right))
 
     def visit_Compare(self, node: Node) -> Node:
-        if len(node.ops) == 1 and isinstance(node.ops[0], gast.Is | gast.IsNot) and _is_none(node.comparators[0]):
-            return self.generic_visit(node)
         if len(node.ops) == 1:
             place = Make(node)
             name = place.constant(OPERATORS[type(node.ops[0])])
@@ -758,10 +756,6 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return Make(node).hook("display", node) if isinstance(node, gast.ListComp | gast.DictComp) else node
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_expression
-
-
-def _is_none(node: Node) -> bool:
-    return isinstance(node, gast.Constant) and node.value is None
 
 
 def _all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
