@@ -708,7 +708,8 @@ def _is_own(error: Exception) -> bool:
 def refusal(error: Exception, name: str, args: tuple[Any, ...]) -> TracegradError:
     """Return an exception that NumPy, or a handler like NumPy, raised, with the user's line."""
     given = ", ".join(describe(a) for a in args)
-    return refused_class(type(error))(
+    kind: Any = type(error)
+    return refused_class(kind)(
         str(error).partition("\n")[0],
         code="TG138",
         span=user_span(),

@@ -273,10 +273,10 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
     low, high = cast_to(low, I64), cast_to(high, I64)
     distance = difference(high.value, low.value)
     if distance is None or step < 1:
-        known = [resolve_content(bound) for bound in (low, high)]
+        known: Any = [resolve_content(bound) for bound in (low, high)]
         if known[0] is not None and known[1] is not None:
-            given = [None if b is None else int(c) for b, c in zip((start, stop), known, strict=True)]
-            return _slice_item(slice(*given, step), axis, size)
+            first, last = (None if b is None else int(c) for b, c in zip((start, stop), known, strict=True))
+            return _slice_item(slice(first, last, step), axis, size)
         raise NeedsPythonValue(
             "the length of a slice depends on traced values",
             code="TG118",

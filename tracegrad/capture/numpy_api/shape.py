@@ -796,9 +796,11 @@ def _sized_by_values(function: Callable[..., Any], by: int | None) -> Callable[.
     return functools.update_wrapper(handler, function)
 
 
-for _function in (np.trim_zeros, np.resize, np.unique, np.nonzero, np.flatnonzero, np.argwhere):
+_BY_ALL: list[Any] = [np.trim_zeros, np.resize, np.unique, np.nonzero, np.flatnonzero, np.argwhere]
+_BY_FIRST: list[Any] = [np.extract, np.compress]
+for _function in _BY_ALL:
     covers(_function)(_sized_by_values(_function, None))
-for _function in (np.extract, np.compress):
+for _function in _BY_FIRST:
     covers(_function)(_sized_by_values(_function, 0))
 
 
