@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         vjp,
         vmap,
     )
-    from tracegrad.config import VERSION as __version__
     from tracegrad.callbacks import pure_callback
+    from tracegrad.config import VERSION as __version__
     from tracegrad.custom import checkpoint, custom_jvp, custom_vjp
     from tracegrad.debug import debug_nans
     from tracegrad.explanation import explain

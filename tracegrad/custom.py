@@ -315,7 +315,7 @@ class custom_vjp(_WithRule):
         return values
 
 
-class custom_jvp(_WithRule):  # noqa: N801 used like a function
+class custom_jvp(_WithRule):
     """Give a function its own forward-mode derivative; reverse mode follows from it, by transposing.
 
     The rule is captured code and must be linear in the tangents; derivatives of any order can be taken.

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.codegen.evaluate import Evaluator, evaluate
 from tests.codegen.programs import arguments, programs
+from tracegrad.ir.buffers import BufferPlan, plan_buffers, written_operand
 from tracegrad.ir.core import Function, Operation, walk
 from tracegrad.ir.parser import parse_function
 from tracegrad.ir.verifier import verify_function
-from tracegrad.ir.buffers import BufferPlan, plan_buffers, written_operand
 
 
 class SharingEvaluator(Evaluator):

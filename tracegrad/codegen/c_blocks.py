@@ -80,6 +80,10 @@ class BlockWriter(NestWriter):
                         self.declare(result)
             record.c_statement(self, operation)
 
+    def call(self, operation: Operation, arguments: Sequence[str]) -> None:
+        """Write a call of another function of the source; only a whole source has one."""
+        raise NotImplementedError
+
     def emit_assign(self, operation: Operation) -> None:
         """Write a small value, one statement per element."""
         value = operation.result

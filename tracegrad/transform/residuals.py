@@ -46,11 +46,14 @@ def is_recomputable(operation: Operation) -> bool:
     return op.cheap or (bool(op.linear) and all(size_guess(v.shape) <= _FEW for v in operation.operands))
 
 
-def plan_residuals(block: Block, needed: Collection[Value], free: Collection[Value] = ()) -> Plan:
+def plan_residuals(
+    block: Block, needed: Collection[Value], free: Collection[Value] = (), outer: Collection[Value] = ()
+) -> Plan:
     """Choose what to store and what to recompute so that the values `needed`, defined in `block`, are at hand.
 
     Args:
         free: values of the block that the reverse block has anyway, such as the index of a loop.
+        outer: arrays from outside that have to be kept if they are read; an element of them may be the cheaper one.
     """
     defined = defined_in(block) - set(free)
     network = _Network()
@@ -65,7 +68,11 @@ def plan_residuals(block: Block, needed: Collection[Value], free: Collection[Val
             network.connect(_SOURCE, (value, 0), _UNBOUNDED)
             continue
         for operand in dict.fromkeys(value.producer.operands):
-            if operand in defined:
+            if operand in outer:
+                network.connect((operand, 1), (value, 0), _UNBOUNDED)
+                network.connect((operand, 0), (operand, 1), _size_bytes(operand))
+                network.connect(_SOURCE, (operand, 0), _UNBOUNDED)
+            elif operand in defined:
                 network.connect((operand, 1), (value, 0), _UNBOUNDED)
                 if operand not in seen:
                     seen.add(operand)

@@ -378,7 +378,10 @@ class _Sweep:
 
         Values of one type from both branches share a result; where one branch has none it yields `undefined`.
         """
-        plans = [_plan(block, reverse) for block, reverse in zip(operation.blocks, reverses, strict=True)]
+        around = defined_in(self.loops[-1].blocks[-1]) if self.loops else set()
+        outer = {v for v in around if isinstance(v.type, ArrayType) and v.type.ndim}
+        pairs = zip(operation.blocks, reverses, strict=True)
+        plans = [_plan(block, reverse, outer=outer) for block, reverse in pairs]
         # what a branch yields already is at hand
         mappings = [dict(zip(block.yields, operation.results, strict=True)) for block in operation.blocks]
         missing = [[v for v in plan.stored if v not in m] for plan, m in zip(plans, mappings, strict=True)]
@@ -646,9 +649,9 @@ def _drop_prints(block: Block) -> None:
             _drop_prints(nested)
 
 
-def _plan(block: Block, reverse: Block, free: Sequence[Value] = ()) -> Plan:
+def _plan(block: Block, reverse: Block, free: Collection[Value] = (), outer: Collection[Value] = ()) -> Plan:
     own = defined_in(block)
-    return plan_residuals(block, [v for v in free_values(reverse) if v in own], free)
+    return plan_residuals(block, [v for v in free_values(reverse) if v in own], free, outer)
 
 
 def _recompute(plan: Plan, reverse: Block, mapping: dict[Value, Value]) -> None:
