@@ -400,3 +400,37 @@ def test_scalar_write_touches_only_the_element() -> None:
     scatters = [o for o in made.body.operations if o.op == "scatter_set"]
     assert [o.operands[-1].shape for o in scatters] == [(), ()]
     check_values(write, [M, K])
+
+
+def _doubled_by_ellipsis(x: Any, i: Any) -> Any:
+    y = x * 1
+    place = y[i, ...]
+    place *= 2
+    place[...] = place + x[0]
+    return y
+
+
+def _doubled_by_shape(x: Any, i: Any) -> Any:
+    y = x * 1
+    place = y[1:2].reshape(())
+    place *= 2
+    return y + i
+
+
+def _element_follows(x: Any, i: Any) -> Any:
+    y = x * 1
+    place = y[i, ...]
+    y[i] = 5.0
+    return place * x[0]
+
+
+def _number_of_0d(x: Any, i: Any) -> Any:
+    total = np.sum(x) * i
+    copied = total[()]
+    copied *= 2
+    return total
+
+
+@pytest.mark.parametrize("f", [_doubled_by_ellipsis, _doubled_by_shape, _element_follows, _number_of_0d])
+def test_views_without_axes_are_arrays_and_elements_are_numbers(f: Callable[..., Any]) -> None:
+    check_values(f, [V, K])

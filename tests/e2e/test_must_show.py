@@ -406,3 +406,13 @@ def test_dumped_c_compiles_without_warnings(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_arguments_may_have_the_names_of_cotangents_and_tangents(backend: str) -> None:
+    def product(x: Any, ct: Any, t_x: Any) -> Any:
+        return x * ct * t_x
+
+    value, pullback = tg.vjp(tg.function(product, backend=backend), 2.0, 3.0, 5.0)
+    assert (value, *pullback(1.0)) == (30.0, 15.0, 10.0, 6.0)
+    assert tg.jvp(product, (2.0, 3.0, 5.0), (1.0, 0.0, 1.0), backend=backend) == (30.0, 21.0)

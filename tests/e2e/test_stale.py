@@ -437,6 +437,21 @@ def objects_in_functions_that_are_not_captured() -> Case:
     return f, [lambda: setattr(items[0], "n", 100), lambda: setattr(items[0], "m", 5)]
 
 
+def _read_all() -> float:
+    return float(globals()["fac" + "tor"]) + float(eval("factor"))
+
+
+@case
+def globals_under_computed_names() -> Case:
+    def f(x: float) -> float:
+        return x * _read_all()
+
+    return f, [
+        lambda: globals().__setitem__("factor", 3.0),
+        lambda: globals().__setitem__("factor", 1.0),
+    ]
+
+
 # ---- functions
 
 

@@ -83,7 +83,7 @@ OPERATORS = {
 }
 
 # They read the locals of the frame that calls them, which conversion splits over several frames.
-FRAME_READERS = {"locals": 0, "vars": 0, "dir": 0, "eval": 1, "exec": 1}
+FRAME_READERS = {"globals": 0, "locals": 0, "vars": 0, "dir": 0, "eval": 1, "exec": 1}
 
 # Methods and builtins that write to nothing, so that an operand may be read after them.
 PURE_METHODS = frozenset(

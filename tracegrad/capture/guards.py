@@ -430,6 +430,9 @@ def guard_unfollowed(function: types.FunctionType, args: tuple[Any, ...], kwargs
     """Check at every call what a Python function that runs unconverted may read: its globals, cells and arguments."""
     guard_code(function)
     names = _names_of(function.__code__)
+    if names & {"globals", "eval", "exec"}:  # may read any global under a computed name
+        values = function.__globals__.items()
+        names |= {n for n, v in values if not (n.startswith("__") or callable(v) or isinstance(v, types.ModuleType))}
     for name in sorted(names & function.__globals__.keys()):
         value = function.__globals__[name]
         if isinstance(value, types.ModuleType):

@@ -778,8 +778,8 @@ def _inplace(ufunc: Any) -> Callable[[Tracer, Any], Any]:
 
 
 def inplace(ufunc: Any, target: Tracer, other: Any) -> Any:
-    """`target op= other`: a write into the array, or a new value for scalars."""
-    if target.ndim == 0:
+    """`target op= other`: a write into the array, or a new value for scalars; a view is an array also without axes."""
+    if target.ndim == 0 and target.base is None:
         return python_operator(ufunc, target, other)
     target[...] = python_operator(ufunc, target, other)
     return target

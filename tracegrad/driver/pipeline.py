@@ -34,6 +34,7 @@ from tracegrad.capture.state import Tree as StateTree
 from tracegrad.capture.state import flatten
 from tracegrad.capture.state import unflatten as unflatten_state
 from tracegrad.capture.tracer import Tracer, asarray, broadcast, cast_to, from_value, is_traced
+from tracegrad.codegen.variables import Names
 from tracegrad.config import Options, load_options
 from tracegrad.driver.cache import Cache, open_cache
 from tracegrad.driver.derive import TANGENTS, Request, derive, inexact_part, leaf_numbers, tree_text
@@ -273,14 +274,13 @@ def build_program(
     if request.kind in TANGENTS:
         paths = [original.paths[number] for number in derived.wrt]
         added = [f"t_{entry.leaf_name(path)}" for path in paths]
-        added = [n if added.count(n) == 1 else f"{n}_{i}" for i, n in enumerate(added)]
         inputs = (*inputs, *(Leaf(types[number]) for number in derived.wrt))
 
     def build_derivative() -> Function:
         # what is read once contributes once, and what does not change in a loop is not kept per iteration
         made = derived.transform(run_passes(clone_function(captured.function), default_pipeline()))
         made.name = f"{captured.function.name}_{request.kind}"
-        made.interface = Interface((*original.arguments, *added), (*original.paths, *added), tree_text(derived.tree))
+        made.interface = _extended(original, added, tree_text(derived.tree))
         return made
 
     weak = weak if derived.keeps else frozenset()
@@ -288,6 +288,13 @@ def build_program(
     return Program(
         captured, request, signature, build_derivative, inputs, derived.results, derived.tree, weak, write_back
     )
+
+
+def _extended(interface: Interface, added: Sequence[str], result: str) -> Interface:
+    """Return an interface with further arguments, called otherwise where the user's function has that name."""
+    names = Names(interface.arguments)
+    more = tuple(names.fresh(name) for name in added)
+    return Interface((*interface.arguments, *more), (*interface.paths, *more), result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,8 +390,8 @@ def build_vjp_program(
         made.name = f"{captured.function.name}_vjp"
         interface = captured.function.interface
         assert interface is not None
-        added = tuple(f"ct_{i}" if len(seeds) > 1 else "ct" for i in range(len(seeds)))
-        made.interface = Interface((*interface.arguments, *added), (*interface.paths, *added), tree_text(tree))
+        added = [f"ct_{i}" if len(seeds) > 1 else "ct" for i in range(len(seeds))]
+        made.interface = _extended(interface, added, tree_text(tree))
         return made
 
     inputs = (*primal.inputs, *(Leaf(primal.results[i]) for i in seeds))

@@ -530,7 +530,9 @@ def getitem(x: Any, key: Any) -> Any:
         if content is not None:
             return wrap_known(content[as_known(key)])
         return from_value(read_items(base.value, items))
-    scalar = all(item.kind in ("int", "point") for item in items) and base.ndim > 0
+    # with an ellipsis NumPy gives a view of one element, not its value
+    dots = any(part is Ellipsis for part in (key if isinstance(key, tuple) else (key,)))
+    scalar = all(item.kind in ("int", "point") for item in items) and not dots
     if scalar and content is not None:
         return content[as_known(key)]
     while (lead := _leads_by_ints(base)) is not None:
