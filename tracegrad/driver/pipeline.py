@@ -495,14 +495,21 @@ def _capture_inner(
     trees = [flatten(value) for value in values]
     block = Block()
     outer: list[Value] = []
+    stand_ins: dict[tuple[int, int], Tracer] = {}
+    for position in request.argnums:
+        name = names[position].lstrip("=")
+        for number, leaf in enumerate(trees[position][0]):
+            if request.kind != "vjp" or _is_inexact_leaf(leaf):
+                tracer = _differentiable(leaf, name)
+                outer.append(tracer.value)  # out here: a number known at capture becomes a constant where it is read
+                param = Value(tracer.type, name)
+                block.params.append(param)
+                storage = Storage(tracer.type, capture.depth + 1, param)
+                stand_ins[position, number] = Tracer(storage, weak=tracer.weak)
     with capture.open("inner", block) as frame:
         arguments = []
         for position, (leaves, structure) in enumerate(trees):
-            inner = []
-            for leaf in leaves:
-                if position in request.argnums and (request.kind != "vjp" or _is_inexact_leaf(leaf)):
-                    leaf = _stand_in(leaf, names[position].lstrip("="), block, outer)
-                inner.append(leaf)
+            inner = [stand_ins.get((position, number), leaf) for number, leaf in enumerate(leaves)]
             arguments.append(unflatten_state(structure, inner, new_list))
         args, kwargs = call_arguments(names, arguments)
         returned = call(function, *args, **kwargs)
@@ -551,17 +558,18 @@ def inline_derivative(
     return unflatten(derived.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
 
 
-def _stand_in(leaf: Any, name: str, block: Block, outer: list[Value]) -> Tracer:
-    """Add a parameter for an argument that an inner gradient differentiates by."""
+def _differentiable(leaf: Any, name: str) -> Tracer:
+    """Return a part of an argument that an inner gradient differentiates by.
+
+    Raises:
+        ArgumentTypeError: it is not a float.
+    """
     if not (isinstance(leaf, Tracer | float | complex | np.ndarray | np.inexact) or is_traced(leaf)):
         found: Any = leaf
     else:
         tracer = asarray(leaf)
         if is_inexact(tracer.dtype):
-            outer.append(tracer.value)
-            param = Value(tracer.type, name)
-            block.params.append(param)
-            return Tracer(Storage(tracer.type, current().depth, param), weak=tracer.weak)
+            return tracer
         found = tracer.type
     raise ArgumentTypeError(
         f"the gradient with respect to {name} is not defined: it is not a float",
