@@ -471,8 +471,9 @@ class _FunctionEmitter:
         with self.nested(block) as body:
             self.block(block)
             self.assign_together(block.params[1:], block.yields, [False] * len(block.yields))
-        index = ast.Name(self.names[block.params[0]], ast.Store())
-        self.body.append(ast.For(index, iterator, body or [ast.Pass()], []))
+        if not is_empty(body):
+            index = ast.Name(self.names[block.params[0]], ast.Store())
+            self.body.append(ast.For(index, iterator, body, []))
 
     def while_loop(self, loop: Operation) -> None:
         self.start_carries(loop)
@@ -487,7 +488,7 @@ class _FunctionEmitter:
             leave = ast.If(negated(test, exact=False), [ast.Break()], [])
             self.body.append(ast.While(ast.Constant(True), [*head, leave, *body], []))
         else:
-            self.body.append(ast.While(test, body or [ast.Pass()], []))
+            self.body.append(ast.While(test, [ast.Pass()] if is_empty(body) else body, []))
 
     def check(self, operation: Operation) -> None:
         condition = operation.operands[0]

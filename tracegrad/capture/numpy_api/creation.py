@@ -50,6 +50,7 @@ from tracegrad.capture.tracer import (
     apply,
     asarray,
     broadcast_shapes,
+    call_handler,
     cast_to,
     from_concrete,
     from_value,
@@ -85,10 +86,25 @@ def _no_like(like: Any) -> None:
 # ---- filled arrays
 
 
-@covers(np.zeros, np.empty)
+@covers(np.zeros)
 def zeros(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Tracer:
     _no_like(like)
     return _ordered(full(as_shape(shape), 0, _dtype(dtype, F64)), order)
+
+
+@covers(np.empty, native=False, always=True)
+def empty(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
+    """Zeros: what happens to be in memory does not belong into generated code."""
+    _no_like(like)
+    return call_handler(np.zeros, shape, float if dtype is None else dtype, order)
+
+
+@covers(np.empty_like, native=False, always=True)
+def empty_like(
+    prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Any:
+    """Zeros, as for `np.empty`."""
+    return call_handler(np.zeros_like, prototype, dtype, order, subok, shape)
 
 
 def _ordered(made: Tracer, order: str, prototype: Tracer | None = None) -> Tracer:
@@ -132,7 +148,7 @@ def _like_shape(prototype: Tracer, shape: Any) -> tuple[Any, ...]:
     return prototype.type.shape if shape is None else as_shape(shape)
 
 
-@covers(np.zeros_like, np.empty_like, native=False)
+@covers(np.zeros_like, native=False)
 def zeros_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Tracer:
