@@ -81,12 +81,27 @@ class StackedList(CapturedList):
         return result
 
     def append(self, item: Any) -> None:
-        """Append one item; there is room. Its content is copied, so an array may not be written afterwards."""
+        """Append one item. Its content is copied, so an array may not be written afterwards.
+
+        Where there is no room, or the item is of another type, the list becomes an ordinary one.
+        """
+        if decide(self.buffer.type.shape[0] - self.added, "<=") or not self._takes(item):
+            unstack(self)
+            list.append(self, item)
+            return
         if isinstance(item, Tracer) and item.ndim:
             pin(item, "an array appended to a list in a staged loop, written before or after")
         self.buffer[self.length] = item
         self.length = self.length + 1
         self.added += 1
+
+    def _takes(self, item: Any) -> bool:
+        if not isinstance(item, Tracer | int | float | complex | np.ndarray | np.generic):
+            return False
+        tracer, kind = asarray(item), self.buffer.type
+        return (
+            tracer.type.shape == kind.shape[1:] and result_dtype([from_value(self.buffer.value), tracer]) == kind.dtype
+        )
 
     def extend(self, items: Iterable[Any]) -> None:
         """Append items."""
@@ -159,6 +174,8 @@ def snapshot(values: list[Any]) -> Any:
 def restore(values: list[Any], before: Any) -> None:
     """Give a list the content that it had at `snapshot`."""
     if isinstance(before, tuple):
+        list.clear(values)
+        values.__class__ = StackedList
         assert isinstance(values, StackedList)
         values.buffer, values.length, values.added, values.weak = before
         return
@@ -184,13 +201,18 @@ def item_type(items: list[Any]) -> tuple[ArrayType, bool]:
 
 def make_room(values: CapturedList, kind: ArrayType, weak: bool, capacity: Dim) -> None:
     """Turn a list into a StackedList with room for `capacity` items of a type."""
-    if isinstance(values, StackedList) and decide(values.buffer.type.shape[0] - capacity, ">="):
-        return
-    items = list(values)
+    if isinstance(values, StackedList) and values.buffer.dtype == kind.dtype:
+        if decide(values.buffer.type.shape[0] - capacity, ">="):
+            return
     zero = np.zeros((), kind.dtype).item()
     buffer = from_value(stage(ops.full, shape=(capacity, *kind.shape), dtype=kind.dtype, value=zero))
-    for position, item in enumerate(items):
+    if isinstance(values, StackedList):
+        buffer[: values.length] = values.as_tracer()
+        values.buffer, values.weak = buffer, weak
+        return
+    for position, item in enumerate(values):
         buffer[position] = item
+    count = len(values)
     list.clear(values)
     values.__class__ = StackedList
-    values.buffer, values.length, values.added, values.weak = buffer, len(items), len(items), weak
+    values.buffer, values.length, values.added, values.weak = buffer, count, count, weak

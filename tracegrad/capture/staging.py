@@ -811,13 +811,15 @@ class _State:
             growth.base = count_of(growth.values)
             growth.before = snapshot(growth.values) if growth.before is None else growth.before
             make_room(growth.values, *growth.kind, growth.base + trips * growth.count)
+            assert isinstance(growth.values, StackedList)
+            growth.start = growth.values.length
 
     def start_iteration(self, number: Any) -> None:
         """Set the length of the lists that grow, at the start of the captured body."""
         for growth in self.growing:
             note_list(growth.values)
             assert isinstance(growth.values, StackedList)
-            growth.values.length = number * growth.count + growth.base
+            growth.values.length = number * growth.count + growth.start
 
     def restore_lists(self) -> None:
         """Give the lists their content from before the loop, which was not staged after all."""
@@ -830,15 +832,19 @@ class _State:
         for growth in self.growing:
             assert isinstance(growth.values, StackedList) and trips is not None
             growth.values.added = growth.base + trips * growth.count
-            growth.values.length = as_size(growth.values.added)
+            growth.values.length = growth.start + as_size(trips * growth.count)
 
 
 class _Growth:
-    """How a list grows: `count` items in each iteration, from `base` items before the loop."""
+    """How a list grows: `count` items in each iteration, from `base` items before the loop.
+
+    `start` is its length before the loop: traced in the body of a loop around it, where `base` counts one iteration.
+    """
 
     def __init__(self, values: list[Any], count: Dim, items: Any) -> None:
         self.values, self.count, self.items = values, count, items
         self.base: Dim = 0
+        self.start: Any = 0
         self.before: Any = None
         self.kind: tuple[ArrayType, bool] | None = None
 
