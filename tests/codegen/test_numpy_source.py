@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tracegrad as tg
 from tests.codegen.evaluate import evaluate
 from tests.codegen.programs import arguments, programs
 from tracegrad.codegen.numpy_source import emit_numpy
@@ -439,3 +440,81 @@ func @f(%x: f64[4]) -> (f64[4]) {
         result = load(emit_numpy(function, comments=comments), "f")(x)
         np.testing.assert_array_equal(result, [3.0, 4.0, 1.0, 0.0])
         np.testing.assert_array_equal(x, np.arange(4.0))
+
+
+def first_and_all(x: Any) -> Any:
+    y = np.array([x, 2 * x])
+    return np.sum(y[:1]) + np.sum(y * np.array([3.0, 1.0]))
+
+
+def last_and_rest(x: Any) -> Any:
+    y = np.array([x, 2 * x, 3 * x])
+    return y[-1:].sum() + y[1:] @ np.array([3.0, 1.0])
+
+
+def first_and_outer(x: Any) -> Any:
+    y = np.array([x, x * x, x**3])
+    return np.sum(y[:1] ** 2) + np.sum(np.outer(y, y))
+
+
+def shared_element(x: Any) -> Any:
+    z = 3 * x
+    return np.array([z]), np.array([x, z])
+
+
+def every_kind_of_element(x: Any) -> Any:
+    z = np.sin(x)
+    y = np.array([z, x, 2.0])
+    one, rows = np.array([z]), np.stack([y, y * x])
+    joined = np.concatenate([one, np.array([x]), y[1:2], np.full(1, x), np.reshape(x, (1,)), np.array([4.0])])
+    whole = np.concatenate([one, np.array([x])])
+    return one, y[:1], joined, whole, np.array([x, x]), np.array([y[0], z]), rows, np.array([[x, z], [z, x]]), rows[:1]
+
+
+def written_element(x: Any) -> Any:
+    one = np.array([x])
+    both = np.array([x, 2 * x])
+    one[0] = 5 * x
+    return one, both, np.array([one[0], x]), np.concatenate([one, both[:1]])
+
+
+def element_in_a_loop(x: Any) -> Any:
+    one, total = np.reshape(x, (1,)), np.zeros(2)
+    for k in range(20):
+        total = total + np.array([x, k * x]) * one + np.sum(np.concatenate([one, np.array([x])]))
+    return total, one
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        first_and_all,
+        last_and_rest,
+        first_and_outer,
+        shared_element,
+        every_kind_of_element,
+        written_element,
+        element_in_a_loop,
+    ],
+)
+@pytest.mark.parametrize("dtype", [float, np.float32])
+def test_scalars_that_are_also_arrays_of_one_element(program: Any, dtype: Any) -> None:
+    x = dtype(1.3)
+
+    def total(v: Any) -> Any:
+        results = program(v)
+        return sum(np.sum(r**2) for r in results) if isinstance(results, tuple) else results
+
+    tolerance = 1e-12 if dtype is float else 1e-4
+    expected = program(x)
+    step = 1e-5
+    slope = (total(1.3 + step) - total(1.3 - step)) / (2 * step)
+    for backend in ("numpy", "c"):
+        found = tg.function(program, backend=backend)(x)
+        pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
+        for a, b in pairs:
+            assert np.shape(a) == np.shape(b)
+            np.testing.assert_allclose(a, b, rtol=tolerance)
+        value, gradient = tg.value_and_grad(total, backend=backend)(x)
+        np.testing.assert_allclose(value, total(x), rtol=tolerance)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-4)

@@ -246,7 +246,8 @@ class _Planner:
         if not users or len(users) != self.uses.get(value):
             return False
         return all(
-            is_row_of_scalars(user) or (user.op in ("set_slice", "add_slice") and user.operands[1] is value)
+            is_row_of_scalars(user)
+            or (user.op in ("set_slice", "add_slice") and user.operands[1] is value is not user.operands[0])
             for user in users
         )
 

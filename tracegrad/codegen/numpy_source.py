@@ -652,12 +652,8 @@ class _FunctionEmitter:
             case "reshape" if value in self.folding.inline and self.folding.texts[operation] == placeholder(0):
                 return self.expression(operation.operands[0])
             case "concatenate" if is_row_of_scalars(operation):
-                scalars = [v.producer.operands[0] for v in operation.operands if v.producer is not None]
-                nodes = [self.whole(v) for v in scalars]
-                if all(v in self.folding.inline for v in operation.operands):
-                    mapping = {placeholder(i): node for i, node in enumerate(nodes)}
-                    return _Expression(substitute(self.template(operation), mapping), value.shape)
-                return _Expression(self.fill(self.template(operation), operation), value.shape)
+                mapping = {placeholder(i): self.scalar(v) for i, v in enumerate(operation.operands)}
+                return _Expression(substitute(self.template(operation), mapping), value.shape)
             case "reshape" if (item := self.item_of_slice(operation)) is not None:
                 return _Expression(item, value.shape)
             case "transpose" if (swapped := self.swapped_product(operation)) is not None:
@@ -668,6 +664,13 @@ class _FunctionEmitter:
             return _Expression(self.gather(operation), value.shape)
         node = self.fill(self.template(operation), operation)
         return _Expression(method_call(node, "copy") if operation in self.buffers.copied_views else node, value.shape)
+
+    def scalar(self, reshape: Value) -> ast.expr:
+        """Return the scalar that a reshape makes an array of one element of, or that element if it has a variable."""
+        if reshape in self.folding.inline:
+            assert reshape.producer is not None
+            return self.whole(reshape.producer.operands[0])
+        return ast.Subscript(self.whole(reshape), ast.Constant(0), ast.Load())
 
     def iota(self, operation: Operation) -> _Expression:
         """Return positions along one axis, as a shape that broadcasts to all axes."""
