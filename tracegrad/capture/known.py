@@ -3,7 +3,8 @@
 Reads the leaves of the call that is captured for, or the array outside the function, and follows the operations staged
 on them. Used by tracer.py when Python asks for a value. Previous: guards.py; next: hooks.py.
 
-A capture that has used the content of an input holds for this content only: it is compared at every call.
+A capture that has used the content of an input holds for this content only: it is compared at every call. One that has
+used a symbolic size in this way holds for this size only, as where Python asks for a size itself (sizes.py).
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import numpy as np
 
 from tracegrad.capture.context import Capture, HiddenInput, current
 from tracegrad.capture.guards import guard_content
+from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import RESOLVERS, Tracer
 from tracegrad.ir.core import Value
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import ArrayType
+from tracegrad.ir.types import ArrayType, SymbolicDim, dim_evaluate
 from tracegrad.ops.evaluate import Evaluator
 
 #: arrays with more elements are not compared by content
@@ -48,22 +50,26 @@ def contents_hold(contents: dict[int, bytes]) -> bool:
 
 
 def find_content(tracer: Tracer) -> np.ndarray[Any, Any] | None:
-    """Return what a traced value is, when it is computed from the content of integer inputs alone, else None."""
+    """Return what a traced value is, when it is computed from integer inputs and sizes alone, else None."""
     capture = current()
     found: dict[Value, Any] = {}
-    used: list[HiddenInput | int] = []
+    used: list[HiddenInput | int | SymbolicDim] = []
     content = _evaluate(tracer.value, capture, found, used)
     if content is None:
         return None
     for source in used:
         if isinstance(source, HiddenInput):
             guard_content(source.place)
+        elif isinstance(source, SymbolicDim):
+            decide(source - dim_evaluate(source, capture.sizes), "==")
         else:
             capture.contents[source] = np.asarray((_leaves.get() or ())[source]).tobytes()
     return np.asarray(content)
 
 
-def _evaluate(value: Value, capture: Capture, found: dict[Value, Any], used: list[HiddenInput | int]) -> Any:
+def _evaluate(
+    value: Value, capture: Capture, found: dict[Value, Any], used: list[HiddenInput | int | SymbolicDim]
+) -> Any:
     if value in found:
         return found[value]
     operation = value.producer
@@ -76,13 +82,25 @@ def _evaluate(value: Value, capture: Capture, found: dict[Value, Any], used: lis
     operands = [_evaluate(v, capture, found, used) for v in operation.operands]
     if any(o is None for o in operands):
         return None
-    result = Evaluator().apply(TABLE[operation.op], operands, operation.attrs)
+    used += _sizes_in(tuple(operation.attrs.values()))
+    result = Evaluator(capture.sizes).apply(TABLE[operation.op], operands, operation.attrs)
     results = result if isinstance(result, tuple) else (result,)
     found.update(zip(operation.results, results, strict=True))
     return found[value]
 
 
-def _input(value: Value, capture: Capture, used: list[HiddenInput | int]) -> Any:
+def _sizes_in(attribute: Any) -> Iterator[SymbolicDim]:
+    """Return the symbolic sizes in an attribute of an operation."""
+    if isinstance(attribute, SymbolicDim):
+        yield attribute
+    elif isinstance(attribute, ArrayType):
+        yield from _sizes_in(attribute.shape)
+    elif isinstance(attribute, tuple):
+        for part in attribute:
+            yield from _sizes_in(part)
+
+
+def _input(value: Value, capture: Capture, used: list[HiddenInput | int | SymbolicDim]) -> Any:
     if not _is_fixed(value):
         return None
     kind = value.array_type

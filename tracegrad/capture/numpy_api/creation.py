@@ -56,7 +56,7 @@ from tracegrad.capture.tracer import (
     from_value,
     unsupported,
 )
-from tracegrad.errors import CaptureError, TracedValueError
+from tracegrad.errors import CaptureError, NeedsPythonValue, TracedValueError
 from tracegrad.ir.types import F64, I64, is_complex, is_inexact, is_static
 
 __all__ = ["constant_value", "is_creator", "is_random"]
@@ -236,7 +236,7 @@ def arange(
             if decide(count, "<"):
                 count = 0
     if count is None:
-        raise CaptureError(
+        raise NeedsPythonValue(
             "the number of elements of np.arange is known only at run time",
             code="TG107",
             span=user_span(),

@@ -267,15 +267,20 @@ def _static(axis: int, low: Any, high: Any, step: int, reverse: bool, length: An
     return Item("slice", axis, start=low, stop=high, step=step, reverse=reverse, full=full, length=length)
 
 
+def _known_bound(bound: Any) -> Any:
+    """Return a bound of a slice as an int when it is traced and its content is known, else as it is."""
+    content = resolve_content(bound) if isinstance(bound, Tracer) else None
+    return bound if content is None else int(content)
+
+
 def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item:
     low = start if isinstance(start, Tracer) else dim_value(0 if start is None else start)
     high = stop if isinstance(stop, Tracer) else dim_value(size if stop is None else stop)
     low, high = cast_to(low, I64), cast_to(high, I64)
     distance = difference(high.value, low.value)
     if distance is None or step < 1:
-        known: Any = [resolve_content(bound) for bound in (low, high)]
-        if known[0] is not None and known[1] is not None:
-            first, last = (None if b is None else int(c) for b, c in zip((start, stop), known, strict=True))
+        first, last = _known_bound(start), _known_bound(stop)
+        if not isinstance(first, Tracer) and not isinstance(last, Tracer):
             return _slice_item(slice(first, last, step), axis, size)
         raise NeedsPythonValue(
             "the length of a slice depends on traced values",
