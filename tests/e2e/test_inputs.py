@@ -163,3 +163,16 @@ def test_containers_in_and_out(backend: str) -> None:
     assert isinstance(out["pair"], tuple)
     assert float(out["pair"][0]) == 3.0
     np.testing.assert_array_equal(out["pair"][1][0], [2.0, 2.0])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_parts_that_the_gradient_does_not_read(backend: str) -> None:
+    def network(layers: Any, x: Any) -> Any:
+        *hidden, last = layers
+        for layer in hidden:
+            x = np.tanh(x * layer["w"] + layer["b"])
+        return x * last["w"] + last["b"]
+
+    layers = [{"w": 1.5, "b": 0.3}, {"w": 0.5, "b": 0.7}, {"w": 3.0, "b": 5.0}]
+    expected = (network(layers, 0.2 + 1e-6) - network(layers, 0.2 - 1e-6)) / 2e-6
+    assert tg.grad(network, argnums=1, backend=backend)(layers, 0.2) == pytest.approx(expected, rel=1e-8)

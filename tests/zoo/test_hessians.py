@@ -1,4 +1,4 @@
-"""Hessians of the zoo's scalar functions, on both backends, against differences of the gradient."""
+"""Hessians of the zoo's twice differentiable scalar functions, on both backends, against differences of the gradient."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from tests.zoo.selfcheck import load_all
 STEP = 1e-5
 
 
-def is_scalar(program: Program) -> bool:
+def is_twice_differentiable(program: Program) -> bool:
     out = program.function(*program.inputs())
     every = float_leaves([program.inputs()[i] for i in program.wrt])
-    return isinstance(out, float) and all(leaf.dtype == np.float64 for leaf in every)
+    # a bisection ends at a number that has no derivative, but moves: the gradient as run is not its slope
+    smooth = program.name != "solvers.bisect_then_polish"
+    return smooth and isinstance(out, float) and all(leaf.dtype == np.float64 for leaf in every)
 
 
-PROGRAMS = [program for program in load_all() if is_scalar(program)]
+PROGRAMS = [program for program in load_all() if is_twice_differentiable(program)]
 
 
 def flat(value: Any) -> np.ndarray[Any, Any]:
     return np.concatenate([np.ravel(leaf) for leaf in float_leaves(value)])
 
 
-def test_most_of_the_zoo_is_scalar() -> None:
+def test_there_are_many() -> None:
     assert len(PROGRAMS) > 100
 
 

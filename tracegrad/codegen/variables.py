@@ -128,7 +128,8 @@ class _Assigner:
         self.defined: dict[Block, int] = {}
         self.register_block(function.body)
         live = self.block(function.body, self.mask(self.reads(function.results)))
-        self.define([p for p in function.params if live >> self.number[p] & 1], live)
+        # an unread part of a structure has a name of its own, which nothing uses, so that it is not read from there
+        self.define([p for p in function.params if p not in arguments or live >> self.number[p] & 1], live)
         self.indices = {o.blocks[0].params[0] for o in walk(function.body) if o.op == "for"}
         self.results = self.mask(set(function.results) - folding.inline)
         self.cotangents = _find_cotangents(function)
