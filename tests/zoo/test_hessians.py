@@ -1,4 +1,4 @@
-"""Hessians of the zoo's twice differentiable scalar functions, on both backends, against differences of the gradient."""
+"""Hessians of the twice differentiable scalar functions of the zoo, against differences of the gradient."""
 
 from __future__ import annotations
 
