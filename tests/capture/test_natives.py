@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tracegrad.errors import CaptureError
 
 X = np.array([1.2, 0.6, 0.3, 0.9])
 
@@ -174,3 +175,16 @@ def test_value_and_gradient(program: Callable[..., Any]) -> None:
         step[k] = 1e-6
         slope = (program(X + step) - program(X - step)) / 2e-6
         assert float(ct[k]) == pytest.approx(float(slope), rel=1e-6, abs=1e-7)
+
+
+def test_endless_iterator_with_a_traced_end_is_refused() -> None:
+    def halve(a: Any) -> Any:
+        x = 1.0
+        for _ in itertools.count():
+            if x < 1e-3:
+                break
+            x = x * a
+        return x
+
+    with pytest.raises(CaptureError, match="endless iterator"):
+        tg.grad(halve)(0.5)

@@ -11,6 +11,7 @@ iteration, or unrolled. Everything a failed attempt has changed in Python object
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
@@ -1302,6 +1303,14 @@ def _run_natively(
             continue
         goes_on = truth(extra_test())
         if isinstance(goes_on, Tracer):
+            if isinstance(items, itertools.count | itertools.cycle):
+                raise CaptureError(
+                    "a loop over an endless iterator ends under a traced condition",
+                    code="TG120",
+                    span=user_span(),
+                    found=f"a loop over itertools.{type(items).__name__}, which is run at capture",
+                    help="write it as `while True:` with a counter of your own; that loop is staged",
+                )
             if_stmt(goes_on, functools.partial(body_fn, item), lambda: None, get_state, set_state, names)
         elif goes_on:
             body_fn(item)
