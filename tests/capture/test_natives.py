@@ -188,3 +188,10 @@ def test_endless_iterator_with_a_traced_end_is_refused() -> None:
 
     with pytest.raises(CaptureError, match="endless iterator"):
         tg.grad(halve)(0.5)
+
+
+def test_sorted_by_names_of_traced_values() -> None:
+    def weighted(p: Any) -> Any:
+        return sum((i + 1) * v**2 for i, (_, v) in enumerate(sorted(p.items())))
+
+    assert tg.grad(weighted)({"b": 2.0, "a": 3.0}) == {"b": 8.0, "a": 6.0}

@@ -416,3 +416,34 @@ def test_arguments_may_have_the_names_of_cotangents_and_tangents(backend: str) -
     value, pullback = tg.vjp(tg.function(product, backend=backend), 2.0, 3.0, 5.0)
     assert (value, *pullback(1.0)) == (30.0, 15.0, 10.0, 6.0)
     assert tg.jvp(product, (2.0, 3.0, 5.0), (1.0, 0.0, 1.0), backend=backend) == (30.0, 21.0)
+
+
+def _newton_or_error(c: Any) -> Any:
+    x = c
+    for _ in range(60):
+        following = 0.5 * (x + c / x)
+        if abs(following - x) < 1e-13:
+            return following
+        x = following
+    else:
+        raise RuntimeError("no convergence")
+
+
+def _returned_or_more(c: Any) -> Any:
+    x = c
+    for _ in range(3):
+        following = 0.5 * (x + c / x)
+        if abs(following - x) < 0.1:
+            return following * 2
+        x = following
+    else:
+        x = x * c
+    return x + 1
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("f", [_newton_or_error, _returned_or_more])
+def test_loops_with_return_and_else(f: Any, backend: str) -> None:
+    for c in (2.0, 0.05):
+        expected = (f(c + 1e-7) - f(c - 1e-7)) / 2e-7
+        assert tg.grad(f, backend=backend)(c) == pytest.approx(expected, rel=1e-6)

@@ -198,6 +198,8 @@ class _Lowering:
             statement.body.insert(0, place.assign(loop.continued, place.constant(False)))
         statement.tg_flags = self.names([kind for kind in ("break", "return") if kind in kinds], loop)
         after, statement.orelse = statement.orelse, []
+        if "break" not in kinds:  # what is in the `else` simply follows
+            after, rest = [], [*after, *(rest if completes(after) else [])]
         if after and statement.tg_flags:
             after = [_guard(statement, statement.tg_flags, after)]
         if rest and "return" in kinds:

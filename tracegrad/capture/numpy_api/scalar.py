@@ -11,6 +11,7 @@ from __future__ import annotations
 import bisect
 import cmath
 import functools
+import itertools
 import math
 import operator
 import sys
@@ -287,6 +288,10 @@ def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[
     """Sort numbers; a tie keeps its order."""
     given = list(iterable)
     ranks = given if key is None else [call_user(key, item) for item in given]
+    if all(isinstance(rank, tuple) and rank and not is_traced(rank[0]) for rank in ranks):
+        leads = [rank[0] for rank in ranks]
+        if all(a != b for a, b in itertools.combinations(leads, 2)):  # what comes after the first is not compared
+            ranks = leads
     if not is_traced(ranks):
         order = sorted(range(len(given)), key=ranks.__getitem__, reverse=reverse)
         return [given[k] for k in order]
