@@ -99,9 +99,7 @@ class StackedList(CapturedList):
         if not isinstance(item, Tracer | int | float | complex | np.ndarray | np.generic):
             return False
         tracer, kind = asarray(item), self.buffer.type
-        return (
-            tracer.type.shape == kind.shape[1:] and result_dtype([from_value(self.buffer.value), tracer]) == kind.dtype
-        )
+        return tracer.type.shape == kind.shape[1:] and result_dtype([self.buffer, tracer]) == kind.dtype
 
     def extend(self, items: Iterable[Any]) -> None:
         """Append items."""

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.runtime.signature import unflatten
+
 ACCEPT_ARRAY, ACCEPT_FLOAT, ACCEPT_COMPLEX = 1, 2, 4
 DIM_FIXED, DIM_BIND, DIM_MATCH, DIM_EXPRESSION = range(4)
 PUSH_CONSTANT, PUSH_SYMBOL, DO_ADD, DO_MULTIPLY, DO_FLOOR_DIVIDE = range(5)
@@ -112,7 +114,7 @@ class Executable:
             if spec[3] >= 0:
                 array[...] = results[spec[3]]
         given = [_form(result, spec[4]) for result, spec in zip(results, self.results, strict=True)]
-        return _build(self.result_tree, given)
+        return unflatten(self.result_tree, given)
 
     def _bind_all(self, frame: _Frame, args: Sequence[Any]) -> list[Any]:
         for tree, value in zip(self.arguments, args, strict=True):
@@ -324,23 +326,3 @@ def _is_equal(a: Any, b: Any) -> bool:
 
 def _is_same_key(a: Any, b: Any) -> bool:
     return a is b or (type(a) is type(b) and _is_equal(a, b))
-
-
-def _build(tree: Any, results: Sequence[Any]) -> Any:
-    kind, data, children = tree
-    if kind == "leaf":
-        return results[data]
-    if kind == "none":
-        return None
-    if kind == "static":
-        return data[1]
-    if kind == "identity":
-        return data.value
-    parts = [_build(child, results) for child in children]
-    if kind == "tuple":
-        return tuple(parts)
-    if kind == "list":
-        return parts
-    if kind == "dict":
-        return dict(zip(data, parts, strict=True))
-    return data(*parts)

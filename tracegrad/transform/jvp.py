@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracegrad.errors import NotDifferentiableError
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value, substitute
 from tracegrad.ir.inline import inline_body, inline_calls
@@ -19,7 +18,7 @@ from tracegrad.ir.types import ArrayType, StackType
 from tracegrad.ops import jvp_of
 from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
 from tracegrad.transform.cotangents import zeros
-from tracegrad.transform.vjp import prepare_function, refuse_outer_values, split_operands, transpose_rule
+from tracegrad.transform.vjp import no_rule, prepare_function, refuse_outer_values, split_operands, transpose_rule
 
 
 def jvp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> Function:
@@ -102,14 +101,7 @@ class _Forward:
         if all(t is None for t in given):
             return
         if op.marker is BY_TRANSFORM:
-            raise NotDifferentiableError(
-                "a callback has no rule for its derivative",
-                code="TG237",
-                span=operation.span,
-                found=f"{operation.attrs['name'].rpartition('_')[0]} on the way from an input to the result",
-                help='give tg.pure_callback a rule: "finite-difference", "complex-step" or a function; or cut the way '
-                "with tg.stop_gradient",
-            )
+            raise no_rule(operation)
         moved = jvp_of(op, given, operation.results, operation.operands, operation.attrs)
         for result, tangent in zip(operation.results, moved, strict=True):
             if tangent is not None:

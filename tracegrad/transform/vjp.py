@@ -108,6 +108,18 @@ def gradient(function: Function, wrt: Sequence[int], result: int = 0, *, keep_pr
     return copy
 
 
+def no_rule(operation: Operation) -> NotDifferentiableError:
+    """Return the error for a callback without a rule that the derivative would pass through."""
+    return NotDifferentiableError(
+        "a callback has no rule for its derivative",
+        code="TG237",
+        span=operation.span,
+        found=f"{operation.attrs['name'].rpartition('_')[0]} on the way from an input to the result",
+        help='give tg.pure_callback a rule: "finite-difference", "complex-step" or a function; or cut the way '
+        "with tg.stop_gradient",
+    )
+
+
 def prepare_function(function: Function, wrt: Sequence[int]) -> Function:
     """Return a copy of a function to differentiate, with calls inlined; check that the parameters `wrt` are floating
     point."""
@@ -222,14 +234,7 @@ class _Sweep:
         operation = _as_square(operation)
         op = TABLE[operation.op]
         if op.marker is BY_TRANSFORM:
-            raise NotDifferentiableError(
-                "a callback has no rule for its derivative",
-                code="TG237",
-                span=operation.span,
-                found=f"{operation.attrs['name'].rpartition('_')[0]} on the way from an input to the result",
-                help='give tg.pure_callback a rule: "finite-difference", "complex-step" or a function; or cut the way '
-                "with tg.stop_gradient",
-            )
+            raise no_rule(operation)
         for result, ct in zip(operation.results, result_cts, strict=True):
             if ct is not None:
                 self.guard.note(result, ct)
