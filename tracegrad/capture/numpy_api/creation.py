@@ -59,7 +59,7 @@ from tracegrad.capture.tracer import (
 from tracegrad.errors import CaptureError, NeedsPythonValue, TracedValueError
 from tracegrad.ir.types import F64, I64, is_complex, is_inexact, is_static
 
-__all__ = ["constant_value", "is_creator", "is_random"]
+__all__ = ["constant_value", "is_creator"]
 
 
 def is_creator(function: Any) -> bool:
@@ -497,12 +497,6 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Tracer:
 
 
 # ---- random numbers
-
-
-def is_random(function: Any) -> bool:
-    """Return whether a call would draw random numbers at capture."""
-    owner = getattr(function, "__self__", None)
-    return isinstance(owner, np.random.Generator | np.random.RandomState) or type(owner).__module__ == "random"
 
 
 def refuse_random(*args: Any, **kwargs: Any) -> Any:
