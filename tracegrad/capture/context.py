@@ -51,16 +51,18 @@ class Storage:
         depth: number of frames open when the array was made.
         type: dtype and shape; they never change.
         links: (condition, tracer): under the condition that array is this one; a write into one is one into the other.
+        shares: arrays that may be this one; a write into one leaves the content of the other unknown.
         pinned: why the array must not be written any more, "" when it may.
         stale: why the content is not known any more, "" when it is.
         name: what the user calls the array, "" when that is not known.
     """
 
-    __slots__ = ("concrete", "depth", "links", "name", "pinned", "stale", "type", "value")
+    __slots__ = ("concrete", "depth", "links", "name", "pinned", "shares", "stale", "type", "value")
 
     def __init__(self, type: ArrayType, depth: int, value: Value | None = None, concrete: Any = None) -> None:
         self.type, self.depth, self.value, self.concrete = type, depth, value, concrete
         self.links: tuple[tuple[Value, Any], ...] = ()
+        self.shares: tuple[Storage, ...] = ()
         self.pinned = self.stale = self.name = ""
 
     def require_fresh(self) -> None:
@@ -199,8 +201,8 @@ class Capture:
         self.opened: list[Any] = []
         #: storages of the arguments and hidden inputs, which the caller sees
         self.inputs: set[Storage] = set()
-        #: storages pinned since the last mark, for undoing
-        self.pins: list[Storage] = []
+        #: what is noted about sharing: (storage, links, shares, pinned, stale) before each change, for undoing
+        self.changes: list[tuple[Storage, tuple[Any, ...], tuple[Storage, ...], str, str]] = []
 
     def note_native(self, what: str) -> None:
         """Note that a statement is decided or run at capture, when that is wanted."""
@@ -225,12 +227,16 @@ class Capture:
         """Stage into a new block inside a with statement."""
         frame = Frame(kind, block)
         self.frames.append(frame)
+        mark = len(self.changes)
         try:
             with self.builder.into(block):
                 yield frame
         finally:
             popped = self.frames.pop()
             assert popped is frame, "frames are closed in the order they were opened"
+            for storage, links, *_ in reversed(self.changes[mark:]):
+                if storage.depth <= self.depth:
+                    storage.links = links  # their conditions are not visible any more
 
     def created_depth(self, container: object) -> int:
         """Return the index of the frame in which captured code made a Python container; -1 when it was made
@@ -257,6 +263,30 @@ class Capture:
             return storage.value
         return constant_value(storage.concrete)
 
+    def touch(self, storage: Storage) -> None:
+        """Note that what is known about the sharing of an array is about to change."""
+        self.changes.append((storage, storage.links, storage.shares, storage.pinned, storage.stale))
+
+    def undo(self, mark: int) -> None:
+        """Forget what was noted about sharing since there were `mark` changes."""
+        for storage, links, shares, pinned, stale in reversed(self.changes[mark:]):
+            storage.links, storage.shares, storage.pinned, storage.stale = links, shares, pinned, stale
+        del self.changes[mark:]
+
+    def pin(self, storage: Storage, why: str) -> None:
+        """Note that an array must not be written any more."""
+        if not storage.pinned:
+            self.touch(storage)
+            storage.pinned = why
+
+    def make_stale(self, storage: Storage, why: str) -> None:
+        """Note that the content of an array, and of those that may be it, is not known any more."""
+        if not storage.stale:
+            self.touch(storage)
+            storage.stale = why
+            for _, other in storage.links:
+                self.make_stale(other.root._storage, why)
+
     def write(self, storage: Storage, value: Value) -> None:
         """Make `value` the current version of an array."""
         assert value.type == storage.type, f"a write may not change the type {storage.type} to {value.type}"
@@ -269,6 +299,11 @@ class Capture:
             elif frame.kind in ("branch", "inner") and storage not in frame.saved:
                 frame.saved[storage] = before
         storage.value, storage.concrete = value, None
+        for other in storage.shares:
+            names = sorted(
+                {s.name or (s.value.name if s.value is not None else "") or "another" for s in (storage, other)}
+            )
+            self.make_stale(other, f"{' and '.join(names)}: one array or two after a loop that binds names anew")
         if value.producer is not None and storage.type.ndim:
             value.name = value.name or storage.name
 

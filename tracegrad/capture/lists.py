@@ -131,9 +131,7 @@ def pin(item: Tracer, why: str) -> None:
     for frame in capture.frames:
         if frame.kind == "loop":
             frame.appended.append(storage)
-    if not storage.pinned:
-        storage.pinned = why
-        capture.pins.append(storage)
+    capture.pin(storage, why)
 
 
 def unstack(values: list[Any]) -> list[Any]:

@@ -53,6 +53,14 @@ def set_layout(tracer: Tracer, layout: Layout | None) -> Tracer:
     return tracer
 
 
+def has_order_of(tracer: Tracer, other: Tracer) -> bool:
+    """Return whether two arrays of one shape lie in memory in the same way."""
+    if tracer.ndim < 2 or (tracer.is_contiguous and other.is_contiguous):
+        return True
+    one, two = layout_of(tracer), layout_of(other)
+    return one is not None and two is not None and one.strides == two.strides
+
+
 def keep_order(result: Any, operands: Sequence[Tracer]) -> Any:
     """Note the memory order of the result of a ufunc, which follows the operands that have its shape."""
     if not isinstance(result, Tracer) or result.ndim < 2 or result.concrete is not None:

@@ -33,6 +33,8 @@ from tracegrad.capture.lists import (
     restore,
     snapshot,
 )
+from tracegrad.capture.memory import has_order_of, layout_of, set_layout
+from tracegrad.capture.sharing import Part, Sharing, is_same_view, share, sources
 from tracegrad.capture.sizes import as_dim, as_size, decide
 from tracegrad.capture.state import LEAF, Conflict, Tree, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.text import describe_error
@@ -207,7 +209,7 @@ class _Branch:
                 self.raised = error
             # leaves are read before writes into containers are undone
             self.state = [flatten(value) for value in get_state()]
-            self.values = {i: leaf.value for i, leaf in _tracers(self.state)}
+            self.values = {i: content_of(leaf) for i, leaf in _tracers(self.state)}
             self.grown = {id(v): _Appended(v, before) for v, before in frame.lists.values()}
         self.slots = {
             slot: (container, read_slot(container, slot[1], slot[2]), before)
@@ -240,6 +242,11 @@ def _tracers(state: list[tuple[list[Any], Tree]]) -> Iterator[tuple[tuple[int, i
                 yield (position, index), leaf
 
 
+def content_of(leaf: Tracer) -> Value:
+    """Return the value of an array that a name is bound to where a block ends; undefined when it is not known."""
+    return stage(ops.undefined, type=leaf.type) if leaf.root._storage.stale else leaf.value
+
+
 def leave_branch(frame: Frame) -> dict[Storage, Value]:
     """Undo a branch's writes; return the storages it wrote with their value after."""
     _undo(frame)
@@ -261,14 +268,24 @@ class _Join:
 
     def link(self, joined: Tracer, sides: Sequence[Any]) -> Tracer:
         """Note of an array which arrays from before the branch it is, under the condition or its opposite."""
-        depth = current().depth
+        capture = current()
         for side, leaf in enumerate(sides):
-            if not isinstance(leaf, Tracer) or not leaf.ndim or leaf.root._storage.depth > depth:
+            if not isinstance(leaf, Tracer) or not leaf.ndim:
+                continue
+            root = leaf.root._storage
+            if root.stale:
+                capture.make_stale(joined._storage, root.stale)
+            if root.depth > capture.depth:
+                for storage, _ in sources(root):
+                    if storage.depth <= capture.depth:
+                        share(joined._storage, storage)
                 continue
             holds = self.condition if side == 0 else stage(ops.logical_not, self.condition)
+            capture.touch(joined._storage)
             joined._storage.links += ((holds, leaf),)
             if leaf.root is leaf:
-                leaf._storage.links += ((holds, joined),)
+                capture.touch(root)
+                root.links += ((holds, joined),)
             else:
                 pin(leaf, "an array of which a view is bound to a name under a traced condition")
         return joined
@@ -854,7 +871,12 @@ class _StandIns:
     """Block parameters that stand for the state at the start of a loop body, of the types that the body keeps."""
 
     def __init__(
-        self, entry: list[Any], overrides: dict[tuple[int, int], tuple[ArrayType, bool]], kept: set[int], state: _State
+        self,
+        entry: list[Any],
+        overrides: dict[tuple[int, int], tuple[ArrayType, bool]],
+        kept: set[int],
+        unordered: set[tuple[int, int]],
+        state: _State,
     ) -> None:
         self.trees = [flatten(value) for value in entry]
         self.params: dict[tuple[int, int], Tracer] = {}
@@ -868,6 +890,7 @@ class _StandIns:
                     kind, weak = overrides.get((position, index), (tracer.type, tracer.weak))
                     param = Value(kind, _user_name(state.label(position)))
                     leaf = Tracer(Storage(kind, current().depth, param), weak=weak, contiguous=tracer.is_contiguous)
+                    set_layout(leaf, None if (position, index) in unordered else layout_of(tracer))
                     self.params[position, index], self.initial[position, index] = leaf, param
                 stand_ins.append(leaf)
             values.append(unflatten(tree, stand_ins, new_list))
@@ -910,12 +933,13 @@ def _stage_loop(
     """
     overrides: dict[tuple[int, int], tuple[ArrayType, bool]] = {}
     kept: set[int] = set()
-    pins = current().pins
-    mark = len(pins)
+    unordered: set[tuple[int, int]] = set()
+    capture = current()
+    mark = len(capture.changes)
     for _ in range(12):
         entry = state.get()
         try:
-            _try_loop(state, entry, parts, emit, overrides, kept, trips)
+            _try_loop(state, entry, parts, emit, overrides, kept, unordered, trips)
             return
         except _Retype as retype:
             overrides[retype.key] = (retype.kind, retype.weak)
@@ -925,16 +949,10 @@ def _stage_loop(
         except BaseException:
             state.set(entry)
             state.restore_lists()
-            _unpin(pins, mark)
+            capture.undo(mark)
             raise
-        _unpin(pins, mark)
+        capture.undo(mark)
     raise RestageError("the types of the values that the loop carries do not settle")
-
-
-def _unpin(pins: list[Storage], mark: int) -> None:
-    for storage in pins[mark:]:
-        storage.pinned = ""
-    del pins[mark:]
 
 
 def _try_loop(
@@ -944,17 +962,19 @@ def _try_loop(
     emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
     overrides: dict[tuple[int, int], tuple[ArrayType, bool]],
     kept: set[int],
+    unordered: set[tuple[int, int]],
     trips: Dim | None,
 ) -> None:
     capture = current()
     captured = []
     assumed: set[Storage] = set()
+    appended: set[Storage] = set()
     state.prepare_lists(trips)
     for leading, run in parts():
         block = Block(list(leading))
         with capture.open("loop", block) as frame:
             try:
-                stand_ins = _StandIns(entry, overrides, kept, state)
+                stand_ins = _StandIns(entry, overrides, kept, unordered, state)
                 state.set(stand_ins.values)
                 frame.slots.clear()
                 condition = run()
@@ -963,7 +983,7 @@ def _try_loop(
                 for position, (leaves, _) in enumerate(exit_trees):
                     for index, leaf in enumerate(leaves):
                         if _is_carryable(leaf):
-                            exit_values[position, index] = asarray(leaf).value
+                            exit_values[position, index] = content_of(asarray(leaf))
             except BaseException:
                 capture.leave_loop(frame)
                 _undo(frame)
@@ -976,18 +996,27 @@ def _try_loop(
             raise _Again
         captured.append((block, stand_ins, condition, exit_trees, exit_values, entered))
         assumed |= frame.assumed
-        _check_sharing(state, stand_ins, entered, frame.appended)
+        appended |= set(frame.appended)
     stale = assumed & {s for *_, entered in captured for s, _, param, after in entered if after is not param}
     if stale:
         # an iteration would use the content from before the loop, which another has changed
         for storage in stale:
             storage.concrete = None
         raise _Again
-    _, stand_ins, _, exit_trees, exit_values, entered = captured[-1]
+    _, stand_ins, _, exit_trees, exit_values, _ = captured[-1]
+    sharing = Sharing(
+        _leaves(stand_ins.trees),
+        _leaves(exit_trees),
+        [Part(block, ins.params, ins.initial, entered) for block, ins, _, _, _, entered in captured],
+        appended,
+    )
+    shared = sharing.find_kept(state.label)
+    if shared:
+        kept |= shared
+        raise _Again
 
     # which names are carries, and of which type
     carries: list[tuple[tuple[int, int], ArrayType]] = []
-    aliased = {storage for storage, _, _, _ in entered}
     for position, ((before, tree), (after, after_tree)) in enumerate(zip(stand_ins.trees, exit_trees, strict=True)):
         if tree.kind is None and isinstance(before[0], Undefined):
             if trips is not None and state.is_item(position):
@@ -999,7 +1028,9 @@ def _try_loop(
             key = (position, index)
             stand_in = stand_ins.params.get(key)
             if stand_in is None:
-                if new is not old and not (_equal(new, old) and type(new) is type(old)):
+                if new is old or is_same_view(new, old):
+                    continue
+                if isinstance(new, Tracer) or type(new) is not type(old) or not _equal(new, old):
                     raise RestageError(f"{state.label(position)!r} changes from {_brief(old)} to {_brief(new)}")
                 continue
             if not _is_carryable(new):
@@ -1007,47 +1038,20 @@ def _try_loop(
             param = stand_in._storage
             if new is stand_in and exit_values[key] is stand_ins.initial[key]:
                 continue
-            if (
-                new is stand_in
-                and isinstance(old, Tracer)
-                and (old.root._storage in aliased or _shared(stand_ins, old))
-            ):
-                kept.add(position)
-                raise _Again
             _check_type(key, param.type, stand_in.weak, asarray(new), old)
+            if key not in unordered and not has_order_of(asarray(new), stand_in):
+                unordered.add(key)
+                raise _Again
             carries.append((key, param.type))
-    _emit_loop(state, entry, captured, carries, emit, trips)
+    _emit_loop(state, entry, captured, carries, emit, trips, sharing)
 
 
-def _check_sharing(
-    state: _State,
-    stand_ins: _StandIns,
-    entered: list[tuple[Storage, Value, Value, Value]],
-    appended: list[Storage],
-) -> None:
-    """Check that no array of the loop is written under one name and read under another that has its own stand-in.
-
-    Raises:
-        RestageError: one is; run one by one, the iterations share it as Python has it.
-    """
-    written = {storage for storage, _, param, after in entered if after is not param}
-    for (position, index), stand_in in stand_ins.params.items():
-        old = stand_ins.trees[position][0][index]
-        if isinstance(old, Tracer) and old.ndim and old.root._storage in written:
-            raise RestageError(f"{state.label(position)!r} shares memory with an array that the loop writes")
-        if stand_in._storage.value is not stand_ins.initial[position, index]:
-            written.add(stand_in._storage)
-    if any(storage in written for storage in appended):
-        raise RestageError("an array that is appended to a list is written in place")
+def _leaves(trees: list[tuple[list[Any], Tree]]) -> dict[tuple[int, int], Any]:
+    return {(position, index): leaf for position, (leaves, _) in enumerate(trees) for index, leaf in enumerate(leaves)}
 
 
 def _brief(value: Any) -> str:
     return str(value.type) if isinstance(value, Tracer) else repr(value)
-
-
-def _shared(stand_ins: _StandIns, old: Tracer) -> bool:
-    roots = [leaf.root for leaves, _ in stand_ins.trees for leaf in leaves if isinstance(leaf, Tracer)]
-    return sum(root._storage is old.root._storage for root in roots) > 1
 
 
 def _check_type(key: tuple[int, int], kind: ArrayType, weak: bool, new: Tracer, old: Any) -> None:
@@ -1080,10 +1084,11 @@ def _emit_loop(
     carries: list[tuple[tuple[int, int], ArrayType]],
     emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
     trips: Dim | None,
+    sharing: Sharing,
 ) -> None:
     capture = current()
     _, stand_ins, _, exit_trees, exit_values, body_entered = captured[-1]
-    entry_leaves = {(p, i): leaf for p, (leaves, _) in enumerate(stand_ins.trees) for i, leaf in enumerate(leaves)}
+    entry_leaves, exit_leaves = _leaves(stand_ins.trees), _leaves(exit_trees)
     # values bound for the first time in the body
     late = [
         ((position, index), exit_values[position, index].array_type)
@@ -1151,35 +1156,43 @@ def _emit_loop(
     state.finish_lists(trips)
 
     # the state after the loop
+    runs = trips is not None and not decide(trips, "<=")
     after: dict[tuple[int, int], Any] = {}
     made: dict[int, Tracer] = {}
+    fresh: dict[tuple[int, int], Tracer] = {}
+    overwritten: list[tuple[Tracer, Value]] = []
     position = 0
-    for key, _ in carries:
-        old, stand_in = entry_leaves[key], stand_ins.params[key]
-        result = results[position]
-        result.name = _user_name(state.label(key[0]))
+    for key, _ in [*carries, *late]:
+        result, leaf = results[position], exit_leaves[key]
+        result.name = result.name or _user_name(state.label(key[0]))
         position += 1
-        if exit_trees[key[0]][0][key[1]] is stand_in and isinstance(old, Tracer) and old.ndim:
-            old.assign(result)  # only written in place: the array itself has changed
-            after[key] = old
+        settled = sharing.settled(key, trips, runs)
+        if settled is not None:
+            after[key] = settled
+            path = sharing.cycle(key)
+            if not sharing.written.isdisjoint(path):
+                overwritten.append((settled, result))
         else:
-            leaf = exit_trees[key[0]][0][key[1]]
             new = asarray(leaf)
-            after[key] = made.setdefault(id(leaf), from_value(result, weak=new.weak and stand_in.weak))
-            _pin_if_shared(after[key], leaf, stand_ins)
-            if isinstance(old, Tracer) and old.ndim and stand_in._storage.value is not stand_ins.initial[key]:
-                # written in place before it was bound anew: in the first iteration only
-                old.root._storage.stale = f"{state.label(key[0])!r} is written in place in a loop that binds it anew"
-    for key, _ in late:
-        results[position].name = _user_name(state.label(key[0]))
-        leaf = exit_trees[key[0]][0][key[1]]
-        after[key] = made.setdefault(id(leaf), from_value(results[position], weak=asarray(leaf).weak))
-        _pin_if_shared(after[key], leaf, stand_ins)
-        position += 1
-    for storage, before in written:
-        results[position].name = before.name
-        capture.write(storage, results[position])
-        position += 1
+            weak = new.weak and (key not in stand_ins.params or stand_ins.params[key].weak)
+            if id(leaf) not in made:
+                made[id(leaf)] = from_value(result, weak=weak)
+                if new.ndim:
+                    fresh[key] = made[id(leaf)]
+            after[key] = made[id(leaf)]
+    for (storage, before), result in zip(written, results[position:], strict=False):
+        result.name = before.name
+        capture.write(storage, result)
+    for old, result in overwritten:
+        old.assign(result)
+    sharing.note(fresh, not runs)
+    for key in sharing.written & fresh.keys():
+        for storage in sharing.outside[key]:
+            capture.make_stale(storage, f"{state.label(key[0])!r} is written in place in a loop that binds it anew")
+    for key, made_here in fresh.items():
+        stale = exit_leaves[key].root._storage.stale
+        if stale:
+            capture.make_stale(made_here._storage, stale)
     final = []
     for index, (leaves, tree) in enumerate(stand_ins.trees):
         is_late = tree.kind is None and isinstance(leaves[0], Undefined)
@@ -1193,16 +1206,6 @@ def _emit_loop(
             value = Unsure(state.label(index), value, from_value(results[-1], weak=True))
         final.append(value)
     state.set(final)
-
-
-def _pin_if_shared(result: Tracer, leaf: Any, stand_ins: _StandIns) -> None:
-    """Pin what a name is bound to after a loop when in Python it may be an array that has another name too."""
-    if not isinstance(leaf, Tracer) or not leaf.ndim:
-        return
-    storage = leaf.root._storage
-    swapped = any(storage is stand_in._storage for stand_in in stand_ins.params.values())
-    if storage.links or (storage.depth <= current().depth and not swapped):
-        pin(result, "an array bound to a name in a loop, that another name may share")
 
 
 def _as_type(tracer: Tracer, kind: ArrayType) -> Value:

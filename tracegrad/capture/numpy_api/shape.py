@@ -87,12 +87,12 @@ def resolve_shape(tracer: Tracer, shape: Any) -> tuple[Any, ...]:
 def reshape_view(tracer: Tracer, shape: tuple[Any, ...]) -> Tracer:
     """Return the elements in another shape: a view of a contiguous array, else a copy."""
     layout = None if tracer.is_contiguous else layout_of(tracer)
-    if not tracer.is_contiguous and (layout is None or not is_view_of_shape(layout, shape)):
+    if not tracer.is_contiguous and tracer.ndim > 1 and (layout is None or not is_view_of_shape(layout, shape)):
         made = reshape(tracer, shape) if tracer.type.shape != shape else tracer.copy()
-        if layout is None and tracer.ndim > 1:
+        if layout is None:
             made._storage.pinned = UNKNOWN
         return made
-    contiguous = layout is None
+    contiguous = tracer.is_contiguous
     if layout is not None:
         seen = layout.view()
         seen.shape = shape
