@@ -13,10 +13,14 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile into an empty directory, so that no test passes thanks to an earlier run; workers share it."""
+    """Compile into an empty directory, so that no test passes thanks to an earlier run; workers share it.
+
+    Tracebacks show all frames, for who reads a failure.
+    """
     if not hasattr(config, "workerinput"):
         directory = tempfile.mkdtemp(prefix="tracegrad-tests-")
         os.environ["TRACEGRAD_CACHE_DIR"] = directory
+        os.environ["TRACEGRAD_TRACEBACK"] = "full"
         config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
 
 

@@ -35,6 +35,7 @@ from tracegrad.driver.derive import Request, leaf_numbers
 from tracegrad.driver.launch import Dispatcher, build_dispatcher, build_forward
 from tracegrad.driver.pipeline import Program, Specialization
 from tracegrad.errors import ArgumentError, ArgumentTypeError, TracegradError
+from tracegrad.frames import user_frames, with_user_frames
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import is_inexact, symbol
 from tracegrad.runtime.signature import NAMESPACE, Signature, flatten, signature_of, unflatten
@@ -68,7 +69,8 @@ class Transformed:
         self._dispatcher: Dispatcher | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._dispatch(*args, **kwargs)
+        with user_frames:
+            return self._dispatch(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method does."""
@@ -79,6 +81,7 @@ class Transformed:
 
     # ---- calls
 
+    @with_user_frames
     def _first(self, *args: Any, **kwargs: Any) -> Any:
         """Make the dispatcher at the first call, so that decorating costs nothing."""
         if context.is_capturing():
@@ -91,15 +94,16 @@ class Transformed:
         return self._slow(*args, **kwargs)
 
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
-        if context.is_capturing():
-            return self._inline(args, kwargs)
-        if _hold_tensors((args, kwargs)):
-            return importlib.import_module("tracegrad.autograd.compiled").call(self, args, kwargs)
-        names, arguments = bind(self._parameters, self._function, args, kwargs)
-        signature, values = signature_of(names, arguments)
-        with leaves_of_call(values):
-            made = self._find(signature)
-        return made.call(values, arguments)
+        with user_frames:
+            if context.is_capturing():
+                return self._inline(args, kwargs)
+            if _hold_tensors((args, kwargs)):
+                return importlib.import_module("tracegrad.autograd.compiled").call(self, args, kwargs)
+            names, arguments = bind(self._parameters, self._function, args, kwargs)
+            signature, values = signature_of(names, arguments)
+            with leaves_of_call(values):
+                made = self._find(signature)
+            return made.call(values, arguments)
 
     def _find(self, signature: Signature) -> Specialization:
         with self._lock:
@@ -138,6 +142,7 @@ class Transformed:
 
     # ---- inspection
 
+    @with_user_frames
     def source(self, *args: Any, backend: str | None = None, **kwargs: Any) -> str:
         """Return the generated code for arguments like these, as text.
 
@@ -150,10 +155,12 @@ class Transformed:
         program = self._example(args, kwargs, backend)
         return pipeline.source_header(program, backend) + pipeline.source_text(program, backend)
 
+    @with_user_frames
     def ir(self, *args: Any, **kwargs: Any) -> str:
         """Return the text of the captured function in IR, for arguments like these."""
         return print_function(self._example(args, kwargs).captured.function)
 
+    @with_user_frames
     def lower(self, *args: Any, **kwargs: Any) -> str:
         """Return the text of the transformed and optimised function in IR, for arguments like these."""
         return print_function(self._example(args, kwargs).function)
@@ -415,6 +422,7 @@ def function(f: Callable[..., Any], *, backend: str | None = None, dynamic: bool
 def function(
     f: None = None, *, backend: str | None = None, dynamic: bool = False
 ) -> Callable[[Callable[..., Any]], Transformed]: ...
+@with_user_frames
 def function(f: Callable[..., Any] | None = None, *, backend: str | None = None, dynamic: bool = False) -> Any:
     """Compile a NumPy function; a decorator, with and without arguments.
 
@@ -439,6 +447,7 @@ def function(f: Callable[..., Any] | None = None, *, backend: str | None = None,
     return Transformed(f, RequestMaker("function"), backend, dynamic)
 
 
+@with_user_frames
 def grad(f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None) -> Transformed:
     """Return the function that computes the gradient of a scalar function.
 
@@ -461,6 +470,7 @@ def grad(f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, back
     return _transformed(f, "grad", argnums, has_aux, backend)
 
 
+@with_user_frames
 def value_and_grad(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -475,6 +485,7 @@ def value_and_grad(
     return _transformed(f, "value_and_grad", argnums, has_aux, backend)
 
 
+@with_user_frames
 def vjp(
     f: Callable[..., Any], *primals: Any, backend: str | None = None
 ) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
@@ -519,6 +530,7 @@ class VJP:
         hidden = made.program.hidden_values()
         out = self._forward(*primals)
 
+        @with_user_frames
         def pullback(ct: Any) -> tuple[Any, ...]:
             return made.pull_back([*kept, *hidden], ct)
 
@@ -529,6 +541,7 @@ class VJP:
         return pipeline.compile_program(program, self._backend)
 
 
+@with_user_frames
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, backend: str | None = None
 ) -> tuple[Any, Any]:
@@ -549,6 +562,7 @@ def jvp(
     return out, t_out
 
 
+@with_user_frames
 def linearize(f: Callable[..., Any], *primals: Any, backend: str | None = None) -> tuple[Any, Callable[..., Any]]:
     """Return the value of a function and its linear map of tangents at this point.
 
@@ -563,9 +577,15 @@ def linearize(f: Callable[..., Any], *primals: Any, backend: str | None = None) 
     kept = tuple(_copied(p) for p in primals)
     forward = _forward(f, "jvp", backend)
     out = function(f, backend=backend)(*kept)
-    return out, lambda *tangents: forward(kept, tangents)[1]
+
+    @with_user_frames
+    def push(*tangents: Any) -> Any:
+        return forward(kept, tangents)[1]
+
+    return out, push
 
 
+@with_user_frames
 def hvp(
     f: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any], *, backend: str | None = None
 ) -> tuple[Any, ...]:
@@ -585,6 +605,7 @@ def hvp(
     return result
 
 
+@with_user_frames
 def vhp(
     f: Callable[..., Any], vectors: Sequence[Any], primals: Sequence[Any], *, backend: str | None = None
 ) -> tuple[Any, ...]:
@@ -651,6 +672,7 @@ def _copied(value: Any) -> Any:
     return unflatten(tree, [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
 
 
+@with_user_frames
 def jacobian(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -671,6 +693,7 @@ def jacobian(
     return _transformed(f, "jacobian", argnums, has_aux, backend)
 
 
+@with_user_frames
 def jacfwd(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -678,6 +701,7 @@ def jacfwd(
     return _transformed(f, "jacfwd", argnums, has_aux, backend)
 
 
+@with_user_frames
 def jacrev(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -685,6 +709,7 @@ def jacrev(
     return _transformed(f, "jacrev", argnums, has_aux, backend)
 
 
+@with_user_frames
 def hessian(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -700,6 +725,7 @@ def hessian(
     return _transformed(f, "hessian", argnums, has_aux, backend)
 
 
+@with_user_frames
 def hessian_diagonal(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -714,6 +740,7 @@ def hessian_diagonal(
     return _transformed(f, "hessian_diagonal", argnums, has_aux, backend)
 
 
+@with_user_frames
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, backend: str | None = None) -> Transformed:
     """Return the function that applies `f` to each element of stacked arguments.
 

@@ -1,7 +1,7 @@
 """Options of a process: the only reader of environment variables.
 
-Reads TRACEGRAD_CACHE_DIR, TRACEGRAD_BACKEND, TRACEGRAD_NUM_THREADS, TRACEGRAD_CC, TRACEGRAD_LOG and
-TRACEGRAD_CACHE_SIZE; gives a frozen Options to api.py and driver/. Previous: errors.py; next: ir/types.py.
+Reads TRACEGRAD_CACHE_DIR, TRACEGRAD_BACKEND, TRACEGRAD_NUM_THREADS, TRACEGRAD_CC, TRACEGRAD_LOG, TRACEGRAD_CACHE_SIZE
+and TRACEGRAD_TRACEBACK; gives a frozen Options to api.py and driver/. Previous: errors.py; next: frames.py.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tracegrad.errors import ArgumentError
 VERSION: Final = "0.1.0"
 
 BACKENDS: Final = ("numpy", "c")
+TRACEBACKS: Final = ("user", "full")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 DEFAULT_CACHE_SIZE_BYTES: Final = 1 << 30
 SMALLEST_CACHE_SIZE_BYTES: Final = 1 << 20
@@ -35,6 +36,7 @@ class Options:
         cache_dir: directory of the compile cache, or None for the user's cache directory.
         cache_size_bytes: bound on the size of the compile cache.
         log_level: name of a logging level, or "" to leave logging alone.
+        traceback: "user": tracebacks of errors show the user's frames; "full": those of tracegrad too.
     """
 
     backend: str = "numpy"
@@ -43,6 +45,7 @@ class Options:
     cache_dir: Path | None = None
     cache_size_bytes: int = DEFAULT_CACHE_SIZE_BYTES
     log_level: str = ""
+    traceback: str = "user"
 
 
 def load_options(environment: Mapping[str, str] | None = None) -> Options:
@@ -69,6 +72,7 @@ def load_options(environment: Mapping[str, str] | None = None) -> Options:
             "TRACEGRAD_CACHE_SIZE", read("CACHE_SIZE"), DEFAULT_CACHE_SIZE_BYTES, SMALLEST_CACHE_SIZE_BYTES
         ),
         log_level=_choice("TRACEGRAD_LOG", read("LOG"), LOG_LEVELS),
+        traceback=_choice("TRACEGRAD_TRACEBACK", read("TRACEBACK"), TRACEBACKS) or "user",
     )
 
 

@@ -28,6 +28,17 @@ class Span:
         """Return the source line, without its line end, or '' when it cannot be read."""
         return linecache.getline(self.file, self.line).rstrip("\n")
 
+    def show(self) -> str:
+        """Return the place, the source line, and carets under the piece of it, as lines of a message."""
+        lines = [f"  --> {self}" + (f" in {self.function}" if self.function else "")]
+        text = self.text()
+        if text:
+            number = str(self.line)
+            end = min(self.end_column or len(text) + 1, len(text) + 1)
+            lines.append(f"{number} | {text}")
+            lines.append(f"{' ' * len(number)} | {' ' * (self.column - 1)}{'^' * max(1, end - self.column)}")
+        return "\n".join(lines)
+
 
 class TracegradError(Exception):
     """Base of all errors of tracegrad.
@@ -47,15 +58,7 @@ class TracegradError(Exception):
     def render(self) -> str:
         lines = [f"{self.title} [{self.code}]"]
         if self.span is not None:
-            where = f" in {self.span.function}" if self.span.function else ""
-            lines.append(f"  --> {self.span}{where}")
-            text = self.span.text()
-            if text:
-                number = str(self.span.line)
-                end = self.span.end_column or len(text) + 1
-                carets = "^" * max(1, min(end, len(text) + 1) - self.span.column)
-                lines.append(f"{number} | {text}")
-                lines.append(f"{' ' * len(number)} | {' ' * (self.span.column - 1)}{carets}")
+            lines.append(self.span.show())
         for label, text in (("found", self.found), ("help", self.help)):
             lines.append(f"   = {label}: " + text.replace("\n", "\n     "))
         return "\n".join(lines)

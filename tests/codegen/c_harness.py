@@ -22,8 +22,8 @@ CHECKED = ("-O1", "-g", "-fno-math-errno", "-fsanitize=undefined", "-fno-sanitiz
 
 class _Error(ctypes.Structure):
     _fields_ = (
-        ("kind", ctypes.c_int), ("line", ctypes.c_int), ("message", ctypes.c_char_p), ("values", ctypes.c_int64 * 2),
-        ("file", ctypes.c_char_p),
+        ("kind", ctypes.c_int), ("line", ctypes.c_int), ("column", ctypes.c_int), ("file", ctypes.c_char_p),
+        ("message", ctypes.c_char_p), ("values", ctypes.c_int64 * 2),
     )  # fmt: skip
 
 

@@ -6,7 +6,9 @@ ERROR = """
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
-typedef struct tg_error { int kind; int line; const char *message; int64_t values[2]; const char *file; } tg_error;
+typedef struct tg_error {
+    int kind, line, column; const char *file, *message; int64_t values[2];
+} tg_error;
 """
 
 #: y = 2 x, sizes: n
@@ -75,6 +77,7 @@ int failing_entry(void *const *pointers, const int64_t *sizes, void *workspace, 
 {
     error->kind = (int)*(const double *)pointers[0];
     error->line = 7;
+    error->column = 3;
     error->file = "model.py";
     error->message = "index %lld is out of bounds for size %lld";
     error->values[0] = -9;

@@ -280,7 +280,7 @@ def test_a_result_may_stand_twice(build: Build) -> None:
 def test_kernel_errors_become_python_errors(build: Build) -> None:
     failing = build(twice_spec(), FAILING, "failing")
     for kind, error in [(1, IndexError), (2, ZeroDivisionError), (4, np.linalg.LinAlgError), (7, TypeError)]:
-        with pytest.raises(error, match=r"index -9 is out of bounds for size 4\n  --> model.py:7"):
+        with pytest.raises(error, match=r"index -9 is out of bounds for size 4\n  --> model.py:7:3"):
             failing(np.array([float(kind)]))
 
 

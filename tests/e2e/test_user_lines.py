@@ -62,6 +62,46 @@ def test_faults_at_run_time(case: Any, backend: str, transform: Any) -> None:
         assert "# this line" in str(caught.value)
 
 
+def ratio(x: Any, n: float) -> Any:
+    return float(x[0]) / 2.0 + float(x[1]) / n  # this line
+
+
+def negative(x: Any) -> Any:
+    if x[0] > 0:
+        raise ValueError("x is positive")  # this line
+    return x.sum()
+
+
+def last(x: Any, i: Any) -> Any:
+    return x[i + 1]
+
+
+def called(x: Any, i: Any) -> Any:
+    return last(x, i) ** 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("f", "arguments", "piece"),
+    [
+        (index, (X, np.array(5)), "y[i]"),
+        (inverse, (ZEROS,), "np.linalg.inv(b)"),
+        (ratio, (X, 0.0), "float(x[1]) / n"),
+        (negative, (X,), 'raise ValueError("x is positive")'),
+        (called, (X, np.array(7)), "x[i + 1]"),
+    ],
+    ids=["index", "inverse", "division", "raise", "in a helper"],
+)
+def test_the_piece_that_fails_is_marked(f: Any, arguments: Any, piece: str, backend: str) -> None:
+    for transform in (tg.function, tg.grad):
+        with pytest.raises(Exception) as caught:
+            transform(f, backend=backend)(*arguments)
+        _, place, line, carets = str(caught.value).splitlines()
+        assert place.endswith(f" in {'last' if f is called else f.__name__}")
+        start = carets.index("^")
+        assert line[start : len(carets)] == piece
+
+
 REFUSED: list[tuple[Callable[[Any], Any], type[Exception]]] = [
     (lambda x: np.sum(x, axis=3), np.exceptions.AxisError),
     (lambda x: np.einsum("ij,j->i", x, x), ValueError),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tracegrad.errors import ArgumentError, InternalError
+from tracegrad.errors import ArgumentError, InternalError, Span
 from tracegrad.ir.types import array_type
-from tracegrad.runtime.call import call_flat, normalize, raise_kernel_error
+from tracegrad.runtime.call import Places, call_flat, normalize, raise_kernel_error
 from tracegrad.runtime.signature import Leaf
 
 VECTOR = Leaf(array_type("f64[3]"))
@@ -94,10 +95,28 @@ def test_a_refusal_is_a_fault_of_tracegrad() -> None:
 
 def test_kernel_errors() -> None:
     with pytest.raises(IndexError, match=r"^index 5 is out of bounds for size 3$"):
-        raise_kernel_error(1, "", 0, "index %lld is out of bounds for size %lld", 5, 3)
+        raise_kernel_error(1, "", 0, 0, "index %lld is out of bounds for size %lld", 5, 3)
     with pytest.raises(ValueError, match="100 % wrong"):
-        raise_kernel_error(3, "", 0, "100 % wrong", 0, 0)
+        raise_kernel_error(3, "", 0, 0, "100 % wrong", 0, 0)
     with pytest.raises(RuntimeError, match="odd"):
-        raise_kernel_error(99, "", 0, "odd", 0, 0)
-    with pytest.raises(ZeroDivisionError, match=rf"--> {__file__}:1\n1 \| \"\"\"The slow path"):
-        raise_kernel_error(2, __file__, 1, "division by zero", 0, 0)
+        raise_kernel_error(99, "", 0, 0, "odd", 0, 0)
+    spans = [(Span(__file__, 1, 4, 7), "IndexError"), (Span(__file__, 1, 8, 12), "ZeroDivisionError")]
+    places = Places(lambda: spans)
+    with pytest.raises(ZeroDivisionError) as raised:
+        raise_kernel_error(2, Path(__file__).name, 1, 8, "division by zero", 0, 0, places)
+    shown = str(raised.value).splitlines()
+    assert shown[1] == f"  --> {__file__}:1:8"
+    assert shown[2].startswith('1 | """The slow path') and shown[3] == "  |        ^^^^"
+    with pytest.raises(ZeroDivisionError, match=r"^division by zero\n  --> other.py:1:8$"):
+        raise_kernel_error(2, "other.py", 1, 8, "division by zero", 0, 0, places)
+
+
+def test_places() -> None:
+    index, division, other = (Span("/a/model.py", 3, c, c + 4, "f") for c in (5, 15, 25))
+    places = Places(lambda: [(index, "IndexError"), (division, "ZeroDivisionError"), (other, "")])
+    assert places.find("model.py", 3, 15) == division
+    assert places.find("model.py", 3, error=IndexError()) == index
+    assert places.find("model.py", 3, error=ArithmeticError()) == Span("/a/model.py", 3, 5, 29, "f")
+    assert places.find("model.py", 4, error=IndexError()) == index  # the only one in the program
+    assert places.find("model.py", 4, error=KeyError()) is None
+    assert places.find("else.py", 3, 15) is None

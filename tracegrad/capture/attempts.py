@@ -76,12 +76,19 @@ def _walk(operations: Iterable[Operation]) -> Iterator[Operation]:
             yield from _walk(block.operations)
 
 
+def error_name(operation: Operation) -> str:
+    """Return the name of the exception that an operation raises by itself, or ""."""
+    if operation.op == "check":
+        return str(operation.attrs["error"])
+    return _FAULTS[operation.op].__name__ if operation.op in _FAULTS else ""
+
+
 def _error_names(operation: Operation) -> tuple[str, ...]:
     """Return the names of the exception that an operation may raise: its class, and the user's own behind it."""
+    name = error_name(operation)
     if operation.op == "check":
-        own = operation.attrs["message"].partition(":")[0]
-        return (operation.attrs["error"], own)
-    return (_FAULTS[operation.op].__name__,) if operation.op in _FAULTS else ()
+        return (name, operation.attrs["message"].partition(":")[0])
+    return (name,) if name else ()
 
 
 def _catches(handler: type[BaseException] | None, names: tuple[str, ...], operation: Operation) -> bool:

@@ -11,7 +11,6 @@ version. A loop body is captured once, so every array that it reads becomes a te
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,18 +19,13 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
-import numpy as np
-
 from tracegrad.capture.constants import constant_value
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span
+from tracegrad.frames import is_library
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import interpreter
 from tracegrad.ir.types import ArrayType
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
-_SCIPY = os.path.join(os.path.dirname(os.path.dirname(_NUMPY)), "scipy") + os.sep
 
 
 class RestageError(Exception):
@@ -378,11 +372,6 @@ def capturing(capture: Capture) -> Iterator[Capture]:
 # ---- spans
 
 
-def is_library(file: str) -> bool:
-    """Return whether a file of Python code is not the user's."""
-    return file.startswith((_PACKAGE, _NUMPY, _SCIPY, "<frozen", "<__array_function__"))
-
-
 def user_level() -> int:
     """Return the `stacklevel` with which the caller warns at the user's line."""
     frame: FrameType | None = sys._getframe(1)
@@ -401,6 +390,17 @@ def user_span() -> Span | None:
             return _span_of(frame.f_code, frame.f_lasti, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def raised_span(error: BaseException) -> Span | None:
+    """Return the place in the user's code that raised an exception."""
+    span, trace = None, error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not is_library(code.co_filename):
+            span = _span_of(code, trace.tb_lasti, trace.tb_lineno)
+        trace = trace.tb_next
+    return span
 
 
 @functools.lru_cache(maxsize=256)

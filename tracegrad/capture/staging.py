@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import Frame, RestageError, Storage, current, user_span
+from tracegrad.capture.context import Frame, RestageError, Storage, current, raised_span, user_span
 from tracegrad.capture.lists import (
     CapturedList,
     StackedList,
@@ -181,7 +181,8 @@ def if_stmt(
             holds = stage(ops.logical_not, condition) if negate else condition
             error = branch.raised
             kind, message = describe_error(error)
-            stage(ops.check, holds, error=kind, message=message)
+            capture.builder.span = raised_span(error) or span
+            ops.check(holds, error=kind, message=message)
             # the check has decided: the other branch runs without condition
             (else_fn if negate else then_fn)()
             return

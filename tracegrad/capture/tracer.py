@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import Storage, current, is_library, user_span
+from tracegrad.capture.context import Storage, current, user_span
 from tracegrad.errors import (
     ArgumentTypeError,
     CaptureError,
@@ -26,6 +26,7 @@ from tracegrad.errors import (
     TracegradError,
     refused_class,
 )
+from tracegrad.frames import is_library
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import OpDef
 from tracegrad.ir.types import BOOL, F64, I64, ArrayType, SymbolicDim

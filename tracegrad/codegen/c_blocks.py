@@ -72,7 +72,8 @@ class BlockWriter(NestWriter):
             record = TABLE[operation.op]
             if record.c_statement is None:
                 raise unsupported(operation.op, operation.span)
-            self.comment(operation.span)
+            if operation.op != "stack":
+                self.comment(operation.span)
             self.current = operation
             if operation.op != "pop":
                 for result in operation.results:

@@ -26,11 +26,11 @@ enum {
 };
 
 typedef struct tg_error {
-    int kind;            /* one of the above */
-    int line;            /* the user's line, 0 when unknown */
+    int kind;            /* TG_INDEX_ERROR or another one */
+    int line, column;    /* place in the Python file, from 1; 0 when unknown */
+    const char *file;    /* the Python file, "" when unknown */
     const char *message; /* two %lld in it stand for values[0] and values[1] */
     int64_t values[2];
-    const char *file; /* the user's file, "" when unknown */
 } tg_error;
 
 /* A store of residuals that grows; zeroed memory is an empty one. */
@@ -62,15 +62,17 @@ typedef struct tg_blas {
 
 static const tg_blas *tg_blas_routines;
 
-static int tg_fail(void *workspace, int kind, const char *file, int line, const char *message, int64_t value, int64_t bound)
+static int tg_fail(void *workspace, int kind, const char *file, int line, int column, const char *message, int64_t value,
+                   int64_t bound)
 {
     tg_error *error = workspace;
     error->kind = kind;
     error->line = line;
+    error->column = column;
+    error->file = file;
     error->message = message;
     error->values[0] = value;
     error->values[1] = bound;
-    error->file = file;
     return kind;
 }
 

@@ -6,7 +6,7 @@ The interface of the text, for a function `f` with parameters x, results y, and 
 
     int f(const double *restrict x, double *restrict y, int64_t n, void *workspace);   0, or the kind of an error
     int64_t f_workspace(int64_t n);                                                    bytes of workspace
-    int f_entry(void *const *pointers, const int64_t *sizes, void *workspace, tg_error *error);
+    int f_entry(void *const *pointers, const int64_t *sizes, void *workspace, void *error);   error: a tg_error
     void f_release(void *workspace);                     only when the workspace holds memory that grows
     void f_set_blas(const tg_blas *routines);            only when the text has matrix products
 
@@ -200,11 +200,15 @@ class _Emitter(BlockWriter):
         passed = [f"pointers[{k}]" for k in range(len(self.arguments))] + [f"sizes[{k}]" for k in range(len(sizes))]
         entry = [*([] if sizes else ["(void)sizes;"]), *([] if self.arguments else ["(void)pointers;"])]
         entry.append(f"const int kind = {self.kernel}({', '.join([*passed, 'workspace'])});")
-        entry.append("if (kind && error) *error = *(const tg_error *)workspace;" if self.has_faults else "(void)error;")
+        entry.append(
+            "if (kind && error) *(tg_error *)error = *(const tg_error *)workspace;"
+            if self.has_faults
+            else "(void)error;"
+        )
         entry.append("return kind;")
         entry_head = _signature(
             f"int {self.kernel}_entry",
-            ["void *const *pointers", "const int64_t *sizes", "void *workspace", "tg_error *error"],
+            ["void *const *pointers", "const int64_t *sizes", "void *workspace", "void *error"],
         )
         parts.append(f"{entry_head}\n{{\n" + "".join(f"{INDENT}{x}\n" for x in entry) + "}")
         declarations = [f"{kernel};", f"int64_t {self.kernel}_workspace({size_arguments});", f"{entry_head};"]
@@ -314,5 +318,5 @@ def _without_unused(lines: list[Line]) -> list[Line]:
     return [
         entry
         for entry, following in zip(kept, [*kept, Line(0, "}")][1:], strict=True)
-        if not (entry.is_comment and (following.is_comment or following.text.startswith("}")))
+        if entry.is_heading or not (entry.is_comment and (following.is_comment or following.text.startswith("}")))
     ]

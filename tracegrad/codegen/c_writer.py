@@ -77,6 +77,7 @@ class Line:
     defines: str = ""
     assigns: str = ""
     is_comment: bool = False
+    is_heading: bool = False
 
 
 @dataclass(slots=True)
@@ -125,6 +126,7 @@ class Writer(Elements):
         self.current: Operation | None = None
         self.has_faults = False
         self.last_comment = ""
+        self.in_sweep = False
         self._name_interface()
 
     # Names.
@@ -211,9 +213,13 @@ class Writer(Elements):
         self.lines.append(Line(self.depth, text, defines))
 
     def comment(self, span: Span | None) -> None:
-        """Write the user's line where it changes."""
+        """Write the user's line where it changes; head the sweep of cotangents."""
         if span is None or not self.comments:
             return
+        if span.reverse and not self.in_sweep and self.depth == 1:
+            self.in_sweep = True
+            heading = "/* cotangents, from the result back to the arguments */"
+            self.lines += [Line(0, "", is_heading=True), Line(1, heading, is_comment=True, is_heading=True)]
         source = span.text().strip().replace("*/", "* /")
         if len(source) > 90:
             source = source[:87].rstrip() + "..."
@@ -444,11 +450,12 @@ class Writer(Elements):
         if kind not in _ERROR_NAMES:
             raise unsupported(f"raising {kind}", span)
         self.has_faults = True
-        file, line = (span.file, span.line) if span is not None else ("", 0)
+        place = '"", 0, 0'
+        if span is not None:
+            place = f"{c_string(os.path.basename(span.file))}, {span.line}, {span.column}"
         with self.braces(f"if ({condition})"):
             self.line(
-                f"return tg_fail(workspace, {_ERROR_NAMES[kind]}, {c_string(file)}, {line}, "
-                f"{c_string(message)}, {value}, {bound});"
+                f"return tg_fail(workspace, {_ERROR_NAMES[kind]}, {place}, {c_string(message)}, {value}, {bound});"
             )
 
     def emit_index(self, operation: Operation) -> None:

@@ -7,6 +7,7 @@ launcher.c, or of launch_ctypes.py where that cannot be compiled. Previous: load
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib.machinery
 import importlib.util
 import logging
@@ -25,7 +26,7 @@ from tracegrad.driver.load_c import LIBRARY, LoadedLibrary, compile_entry
 from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
 from tracegrad.errors import CompileError
 from tracegrad.ir.types import ArrayType, Dim, SymbolicDim, dim_symbols
-from tracegrad.runtime.call import raise_kernel_error
+from tracegrad.runtime.call import Places, raise_kernel_error
 from tracegrad.runtime.signature import NONE, Leaf, Tree, has_custom, result_tree
 
 logger = logging.getLogger("tracegrad.launch")
@@ -149,12 +150,13 @@ def build_executable(
     *,
     cache: Cache,
     options: Options,
-    on_error: Callable[..., Any] = raise_kernel_error,
+    places: Places | None = None,
 ) -> Callable[..., Any]:
     """Return the callable for a kernel (`library`) or a Python function (`target`).
 
     Called, it gives the result, or NotImplemented when the arguments are not exactly what the spec says. A kernel's
     input arrays must be C-contiguous; a Python target gets the arguments as they are, then the sources `passed`.
+    `places` finds the user's place for an error of a kernel.
     """
     assert (library is None) != (target is None), "one of library and target"
     symbols = spec.symbols()
@@ -179,7 +181,7 @@ def build_executable(
             workspace_size=library.address(f"{library.name}_workspace") if library else 0,
             release=library.address(f"{library.name}_release") if library else 0,
             target=target,
-            on_error=on_error,
+            on_error=functools.partial(raise_kernel_error, places=places),
             names=spec.names,
             arguments=spec.arguments,
             sources=sources,

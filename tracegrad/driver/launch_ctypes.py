@@ -27,9 +27,10 @@ class KernelError(ctypes.Structure):
     _fields_ = (
         ("kind", ctypes.c_int),
         ("line", ctypes.c_int),
+        ("column", ctypes.c_int),
+        ("file", ctypes.c_char_p),
         ("message", ctypes.c_char_p),
         ("values", ctypes.c_int64 * 2),
-        ("file", ctypes.c_char_p),
     )
 
 
@@ -240,8 +241,9 @@ class Executable:
             if own:
                 self.busy.release()
         if status:
-            texts = [(text or b"").decode("utf-8", "replace") for text in (error.file, error.message)]
-            self.on_error(error.kind or status, texts[0], error.line, texts[1], error.values[0], error.values[1])
+            file, message = [(text or b"").decode("utf-8", "replace") for text in (error.file, error.message)]
+            place = (file, error.line, error.column)
+            self.on_error(error.kind or status, *place, message, error.values[0], error.values[1])
             raise SystemError("the error callback of a kernel returned")
 
     @property

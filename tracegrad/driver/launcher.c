@@ -23,13 +23,13 @@
 
 typedef struct {
     int kind;
-    int line;
+    int line, column;
+    const char *file;
     const char *message;
     int64_t values[2];
-    const char *file;
 } tg_error;
 
-typedef int (*entry_function)(void *const *pointers, const int64_t *sizes, void *workspace, tg_error *error);
+typedef int (*entry_function)(void *const *pointers, const int64_t *sizes, void *workspace, void *error);
 typedef void (*workspace_function)(void); /* in truth int64_t of as many int64_t as there are symbols */
 typedef void (*release_function)(void *workspace);
 
@@ -132,7 +132,7 @@ typedef struct {
     workspace_function workspace_size;
     release_function release;
     PyObject *target;      /* Python function called instead of a kernel, or NULL */
-    PyObject *on_error;    /* on_error(kind, file, line, message, value, value) raises */
+    PyObject *on_error;    /* on_error(kind, file, line, column, message, value, value) raises */
     PyObject *names;       /* tuple of interned parameter names, for calls with keywords */
     PyObject *description; /* owns all that nodes and sources borrow */
     Py_ssize_t n_arguments, n_inputs, n_results, n_symbols, n_sources;
@@ -508,8 +508,8 @@ static PyObject *build(Executable *self, Frame *frame, const Node **position)
 static void *raise_error(Executable *self, int status, const tg_error *error)
 {
     PyObject *value =
-        PyObject_CallFunction(self->on_error, "izizLL", error->kind != 0 ? error->kind : status, error->file,
-                              error->line, error->message, (long long)error->values[0], (long long)error->values[1]);
+        PyObject_CallFunction(self->on_error, "iziizLL", error->kind != 0 ? error->kind : status, error->file,
+                              error->line, error->column, error->message, (long long)error->values[0], (long long)error->values[1]);
     if (value != NULL) {
         Py_DECREF(value);
         PyErr_SetString(PyExc_SystemError, "the error callback of a kernel returned");
@@ -594,7 +594,7 @@ static int run_kernel(Executable *self, Frame *frame)
             return -1;
         }
     }
-    tg_error error = {0, 0, "", {0, 0}, ""};
+    tg_error error = {0, 0, 0, "", "", {0, 0}};
     int status;
     if (self->release_gil || frame->total_bytes >= RELEASE_GIL_BYTES) {
         Py_BEGIN_ALLOW_THREADS

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import re
 import textwrap
 import time
@@ -22,6 +21,7 @@ import numpy as np
 from tracegrad import codegen
 from tracegrad.capture import entry
 from tracegrad.capture import recursion as _recursion  # noqa: F401 stages recursive calls
+from tracegrad.capture.attempts import error_name
 from tracegrad.capture.context import Place, Storage, current, user_level, user_span
 from tracegrad.capture.entry import Captured
 from tracegrad.capture.guards import Compared, Same, is_open_container
@@ -43,13 +43,13 @@ from tracegrad.driver.launch import ExecutableSpec, Source, build_executable
 from tracegrad.driver.load_c import compile_c, kernel_key, load_cached
 from tracegrad.driver.load_python import load_python
 from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
-from tracegrad.errors import ArgumentTypeError, CaptureError, CompileError
+from tracegrad.errors import ArgumentTypeError, CaptureError, CompileError, Span
 from tracegrad.ir.core import Block, Function, Interface, Value, clone_function, walk
 from tracegrad.ir.inline import own_callees
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_inexact
 from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
-from tracegrad.runtime.call import call_flat, check_writable, with_user_lines
+from tracegrad.runtime.call import Places, call_flat, check_writable, with_user_lines
 from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, unflatten
 from tracegrad.transform.vjp import vjp
 
@@ -707,10 +707,11 @@ def _compile_c(program: Program, cache: Cache, options: Options) -> Specializati
             code.text, code.name, cache=cache, options=options, key=_renamed(key, code.name), metadata={}
         )
     spec = _spec(program, kernel=True)
-    flat = build_executable(_flat(spec), library, cache=cache, options=options)
+    places = _places(lambda: program.function)
+    flat = build_executable(_flat(spec), library, cache=cache, options=options, places=places)
     direct = None
     if spec.is_direct() and _is_direct(program):
-        direct = build_executable(spec, library, cache=cache, options=options)
+        direct = build_executable(spec, library, cache=cache, options=options, places=places)
     return Specialization(program, "c", flat, spec, direct, cached=cached)
 
 
@@ -747,9 +748,23 @@ def _compile_numpy(program: Program, cache: Cache, options: Options) -> Speciali
 
 def _load_with_lines(function: Function) -> Callable[..., Any]:
     text = codegen.emit_numpy(function)
-    places = (operation.span for operation in walk(function.body) if operation.span is not None)
-    spans = {(os.path.basename(span.file), span.line): span for span in places}
-    return with_user_lines(load_python(text, function.name), text, spans)
+    return with_user_lines(load_python(text, function.name), text, _places(lambda: function))
+
+
+def _places(function: Callable[[], Function]) -> Places:
+    """Return the places of the operations of a function, and of those that it calls."""
+
+    def operations() -> Iterator[tuple[Span, str]]:
+        waiting = [function()]
+        for caller in waiting:
+            for operation in walk(caller.body):
+                callee = operation.attrs.get("function")
+                if isinstance(callee, Function) and callee not in waiting:
+                    waiting.append(callee)
+                if operation.span is not None:
+                    yield operation.span, error_name(operation)
+
+    return Places(operations)
 
 
 def _flat_interface(function: Function) -> Interface:

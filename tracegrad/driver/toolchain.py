@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.codegen.c_library import FLAGS
 from tracegrad.config import Options
 from tracegrad.driver.cache import Cache
 from tracegrad.driver.key import cpu_features
@@ -30,16 +31,9 @@ logger = logging.getLogger("tracegrad.toolchain")
 
 CANDIDATES = ("cc", "gcc", "clang")
 
-# Every flag here keeps IEEE results: no reassociation, no contraction of a*b+c, no assumption about NaN or infinity.
-# -fno-trapping-math and -fno-math-errno only free the compiler from floating-point status flags and errno.
 REQUIRED_FLAGS = ("-O3", "-fPIC", "-shared")
 OPTIONAL_FLAGS = (
-    "-std=c99",
-    "-march=native",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-ffp-contract=off",
-    "-fopenmp-simd",
+    *(flag for flag in FLAGS if flag not in REQUIRED_FLAGS),
     # gcc turns sin(x) and cos(x) into one complex exponential, which has no vector form; the loop would stay scalar
     "-fno-builtin-sin",
     "-fno-builtin-cos",

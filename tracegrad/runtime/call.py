@@ -6,14 +6,17 @@ turns the errors of kernels into Python's. Previous: signature.py; next: tensor.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 
 from tracegrad.errors import ArgumentError, InternalError, Span, TracegradError
+from tracegrad.frames import user_frames
 from tracegrad.runtime.signature import Leaf
 
 #: kind of an error of a kernel (enum in codegen/c_prelude.h) -> exception
@@ -119,40 +122,80 @@ def _shares_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
         return True
 
 
-def raise_kernel_error(kind: int, file: str, line: int, message: str, value: int, bound: int) -> NoReturn:
+class Places:
+    """The places in the user's code of a program's operations, made when an error needs them.
+
+    Args:
+        operations: gives the place of each operation, and the name of the exception that it may raise, or "".
+    """
+
+    def __init__(self, operations: Callable[[], Iterable[tuple[Span, str]]]) -> None:
+        self._operations = operations
+
+    def find(self, file: str, line: int, column: int = 0, error: Exception | None = None) -> Span | None:
+        """Return where an operation stands.
+
+        Args:
+            file: name of the file, without folders.
+            column: where it starts, or 0: then what may raise `error`, in this line or alone in the program, else the
+                line's operations.
+        """
+        found = [(s, name) for s, name in self._operations() if (os.path.basename(s.file), s.line) == (file, line)]
+        if column:
+            return next((span for span, _ in found if span.column == column), None)
+        names = [kind.__name__ for kind in type(error).__mro__]
+        spans = [span for span, name in found if name in names]
+        if not spans:  # one statement may hold operations of several lines
+            others = {span for span, name in self._operations() if name in names}
+            spans = [*others] if len(others) == 1 else [span for span, _ in found]
+        if not spans:
+            return None
+        ends = [span.end_column for span in spans]
+        return replace(
+            spans[0],
+            column=min(span.column for span in spans),
+            end_column=None if None in ends else max(end for end in ends if end is not None),
+        )
+
+
+def raise_kernel_error(
+    kind: int,
+    file: str,
+    line: int,
+    column: int,
+    message: str,
+    value: int,
+    bound: int,
+    places: Places | None = None,
+) -> NoReturn:
     """Raise the exception of an error that a kernel reported, with the user's line.
 
     Args:
+        file: name of the user's file, without folders.
         message: may hold two `%lld`, for `value` and `bound`.
     """
     text = message.replace("%lld", "%d")
     count = text.count("%d")
     if count:
         text = text % (value, bound)[:count]
-    if file and line:
-        text = f"{text}\n{_place_text(Span(file, line))}"
-    raise ERROR_CLASSES.get(kind, RuntimeError)(text)
-
-
-def _place_text(span: Span) -> str:
-    source = span.text().strip()
-    return f"  --> {span.file}:{span.line}" + (f"\n{span.line} | {source}" if source else "")
+    if line:
+        span = places.find(file, line, column) if places is not None else None
+        text = f"{text}\n{(span or Span(file, line, column)).show()}"
+    with user_frames:
+        raise ERROR_CLASSES.get(kind, RuntimeError)(text)
 
 
 _COMMENT = re.compile(r"\s*# (\S.*?):(\d+)  ")
 
 
-def with_user_lines(
-    function: Callable[..., Any], text: str, spans: Mapping[tuple[str, int], Span]
-) -> Callable[..., Any]:
+def with_user_lines(function: Callable[..., Any], text: str, places: Places) -> Callable[..., Any]:
     """Return a generated Python function whose exceptions show the user's line.
 
     Args:
         text: the source of the function; comments in it say from which line of the user the next statements come.
-        spans: name of a file without folders, and line -> place.
     """
     lines = text.splitlines()
-    code = cast(FunctionType, function).__code__
+    generated = cast(FunctionType, function).__code__.co_filename
 
     def run(*args: Any) -> Any:
         try:
@@ -160,14 +203,17 @@ def with_user_lines(
         except TracegradError:  # has its own
             raise
         except Exception as error:
-            trace = error.__traceback__
-            while trace is not None and trace.tb_frame.f_code is not code:
+            line, trace = 0, error.__traceback__
+            while trace is not None:
+                if trace.tb_frame.f_code.co_filename == generated:
+                    line = trace.tb_lineno
                 trace = trace.tb_next
-            comments = map(_COMMENT.match, reversed(lines[: trace.tb_lineno])) if trace is not None else ()
+            comments = map(_COMMENT.match, reversed(lines[:line]))
             found = next((m for m in comments if m is not None), None)
-            span = spans.get((found[1], int(found[2]))) if found is not None else None
+            span = places.find(found[1], int(found[2]), error=error) if found is not None else None
             if span is not None and len(error.args) == 1 and "\n  --> " not in str(error):
-                error.args = (f"{error.args[0]}\n{_place_text(span)}",)
-            raise
+                error.args = (f"{error.args[0]}\n{span.show()}",)
+            with user_frames:
+                raise
 
     return run

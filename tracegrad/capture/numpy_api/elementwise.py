@@ -179,16 +179,15 @@ def _python_scalars(ufunc: np.ufunc, tracers: list[Tracer]) -> Any:
         return _python_power(*tracers)
     if ufunc is np.positive:
         return from_value(_number(tracers[0]).value, weak=True)
+    divisor = known_scalar(tracers[1]) if ufunc in _DIVISIONS else None
     if ufunc in (*_ARITHMETIC, np.invert, np.left_shift, np.right_shift) and not (
         ufunc is np.invert and tracers[0].dtype != BOOL
     ):
         tracers = [_number(t) for t in tracers]
     if ufunc is np.divide:
         tracers = [cast_to(t, F64) if not is_complex(t.dtype) else t for t in tracers]
-    if ufunc in _DIVISIONS:
-        divisor = known_scalar(tracers[1])
-        if divisor is None or divisor == 0:
-            check(_numpy_arrays(np.not_equal, [tracers[1], asarray(0)]), "ZeroDivisionError", "division by zero")
+    if ufunc in _DIVISIONS and not divisor:
+        check(_numpy_arrays(np.not_equal, [tracers[1], asarray(0)]), "ZeroDivisionError", "division by zero")
     if ufunc is np.multiply and _may_grow(tracers):
         size = absolute(multiply(cast_to(tracers[0], F64), cast_to(tracers[1], F64)))
         check(_numpy_arrays(np.less, [size, asarray(2.0**63)]), "OverflowError", "an int in a loop outgrows 64 bits")
