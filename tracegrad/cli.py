@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import difflib
 import errno
 import functools
 import inspect
@@ -28,7 +29,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import numpy as np
@@ -37,6 +38,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from tracegrad.api import RequestMaker, grad, vmap
+from tracegrad.capture.context import OUTSIDE
 from tracegrad.capture.numpy_api import creation as _creation  # noqa: F401 fills HANDLERS
 from tracegrad.capture.tracer import HANDLERS
 from tracegrad.config import BACKENDS, VERSION, configure_logging, load_options
@@ -52,6 +54,8 @@ from tracegrad.runtime.signature import signature_of, walk
 from tracegrad.target import Inputs, bind_inputs, describe_failure, load_function, read_inputs, refuse
 from tracegrad.testing.check_grads import Comparison, build_instances, compare, plain_function
 from tracegrad.testing.identities import complex_step_digits, dot_product_digits
+
+OUTSIDE.add(__file__)
 
 #: what to do about an error on the command line, where its own help speaks of the Python interface
 _HINTS = {
@@ -74,11 +78,19 @@ class Commands(click.Group):
         words = list(sys.argv[1:] if args is None else args)
         return super().main(args=words, obj=words, **extra)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            _fail_usage(error, ctx)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             with plain_warnings():
                 configure_logging(load_options())
                 return super().invoke(ctx)
+        except click.UsageError as error:
+            _fail_usage(error, ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except TracegradError as error:
@@ -95,7 +107,18 @@ class Commands(click.Group):
             _fail_inside(error, ctx)
 
 
-def _fail(message: str, error: BaseException, code: int) -> None:
+def _fail_usage(error: click.UsageError, ctx: click.Context) -> NoReturn:
+    """End after a call that does not fit the command."""
+    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+        raise error
+    place = error.ctx or ctx
+    message = error.format_message().rstrip(".")
+    usage = " ".join(place.get_usage().removeprefix("Usage: ").split())
+    help = f"`{place.command_path} --help` says more"
+    _fail(f"{message[:1].lower()}{message[1:]}\n   = usage: {usage}\n   = help: {help}", error, 2)
+
+
+def _fail(message: str, error: BaseException, code: int) -> NoReturn:
     context = click.get_current_context()
     if context.find_root().meta.get("traceback"):
         traceback.print_exception(error)
@@ -237,9 +260,8 @@ def dump(
     From data. In .npz the keys params.w or params/w make a dict, layers.0.w a
     list; in .json lists of numbers are arrays:
       tracegrad dump model.py:loss --inputs batch.npz --arg n=3
-    C into a file, then compiled:
+    C into a file, which says in its first lines how to compile it:
       tracegrad dump model.py:loss --inputs batch.npz --emit c -o loss.c
-      cc -std=c99 -O3 -march=native -c loss.c
 
     \b
     dtypes: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128
@@ -630,6 +652,10 @@ def _size(size_bytes: float) -> str:
     return f"{size_bytes:.1f} GB"
 
 
+def _count(entries: int) -> str:
+    return f"{entries} {'entry' if entries == 1 else 'entries'}"
+
+
 def _time(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
 
@@ -661,8 +687,7 @@ def list_(as_json: bool) -> None:
     if rows:
         print_columns(["name", "digest", "size", "last used"], rows)
     total = _size(sum(entry.size_bytes for entry in entries))
-    plural = "entry" if len(entries) == 1 else "entries"
-    click.echo(f"{len(entries)} {plural}, {total} of {_size(found.size_bytes)}, in {found.directory}")
+    click.echo(f"{_count(len(entries))}, {total} of {_size(found.size_bytes)}, in {found.directory}")
 
 
 @cache.command()
@@ -674,12 +699,15 @@ def why(name: str) -> None:
     NAME is a name of `tracegrad cache list`, or the beginning of a digest.
     """
     found = _cache()
-    names = sorted({entry.name for entry in found.entries()})
-    if name not in names and not any(entry.digest.startswith(name) for entry in found.entries()):
+    entries = found.entries()
+    names = list(dict.fromkeys(entry.name for entry in entries))
+    if name not in names and not any(entry.digest.startswith(name) for entry in entries):
+        near = difflib.get_close_matches(name, names, n=5)
+        shown = f"names like it: {', '.join(near)}" if near else f"last used: {', '.join(names[:5])}"
         refuse(
             f"the cache has no entry for {name}",
             "TG812",
-            f"entries in {found.directory}: {', '.join(names) or 'none'}",
+            f"{_count(len(entries))} in {found.directory}" + (f"; {shown}" if entries else ""),
             "give a name or the beginning of a digest from `tracegrad cache list`",
         )
     click.echo(explain_entry(found, name))
@@ -708,7 +736,7 @@ def clear() -> None:
     found = _cache()
     size = _size(sum(entry.size_bytes for entry in found.entries()))
     count = found.clear()
-    click.echo(f"removed {count} {'entry' if count == 1 else 'entries'} ({size}) from {found.directory}")
+    click.echo(f"removed {_count(count)} ({size}) from {found.directory}")
 
 
 # ---- ops ------------------------------------------------------------------------------------------------------------

@@ -21,11 +21,13 @@ import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLERS
+from tracegrad.capture.tracer import HANDLERS, describe
 from tracegrad.errors import ArgumentError
 from tracegrad.ir.types import DTYPES, ArrayType, SymbolicDim, dim_evaluate, is_complex, is_inexact, parse_dim
 from tracegrad.runtime.signature import Signature, signature_of
@@ -77,7 +79,7 @@ def load_function(target: str) -> Callable[..., Any]:
         refuse(
             f"{path} in {place} is not a function",
             "TG804",
-            f"{type(found).__name__} {str(found)[:80]}",
+            describe(found),
             "name a function, or an object that can be called",
         )
     if isinstance(found, type):
@@ -86,6 +88,13 @@ def load_function(target: str) -> Callable[..., Any]:
             "TG804",
             f"class {found.__name__}",
             "name a function; or make an instance in the module and name it, or its method: module:instance.method",
+        )
+    if isinstance(found, BuiltinFunctionType) and found not in HANDLERS:
+        refuse(
+            f"{path} in {place} is written in C, and is no function of numbers that tracegrad knows",
+            "TG804",
+            f"{describe(found)}, which has no Python source",
+            "name a Python function; `tracegrad ops --numpy` lists the functions in C that are known",
         )
     return found  # type: ignore[no-any-return]
 
@@ -401,16 +410,19 @@ def _read_file(file: str) -> Mapping[str, Any]:
 
 
 def _read_npz(path: Path) -> Mapping[str, Any]:
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = {key: data[key] for key in data.files}
-    except (ValueError, zipfile.BadZipFile, AttributeError, EOFError, TypeError) as error:
-        refuse(
-            f"{path} is not an .npz file of plain arrays",
-            "TG807",
-            str(error),
-            "write it with np.savez(file, x=x, y=y); objects cannot be read, " + _KEYS,
-        )
+    help = f"write it with np.savez(file, x=x, y=y); {_KEYS}"
+    arrays = {}
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            what = "its content is not the zip archive that an .npz file is"
+            refuse(f"{path} is not an .npz file", "TG807", what, help)
+        with np.load(file, allow_pickle=False) as data:
+            for key in data.files:
+                try:
+                    arrays[key] = data[key]
+                except (ValueError, zipfile.BadZipFile, EOFError):
+                    what = f"{key}, which is damaged or holds Python objects"
+                    refuse(f"{path} does not hold plain arrays", "TG807", what, help)
     return {key: str(array) if array.dtype.kind == "U" and array.ndim == 0 else array for key, array in arrays.items()}
 
 

@@ -175,8 +175,8 @@ def test_what_modules_and_functions_print_stays_out_of_the_code(run: Run, projec
         ("dump model:four_rows --arg x=f64[n]", "x: f64[n], tried with n = 7"),
         ("dump model:square --inputs none.npz", "there is no file none.npz"),
         ("dump model:square --inputs model.py", ".npz and .json files"),
-        ("dump model:square --inputs objects.npz", "not an .npz file of plain arrays"),
-        ("dump model:square --inputs text.npz", "not an .npz file of plain arrays"),
+        ("dump model:square --inputs objects.npz", "x, which is damaged or holds Python objects"),
+        ("dump model:square --inputs text.npz", "its content is not the zip archive that an .npz file is"),
         ("dump model:square --inputs broken.json", "not valid JSON"),
         ("dump model:square --inputs list.json", "must hold one object"),
         ("dump model:square --arg x=f64[3] -o none/x.py", "none/x.py cannot be written"),
@@ -186,6 +186,17 @@ def test_what_modules_and_functions_print_stays_out_of_the_code(run: Run, projec
         ("check model:entropy --arg p=f64[3] --range 2,1", "2 is not below 1"),
         ("check model:entropy --arg p=f64[3] --range 2", "write two numbers"),
         ("cache why nothing", "the cache has no entry for nothing"),
+        (
+            "cache why",
+            "missing argument 'NAME'\n   = usage: tracegrad cache why [OPTIONS] NAME\n   = help: `tracegrad cache ",
+        ),
+        ("dump", "missing argument 'TARGET'\n   = usage: "),
+        ("dump model:square --frob", "no such option '--frob'\n   = usage: "),
+        ("--frob", "no such option '--frob'\n   = usage: "),
+        ("nothing", "no such command 'nothing'\n   = usage: "),
+        ("dump model:np", "np in model is not a function [TG804]\n   = found: the module numpy\n"),
+        ("dump model:model", "found: an object of the class Model\n"),
+        ("dump os:getcwd --wrt none", "getcwd in os is written in C"),
     ],
 )
 def test_bad_calls(run: Run, project: Path, words: str, says: str) -> None:

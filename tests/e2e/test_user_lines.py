@@ -102,6 +102,50 @@ def test_the_piece_that_fails_is_marked(f: Any, arguments: Any, piece: str, back
         assert line[start : len(carets)] == piece
 
 
+def missing_key(p: Any) -> Any:
+    return np.sum(p["weights"])
+
+
+def missing_item(p: Any) -> Any:
+    return p["w"].sum() * [1.0, 2.0][2]
+
+
+@pytest.mark.parametrize(
+    ("f", "kind", "piece", "found"),
+    [
+        (missing_key, KeyError, 'p["weights"]', "the keys 'w', 'b'"),
+        (missing_item, IndexError, "[1.0, 2.0][2]", "a list of 2"),
+    ],
+)
+def test_what_there_is_instead_of_a_missing_item(f: Any, kind: type[Exception], piece: str, found: str) -> None:
+    with pytest.raises(kind) as caught:
+        tg.grad(f)({"w": X, "b": 1.0})
+    assert type(caught.value) is kind
+    with pytest.raises(kind) as expected:
+        f({"w": X, "b": 1.0})
+    assert str(caught.value) == str(expected.value)
+    place, line, carets, last = caught.value.__notes__[0].splitlines()
+    assert place.endswith(f"in {f.__name__}") and last == f"   = found: {found}"
+    assert line[carets.index("^") : len(carets)] == piece
+
+
+def test_a_handler_may_still_catch_a_missing_key() -> None:
+    def f(p: Any) -> Any:
+        try:
+            return np.sum(p["weights"])
+        except KeyError:
+            return np.sum(p["w"])
+
+    np.testing.assert_array_equal(tg.grad(f)({"w": X})["w"], np.ones(3))
+
+
+@pytest.mark.parametrize("f", [lambda x: x.sum()(3), lambda x: x.sum() + None, lambda x: np.sum(x)[0, "a"]])
+def test_messages_of_python_do_not_name_inner_classes(f: Any) -> None:
+    with pytest.raises(Exception) as caught:
+        tg.grad(f)(X)
+    assert "Tracer" not in str(caught.value)
+
+
 REFUSED: list[tuple[Callable[[Any], Any], type[Exception]]] = [
     (lambda x: np.sum(x, axis=3), np.exceptions.AxisError),
     (lambda x: np.einsum("ij,j->i", x, x), ValueError),

@@ -20,6 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tracegrad.capture.constants import constant_value
+from tracegrad.capture.source import generator_reason
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span
 from tracegrad.frames import is_library
 from tracegrad.ir.builder import Builder
@@ -29,11 +30,15 @@ from tracegrad.ir.types import ArrayType
 
 
 class RestageError(Exception):
-    """A region cannot be staged as tried; `reason` says why. Caught by staging.py."""
+    """A region cannot be staged as tried; `reason` says why, `help` what to do. Caught by staging.py."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(
+        self,
+        reason: str,
+        help: str = "keep the shape, dtype and structure of what the loop carries; preallocate arrays that it fills",
+    ) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason, self.help = reason, help
 
 
 class Storage:
@@ -47,34 +52,35 @@ class Storage:
         links: (condition, tracer): under the condition that array is this one; a write into one is one into the other.
         shares: arrays that may be this one; a write into one leaves the content of the other unknown.
         pinned: why the array must not be written any more, "" when it may.
-        stale: why the content is not known any more, "" when it is.
+        stale: why the content is not known any more, "" when it is; and where the user's code makes it so.
         name: what the user calls the array, "" when that is not known.
     """
 
-    __slots__ = ("concrete", "depth", "links", "name", "pinned", "shares", "stale", "type", "value")
+    __slots__ = ("concrete", "depth", "links", "name", "pinned", "shares", "stale", "stale_at", "type", "value")
 
     def __init__(self, type: ArrayType, depth: int, value: Value | None = None, concrete: Any = None) -> None:
         self.type, self.depth, self.value, self.concrete = type, depth, value, concrete
         self.links: tuple[tuple[Value, Any], ...] = ()
         self.shares: tuple[Storage, ...] = ()
         self.pinned = self.stale = self.name = ""
+        self.stale_at: Span | None = None
 
     def require_fresh(self) -> None:
         """Raise the error for reading an array whose content is not known any more."""
         if self.stale:
-            raise _alias_error(self.stale)
+            raise _alias_error(self.stale, user_span(self.stale_at))
 
     def require_writable(self) -> None:
         """Raise the error for writing an array that others may share."""
         if self.pinned:
-            raise _alias_error(self.pinned)
+            raise _alias_error(self.pinned, user_span())
 
 
-def _alias_error(why: str) -> NeedsPythonValue:
+def _alias_error(why: str, span: Span | None) -> NeedsPythonValue:
     return NeedsPythonValue(
         "an array that another name may share is used after a write into one of them",
         code="TG136",
-        span=user_span(),
+        span=span,
         found=why,
         help="make the copy that is meant: `b = a.copy()`, or `values.append(a.copy())`",
     )
@@ -189,6 +195,10 @@ class Capture:
         #: user functions that are running, innermost last; and those whose recursion runs at capture
         self.calls: list[Call] = []
         self.unrolled: set[Any] = set()
+        #: code of user functions that run unconverted -> the reason, and what to do about it
+        self.unconverted: dict[CodeType, tuple[str, str]] = {}
+        #: the return statement by which the function has ended
+        self.returned_at: Span | None = None
         #: names of functions in IR that the captured one calls
         self.function_names: set[str] = set()
         #: functions being captured for a call, innermost last (functions.Opened)
@@ -277,7 +287,7 @@ class Capture:
         """Note that the content of an array, and of those that may be it, is not known any more."""
         if not storage.stale:
             self.touch(storage)
-            storage.stale = why
+            storage.stale, storage.stale_at = why, user_span()
             for _, other in storage.links:
                 self.make_stale(other.root._storage, why)
 
@@ -381,13 +391,39 @@ def user_level() -> int:
     return level
 
 
-def user_span() -> Span | None:
-    """Return the place in the user's code that is running: the innermost frame outside tracegrad, NumPy and SciPy."""
+#: code of the functions that capture one of the user's: the frames around them are not of that function
+ENTRIES: set[CodeType] = set()
+#: files with code around which no frames are the user's: of the command line
+OUTSIDE: set[str] = set()
+
+
+def user_span(at_end: Span | None = None) -> Span | None:
+    """Return the place in the user's code that is running: the innermost frame outside tracegrad, NumPy and SciPy.
+
+    When the captured function has ended, that is `at_end`, by default its return statement.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
+        if frame.f_code in ENTRIES and (at_end or current().returned_at) is not None:
+            return at_end or current().returned_at
         file = frame.f_code.co_filename
+        if file in OUTSIDE:
+            return None
         if not is_library(file):
             return _span_of(frame.f_code, frame.f_lasti, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def unconverted_reason() -> tuple[str, str] | None:
+    """Return why the user's code that is running runs unconverted, and what to do about it; None when it does not."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code not in ENTRIES:
+        code = frame.f_code
+        if code in current().unconverted:
+            return current().unconverted[code]
+        if not is_library(code.co_filename) and not code.co_name.startswith("<"):
+            return generator_reason(code)
         frame = frame.f_back
     return None
 

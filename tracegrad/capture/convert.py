@@ -114,7 +114,7 @@ def convert(function: types.FunctionType, hooks: object) -> types.FunctionType:
                 raise SourceUnavailable(f"{function.__qualname__} nests its branches too deep") from None
         outcome = _cache[id(code)][1]
         if isinstance(outcome, SourceUnavailable):
-            raise SourceUnavailable(outcome.reason)
+            raise SourceUnavailable(outcome.reason, outcome.remedy)
         converted = outcome
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     if converted is code and (HOOKS not in cells or cells[HOOKS].cell_contents is hooks):

@@ -14,7 +14,7 @@ import numpy as np
 
 from tracegrad.capture import known as _known  # noqa: F401 finds contents
 from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLERS
-from tracegrad.capture.context import Capture, HiddenInput, Place, Storage, capturing
+from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, Storage, capturing
 from tracegrad.capture.guards import require_unchanged
 from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList, count_before, count_of, restore
@@ -161,6 +161,9 @@ def capture(
         state.events,
         state.contents,
     )
+
+
+ENTRIES.add(capture.__code__)
 
 
 def _check_scopes(function: Function) -> None:

@@ -51,13 +51,15 @@ from tracegrad.capture.tracer import (
     OPERATORS,
     Tracer,
     call_handler,
+    describe,
     from_concrete,
     full_name,
     is_traced,
     refusal,
+    resolve_content,
     stage,
 )
-from tracegrad.errors import CaptureError, TracedNameError, TracegradError
+from tracegrad.errors import CaptureError, NeedsPythonValue, TracedNameError, TracegradError
 
 #: calls of one function nested deeper than this, under a traced condition, never end
 RECURSION_LIMIT = 60
@@ -67,8 +69,17 @@ RECURSION: list[Callable[..., tuple[bool, Any]]] = []
 
 
 def truth(value: Any) -> bool:
-    """A condition that must be known at capture (in a comprehension)."""
-    return bool(staging.truth(value))
+    """The condition of a comprehension, which must be known at capture."""
+    test = staging.truth(value)
+    if isinstance(test, Tracer) and resolve_content(test) is None:
+        raise NeedsPythonValue(
+            "the condition of a comprehension depends on a traced value",
+            code="TG101",
+            span=user_span(),
+            found=f"{describe(test)}, known only when the compiled function runs; it decides how many items there are",
+            help="keep all items and choose by np.where(condition, item, 0.0), or write a loop with `if`",
+        )
+    return bool(test)
 
 
 def load(value: Any, name: str) -> Any:
@@ -90,6 +101,9 @@ def name(name: str, value: Any) -> Any:
 
 def ret(value: Any) -> Any:
     """The value of a return statement."""
+    capture = current()
+    if len(capture.calls) == 1 and capture.calls[0].function is getattr(capture.function, "__func__", capture.function):
+        capture.returned_at = user_span()
     if isinstance(value, Conflict):
         raise value.error
     return value.read() if isinstance(value, Unsure) else value
@@ -195,7 +209,22 @@ def getitem(x: Any, key: Any) -> Any:
         made = call(x.default_factory)
         staging.write_slot(x, "item", key, made)
         return made
-    return x[key]
+    try:
+        return x[key]
+    except LookupError as error:
+        if isinstance(x, dict | list | tuple):
+            _note_contents(error, x)
+        raise
+
+
+def _note_contents(error: LookupError, container: Any) -> None:
+    """Add to the error of a subscript where it stands, and what there is."""
+    what = f"a {'list' if isinstance(container, list) else 'tuple'} of {len(container)}"
+    if isinstance(container, dict):
+        what = f"the keys {', '.join(map(describe, container))}" if container else "an empty dict"
+    span = user_span()
+    place = f"{span.show()}\n" if span is not None else ""
+    error.add_note(f"{place}   = found: {what if len(what) <= 300 else what[:297] + '...'}")
 
 
 def setitem(x: Any, key: Any, value: Any) -> None:
@@ -322,6 +351,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
+_OPERATOR_NAMES: dict[Any, str] = {function: name for name, function in _OPERATORS.items()}
 #: comparison -> the one with sides exchanged
 _COMPARISONS = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _PLAIN = frozenset({Tracer, int, float, bool, complex, str, np.ndarray, np.float64, list, tuple, type(None)})
@@ -335,7 +365,9 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     result = call_with_text(f, args, kwargs, call, HANDLERS[print])
     if result is not NotImplemented:
         return result
-    for argument in args:
+    if not callable(f):
+        return f(*args, **kwargs)  # raises Python's error
+    for argument in (*args, *kwargs.values()):
         if type(argument) is Conflict:
             raise argument.error
     if f is len and isinstance(args[0], StackedList):
@@ -353,6 +385,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if method is not None:
             return call(method, *args)
     refuse_changing(f)
+    if isinstance(f, types.BuiltinFunctionType) and f in _OPERATOR_NAMES and len(args) == 2:
+        return operate(_OPERATOR_NAMES[f], *args)
     if changes_object(f, args):
         return _known(f, call_changing(f, args, kwargs, setattr_))
     try:
@@ -463,9 +497,8 @@ def _call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: 
         guard_native(function, args, kwargs)
         return _known(function, function(*args, **kwargs))
     capture = current()
-    try:
-        converted = convert(function, HOOKS)
-    except SourceUnavailable:
+    converted = _converted(function)
+    if converted is None:
         guard_unfollowed(function, args, kwargs)
         return function(*args, **kwargs)
     if converted is not function:  # from outside
@@ -492,6 +525,15 @@ def _call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: 
     finally:
         capture.active[code] -= 1
         capture.calls.pop()
+
+
+def _converted(function: types.FunctionType) -> types.FunctionType | None:
+    """Return a function converted, or None when it runs as it is."""
+    try:
+        return convert(function, HOOKS)
+    except SourceUnavailable as error:
+        current().unconverted[function.__code__] = (error.reason, error.remedy)
+        return None
 
 
 def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

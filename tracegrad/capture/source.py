@@ -30,11 +30,11 @@ Position = tuple[int, int]
 
 
 class SourceUnavailable(Exception):
-    """The function cannot be converted, and is to run as it is. `reason` says why."""
+    """The function cannot be converted, and is to run as it is. `reason` says why, `remedy` what to do about it."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, remedy: str = "use np.where, or change that") -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason, self.remedy = reason, remedy
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def find_source(function: types.FunctionType) -> FunctionSource:
     Raises: SourceUnavailable, when there is none, when it no longer matches, or for generators and coroutines.
     """
     code = function.__code__
-    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        raise SourceUnavailable(f"{function.__qualname__} is a generator or a coroutine")
+    if reason := generator_reason(code):
+        raise SourceUnavailable(*reason)
     try:
         candidate = _find(code, _read_file(code.co_filename, function.__globals__))
     except SourceUnavailable:
@@ -81,11 +81,23 @@ def find_source(function: types.FunctionType) -> FunctionSource:
     return FunctionSource(gast.ast_to_gast(candidate.node), candidate.class_name)
 
 
+def generator_reason(code: types.CodeType) -> tuple[str, str] | None:
+    """Return why a generator or coroutine is not converted and what to do about it; None for other code."""
+    if not code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        return None
+    kind = "generator function" if code.co_flags & inspect.CO_GENERATOR else "coroutine"
+    remedy = "append to a list and return that, instead of `yield`, or use np.where"
+    return f"{code.co_name} is a {kind}", remedy
+
+
 def _read_file(name: str, module_globals: dict[str, Any]) -> _File:
     """Return the parsed file called `name`, from the cache while its text is the same."""
     text = "".join(linecache.getlines(name, module_globals))
     if not text:
-        raise SourceUnavailable(f"there is no source text for {name}")
+        raise SourceUnavailable(
+            f"{name} has no source text (code typed at Python's prompt has none, nor has that made by exec)",
+            "put the function into a file or a notebook, or use np.where",
+        )
     file = _files.get(name)
     if file is None or file.text != text:
         try:

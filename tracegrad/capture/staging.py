@@ -45,6 +45,7 @@ from tracegrad.capture.tracer import (
     call_handler,
     call_user,
     cast_to,
+    describe,
     from_value,
     inplace,
     is_traced,
@@ -452,8 +453,8 @@ def _join_trees(
         if isinstance(a, Conflict) or isinstance(b, Conflict):
             leaves.append(_fixed(a if isinstance(a, Conflict) else b))
             continue
-        if not (_is_number(a) and _is_number(b)):
-            conflict = _branch_error(name, "values", repr(a), repr(b), span)
+        if not (is_number(a) and is_number(b)):
+            conflict = _branch_error(name, "values", describe(a), describe(b), span)
             leaves.append(_fixed(Conflict(name, conflict)))
             continue
         sides = []
@@ -533,23 +534,27 @@ def _user_name(name: str) -> str:
 
 
 def _branch_error(name: str, what: str, left: str, right: str, span: Any) -> NeedsPythonValue:
-    name = "the returned value" if name.startswith("tg_") else repr(name)
-    return NeedsPythonValue(
-        f"the two branches give {name} different {what}",
-        code="TG112",
-        span=span,
-        found=f"{left} when true, {right} when false",
-        help=f"make both branches give {name} one shape and structure, or compute it after the if",
-    )
+    if name == "tg_value":
+        title = f"the two sides of a conditional expression have different {what}"
+        name = "it"
+    else:
+        name = "the returned value" if name.startswith("tg_") else repr(name)
+        title = f"the two branches give {name} different {what}"
+    help = f"make both branches give {name} one shape and structure, or compute it after the if"
+    if what == "values":
+        help = (
+            "only numbers and arrays can depend on a traced condition: use numbers that stand for the values (0, 1, "
+            "... and `==`), or do in each branch what depends on them"
+        )
+    return NeedsPythonValue(title, code="TG112", span=span, found=f"{left} when true, {right} when false", help=help)
 
 
 def _shape_text(leaves: list[Any], tree: Tree) -> str:
-    if tree.kind is None:
-        return str(leaves[0].type) if isinstance(leaves[0], Tracer) else repr(leaves[0])
-    return f"a {tree.kind.__name__} of {len(tree.children)}"
+    return describe(leaves[0]) if tree.kind is None else f"a {tree.kind.__name__} of {len(tree.children)}"
 
 
-def _is_number(leaf: Any) -> bool:
+def is_number(leaf: Any) -> bool:
+    """Return whether a value is a number or an array, traced or not."""
     return isinstance(leaf, Tracer | bool | int | float | complex | np.generic | np.ndarray) or is_traced(leaf)
 
 
@@ -816,7 +821,11 @@ class _State:
             shrinks = decide(growth.count, "<=")
             if shrinks or not isinstance(growth.values, CapturedList) or trips is None:
                 how = "shrinks or is changed" if shrinks else "grows"
-                raise RestageError(f"a list {how} in a loop" + (" whose length is not known" if trips is None else ""))
+                raise RestageError(
+                    f"a list {how} in a loop" + (" whose length is not known" if trips is None else ""),
+                    "make an array before the loop, as long as it can get, write into it and count; or keep only what "
+                    "is needed of the items, such as their sum",
+                )
             growth.kind = growth.items if isinstance(growth.items, tuple) else item_type(growth.items)
             self.growing = [g for g in self.growing if g is not known] + [growth]
             found = True
@@ -1032,10 +1041,10 @@ def _try_loop(
                 if new is old or is_same_view(new, old):
                     continue
                 if isinstance(new, Tracer) or type(new) is not type(old) or not _equal(new, old):
-                    raise RestageError(f"{state.label(position)!r} changes from {_brief(old)} to {_brief(new)}")
+                    raise RestageError(f"{state.label(position)!r} changes from {describe(old)} to {describe(new)}")
                 continue
             if not _is_carryable(new):
-                raise RestageError(f"{state.label(position)!r} changes from {_brief(old)} to {_brief(new)}")
+                raise RestageError(f"{state.label(position)!r} changes from {describe(old)} to {describe(new)}")
             param = stand_in._storage
             if new is stand_in and exit_values[key] is stand_ins.initial[key]:
                 continue
@@ -1051,8 +1060,6 @@ def _leaves(trees: list[tuple[list[Any], Tree]]) -> dict[tuple[int, int], Any]:
     return {(position, index): leaf for position, (leaves, _) in enumerate(trees) for index, leaf in enumerate(leaves)}
 
 
-def _brief(value: Any) -> str:
-    return str(value.type) if isinstance(value, Tracer) else repr(value)
 
 
 def _check_type(key: tuple[int, int], kind: ArrayType, weak: bool, new: Tracer, old: Any) -> None:
@@ -1239,7 +1246,7 @@ def for_stmt(
     length = sequence.length
     if isinstance(length, int) and length == 0:
         return
-    reason = ""
+    reason = help = ""
     for peeled in range(3):
         try:
             try:
@@ -1253,10 +1260,10 @@ def for_stmt(
             _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
             return
         except NeedsPythonValue as error:
-            reason, cause = f"it needs a Python value: {error.title}", error
+            reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
             break
         except RestageError as error:
-            reason, cause = error.reason, None
+            reason, help, cause = error.reason, error.help, None
             if (
                 length is None
                 or (isinstance(length, int) and length <= 1)
@@ -1281,9 +1288,7 @@ def for_stmt(
             code="TG120",
             span=span,
             found=f"{reason}; {many} (at most {UNROLL_LIMIT} are unrolled)",
-            help="keep the shape, dtype and structure of what the loop carries; index arrays, not Python lists, by the "
-            "loop "
-            "variable; preallocate an array and write into it",
+            help=help,
         ) from cause
     capture.events.append((span, f"for: unrolled {length} times: {reason}"))
     _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
@@ -1410,19 +1415,19 @@ def while_stmt(
             capture.events.append((span, "while: staged"))
             return
         except _Stop:
-            reason, cause = "", None
+            reason, help, cause = "", "", None
         except NeedsPythonValue as error:
-            reason, cause = f"it needs a Python value: {error.title}", error
+            reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
         except RestageError as error:
-            reason, cause = error.reason, None
+            reason, help, cause = error.reason, error.help, None
         goes_on = truth(test_fn())
         if isinstance(goes_on, Tracer):
             raise CaptureError(
                 "the loop cannot be staged",
                 code="TG122",
                 span=span,
-                found=reason or "its condition is traced, its body is not",
-                help="keep the shape, dtype and structure of what the loop carries; index arrays, not Python lists",
+                found=reason or "its condition is a Python value at first, and a traced one later",
+                help=help or "start with the same kind of values that the loop goes on with",
             ) from cause
         if not goes_on:
             return
@@ -1443,7 +1448,7 @@ def while_stmt(
                 code="TG120",
                 span=span,
                 found=f"{reason}; more than {UNROLL_LIMIT} iterations",
-                help="keep the shape, dtype and structure of what the loop carries; index arrays, not Python lists",
+                help=help,
             ) from cause
 
 

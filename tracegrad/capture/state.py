@@ -17,7 +17,7 @@ from tracegrad import ops
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.tracer import stage
-from tracegrad.errors import TracedNameError
+from tracegrad.errors import TracedNameError, TracegradError
 
 
 class Undefined:
@@ -54,7 +54,7 @@ class Conflict:
         raise self.error
 
     def __repr__(self) -> str:
-        return f"<{self.name} differs between branches>"
+        return f"({self.error.found})" if isinstance(self.error, TracegradError) else f"<{self.name} not known>"
 
 
 for _special in (

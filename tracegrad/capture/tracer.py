@@ -12,12 +12,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
+from enum import Enum
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import Storage, current, user_span
+from tracegrad.capture.context import Storage, current, unconverted_reason, user_span
 from tracegrad.errors import (
     ArgumentTypeError,
     CaptureError,
@@ -257,12 +259,19 @@ class Tracer:
         content = resolve_content(self)
         if content is not None:
             return convert(content)
+        help = _NEEDS_HELP[kind]
+        unconverted = unconverted_reason()
+        if unconverted is not None and kind in _CONVERTED:
+            reason, remedy = unconverted
+            help = (
+                f"{reason}, so it runs as it is, and what Python decides in it cannot depend on traced values: {remedy}"
+            )
         raise NeedsPythonValue(
             f"a traced value is used where Python needs {kind}",
             code="TG101",
             span=user_span(),
             found=f"{describe(self)}, known only when the compiled function runs",
-            help=_NEEDS_HELP[kind],
+            help=help,
         )
 
     def __bool__(self) -> bool:
@@ -425,14 +434,15 @@ def resolve_content(tracer: Tracer) -> np.ndarray[Any, Any] | None:
     return content
 
 
+#: what a converted function may do with traced values
+_CONVERTED = ("a truth value", "an int", "a float", "a complex number")
 _NEEDS_HELP = {
-    "a truth value": "`if`, `while`, `and`, `or` in the source of a captured function may depend on traced values; "
-    "in code "
-    "without source (exec, C callables) use np.where",
-    "an int": "an index or a loop bound may be traced (`x[i]`, `range(n)`); a shape, a list index or a dict key "
-    "must not: "
-    "pass it as a Python int argument",
-    "a dict key": "a list index or a dict key must not depend on traced values: pass it as a Python int argument",
+    "a truth value": "`if`, `while`, `and`, `or` in a captured function may depend on traced values; in what Python or "
+    "a library calls by itself (a key of sort, a method such as `__lt__` in it) use np.where",
+    "an int": "an array index or a loop bound may be traced (`x[i]`, `range(n)`); a list index, a dict key or a shape "
+    "must not: make the list an array (`np.array(items)[i]`), or pass the int as a Python int argument",
+    "a dict key": "a dict key must not depend on traced values, nor on what a staged loop counts: index an array "
+    "(`np.array(items)[i]`), or pass the key as a Python argument",
     "a float": "write `float(x)` in the captured function itself, where it keeps the derivative",
     "a complex number": "write `complex(x)` in the captured function itself",
     "a text": "print(x) prints the value at run time; a dict key must be made of Python values",
@@ -471,7 +481,15 @@ def describe(value: Any) -> str:
         text = f"a Python {kind}" if value.weak else str(value.type)
         name = value._storage.value.name if value._view is None and value._storage.value is not None else ""
         return f"{name}: {text}" if name else text
-    return repr(value)
+    if isinstance(value, Enum):
+        return str(value)
+    if isinstance(value, ModuleType):
+        return f"the module {value.__name__}"
+    text = repr(value)
+    if " at 0x" not in text:
+        return text if len(text) <= 200 else f"{text[:197]}..."
+    called = getattr(value, "__qualname__", None)
+    return f"{type(value).__name__} {called}" if called else f"an object of the class {type(value).__name__}"
 
 
 # ---- making tracers
@@ -546,7 +564,7 @@ def asarray(value: Any) -> Tracer:
             "an operand is not numeric",
             code="TG104",
             span=user_span(),
-            found=f"{type(value).__name__} {value!r}"[:200],
+            found=describe(value),
             help="use numbers and numeric arrays",
         )
     return from_concrete(array)
@@ -785,6 +803,8 @@ def inplace(ufunc: Any, target: Tracer, other: Any) -> Any:
     target[...] = python_operator(ufunc, target, other)
     return target
 
+
+Tracer.__name__ = "traced value"  # in Python's own messages, such as "'traced value' object is not callable"
 
 #: Python operator name -> ufunc
 OPERATORS: dict[str, Any] = {

@@ -53,6 +53,7 @@ from tracegrad.capture.numpy_api.elementwise import (
 )
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.numpy_api.masked import Masked
+from tracegrad.capture.staging import if_exp, is_number
 from tracegrad.capture.text import Part, parts_of
 from tracegrad.capture.tracer import (
     Tracer,
@@ -70,7 +71,7 @@ from tracegrad.capture.tracer import (
     stage,
     unsupported,
 )
-from tracegrad.errors import ArgumentTypeError, TracedValueError
+from tracegrad.errors import ArgumentTypeError, CaptureError, NeedsPythonValue, TracedValueError
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL, F64, I64, is_complex, is_float
 
@@ -256,11 +257,7 @@ def _choose(better: Any, function: Any, name: str) -> Callable[..., Any]:
         rank = best if key is None else call_user(key, best)
         for item in items[1:]:
             other = item if key is None else call_user(key, item)
-            wins = (
-                python_operator(better, other, rank)
-                if is_traced(rank) or is_traced(other)
-                else PYTHON_OPERATORS[better](other, rank)
-            )
+            wins = call_user(PYTHON_OPERATORS[better], other, rank)
             best = _pick(wins, item, best)
             rank = best if key is None else _pick(wins, other, rank)
         return best
@@ -274,6 +271,8 @@ def _pick(condition: Any, x: Any, y: Any) -> Any:
         return x if condition else y
     if condition.concrete is not None or condition.type.size != 1:
         return x if condition else y
+    if not (is_number(x) and is_number(y)):
+        return if_exp(condition, lambda: x, lambda: y)
     first, second = asarray(x), asarray(y)
     result = select(condition, first, second)
     return weak(result) if first.weak and second.weak else result
@@ -293,13 +292,16 @@ def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[
         if all(a != b for a, b in itertools.combinations(leads, 2)):  # what comes after the first is not compared
             ranks = leads
     if not is_traced(ranks):
-        order = sorted(range(len(given)), key=ranks.__getitem__, reverse=reverse)
+        try:
+            order = sorted(range(len(given)), key=ranks.__getitem__, reverse=reverse)
+        except NeedsPythonValue:
+            raise _unsorted() from None
         return [given[k] for k in order]
     if not all(
         isinstance(v, int | float | np.generic) or hasattr(type(v), "as_tracer") or isinstance(v, Tracer)
         for v in (*given, *ranks)
     ):
-        raise unsupported("sorted() of other things than numbers by traced keys", "use np.argsort of the keys")
+        raise _unsorted()
     items = [asarray(v) for v in given]
     if any(v.ndim for v in items):
         raise unsupported("sorted() of arrays", "sort numbers, or use np.argsort")
@@ -315,6 +317,13 @@ def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[
     if reverse:
         result.reverse()
     return [weak(v) for v in result] if is_weak else result
+
+
+def _unsorted() -> CaptureError:
+    return unsupported(
+        "sorted() of other things than numbers by traced keys",
+        "take the order from the keys, `order = np.argsort(keys)`, and index arrays of what is sorted by it",
+    )
 
 
 @covers(bisect.bisect_left)
