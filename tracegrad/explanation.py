@@ -136,7 +136,8 @@ def explain_signature(
         detailed.reset(token)
     captured = program.captured
     cuts, zero = find_cuts(program)
-    events = sorted(captured.events, key=lambda e: (e[0].file, e[0].line) if e[0] is not None else ("", 0))
+    noted = dict.fromkeys(captured.events)
+    events = sorted(noted, key=lambda e: (e[0].file, e[0].line) if e[0] is not None else ("", 0))
     return Explanation(
         captured.function.name,
         signature.describe() or "no arguments",

@@ -186,6 +186,9 @@ def prints(x: Any) -> Any:
     print("%(a)s-%(b).1f" % {"a": x[0], "b": x[1]}, str(x[2]) + "z", "{:>{}.2f}|".format(x[0], 9), "%8.2f|" % x[3])
     for i in range(2):
         print(f"i={i:03d}", "it %02d" % i, format(x[i], ".2f"), sep="|", end="!\n")
+    print("no end", x[0], end="")
+    print(x[1], end="; ")
+    print(x[2])
     print(Point(x[0]), f"{Point(x[1])} {Shown(x[2]):.3f} {Shown(x[2])!s}", str(Point(x[2])))
     print(Record(float(x[0])), f"{Record(float(x[1]))}")
     print(", ".join(f"{v:.2f}" for v in x), "; ".join([f"{v:.1f}" for v in x[:2]]))

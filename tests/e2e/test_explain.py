@@ -146,3 +146,27 @@ def test_debug_nans_names_the_line_of_a_value() -> None:
 def test_debug_nans_names_the_argument() -> None:
     with tg.debug_nans(), pytest.raises(FloatingPointError, match=r"argument x is nan at \[1\]"):
         tg.function(lambda x: x * 2)(np.array([1.0, np.nan]))
+
+
+def test_each_statement_is_explained_once() -> None:
+    def promoted(x):
+        s = 0  # becomes a float: the loop is captured twice
+        for i in range(3):
+            if x[i] > 0:
+                s = s + x[i]
+        return s
+
+    def unrolled(x):
+        names = ["a", "b", "c"]
+        p = {"a": 1.0, "b": 2.0, "c": 3.0}
+        for i in range(3):
+            for _ in range(2):
+                if x[i] > 0:
+                    x = x * p[names[i]]
+        return x.sum()
+
+    for f, outer in ((promoted, "for: staged"), (unrolled, "for: unrolled 3 times")):
+        texts = [(e.span.line, e.text) for e in tg.explain(f)(np.ones(3)).staged]
+        assert len(texts) == len(set(texts))
+        assert texts[0][1].startswith(outer)
+        assert not any("unrolled" in text for _, text in texts[1:])

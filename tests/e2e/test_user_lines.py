@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -144,6 +145,23 @@ def test_messages_of_python_do_not_name_inner_classes(f: Any) -> None:
     with pytest.raises(Exception) as caught:
         tg.grad(f)(X)
     assert "Tracer" not in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("to_int", [int, round, math.floor, math.ceil, math.trunc])
+@pytest.mark.parametrize(
+    ("number", "kind"), [(np.nan, ValueError), (np.inf, OverflowError), (-np.inf, OverflowError), (1e19, OverflowError)]
+)
+def test_ints_of_what_is_none(to_int: Any, number: float, kind: type[Exception], backend: str) -> None:
+    def f(x: Any) -> Any:
+        return float(to_int(x[0])) * x[1]
+
+    compiled = tg.function(f, backend=backend)
+    with pytest.raises(kind, match="cannot convert float"):
+        compiled(np.array([number, 1.0]))
+    np.testing.assert_array_equal(compiled(np.array([-3.5, 2.0])), f(np.array([-3.5, 2.0])))
+    large = float(np.nextafter(2.0**63, 0.0))
+    np.testing.assert_array_equal(compiled(np.array([large, 1.0])), large)
 
 
 REFUSED: list[tuple[Callable[[Any], Any], type[Exception]]] = [

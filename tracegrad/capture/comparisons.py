@@ -14,9 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad import ops
 from tracegrad.capture import staging
+from tracegrad.capture.context import user_span
 from tracegrad.capture.lists import StackedList
-from tracegrad.capture.tracer import Tracer, call_handler, is_traced, python_operator
+from tracegrad.capture.tracer import Tracer, call_handler, is_traced, python_operator, stage
+from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.types import BOOL
 
 Operate = Callable[[str, Any, Any], Any]
@@ -110,6 +113,38 @@ def _same(a: Any, b: Any, operate: Operate) -> Any:
 
 def _identity(value: Any) -> Any:
     return value
+
+
+def search(name: str, values: Sequence[Any], item: Any, operate: Operate) -> Any:
+    """`values.index(item)`, `values.count(item)` or `values.remove(item)` of a list or tuple with traced values.
+
+    Raises:
+        ValueError: (here or at run time) there is no such item.
+    """
+    if name == "remove":
+        raise NeedsPythonValue(
+            "list.remove of a traced value",
+            code="TG134",
+            span=user_span(),
+            found="a list of which it is known only when the compiled function runs which item goes",
+            help="keep all items, and choose by np.where",
+        )
+    same = [_same(value, item, operate) for value in values]
+    if name == "count":
+        return functools.reduce(functools.partial(operate, "add"), same, 0)
+    place: Any = 0
+    found: Any = False
+    for position in reversed(range(len(same))):
+        place = staging.if_exp(
+            same[position], functools.partial(_identity, position), functools.partial(_identity, place)
+        )
+        found = staging.or_(same[position], functools.partial(_identity, found))
+    message = f"the value is not in the {type(values).__name__.lower().removeprefix('captured')}"
+    if isinstance(found, Tracer):
+        stage(ops.check, found.value, error="ValueError", message=message)
+    elif not found:
+        raise ValueError(message)
+    return place
 
 
 def compare_chain(operate: Operate, first: Any, names: Sequence[str], rest: Sequence[Callable[[], Any]]) -> Any:

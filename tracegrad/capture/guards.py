@@ -323,7 +323,12 @@ def _read_of_class(obj: Any, name: str, value: Any) -> Any:
         else:
             guard_method(value, place, own=True)
         return value
-    if name.startswith("__") or inspect.getattr_static(cls, name, None) is not getattr(cls, name, None):
+    static = inspect.getattr_static(cls, name, None)
+    if (
+        name.startswith("__")
+        or isinstance(static, types.MemberDescriptorType)
+        or static is not getattr(cls, name, None)
+    ):
         return value  # a slot or another descriptor
     return lift(value, place)
 

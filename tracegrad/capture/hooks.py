@@ -6,6 +6,7 @@ convert.py writes the calls; staging.py and guards.py do the work. Previous: gua
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import inspect
 import operator
@@ -18,7 +19,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture import staging
 from tracegrad.capture.attempts import Attempt, context, passing
-from tracegrad.capture.comparisons import compare_chain, compare_sequences, contains, identical
+from tracegrad.capture.comparisons import compare_chain, compare_sequences, contains, identical, search
 from tracegrad.capture.context import Call, Place, current, user_span
 from tracegrad.capture.convert import convert
 from tracegrad.capture.guards import (
@@ -387,6 +388,10 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     refuse_changing(f)
     if isinstance(f, types.BuiltinFunctionType) and f in _OPERATOR_NAMES and len(args) == 2:
         return operate(_OPERATOR_NAMES[f], *args)
+    if isinstance(f, types.BuiltinMethodType) and f.__name__ in _SEARCHES and len(args) == 1:
+        own = f.__self__
+        if isinstance(own, list | tuple) and (is_traced(own) or is_traced(args)):
+            return search(f.__name__, own, args[0], operate)
     if changes_object(f, args):
         return _known(f, call_changing(f, args, kwargs, setattr_))
     try:
@@ -443,6 +448,8 @@ def _special_of(f: Any, obj: Any) -> types.FunctionType | None:
     return next((m for n in _SPECIAL.get(f, ()) if (m := special_method(obj, n)) is not None), None)
 
 
+#: methods of lists and tuples that compare their items
+_SEARCHES = frozenset({"index", "count", "remove"})
 #: functions of Python -> the special methods that they call
 _SPECIAL: dict[Any, tuple[str, ...]] = {
     len: ("__len__",),
@@ -544,7 +551,10 @@ def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         guard_class_function(cls, "__init__")
         instance: Any = object.__new__(cls)
         current().register_created(instance)
-        call(init, instance, *args, **kwargs)
+        if dataclasses.is_dataclass(cls) and _converted(init) is None and _stores_plainly(cls):
+            _fill_dataclass(instance, init, args, kwargs)
+        else:
+            call(init, instance, *args, **kwargs)
         return instance
     result = cls(*args, **kwargs)
     if cls not in (int, float, str, bool, complex, tuple, frozenset, type, slice) and not isinstance(
@@ -552,6 +562,37 @@ def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     ):
         return new_container(result)
     return _known(cls, result)
+
+
+def _stores_plainly(cls: Any) -> bool:
+    return cls.__dataclass_params__.frozen or cls.__setattr__ is object.__setattr__
+
+
+def _fill_dataclass(instance: Any, init: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Do what the `__init__` that `dataclass` has made does, so that factories and `__post_init__` are captured."""
+    try:
+        given = inspect.signature(init).bind(instance, *args, **kwargs).arguments
+    except TypeError:
+        init(instance, *args, **kwargs)  # raises Python's error
+        raise
+    passed_on = []
+    for field in instance.__dataclass_fields__.values():
+        if field._field_type is dataclasses._FIELD_CLASSVAR:  # type: ignore[attr-defined]
+            continue
+        if field.init and field.name in given:
+            value = given[field.name]
+        elif field.default_factory is not dataclasses.MISSING:
+            value = call(field.default_factory)
+        elif field.init:
+            value = field.default
+        else:
+            continue
+        if field._field_type is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
+            passed_on.append(value)
+        else:
+            object.__setattr__(instance, field.name, value)
+    if hasattr(instance, "__post_init__"):
+        call(instance.__post_init__, *passed_on)
 
 
 def _map(function: Any, *iterables: Any) -> list[Any]:

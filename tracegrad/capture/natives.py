@@ -63,7 +63,7 @@ def changes_object(f: Any, args: tuple[Any, ...]) -> bool:
         return True
     if isinstance(f, types.MethodDescriptorType) and args and isinstance(args[0], _MUTABLE):
         return True
-    return _is_hashable(f) and (f in _CHANGES_FIRST or f is setattr or f in _INPLACE)
+    return _is_hashable(f) and (f in _CHANGES_FIRST or f in (setattr, object.__setattr__) or f in _INPLACE)
 
 
 def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], store: Callable[[Any, str, Any], None]) -> Any:
@@ -77,6 +77,9 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], store: 
         f = getattr(unstack(own), name)
     if f is setattr:
         store(*args)
+        return None
+    if f is object.__setattr__:
+        staging.write_slot(args[0], "attr", *args[1:])
         return None
     if _is_hashable(f) and f in _INPLACE:
         return staging.augmented(args[0], _INPLACE[f], args[1])

@@ -54,7 +54,7 @@ from tracegrad.capture.tracer import (
     result_dtype,
     stage,
 )
-from tracegrad.errors import CaptureError, NeedsPythonValue, TracegradError
+from tracegrad.errors import CaptureError, NeedsPythonValue, Span, TracegradError
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, SymbolicDim
@@ -63,6 +63,8 @@ from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, SymbolicDim
 UNROLL_LIMIT = 128
 #: a loop over Python values alone is run at capture up to this many iterations
 NATIVE_LIMIT = 4096
+#: a loop at capture that nothing but an exception can end gives up after this many iterations
+ENDLESS_LIMIT = 1024
 
 GetState = Callable[[], tuple[Any, ...]]
 SetState = Callable[[tuple[Any, ...]], None]
@@ -945,7 +947,7 @@ def _stage_loop(
     kept: set[int] = set()
     unordered: set[tuple[int, int]] = set()
     capture = current()
-    mark = len(capture.changes)
+    mark, noted = len(capture.changes), len(capture.events)
     for _ in range(12):
         entry = state.get()
         try:
@@ -960,8 +962,10 @@ def _stage_loop(
             state.set(entry)
             state.restore_lists()
             capture.undo(mark)
+            del capture.events[noted:]
             raise
         capture.undo(mark)
+        del capture.events[noted:]
     raise RestageError("the types of the values that the loop carries do not settle")
 
 
@@ -1306,8 +1310,10 @@ def _run_natively(
     names: tuple[str, ...],
     extra_test: Callable[[], Any] | None,
 ) -> None:
-    for item in items:
+    for number, item in enumerate(items):
         if extra_test is None:
+            if number > ENDLESS_LIMIT and isinstance(items, itertools.count | itertools.cycle):
+                raise _endless_error(user_span())
             body_fn(item)
             continue
         goes_on = truth(extra_test())
@@ -1436,10 +1442,12 @@ def while_stmt(
         iterations += 1
         if reason == "" and iterations >= 1:
             # only Python values decide: run the rest without trying to stage
+            endless = _Endless(get_state, span)
             while goes_on := truth(test_fn()):
                 if isinstance(goes_on, Tracer):
                     break
                 body_fn()
+                endless.note_iteration()
             else:
                 return
         if iterations > UNROLL_LIMIT and reason:
@@ -1450,6 +1458,42 @@ def while_stmt(
                 found=f"{reason}; more than {UNROLL_LIMIT} iterations",
                 help=help,
             ) from cause
+
+
+class _Endless:
+    """Counts iterations at capture that stage something and change no Python value; they never end."""
+
+    def __init__(self, get_state: GetState, span: Span | None) -> None:
+        self.get_state, self.span, self.count = get_state, span, 0
+        self.before = self._look()
+
+    def _look(self) -> tuple[int, list[Any]]:
+        leaves = (leaf for value in self.get_state() for leaf in flatten(value)[0])
+        return len(current().builder.block.operations), [leaf for leaf in leaves if not isinstance(leaf, Tracer)]
+
+    def note_iteration(self) -> None:
+        """Note the end of an iteration.
+
+        Raises:
+            CaptureError: there have been too many such ones.
+        """
+        (staged, values), self.before = self.before, self._look()
+        now_staged, now_values = self.before
+        same = len(values) == len(now_values) and all(a is b for a, b in zip(values, now_values, strict=True))
+        self.count = self.count + 1 if same and now_staged > staged else 0
+        if self.count > ENDLESS_LIMIT:
+            raise _endless_error(self.span)
+
+
+def _endless_error(span: Span | None) -> CaptureError:
+    return CaptureError(
+        "the loop has no end that is known at capture",
+        code="TG120",
+        span=span,
+        found=f"{ENDLESS_LIMIT} iterations, of which each goes on; an exception under a traced condition does not end "
+        "a loop at capture",
+        help="end it by a traced condition, `while x > 0:` or `if ...: break`, and raise after the loop",
+    )
 
 
 def _stage_while(

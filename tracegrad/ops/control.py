@@ -97,7 +97,9 @@ def _check_text(operation: Operation, condition: str) -> str:
 
 
 def _print_text(operation: Operation, *values: Any) -> str:
-    return f"print({operation.attrs['format']!r}.format({', '.join(values)}))"
+    format = operation.attrs["format"]
+    end = "" if format.endswith("\n") else ", end=''"
+    return f"print({format.removesuffix(chr(10))!r}.format({', '.join(values)}){end})"
 
 
 def _batch_check(op: OpDef, size: Dim, batched: Sequence[bool], condition: Any, **attrs: Any) -> Any:
@@ -112,9 +114,9 @@ check = register(OpDef(
     samples=(Sample("b[]", {"error": "ValueError", "message": "no root"}, integers=(1, 2)),),
 ))
 print_ = register(OpDef(
-    "print", ("*values",), "Print values through a format string for str.format.",
+    "print", ("*values",), "Print values through a format string for str.format, to which the end of the line belongs.",
     attributes=("format",), infer=infer_print, marker=NONDIFF, effect=True, numpy=_print_text,
-    samples=(Sample("f[2] i[]", {"format": "{} at {}"}),),
+    samples=(Sample("f[2] i[]", {"format": "{} at {}\n"}),),
 ))
 
 # fmt: on

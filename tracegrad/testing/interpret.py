@@ -131,7 +131,7 @@ class Interpreter:
                     raise _ERRORS[attrs["error"]](attrs["message"])
                 return []
             case "print":
-                print(attrs["format"].format(*operands))
+                print(attrs["format"].format(*operands), end="")
                 return []
             case "undefined":
                 kind: ArrayType = attrs["type"]

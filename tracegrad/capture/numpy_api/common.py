@@ -325,7 +325,9 @@ def gather(x: Tracer, indices: Sequence[Tracer], axes: Sequence[int]) -> Tracer:
 
 def check(condition: Any, error: str, message: str) -> None:
     """Raise a Python error at run time unless the condition holds."""
-    stage(ops.check, asarray(condition).value, error=error, message=message)
+    tracer = asarray(condition)
+    if tracer.concrete is None or not tracer.concrete:
+        stage(ops.check, tracer.value, error=error, message=message)
 
 
 def call(function: Any, *args: Any, **kwargs: Any) -> Tracer:

@@ -56,7 +56,7 @@ from tracegrad.capture.tracer import (
     from_value,
     unsupported,
 )
-from tracegrad.errors import CaptureError, NeedsPythonValue, TracedValueError
+from tracegrad.errors import NeedsPythonValue, TracedValueError
 from tracegrad.ir.types import F64, I64, is_complex, is_inexact, is_static
 
 __all__ = ["constant_value", "is_creator"]
@@ -494,30 +494,3 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Tracer:
     if not increasing:
         powers.reverse()
     return apply(ops.concatenate, *[reshape(p, (*x.type.shape, 1)) for p in powers], axis=1)  # type: ignore[no-any-return]
-
-
-# ---- random numbers
-
-
-def refuse_random(*args: Any, **kwargs: Any) -> Any:
-    """Refuse a draw: it would be the same number at every call."""
-    raise CaptureError(
-        "random numbers would be frozen: the function would use the same draw at every call",
-        code="TG108",
-        span=user_span(),
-        found="a draw of random numbers inside the function",
-        help="draw outside the function and pass the numbers in",
-    )
-
-
-covers(
-    *[
-        function
-        for name in dir(np.random)
-        if isinstance(getattr(function := getattr(np.random, name), "__self__", None), np.random.RandomState)
-        and name not in ("get_state",)
-    ],
-    np.random.default_rng,
-    native=False,
-    always=True,
-)(refuse_random)

@@ -125,9 +125,17 @@ def int_(x: Any = 0, /) -> Tracer:
     tracer = scalar(x, "int()")
     if tracer.dtype == I64:
         return weak(tracer)
-    if is_float(tracer.dtype):
-        tracer = trunc(tracer)
-    return weak(cast_to(tracer, I64))
+    return _whole(tracer, trunc)
+
+
+def _whole(tracer: Tracer, rounded: Callable[[Tracer], Tracer]) -> Tracer:
+    """Return a number rounded to a Python int; raises Python's error (at run time) where there is none."""
+    if not is_float(tracer.dtype):
+        return weak(cast_to(tracer, I64))
+    check(equal(tracer, tracer), "ValueError", "cannot convert float NaN to integer")
+    fits = call_handler(np.less, absolute(tracer), 2.0**63)
+    check(fits, "OverflowError", "cannot convert float infinity, or one beyond 64 bits, to integer")
+    return weak(cast_to(rounded(tracer), I64))
 
 
 @covers(bool)
@@ -203,7 +211,7 @@ def divmod_(x: Any, y: Any, /) -> tuple[Any, Any]:
 def round_(number: Any, ndigits: Any = None) -> Any:
     tracer = asarray(number)
     if ndigits is None and not tracer.ndim:
-        return int_(rint(tracer) if is_float(tracer.dtype) else tracer)
+        return _whole(tracer, rint)
     result = call_handler(np.round, tracer, 0 if ndigits is None else ndigits)
     return weak(result) if tracer.weak else result
 
@@ -425,8 +433,7 @@ def print_(*values: Any, sep: Any = None, end: Any = None, file: Any = None, flu
             if isinstance(part, Part):
                 traced.append(part.value)
             parts.append(part.field if isinstance(part, Part) else _escaped(part))
-    if end is not None:
-        parts.append(_escaped(end.removesuffix("\n")))
+    parts.append(_escaped("\n" if end is None else end))
     stage(ops.print_, *traced, format="".join(parts))
 
 
@@ -556,12 +563,12 @@ def math_dist(p: Any, q: Any, /) -> Tracer:
 
 @covers(math.floor)
 def math_floor(x: Any, /) -> Tracer:
-    return weak(cast_to(floor(scalar(x, "math.floor")), I64))
+    return _whole(scalar(x, "math.floor"), floor)
 
 
 @covers(math.ceil)
 def math_ceil(x: Any, /) -> Tracer:
-    return weak(cast_to(ceil(scalar(x, "math.ceil")), I64))
+    return _whole(scalar(x, "math.ceil"), ceil)
 
 
 @covers(math.trunc)
