@@ -146,7 +146,9 @@ class Transformed:
     def source(self, *args: Any, backend: str | None = None, **kwargs: Any) -> str:
         """Return the generated code for arguments like these, as text.
 
-        The first lines say what it was made for: sizes, and Python values such as ints, are fixed in it.
+        It is the code that runs for them when the function has been called with such ones, for any size if sizes have
+        changed between calls. The first lines say what it was made for: sizes, and Python values such as ints, that are
+        fixed in it.
 
         Args:
             backend: "numpy" or "c"; by default that of the function.
@@ -167,8 +169,14 @@ class Transformed:
 
     def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any], backend: str | None = None) -> Program:
         signature, values = self._signature(args, kwargs)
-        with leaves_of_call(values):
-            return self._program(signature, backend=backend)
+        backend = backend or self._backend
+        with leaves_of_call(values), self._lock:
+            made = self._specializations.serving(signature)
+            if made is None:
+                return self._program(signature, backend=backend)
+            if made.backend == backend:
+                return made.program
+            return self._program(made.program.signature, made.sizes(signature), backend=backend)
 
 
 def _hold_tensors(arguments: Any) -> bool:
@@ -200,16 +208,23 @@ class Specializations:
         #: why the last instance was compiled
         self.reason = ""
 
-    def find(self, signature: Signature) -> Specialization:
-        """Return an instance that serves a call, compiled now if there is none."""
+    def serving(self, signature: Signature) -> Specialization | None:
+        """Return the instance that serves a call, or None when there is none yet."""
         for made in self._exact.get(signature, ()):
             if made.holds():
                 return made
-        pattern = signature.pattern()
-        symbolic = self._symbolic.setdefault(pattern, [])
-        for made in symbolic:
+        for made in self._symbolic.get(signature.pattern(), ()):
             if made.sizes(signature) is not None and made.holds():
                 return made
+        return None
+
+    def find(self, signature: Signature) -> Specialization:
+        """Return an instance that serves a call, compiled now if there is none."""
+        serving = self.serving(signature)
+        if serving is not None:
+            return serving
+        pattern = signature.pattern()
+        symbolic = self._symbolic.setdefault(pattern, [])
         seen = self._seen.setdefault(pattern, [])
         self.reason = self._why(signature, seen)
         general, sizes = generalize(signature, seen, self._dynamic)

@@ -1,0 +1,50 @@
+"""`.source(...)` shows the code that runs for such arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tracegrad.config import BACKENDS
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_source_of_symbolic_sizes(backend: str) -> None:
+    def loss(x: Any) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            total = total + x[i] ** 2
+        return total
+
+    gradient = tg.grad(loss, backend=backend)
+    other = "c" if backend == "numpy" else "numpy"
+    assert "made for x: f64[4]" in gradient.source(np.ones(4))
+    gradient(np.ones(4))
+    assert "made for x: f64[4]" in gradient.source(np.ones(4))
+    assert "made for x: f64[5]" in gradient.source(np.ones(5))
+    gradient(np.ones(5))
+    for chosen in (backend, other):
+        assert "made for x: f64[n]" in gradient.source(np.ones(5), backend=chosen)
+        assert "made for x: f64[n]" in gradient.source(np.ones(7), backend=chosen)
+        assert "made for x: f64[4]" in gradient.source(np.ones(4), backend=chosen)
+        assert "made for x: f64[1]" in gradient.source(np.ones(1), backend=chosen)  # sizes 0 and 1 have their own
+    assert "x: f64[n]" in gradient.lower(np.ones(7)).splitlines()[0]
+
+
+def test_source_after_a_change_outside() -> None:
+    settings = {"power": 2}
+
+    def loss(x: Any) -> Any:
+        return np.sum(x ** settings["power"])
+
+    gradient = tg.grad(loss)
+    gradient(np.ones(3))
+    before = gradient.source(np.ones(3))
+    assert "x ** 2" not in before
+    settings["power"] = 3
+    assert "x ** 2" in gradient.source(np.ones(3))
+    settings["power"] = 2
+    assert gradient.source(np.ones(3)) == before
