@@ -70,7 +70,34 @@ def inherited(x: Any) -> Any:
     return one.a * one.b * one.c[0] * Derived(a=x[2], b=x[0]).b
 
 
-PROGRAMS: list[Callable[[Any], Any]] = [appended, post_init, inherited]
+@dataclass
+class Own:
+    a: Any
+
+    def __init__(self, a: Any) -> None:
+        self.a = a * 2.0
+
+
+WITHOUT_SOURCE = """
+from dataclasses import dataclass
+
+@dataclass
+class Own:
+    a: object
+
+    def __init__(self, a):
+        self.a = a * 3.0
+"""
+names: dict[str, Any] = {}
+exec(WITHOUT_SOURCE, names)
+OwnWithoutSource = names["Own"]
+
+
+def own_init(x: Any) -> Any:
+    return Own(x[0]).a * OwnWithoutSource(x[1]).a * x[2]
+
+
+PROGRAMS: list[Callable[[Any], Any]] = [appended, post_init, inherited, own_init]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -551,7 +551,7 @@ def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         guard_class_function(cls, "__init__")
         instance: Any = object.__new__(cls)
         current().register_created(instance)
-        if dataclasses.is_dataclass(cls) and _converted(init) is None and _stores_plainly(cls):
+        if _is_generated(init) and _stores_plainly(cls):
             _fill_dataclass(instance, init, args, kwargs)
         else:
             call(init, instance, *args, **kwargs)
@@ -562,6 +562,11 @@ def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     ):
         return new_container(result)
     return _known(cls, result)
+
+
+def _is_generated(init: types.FunctionType) -> bool:
+    """Return whether `dataclass` has made this function."""
+    return init.__code__.co_qualname.startswith("__create_fn__.")
 
 
 def _stores_plainly(cls: Any) -> bool:
