@@ -168,7 +168,7 @@ func @f(%x: f64[], %n: i64[]) -> (f64[]) {
   %zero: i64[] = constant {value=0}
   %r: f64[] = for %zero, %n, %x {step=1, reverse=False} (%k: i64[], %s: f64[]) {
     %t: f64[] = sin %s
-    print %t {format='t = {:.3f}'}
+    print %t {format='t = {:.3f}\\n'}
     yield %t
   }
   return %r

@@ -1064,8 +1064,6 @@ def _leaves(trees: list[tuple[list[Any], Tree]]) -> dict[tuple[int, int], Any]:
     return {(position, index): leaf for position, (leaves, _) in enumerate(trees) for index, leaf in enumerate(leaves)}
 
 
-
-
 def _check_type(key: tuple[int, int], kind: ArrayType, weak: bool, new: Tracer, old: Any) -> None:
     """Raise _Retype when the body turns a carried value of this type into another one that it can start with."""
     number = not isinstance(old, Tracer) or old.weak
