@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tracegrad as tg
 
@@ -79,3 +80,44 @@ def test_heading_stands_before_the_first_cotangent() -> None:
     primal, reverse = text.split("# cotangents")
     assert "hs[t] = h" in primal
     assert "2.0 * hs" in reverse
+
+
+def scalar_filter(q: Any, r: Any, z: Any) -> Any:
+    x, P, nll = 0.0, 1.0, 0.0
+    for t in range(len(z)):
+        P = P + q
+        S = P + r
+        K = P / S
+        e = z[t] - x
+        nll += 0.5 * (np.log(S) + e * e / S)
+        x = x + K * e
+        P = (1 - K) * P
+    return nll
+
+
+def cross_entropy(w: Any, x: Any) -> Any:
+    z = x[:, None] * w
+    z = z - np.max(z, axis=1, keepdims=True)
+    logp = z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))
+    return -np.mean(logp[np.arange(4), np.array([0, 1, 1, 0])])
+
+
+def test_no_guard_where_a_division_is_checked_and_exponentials_stay_small() -> None:
+    assert "isfinite" not in text_of(scalar_filter, 0.1, 0.5, Y)
+    assert "isfinite" not in text_of(cross_entropy, np.array([0.5, 0.2]), Y)
+
+
+def test_no_guard_of_tangents_where_partials_are_finite() -> None:
+    def loss(x: Any) -> Any:
+        return np.sum(np.sqrt(1 + x**2) + 1 / (1 + np.exp(-np.abs(x))))
+
+    assert "isfinite" not in tg.hessian(loss, backend="numpy").source(Y)
+    root = tg.hessian(lambda x: np.sum(np.sqrt(x)), backend="numpy")
+    np.testing.assert_allclose(root(np.array([0.0, 4.0]))[1], [0.0, -1 / 32])
+
+
+def test_the_peak_of_logsumexp_has_no_derivative() -> None:
+    special = pytest.importorskip("scipy.special")
+    functions = (special.logsumexp, lambda x: special.softmax(x)[0], lambda x: special.log_softmax(x)[0])
+    for function in functions:
+        assert "==" not in text_of(function, Y)

@@ -217,7 +217,15 @@ func @f(%x: f64[], %n: i64[]) -> (f64[]) {
     [
         ("%q: f64[4] = square %x\n  %p: f64[4] = add %one, %q\n  %u: f64[4] = log %p", 0),  # at least log(1)
         ("%q: f64[4] = absolute %x\n  %u: f64[4] = log1p %q", 0),
-        ("%q: f64[4] = exp %x\n  %p: f64[4] = add %one, %q\n  %u: f64[4] = divide %one, %p", 2),  # exp can overflow
+        ("%q: f64[4] = exp %x\n  %p: f64[4] = add %one, %q\n  %u: f64[4] = divide %one, %p", 1),  # exp can overflow
+        ("%q: f64[4] = negative %x\n  %p: f64[4] = absolute %q\n  %n: f64[4] = negative %p\n  %u: f64[4] = exp %n", 0),
+        (
+            """%m: f64[] = reduce_max %x {axes=(0,)}
+  %n: f64[4] = broadcast_to %m {shape=(4,)}
+  %d: f64[4] = subtract %x, %n
+  %u: f64[4] = exp %d""",
+            0,  # at most exp(0)
+        ),
         ("%u: f64[4] = divide %x, %one", 0),
         ("%q: f64[4] = tanh %x\n  %u: f64[4] = multiply %q, %x", 0),
         ("%q: f64[4] = add %one, %x\n  %p: f64[4] = log %q\n  %u: f64[4] = multiply %p, %x", 2),  # log, product with it

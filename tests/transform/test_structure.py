@@ -258,5 +258,5 @@ func @f(%x: f64[3], %k: i64[3]) -> (f64[]) {
 """)
     ranges = Ranges(function)
     values = {v.name: v for o in function.body.operations for v in o.results}
-    assert [ranges.sign(values[name]) for name in "ncqsp"] == [0, 0, 1, 1, 2]
+    assert [ranges.sign(values[name]) for name in "ncqsp"] == [7, 7, 6, 6, 4]
     assert not ranges.may_be_infinite(values["r"])

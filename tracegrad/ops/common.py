@@ -95,18 +95,19 @@ def apply_partials_jvp(
     out: Any,
     operands: Sequence[Any],
     attrs: Mapping[str, Any],
-    guard: tuple[bool, ...],
+    scale: Scale,
 ) -> Any:
     """Return the sum of tangent * partial over the operands that have both, or None when none has.
 
-    guard: per operand, whether a tangent that is zero must give zero even if the partial is infinite or NaN.
+    scale: multiplies, given the position of the operand, the tangent and the partial.
     """
     assert op.partials is not None, f"{op.name} has no partials"
     total = None
-    for partial, tangent, guarded in zip(op.partials, tangents, guard, strict=True):
+    for position, (partial, tangent) in enumerate(zip(op.partials, tangents, strict=True)):
         if partial is None or tangent is None:
             continue
-        term = scaled(tangent, partial(out, *operands, **attrs), guarded)
+        slope = partial(out, *operands, **attrs)
+        term = scaled(tangent, slope, False) if isinstance(slope, int) else scale(position, tangent, slope)
         total = term if total is None else add(total, term)
     return total
 
@@ -135,12 +136,7 @@ def vjp_of(
     if op.marker is NONDIFF or all(ct is None for ct in live):
         return nothing
     if op.partials is not None:
-        if callable(guard):
-            return apply_partials_vjp(op, live[0], outs[0], operands, attrs, guard)
-        guards = [guard and singular for singular in op.singular]
-        return apply_partials_vjp(
-            op, live[0], outs[0], operands, attrs, lambda position, ct, slope: scaled(ct, slope, guards[position])
-        )
+        return apply_partials_vjp(op, live[0], outs[0], operands, attrs, _scale(op, guard))
     if op.transpose is not None:
         cotangents = op.transpose(live[0], *operands, **attrs)
     else:
@@ -159,14 +155,15 @@ def jvp_of(
     operands: Sequence[Any],
     attrs: Mapping[str, Any],
     *,
-    guard: bool = True,
+    guard: bool | Scale = True,
 ) -> tuple[Any, ...]:
     """Return the tangent of each result, None for zero.
 
     Args:
         tangents: one tangent, or None for zero, per operand.
         outs: the results.
-        guard: whether singular partials are kept from turning a zero tangent into NaN.
+        guard: whether singular partials are kept from turning a zero tangent into NaN. Or a function that multiplies,
+            given the position of an operand, a tangent and a partial.
     """
     if op.marker is BY_TRANSFORM:
         raise _no_rule(op)
@@ -175,8 +172,7 @@ def jvp_of(
     if op.marker is NONDIFF or not any(map(_is_active, outs)) or all(t is None for t in live):
         return nothing
     if op.partials is not None:
-        guards = op.singular if guard else (False,) * len(operands)
-        return (apply_partials_jvp(op, live, outs[0], operands, attrs, guards),)
+        return (apply_partials_jvp(op, live, outs[0], operands, attrs, _scale(op, guard)),)
     if op.transpose is not None:
         moved = list(operands)
         positions = linear_positions(op, len(operands))
@@ -190,6 +186,12 @@ def jvp_of(
     if len(outs) == 1:
         return (op.jvp(live, outs[0], *operands, **attrs),)
     return tuple(op.jvp(live, tuple(outs), *operands, **attrs))
+
+
+def _scale(op: OpDef, guard: bool | Scale) -> Scale:
+    if callable(guard):
+        return guard
+    return lambda position, value, slope: scaled(value, slope, guard and op.singular[position])
 
 
 def _no_rule(op: OpDef) -> InternalError:

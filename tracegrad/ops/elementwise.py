@@ -549,8 +549,9 @@ nextafter = elementwise(
 
 
 def _share(value: Any, loses: Any, ties: Any) -> Any:
+    # the zero stands outside, where it is known to be one
     half = multiply(value, full_like(value, 0.5))
-    return select(ties, half, select(loses, zeros_like(value), value))
+    return select(loses, zeros_like(value), select(ties, half, value))
 
 
 def _choice(x_loses: Callable[[Any, Any], Any]) -> dict[str, Any]:

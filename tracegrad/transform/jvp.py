@@ -8,16 +8,18 @@ branch yields them, and a residual stack has a second one for tangents, so that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value, substitute
 from tracegrad.ir.inline import inline_body, inline_calls
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import ArrayType, StackType
-from tracegrad.ops import jvp_of
+from tracegrad.ops import jvp_of, scaled
 from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
 from tracegrad.transform.cotangents import zeros
+from tracegrad.transform.ranges import Ranges, make_guard
 from tracegrad.transform.vjp import no_rule, prepare_function, refuse_outer_values, split_operands, transpose_rule
 
 
@@ -73,6 +75,7 @@ class _Forward:
 
     def __init__(self, function: Function, builder: Builder, activity: Activity) -> None:
         self.function, self.builder, self.active = function, builder, activity.active
+        self.ranges = Ranges(function)
         self.shadows: dict[Value, Value] = {}
         #: results of calls with a rule -> what the rule gives for them
         self.replaced: dict[Value, Value] = {}
@@ -102,10 +105,17 @@ class _Forward:
             return
         if op.marker is BY_TRANSFORM:
             raise no_rule(operation)
-        moved = jvp_of(op, given, operation.results, operation.operands, operation.attrs)
+        scale = self.scale(operation) if op.partials is not None else True
+        moved = jvp_of(op, given, operation.results, operation.operands, operation.attrs, guard=scale)
         for result, tangent in zip(operation.results, moved, strict=True):
             if tangent is not None:
                 self.set(tangents, result, tangent)
+
+    def scale(self, operation: Operation) -> Callable[[int, Value, Value], Any]:
+        """Return the function that multiplies a tangent, which may be zero, with a partial by the n-th operand."""
+        is_singular = make_guard(self.ranges, operation)
+        singular = TABLE[operation.op].singular
+        return lambda n, tangent, partial: scaled(tangent, partial, singular[n] and is_singular(n, partial))
 
     def custom(self, operation: Operation, tangents: dict[Value, Value]) -> None:
         """Apply the forward rule of a call, or the transpose of its reverse rule."""

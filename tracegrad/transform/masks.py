@@ -337,7 +337,7 @@ class ZeroGuard:
             unsure = (singular and not _is_sure(choice.origin, self.singular_sure)) or (
                 missing and kind == MISSING and not _is_sure(choice.origin, self.missing_sure)
             )
-            return choice.around(scaled(choice.kept, partial, unsure))
+            return scaled(ct, partial, True) if unsure else choice.around(multiply(choice.kept, partial))
 
         return multiply_guarded
 

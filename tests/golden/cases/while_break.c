@@ -145,16 +145,10 @@ int f_grad(const double *restrict a_in, double *restrict ct_a_out, void *workspa
             ct_step = -ct_x;
         }
         /* while_break.py:9  step = (x**3 - a) / (3 * x**2) */
-        const double t5 = 1/t4;
-        const bool t6 = ct_step == 0.0;
-        const double t7 = ct_step*(t6 && !isfinite(t5) ? 0.0 : t5);
-        const double t8 = -(step1/t4);
-        ct_a -= t7;
-        const bool t9 = t7 == 0.0;
-        const double t10 = ct_step*(t6 && !isfinite(t8) ? 0.0 : t8)*3.0 + t7*(t9 && !isfinite(x1) ? 0.0 : x1);
-        const double ct_x1 = ct_x + t7*(t9 && !isfinite(t3) ? 0.0 : t3);
-        const double t11 = 2.0*x1;
-        ct_x = ct_x1 + t10*(t10 == 0.0 && !isfinite(t11) ? 0.0 : t11);
+        const double t5 = ct_step/t4;
+        ct_a -= t5;
+        const double ct_x1 = ct_x + t5*t3;
+        ct_x = ct_x1 + (t5*x1 - ct_step*(step1/t4)*3.0)*(2.0*x1);
     }
     /* while_break.py:8  while True: */
     const double ct_a1 = ct_a + ct_x;

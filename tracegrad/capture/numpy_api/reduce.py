@@ -792,8 +792,8 @@ def logaddexp_reduce(
 
 
 def log_sum_exp(tracer: Tracer, axes: tuple[int, ...], keepdims: Any, weights: Tracer | None = None) -> Tracer:
-    """Return log(sum(weights * exp(x))) without overflow."""
-    peak = max(tracer, axes, keepdims=True)
+    """Return log(sum(weights * exp(x))) without overflow; its derivative does not depend on the peak."""
+    peak = apply(ops.stop_gradient, max(tracer, axes, keepdims=True))
     peak = select(call_handler(np.isfinite, peak), peak, full((), 0, peak.dtype))
     terms = call_handler(np.exp, subtract(tracer, peak))
     total = sum(terms if weights is None else multiply(weights, terms), axes, keepdims=True)

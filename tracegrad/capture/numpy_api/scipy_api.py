@@ -165,15 +165,20 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     return log_sum_exp(tracer, as_axes(axis, tracer.ndim), keepdims, weights)
 
 
+def _peak(x: Tracer, axis: Any) -> Tracer:
+    """Return what keeps exponentials from overflow; the derivative of the whole does not depend on it."""
+    return apply(ops.stop_gradient, max(x, axis, keepdims=True))  # type: ignore[no-any-return]
+
+
 def softmax(x: Any, axis: Any = None) -> Tracer:
     (tracer,) = _floats(x)
-    weights = exp(subtract(tracer, max(tracer, axis, keepdims=True)))
+    weights = exp(subtract(tracer, _peak(tracer, axis)))
     return divide(weights, sum(weights, axis, keepdims=True))
 
 
 def log_softmax(x: Any, axis: Any = None) -> Tracer:
     (tracer,) = _floats(x)
-    shifted = subtract(tracer, max(tracer, axis, keepdims=True))
+    shifted = subtract(tracer, _peak(tracer, axis))
     return subtract(shifted, log(sum(exp(shifted), axis, keepdims=True)))
 
 
