@@ -43,7 +43,7 @@ def reversed_program(name: str) -> Function:
     [
         ("lorenz", [("f64[3]", "None")]),  # the state; everything else is recomputed from it
         ("rnn", [("f64[3]", "4"), ("f64[3]", "4")]),  # the state and its tanh
-        ("recurrence", [("f64[]", "n-1"), ("f64[]", "n-1")]),  # a[i-1] and its sine, never the array
+        ("recurrence", [("f64[]", "n-1")]),  # the sine; a[i-1] is in the array
         ("elements", [("f64[]", "((n+1)//(2))")]),  # the exponential; x and y do not change and are read again
         ("newton", [("f64[]", "None")]),  # the iterate
         ("counters", [("f64[]", "None"), ("f64[]", "None")]),  # the sum and a sine; indices follow from the iteration

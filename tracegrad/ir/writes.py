@@ -1,7 +1,7 @@
 """Recognizes zeros, ones, and arrays that are zeros with something written into them.
 
 Reads IR. Used by transform/ and passes/ to write into an array that is there instead of adding whole arrays.
-Previous: bounds.py; next folder: ops.
+Previous: bounds.py; next: accesses.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Brings programs into the plain form: writes instead of sums of whole arrays, no branches and loops that are none.
 
-Reads and writes IR in place. Previous: fold.py; next: elements.py.
+Reads and writes IR in place. Previous: unread.py; next: elements.py.
 
 Keeps values, save that the sum of n equal numbers becomes a product, which is one rounding instead of n - 1.
 """

@@ -1,6 +1,6 @@
 """Folds: operations on known values are done now, and those that change nothing are dropped.
 
-Reads and writes IR in place. Previous: rewrite.py; next: canonicalize.py.
+Reads and writes IR in place. Previous: rewrite.py; next: unread.py.
 
 Folds are exact, bit for bit, with two exceptions: a quotient for a product with a reciprocal, which is one rounding
 instead of two. Not folded: x + 0.0, which makes 0.0 of -0.0, and x * 0, which is NaN for an infinite x. (Zeros among
@@ -130,6 +130,13 @@ def _move_filled(operation: Operation, builder: Builder) -> Value | None:
         return None  # a cast that may lose what cannot be converted
     value = np.asarray(number).astype(kind.dtype).item()
     return _op("full", shape=kind.shape, dtype=kind.dtype, value=value) if _is_python_number(value) else None
+
+
+def _read_filled(operation: Operation, builder: Builder) -> Value | None:
+    """Read nothing of an array filled with one number, where the primal has checked the index."""
+    if operation.span is None or not operation.span.reverse:
+        return None
+    return _move_filled(operation, builder)
 
 
 def _identity(is_identity: Callable[[Operation], bool]) -> Rule:
@@ -331,6 +338,7 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
     "broadcast_to": (_identity(_same_type), _compose("broadcast_to")),
     "transpose": (_identity(lambda o: o.attrs["axes"] == tuple(range(len(o.attrs["axes"])))), _compose_transposes),
     "slice": (_identity(_is_full_slice),),
+    "gather": (_read_filled,),
     "pad": (_identity(lambda o: not any((*o.attrs["low"], *o.attrs["high"], *o.attrs["interior"]))),),
     "concatenate": (_identity(lambda o: len(o.operands) == 1),),
     "reduce_sum": (_identity(_same_type),),

@@ -17,6 +17,7 @@ from tracegrad.passes.elements import forward_elements
 from tracegrad.passes.fold import drop_barriers, drop_stop_gradients, fold_constants
 from tracegrad.passes.hoist import hoist_invariants
 from tracegrad.passes.inline import inline_functions
+from tracegrad.passes.unread import drop_unread_writes
 
 #: changes a function in place, keeping what it computes; returns whether anything changed
 Pass: TypeAlias = Callable[[Function], bool]
@@ -27,6 +28,7 @@ def default_pipeline() -> list[Pass]:
     return [
         eliminate_dead_code,
         fold_constants,
+        drop_unread_writes,
         canonicalize,
         forward_elements,
         eliminate_common_subexpressions,

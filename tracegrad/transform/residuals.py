@@ -11,14 +11,17 @@ Source: the recomputation by minimum cut in functorch (Horace He, 2022); the max
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 
+from tracegrad.ir.accesses import Access, find_accesses, may_follow
 from tracegrad.ir.bounds import size_guess
-from tracegrad.ir.core import Block, Operation, Value
+from tracegrad.ir.core import Block, Function, Operation, Value
 from tracegrad.ir.liveness import defined_in
 from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.types import ArrayType
 
 _UNBOUNDED = 1 << 60
 #: a sum or copy of so few elements is repeated rather than stored
@@ -47,13 +50,18 @@ def is_recomputable(operation: Operation) -> bool:
 
 
 def plan_residuals(
-    block: Block, needed: Collection[Value], free: Collection[Value] = (), outer: Collection[Value] = ()
+    block: Block,
+    needed: Collection[Value],
+    free: Collection[Value] = (),
+    outer: Collection[Value] = (),
+    kept: Mapping[Value, Operation] = MappingProxyType({}),
 ) -> Plan:
     """Choose what to store and what to recompute so that the values `needed`, defined in `block`, are at hand.
 
     Args:
         free: values of the block that the reverse block has anyway, such as the index of a loop.
         outer: arrays from outside that have to be kept if they are read; an element of them may be the cheaper one.
+        kept: values that an array keeps anyway, with the operation that reads them there.
     """
     defined = defined_in(block) - set(free)
     network = _Network()
@@ -64,10 +72,11 @@ def plan_residuals(
     while waiting:
         value = waiting.pop()
         network.connect((value, 0), (value, 1), _size_bytes(value) + 1)  # of equal sizes, fewer values
-        if value.producer is None or not is_recomputable(value.producer):
+        producer = kept.get(value, value.producer)
+        if producer is None or not (value in kept or is_recomputable(producer)):
             network.connect(_SOURCE, (value, 0), _UNBOUNDED)
             continue
-        for operand in dict.fromkeys(value.producer.operands):
+        for operand in dict.fromkeys(producer.operands):
             if operand in outer:
                 network.connect((operand, 1), (value, 0), _UNBOUNDED)
                 network.connect((operand, 0), (operand, 1), _size_bytes(operand))
@@ -79,7 +88,43 @@ def plan_residuals(
                     waiting.append(operand)
     cut = network.cut_near_sink()
     stored = [v for v in _in_order(block) if v in cut]
-    return Plan(stored, _operations_between(block, [v for v in needed if v in defined], cut))
+    return Plan(stored, _operations_between(block, [v for v in needed if v in defined], cut, kept))
+
+
+def find_kept(function: Function) -> dict[Value, Operation]:
+    """Return the values in loops that an array of the function keeps, with the operation that reads them in its end.
+
+    An element that was read and is not written later, or written and not written again, is in the final array.
+    """
+    kept: dict[Value, Operation] = {}
+    for loop in function.body.operations:
+        if loop.op != "for":
+            continue
+        for position, final in enumerate(loop.results):
+            if not isinstance(final.type, ArrayType) or not final.shape:
+                continue
+            accesses = find_accesses(loop, position) or []
+            writes = [a for a in accesses if a.writes]
+            for access in accesses:
+                value = _value_at(access)
+                if value is not None and not any(may_follow(access, write) for write in writes):
+                    indices = access.operation.operands[1 : 1 + len(access.places)]
+                    read = Operation("gather", [final, *indices], {"axes": access.operation.attrs["axes"]}, [], [])
+                    read.results, read.span = [value], access.operation.span
+                    kept.setdefault(value, read)
+    return kept
+
+
+def _value_at(access: Access) -> Value | None:
+    """Return the value that an access reads or writes, when it is at hand wherever the access is done."""
+    operation = access.operation
+    if not access.exact:
+        return None
+    if operation.op == "gather":
+        return operation.result
+    value = operation.operands[-1]
+    own = value in access.block.params or (value.producer is not None and value.producer in access.block.operations)
+    return value if operation.op == "scatter_set" and own else None
 
 
 def _size_bytes(value: Value) -> int:
@@ -90,17 +135,26 @@ def _in_order(block: Block) -> Sequence[Value]:
     return [*block.params, *(r for operation in block.operations for r in operation.results)]
 
 
-def _operations_between(block: Block, needed: Sequence[Value], stored: Collection[Value]) -> list[Operation]:
-    """Return the operations that compute `needed` from `stored`, in program order."""
-    own = set(block.operations)
+def _operations_between(
+    block: Block, needed: Sequence[Value], stored: Collection[Value], kept: Mapping[Value, Operation]
+) -> list[Operation]:
+    """Return the operations that compute `needed` from `stored`: reads of what is kept first, then in program order."""
     found: set[Operation] = set()
+    reads: dict[Operation, None] = {}
+    own = set(block.operations)
     waiting = [v for v in needed if v not in stored]
     while waiting:
-        operation = waiting.pop().producer
-        if operation is not None and operation in own and operation not in found:
-            found.add(operation)
-            waiting.extend(v for v in operation.operands if v not in stored)
-    return [o for o in block.operations if o in found]
+        value = waiting.pop()
+        operation = kept.get(value, value.producer)
+        if operation is None or operation in found or not (value in kept or operation in own):
+            continue
+        found.add(operation)
+        if value in kept:
+            reads[operation] = None
+        waiting.extend(v for v in operation.operands if v not in stored)
+    indices = _operations_between(block, [v for o in reads for v in o.operands], stored, {}) if reads else []
+    first = [*indices, *reads]
+    return [*first, *(o for o in block.operations if o in found and o not in set(first))]
 
 
 #: a value is two nodes, 0 where operands arrive and 1 where users read it; the edge between costs its bytes

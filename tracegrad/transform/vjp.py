@@ -18,7 +18,7 @@ which are plain calls of ops. The result is ordinary IR, so the transform applie
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,7 +46,7 @@ from tracegrad.ops.elementwise import add, barrier, multiply
 from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
 from tracegrad.transform.cotangents import Cotangents, zeros
 from tracegrad.transform.masks import ZeroGuard, find_masked
-from tracegrad.transform.residuals import Plan, plan_residuals
+from tracegrad.transform.residuals import Plan, find_kept, plan_residuals
 
 
 def vjp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> Function:
@@ -197,6 +197,7 @@ class _Sweep:
     ) -> None:
         self.function, self.builder, self.activity, self.outputs = function, builder, activity, outputs
         self.guard = guard
+        self.kept = find_kept(function)
         self.shadows: dict[Value, Value] = {}
         self.loops: list[Operation] = []
         self.zero_value: Value | None = None
@@ -386,7 +387,7 @@ class _Sweep:
         around = defined_in(self.loops[-1].blocks[-1]) if self.loops else set()
         outer = {v for v in around if isinstance(v.type, ArrayType) and v.type.ndim}
         pairs = zip(operation.blocks, reverses, strict=True)
-        plans = [_plan(block, reverse, outer=outer) for block, reverse in pairs]
+        plans = [_plan(block, reverse, self.kept, outer=outer) for block, reverse in pairs]
         # what a branch yields already is at hand
         mappings = [dict(zip(block.yields, operation.results, strict=True)) for block in operation.blocks]
         missing = [[v for v in plan.stored if v not in m] for plan, m in zip(plans, mappings, strict=True)]
@@ -480,7 +481,7 @@ class _Sweep:
         start = Block()
         with self.builder.into(start):
             mapping = self.known_from_index(operation, reverse.params[0])
-        plan = _plan(body, reverse, tuple(mapping))
+        plan = _plan(body, reverse, self.kept, tuple(mapping))
         pops = start.operations
         for value in reversed(plan.stored):
             stack = self.stack(value.array_type, self.capacity(), f"{value.name}_stack" if value.name else "stack")
@@ -654,9 +655,15 @@ def _drop_prints(block: Block) -> None:
             _drop_prints(nested)
 
 
-def _plan(block: Block, reverse: Block, free: Collection[Value] = (), outer: Collection[Value] = ()) -> Plan:
+def _plan(
+    block: Block,
+    reverse: Block,
+    kept: Mapping[Value, Operation],
+    free: Collection[Value] = (),
+    outer: Collection[Value] = (),
+) -> Plan:
     own = defined_in(block)
-    return plan_residuals(block, [v for v in free_values(reverse) if v in own], free, outer)
+    return plan_residuals(block, [v for v in free_values(reverse) if v in own], free, outer, kept)
 
 
 def _recompute(plan: Plan, reverse: Block, mapping: dict[Value, Value]) -> None:
