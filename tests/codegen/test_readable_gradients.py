@@ -121,3 +121,55 @@ def test_the_peak_of_logsumexp_has_no_derivative() -> None:
     functions = (special.logsumexp, lambda x: special.softmax(x)[0], lambda x: special.log_softmax(x)[0])
     for function in functions:
         assert "==" not in text_of(function, Y)
+
+
+def test_branches_and_indices_read_as_the_user_wrote_them() -> None:
+    def least_cost(cost: Any) -> Any:
+        d = np.zeros((3, 4))
+        for i in range(3):
+            for j in range(4):
+                if i == 0 and j == 0:
+                    d[i, j] = cost[i, j]
+                elif i == 0:
+                    d[i, j] = d[i, j - 1] + cost[i, j]
+                elif j == 0:
+                    d[i, j] = d[i - 1, j] + cost[i, j]
+                else:
+                    d[i, j] = min(d[i - 1, j], d[i, j - 1]) + cost[i, j]
+        return d[-1, -1]
+
+    text = text_of(least_cost, np.arange(12.0).reshape(3, 4) ** 2 % 7)
+    assert text.count("        elif i == 0:  # ") == text.count("        elif j == 0:  # ") == 2
+    assert "ct_d[i - 1, j] += " in text
+
+
+def test_short_rows_are_written_out() -> None:
+    def states(x: Any, a: Any) -> Any:
+        for _ in range(3):
+            s, i, _ = x
+            x = x + 0.1 * np.array([-a * s * i, a * s * i - i, i])
+        return np.sum(x**2)
+
+    text = text_of(states, np.array([0.9, 0.1, 0.0]), 0.5)
+    assert "np.pad" not in text
+    assert "np.array([" in text
+
+
+def test_signs_meet_sums() -> None:
+    text = text_of(lambda p, x: np.sum(np.log(p) - x * np.log(1 - p)) - np.sum((x - np.mean(p)) ** 2), Y, Y)
+    assert "- -" not in text
+    assert "+ -" not in text
+    assert "np.sum(-" not in text
+
+
+def test_names_of_users_do_not_bring_helpers_along() -> None:
+    text = tg.grad(lambda gamma, x: gamma * np.sum(x), backend="numpy").source(2.0, Y)
+    assert "def gamma" not in text
+
+
+def test_chosen_elements_are_added_to_directly_when_they_are_distinct() -> None:
+    labels = np.array([0, 1, 1, 0])
+    text = tg.grad(lambda x: np.sum(x[np.arange(4), labels] ** 2), backend="numpy").source(np.ones((4, 2)))
+    assert "np.add.at" not in text
+    text = tg.grad(lambda x: np.sum(x[labels] ** 2), backend="numpy").source(Y)
+    assert "np.add.at" in text

@@ -16,7 +16,7 @@ from tracegrad.ir.buffers import BufferPlan, written_operand
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.liveness import has_effect, uses
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import F64, Shape, is_float
+from tracegrad.ir.types import F64, ArrayType, Shape, is_float, is_inexact, is_integer
 from tracegrad.ops.text import dtype_text, numpy_text, subscript_text
 
 #: longest expression, in characters, that is written inside another one, and longest one on a line
@@ -107,8 +107,22 @@ def is_row_of_scalars(operation: Operation) -> bool:
     """Return whether an operation puts scalars into an array of rank 1."""
     if operation.op != "concatenate" or len(operation.result.shape) != 1:
         return False
-    made = [v.producer for v in operation.operands]
-    return all(o is not None and o.op == "reshape" and not o.operands[0].shape and not o.result.name for o in made)
+    made = [v.producer for v in operation.operands if v.shape == (1,)]
+    scalars = [o for o in made if o is not None and o.op == "reshape" and not o.operands[0].shape and not o.result.name]
+    return bool(scalars) and len(made) == len(operation.operands)
+
+
+def is_identity_matrix(operation: Operation) -> bool:
+    """Return whether an operation makes floats of `i == j`, for the indices of a square matrix."""
+    same = operation.operands[0].producer if operation.op == "cast" else None
+    shape = (
+        operation.results[0].type.shape if same is not None and isinstance(operation.results[0].type, ArrayType) else ()
+    )
+    if same is None or same.op != "equal" or len(shape) != 2 or shape[0] != shape[1]:
+        return False
+    made = [v.producer for v in same.operands]
+    axes = [o.attrs["axis"] for o in made if o is not None and o.op == "iota"]
+    return sorted(axes) == [0, 1] and is_inexact(operation.result.dtype)
 
 
 def dropped_axes(operation: Operation) -> set[int]:
@@ -227,6 +241,12 @@ class _Planner:
                 return not value.name
             case "cast":
                 return is_size(operation)
+            case "add" | "subtract":
+                return self.is_place(operation)
+            case "equal" if value.shape:
+                return not value.name and in_expressions and all(map(is_identity_matrix, users))
+            case "equal" | "not_equal" | "less" | "less_equal" | "greater" | "greater_equal":
+                return not value.name and _is_index(operation.operands[0]) and _is_number(operation.operands[1])
             case "transpose":
                 return not value.name and len(value.shape) == 2
             case "reshape":
@@ -236,6 +256,19 @@ class _Planner:
             case "iota" if len(value.shape) > 1:
                 return not value.name and in_expressions and all(map(spreads_operands, users))
         return False
+
+    def is_place(self, operation: Operation) -> bool:
+        """Return whether an operation makes an index out of a loop index and a number, which only indexing reads."""
+        value, (x, y) = operation.result, operation.operands
+        if value.name or value.shape or not _is_index(x) or not _is_number(y):
+            return False
+        users = self.users.get(value, [])
+        return len(users) == self.uses.get(value) and all(
+            user.op in ("gather", "scatter_set", "scatter_add")
+            and value in user.operands[1 : 1 + len(user.attrs["axes"])]
+            and user.operands.count(value) == 1
+            for user in users
+        )
 
     def is_element(self, reshape: Operation) -> bool:
         """Return whether a reshape makes an array of a scalar only for ops that can be written with the scalar."""
@@ -328,6 +361,16 @@ class _Planner:
             return 0
         assert value.producer is not None
         return 0 if is_atom(value.producer) else self.depth[value]
+
+
+def _is_index(value: Value) -> bool:
+    """Return whether a value is an integer that a loop counts or carries, with a name."""
+    is_integer_scalar = isinstance(value.type, ArrayType) and not value.shape and is_integer(value.dtype)
+    return is_integer_scalar and value.producer is None and bool(value.name)
+
+
+def _is_number(value: Value) -> bool:
+    return value.producer is not None and value.producer.op == "constant"
 
 
 def spreads_operands(operation: Operation) -> bool:

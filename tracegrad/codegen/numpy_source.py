@@ -29,13 +29,14 @@ from tracegrad.codegen.folding import (
     Folding,
     dropped_axes,
     inserted_axes,
+    is_identity_matrix,
     is_row_of_scalars,
     is_size,
     is_statement,
     placeholder,
     plan_folding,
 )
-from tracegrad.codegen.text import BlankLine, Comment, print_source
+from tracegrad.codegen.text import BlankLine, Comment, print_source, with_comment
 from tracegrad.codegen.trees import (
     MethodCalls,
     add_to,
@@ -54,6 +55,7 @@ from tracegrad.codegen.trees import (
     strip_annotations,
     substitute,
     transposed,
+    without_sign,
 )
 from tracegrad.codegen.variables import Names, assign_variables, identifier
 from tracegrad.errors import Span
@@ -123,7 +125,7 @@ class _Module:
                     waiting.append(callee)
         for current in reversed(waiting):
             self.definitions.append(_FunctionEmitter(self, current).definition())
-        used = {n.id for d in [*self.constants, *self.definitions] for n in ast.walk(d) if isinstance(n, ast.Name)}
+        used = set().union(*map(_outer_names, [*self.constants, *self.definitions]))
         copied = self.helper_sources(used)
         imports = ["import numpy as np"]
         if any("math." in source for source in copied):
@@ -454,6 +456,9 @@ class _FunctionEmitter:
             return
         if is_empty(then):
             test, then, otherwise = negated(test, exact=False), otherwise, []
+        match otherwise:
+            case [Comment() as comment, ast.If() as inner] if _is_elif(comment):
+                otherwise = [with_comment(inner, comment.text)]
         self.body.append(ast.If(test, then, [] if is_empty(otherwise) else otherwise))
 
     def start_carries(self, loop: Operation) -> None:
@@ -523,6 +528,9 @@ class _FunctionEmitter:
             # NumPy copies overlapping memory in order, which is right between equal strides only
             value = value if _is_parallel(operation) else self.unshared(values, x, value)
         if operation.op in ("set_slice", "add_slice"):
+            if values in self.folding.inline and (item := self.only_item(values)) is not None:
+                written = _Expression(item, ())
+                value = item
             place = self.place_text(operation, written) or ("[...]" if operation.op == "set_slice" else "")
             pattern = self.rename_sizes(parse_expression(f"{placeholder(0)}{place}"))
             target = substitute(pattern, {placeholder(0): ast.Name(name, ast.Load())})
@@ -541,7 +549,7 @@ class _FunctionEmitter:
             leading = axes == tuple(range(len(axes)))
             view = name if leading else f"np.moveaxis({name}, {axes}, {tuple(range(len(axes)))})"
             view = f"{name}.T" if axes == (1,) and len(x.shape) == 2 else view
-            if operation.op == "scatter_add":
+            if operation.op == "scatter_add" and not _is_distinct(operation):
                 self.body.append(ast.Expr(call("np.add.at", parse_expression(view), place_node, value)))
                 return
             target = ast.Subscript(parse_expression(view), place_node, ast.Store())
@@ -563,6 +571,15 @@ class _FunctionEmitter:
             return slices_text(write, shape)
         places = zip(*(write.attrs[k] for k in ("start", "stop", "step")), shape, strict=True)
         return subscript_text([str(a) if b - a == 1 and d != 1 else slice_text(a, b, s, d) for a, b, s, d in places])
+
+    def only_item(self, value: Value) -> ast.expr | None:
+        """Return x[1] for a slice x[1:2] of one element."""
+        part = value.producer
+        if part is None or part.op != "slice" or value.shape != (1,) or part in self.buffers.copied_views:
+            return None
+        return ast.Subscript(
+            self.whole(part.operands[0]), self.rename_sizes(parse_expression(str(part.attrs["start"][0]))), ast.Load()
+        )
 
     def unshared(self, value: Value, written: Value, node: ast.expr) -> ast.expr:
         """Return the expression of a value, copied when it may lie in the array that is being written."""
@@ -637,6 +654,10 @@ class _FunctionEmitter:
                 return _Expression(literal(operation.attrs["value"], value.dtype), (), is_literal=True)
             case "dim":
                 return _Expression(self.dim_node(operation.attrs["dim"]), ())
+            case "cast" if is_identity_matrix(operation):
+                size = value.shape[0]
+                keyword = "" if value.dtype == F64 else f", dtype={dtype_text(value.dtype)}"
+                return _Expression(self.rename_sizes(parse_expression(f"np.eye({size}{keyword})")), value.shape)
             case "cast" if is_size(operation):
                 return _Expression(self.expression(operation.operands[0]).node, (), is_literal=True)
             case "broadcast_to":
@@ -663,14 +684,22 @@ class _FunctionEmitter:
         if operation.op == "gather" and value.shape and operation.operands[1].shape:
             return _Expression(self.gather(operation), value.shape)
         node = self.fill(self.template(operation), operation)
+        if operation.op == "reduce_sum" and (opposite := without_sign(self.whole(operation.operands[0]))) is not None:
+            mapping = {placeholder(0): opposite}
+            node = ast.UnaryOp(ast.USub(), substitute(self.template(operation), mapping))
         return _Expression(method_call(node, "copy") if operation in self.buffers.copied_views else node, value.shape)
 
-    def scalar(self, reshape: Value) -> ast.expr:
-        """Return the scalar that a reshape makes an array of one element of, or that element if it has a variable."""
-        if reshape in self.folding.inline:
-            assert reshape.producer is not None
-            return self.whole(reshape.producer.operands[0])
-        return ast.Subscript(self.whole(reshape), ast.Constant(0), ast.Load())
+    def scalar(self, value: Value) -> ast.expr:
+        """Return the element of an array of one element: the scalar it is made of, or what it is cut out of."""
+        made = value.producer
+        if made is not None and value in self.folding.inline:
+            if made.op == "full":
+                return self.expression(value).node
+            if made.op == "reshape" and not made.operands[0].shape:
+                return self.whole(made.operands[0])
+            if (item := self.only_item(value)) is not None:
+                return item
+        return ast.Subscript(self.whole(value), ast.Constant(0), ast.Load())
 
     def iota(self, operation: Operation) -> _Expression:
         """Return positions along one axis, as a shape that broadcasts to all axes."""
@@ -759,6 +788,9 @@ class _FunctionEmitter:
             # the text converts an exponent of another dtype as the array that is not written here
             exponent = call(dtype_text(dtype), nodes[1]) if operation.operands[1].dtype != dtype else nodes[1]
             return _Expression(ast.BinOp(nodes[0], ast.Pow(), exponent), shape)
+        if operation.op in ("add", "subtract") and (opposite := without_sign(nodes[1])) is not None:
+            operator = ast.Sub() if operation.op == "add" else ast.Add()
+            return _Expression(ast.BinOp(nodes[0], operator, opposite), shape)
         mapping = {placeholder(i): node for i, node in enumerate(nodes)}
         return _Expression(substitute(template, mapping), shape)
 
@@ -827,8 +859,31 @@ class _Nested:
         self.emitter.in_nested -= 1
 
 
+def _outer_names(tree: ast.AST) -> set[str]:
+    """Return the names that a definition uses and does not define itself."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    return {node.id for node in names} - own
+
+
 def _placeholders(operation: Operation) -> list[str]:
     return [placeholder(i) for i in range(len(operation.operands))]
+
+
+def _is_elif(comment: Comment) -> bool:
+    return comment.text.partition("  ")[2].startswith("elif ")
+
+
+def _is_distinct(write: Operation) -> bool:
+    """Return whether a write by index arrays touches no element twice."""
+    for index in write.operands[1:-1]:
+        made = index.producer
+        if made is not None and len(index.shape) == 1 and made.op in ("iota", "constant"):
+            numbers = made.attrs.get("value")
+            if numbers is None or (np.all(numbers >= 0) and np.unique(numbers).size == numbers.size):
+                return True
+    return False
 
 
 def _is_parallel(write: Operation) -> bool:
@@ -843,9 +898,17 @@ def _is_parallel(write: Operation) -> bool:
 
 
 def _pattern_text(array: Any) -> str:
-    """Return a short expression for an identity matrix, a range or an array of one number; '' for other arrays."""
+    """Return a short expression for an identity matrix, a range or an array of one number, perhaps after a few others;
+    '' for other arrays."""
     if array.size <= _SMALL_CONSTANT:
         return ""
+    if array.ndim == 1 and array.dtype == F64:
+        last = array[-1].item()
+        count = next((k for k, x in enumerate(array[::-1].tolist()) if repr(x) != repr(last)), array.size)
+        first = array[: array.size - count]
+        if 0 < first.size <= 4 < count:
+            rest = f"np.zeros({count})" if repr(last) == "0.0" else f"np.full({count}, {number_text(last)})"
+            return f"np.concatenate([[{', '.join(map(number_text, first.tolist()))}], {rest}])"
     keyword = "" if array.dtype == F64 else f", dtype={dtype_text(array.dtype)}"
     patterns = {}
     if array.ndim == 2 and array.shape[0] == array.shape[1]:

@@ -62,6 +62,17 @@ def add_to(target: ast.expr, value: ast.expr) -> ast.stmt:
     return ast.AugAssign(place, ast.Add(), value)
 
 
+def without_sign(node: ast.expr) -> ast.expr | None:
+    """Return x * y / z for -x * y / z, of which a sum can take the sign; None for an expression without sign."""
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return operand
+        case ast.BinOp(left, (ast.Mult() | ast.Div()) as operator, right):
+            first = without_sign(left)
+            return None if first is None else ast.BinOp(first, operator, right)
+    return None
+
+
 def stored(node: ast.expr) -> ast.expr:
     """Return a name or subscript as what is assigned to."""
     if isinstance(node, ast.Subscript):

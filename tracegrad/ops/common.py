@@ -17,7 +17,17 @@ from tracegrad.errors import InternalError
 from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, OpDef, type_of
 from tracegrad.ir.types import is_inexact
 from tracegrad.ops.creation import full_like, full_of, ones_like, zeros_like
-from tracegrad.ops.elementwise import add, equal, isfinite, logical_and, logical_not, multiply, select
+from tracegrad.ops.elementwise import (
+    add,
+    equal,
+    isfinite,
+    logical_and,
+    logical_not,
+    multiply,
+    negative,
+    select,
+    subtract,
+)
 from tracegrad.ops.reduce import conjugate_if_complex
 from tracegrad.ops.text import bind_operands
 
@@ -178,6 +188,9 @@ def jvp_of(
         positions = linear_positions(op, len(operands))
         if all(live[k] is None for k in positions):
             return nothing
+        if op in (add, subtract) and any(t is None for t in live):
+            first, second = live
+            return (first if second is None else second if op is add else negative(second),)
         for k in positions:
             tangent = live[k]
             moved[k] = zeros_like(operands[k]) if tangent is None else tangent

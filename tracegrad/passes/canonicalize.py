@@ -8,15 +8,20 @@ Keeps values, save that the sum of n equal numbers becomes a product, which is o
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from tracegrad.ir.bounds import trip_count
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value, substitute
 from tracegrad.ir.liveness import defined_in, keep_results
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import is_static
+from tracegrad.ir.types import Dim, is_static
 from tracegrad.ir.writes import is_filled_with, is_sparse, slices_of, writes_of
+from tracegrad.ops import full
 from tracegrad.passes.rewrite import Rule, rewrite
+
+#: a row of at most so many elements is written out whole
+_SHORT = 6
 
 
 def canonicalize(function: Function) -> bool:
@@ -66,7 +71,7 @@ def _sum_of_broadcast(operation: Operation, builder: Builder) -> Value | None:
 
 
 def _join_parts(operation: Operation, builder: Builder) -> Value | None:
-    """Concatenate slices that are written into zeros and together fill them."""
+    """Concatenate slices that are written into zeros and together fill them, or a short row with the zeros between."""
     if not is_static(operation.result.shape):
         return None
     shape = tuple(d for d in operation.result.shape if isinstance(d, int))
@@ -81,10 +86,34 @@ def _join_parts(operation: Operation, builder: Builder) -> Value | None:
         return None
     parts.sort(key=lambda part: part[1])
     axis = parts[0][0]
+    if len(shape) == 1 and shape[0] <= _SHORT:
+        kind = operation.result.dtype
+        for (_, _, end, _), (_, start, _, _) in pairwise([(0, 0, 0, None), *parts, (0, shape[0], 0, None)]):
+            for at in range(end, start):
+                parts.append((axis, at, at + 1, full(shape=(1,), dtype=kind, value=0.0)))
+        parts.sort(key=lambda part: part[1])
     if [start for _, start, _, _ in parts] + [shape[axis]] != [0, *(stop for _, _, stop, _ in parts)]:
         return None
     result = TABLE["concatenate"](*(value for *_, value in parts), axis=axis)
     return result if isinstance(result, Value) else None
+
+
+def _fill_part(operation: Operation, builder: Builder) -> Value | None:
+    """Concatenate what is added to a part that is zero so far."""
+    whole, value = operation.operands
+    made = whole.producer
+    if made is None or made.op != "concatenate" or len(whole.shape) != 1 or operation.attrs["step"] != (1,):
+        return None
+    start, stop = operation.attrs["start"][0], operation.attrs["stop"][0]
+    offset: Dim = 0
+    for k, part in enumerate(made.operands):
+        end = offset + part.shape[0]
+        if (offset, end) == (start, stop) and is_filled_with(part, 0):
+            parts = [*made.operands[:k], value, *made.operands[k + 1 :]]
+            result = TABLE["concatenate"](*parts, axis=0)
+            return result if isinstance(result, Value) else None
+        offset = end
+    return None
 
 
 def _known_branch(operation: Operation, builder: Builder) -> list[Value] | None:
@@ -143,7 +172,7 @@ def _invariant_carries(operation: Operation, builder: Builder) -> list[Value] | 
 
 _RULES: dict[str, tuple[Rule, ...]] = {
     "add": (_add_sparse,),
-    "add_slice": (_join_parts,),
+    "add_slice": (_join_parts, _fill_part),
     "reduce_sum": (_sum_of_broadcast,),
     "if": (_known_branch, _equal_branches),
     "for": (_unused_loop, _invariant_carries),

@@ -13,6 +13,7 @@ import numpy as np
 
 from tracegrad.ir.core import Block, Function, Operation, Value
 from tracegrad.ir.liveness import has_effect
+from tracegrad.ir.opdef import TABLE
 
 _COMMUTATIVE = frozenset({"add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"})
 
@@ -53,15 +54,24 @@ def _is_fresh(operation: Operation) -> bool:
 
 
 def _key(operation: Operation) -> Hashable:
-    operands: Hashable = tuple(operation.operands)
-    if operation.op in _COMMUTATIVE:
-        operands = frozenset(operation.operands)
+    values: list[Hashable] = list(operation.operands)
+    if TABLE[operation.op].inplace is None:
+        values = [_operand_key(v) for v in operation.operands]
+    operands: Hashable = frozenset(values) if operation.op in _COMMUTATIVE else tuple(values)
     attrs = tuple((name, _attribute_key(value)) for name, value in sorted(operation.attrs.items()))
     if not operation.operands and operation.op != "dim":
         # a constant is as cheap as a name, and reads better than one named after something else
         operands = tuple(r.name for r in operation.results)
     # the types tell apart what attributes do not: dtype and shape of a constant
     return operation.op, operands, attrs, tuple(r.type for r in operation.results)
+
+
+def _operand_key(value: Value) -> Hashable:
+    """Return what tells operands apart: arrays filled with one number are equal when the numbers are."""
+    made = value.producer
+    if made is None or made.op != "full":
+        return value
+    return value.type, _attribute_key(made.attrs["value"])
 
 
 def _attribute_key(value: Any) -> Hashable:

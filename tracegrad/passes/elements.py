@@ -171,9 +171,13 @@ def _forward(gather: Operation, builder: Builder) -> Value | None:
 
 
 def _replace_write(last: Operation, counts: Mapping[Value, int]) -> Value | None:
-    """Join a write with an earlier one to the same place that nobody else sees."""
+    """Join a write with an earlier one to the same place that nobody else sees; leave out writing an element back."""
     if last.operands[1].shape:
         return None
+    read = last.operands[-1].producer
+    if last.op == "scatter_set" and read is not None and read.op == "gather" and not read.operands[1].shape:
+        if read.operands[0] is last.operands[0] and _is_same_place(read, last):
+            return last.operands[0]
     between: list[Operation] = []
     source = last.operands[0]
     for _ in range(_REACH):

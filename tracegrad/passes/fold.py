@@ -55,7 +55,9 @@ def _rules() -> dict[str, tuple[Rule, ...]]:
     rules: dict[str, tuple[Rule, ...]] = {}
     for name, op in TABLE.items():
         general: tuple[Rule, ...] = () if op.effect or op.marker is BY_TRANSFORM else (_evaluate,)
-        rules[name] = (*_SPECIFIC.get(name, ()), *((_move_filled,) if name in _MOVES else ()), *general)
+        moves = (_move_filled,) if name in _MOVES else ()
+        small = (_with_scalars,) if op.elementwise else ()
+        rules[name] = (*_SPECIFIC.get(name, ()), *moves, *small, *general)
     return rules
 
 
@@ -219,6 +221,78 @@ def _negative_factor(operation: Operation, builder: Builder) -> Value | None:
     return None
 
 
+def _sum_of_negative(operation: Operation, builder: Builder) -> Value | None:
+    """Take the sign out of a sum of everything, where it may meet another; along an axis C has it for free."""
+    inner = _operand_made_by(operation, 0, "negative")
+    return (
+        None
+        if inner is None or operation.result.shape
+        else _op("negative", _op("reduce_sum", inner.operands[0], **operation.attrs))
+    )
+
+
+def _product_with_scalar(operation: Operation, builder: Builder) -> Value | None:
+    """A product of arrays is elementwise where one of them is a scalar."""
+    x, y = operation.operands
+    if x.shape and y.shape:
+        return None
+    shape = operation.result.shape
+    return _op("multiply", _op("broadcast_to", x, shape=shape), _op("broadcast_to", y, shape=shape))
+
+
+def _reshape_of_broadcast(operation: Operation, builder: Builder) -> Value | None:
+    """Reshape what was there before a broadcast that only inserted axes of size 1."""
+    inner = _operand_made_by(operation, 0, "broadcast_to")
+    if inner is None or _without_ones(inner.operands[0]) != _without_ones(inner.result):
+        return None
+    return _op("reshape", inner.operands[0], **operation.attrs)
+
+
+def _without_ones(value: Value) -> list[Any]:
+    return [dim for dim in value.shape if dim != 1]
+
+
+def _reshape_inside(operation: Operation, builder: Builder) -> Value | None:
+    """Compute in the shape that a reshape leads back to, where all operands come from it."""
+    inner, shape = operation.operands[0].producer, operation.result.shape
+    if inner is None or not TABLE[inner.op].elementwise or not inner.operands or not inner.result.shape:
+        return None
+    sources: list[Value] = []
+    for operand in inner.operands:
+        made = operand.producer
+        if made is not None and made.op in ("reshape", "broadcast_to") and made.operands[0].shape == shape:
+            if _without_ones(made.operands[0]) != _without_ones(operand):
+                return None
+            sources.append(made.operands[0])
+        elif made is not None and made.op == "full":
+            sources.append(_op("full", shape=shape, dtype=operand.dtype, value=made.attrs["value"]))
+        else:
+            return None
+    if all(v.producer is not None and v.producer.op == "full" for v in sources):
+        return None
+    return _op(inner.op, *sources, **inner.attrs)
+
+
+def _negative_is_zero(operation: Operation, builder: Builder) -> Value | None:
+    """Compare with zero whatever the sign is."""
+    inner = _operand_made_by(operation, 0, "negative")
+    if inner is None or not is_filled_with(operation.operands[1], 0):
+        return None
+    return _op(operation.op, inner.operands[0], operation.operands[1])
+
+
+def _with_scalars(operation: Operation, builder: Builder) -> Value | None:
+    """Compute with scalars instead of arrays of one element, where one of these comes from a scalar."""
+    shape = operation.result.shape
+    if not shape or any(dim != 1 for dim in shape):
+        return None
+    made = [v.producer for v in operation.operands]
+    if not any(o is not None and o.op == "reshape" and not o.operands[0].shape for o in made):
+        return None
+    scalars = [_op("reshape", v, shape=()) for v in operation.operands]
+    return _op("reshape", _op(operation.op, *scalars, **operation.attrs), shape=shape)
+
+
 def _multiply_by_reciprocal(operation: Operation, builder: Builder) -> Value | None:
     x, y = operation.operands
     if (inner := _operand_made_by(operation, 1, "reciprocal")) is not None:
@@ -334,14 +408,17 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
     "invert": (_double("invert"),),
     "flip": (_double("flip"), _identity(lambda o: not o.attrs["axes"])),
     "cast": (_identity(_same_type),),
-    "reshape": (_identity(_same_type), _compose("reshape")),
+    "reshape": (_identity(_same_type), _compose("reshape"), _reshape_of_broadcast, _reshape_inside),
+    "dot_general": (_product_with_scalar,),
     "broadcast_to": (_identity(_same_type), _compose("broadcast_to")),
     "transpose": (_identity(lambda o: o.attrs["axes"] == tuple(range(len(o.attrs["axes"])))), _compose_transposes),
+    "equal": (_negative_is_zero,),
+    "not_equal": (_negative_is_zero,),
     "slice": (_identity(_is_full_slice),),
     "gather": (_read_filled,),
     "pad": (_identity(lambda o: not any((*o.attrs["low"], *o.attrs["high"], *o.attrs["interior"]))),),
     "concatenate": (_identity(lambda o: len(o.operands) == 1),),
-    "reduce_sum": (_identity(_same_type),),
+    "reduce_sum": (_identity(_same_type), _sum_of_negative),
     "reduce_max": (_identity(_same_type),),
     "reduce_min": (_identity(_same_type),),
     "reduce_prod": (_identity(_same_type),),

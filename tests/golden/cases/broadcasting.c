@@ -36,7 +36,7 @@ int f_grad(const double *restrict scale_in, const double *restrict row, const do
     (void)workspace;
     const double scale = *scale_in;
     /* broadcasting.py:8  return np.sum(np.log1p(centred**2)) */
-    double ct_scale = 0.0;
+    double t = 0.0;
     double sum = 0.0;
     double sum1 = 0.0;
     double sum2 = 0.0;
@@ -51,9 +51,9 @@ int f_grad(const double *restrict scale_in, const double *restrict row, const do
             2.0*centred[1]/(1.0 + centred[1]*centred[1]),
             2.0*centred[2]/(1.0 + centred[2]*centred[2]),
         };
-        ct_scale -= ct_centred[0]*(centred[0]/scale);
-        ct_scale -= ct_centred[1]*(centred[1]/scale);
-        ct_scale -= ct_centred[2]*(centred[2]/scale);
+        t += ct_centred[0]*(centred[0]/scale);
+        t += ct_centred[1]*(centred[1]/scale);
+        t += ct_centred[2]*(centred[2]/scale);
         sum -= ct_centred[0]/scale;
         sum1 -= ct_centred[1]/scale;
         sum2 -= ct_centred[2]/scale;
@@ -61,6 +61,8 @@ int f_grad(const double *restrict scale_in, const double *restrict row, const do
     ct_row[0] = sum;
     ct_row[1] = sum1;
     ct_row[2] = sum2;
+    /* broadcasting.py:7  centred = (x - row) / scale */
+    const double ct_scale = -t;
     *ct_scale_out = ct_scale;
     return 0;
 }

@@ -12,6 +12,6 @@ def f_grad(scale, row, x):
     # broadcasting.py:8  return np.sum(np.log1p(centred**2))
     ct_centred = 2.0 * centred / (1.0 + centred ** 2)
     # broadcasting.py:7  centred = (x - row) / scale
-    ct_scale = np.sum(-(ct_centred * (centred / scale)))
-    ct_row = np.sum(-(ct_centred / scale), axis=0)
+    ct_scale = -np.sum(ct_centred * (centred / scale))
+    ct_row = -np.sum(ct_centred / scale, axis=0)
     return ct_scale, ct_row

@@ -7,11 +7,10 @@ def f_grad(x):
     a = x.reshape(3, 4)
     # writes_and_views.py:9  column *= 2.0
     a = a.copy()
-    a[:, 1:2] = (a[:, 1] * 2.0)[:, None]
+    a[:, 1:2] *= 2.0
     # writes_and_views.py:10  a[0] = np.sin(a[0])
-    reshaped = a[0]
-    a = a.copy()
-    a[:1] = np.sin(reshaped)
+    part = a[:1].copy()
+    a[:1] = np.sin(part)
     # writes_and_views.py:11  a[1:, 2] += column[1:]
     a[1:, 2:3] = (a[1:, 2] + a[:, 1][1:])[:, None]
 
@@ -21,9 +20,9 @@ def f_grad(x):
     # writes_and_views.py:11  a[1:, 2] += column[1:]
     ct_a[:, 1:2] += np.pad(ct_a[1:, 2], (1, 0))[:, None]
     # writes_and_views.py:10  a[0] = np.sin(a[0])
-    ct_a[:1] = ct_a[0] * np.cos(reshaped)
+    ct_a[:1] *= np.cos(part)
     # writes_and_views.py:8  column = a[:, 1]
-    ct_a[:, 1:2] = (ct_a[:, 1] * 2.0)[:, None]
+    ct_a[:, 1:2] *= 2.0
     # writes_and_views.py:7  a = x.reshape(3, 4).copy()
     ct_x = ct_a.reshape(12)
     return ct_x

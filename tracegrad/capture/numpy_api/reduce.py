@@ -793,13 +793,13 @@ def logaddexp_reduce(
 
 def log_sum_exp(tracer: Tracer, axes: tuple[int, ...], keepdims: Any, weights: Tracer | None = None) -> Tracer:
     """Return log(sum(weights * exp(x))) without overflow; its derivative does not depend on the peak."""
-    peak = apply(ops.stop_gradient, max(tracer, axes, keepdims=True))
+    peak = apply(ops.stop_gradient, max(tracer, axes))
     peak = select(call_handler(np.isfinite, peak), peak, full((), 0, peak.dtype))
-    terms = call_handler(np.exp, subtract(tracer, peak))
-    total = sum(terms if weights is None else multiply(weights, terms), axes, keepdims=True)
+    shape = tuple(1 if k in axes else d for k, d in enumerate(tracer.type.shape))
+    terms = call_handler(np.exp, subtract(tracer, reshape(peak, shape) if peak.type.shape else peak))
+    total = sum(terms if weights is None else multiply(weights, terms), axes)
     result = add(call_handler(np.log, total), peak)
-    shape = tracer.type.shape
-    return result if keepdims else reshape(result, tuple(d for k, d in enumerate(shape) if k not in axes))
+    return reshape(result, shape) if keepdims else result
 
 
 def _accumulate(ufunc: np.ufunc, op: Any) -> None:
