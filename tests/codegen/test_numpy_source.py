@@ -399,8 +399,8 @@ func @shapes(%x: f64[n,3], %y: f64[3]) -> (f64[n,3], f64[3,3], f64[]) {
 def shapes(x, y):
     result = y - x.max(axis=1)[:, None]
     result_1 = x.T @ x + np.eye(3)
-    reshaped = y[1]
-    return result, result_1, reshaped * reshaped
+    y_1 = y[1]
+    return result, result_1, y_1 * y_1
 """,
     ),
 }

@@ -173,3 +173,52 @@ def test_chosen_elements_are_added_to_directly_when_they_are_distinct() -> None:
     assert "np.add.at" not in text
     text = tg.grad(lambda x: np.sum(x[labels] ** 2), backend="numpy").source(Y)
     assert "np.add.at" in text
+
+
+def test_temporaries_of_the_sweep_are_called_cotangents() -> None:
+    def pull(k: Any, x: Any) -> Any:
+        s, total = np.zeros(4), 0.0
+        for t in range(3):
+            total += np.exp(-total * x[t])
+            s[t + 1] = s[t] + k * x[t] * total
+        return np.sum(s**2)
+
+    text = text_of(pull, 0.5, Y)
+    primal, reverse = text.split("# cotangents")
+    assert "total_stack.append(total)" in primal
+    assert "total = total_stack.pop()" in reverse
+    assert "x_t = x[t]" in text
+    assert "ct_s_t_next = ct_s[t + 1]" in reverse
+    assert "item" not in text
+    assert "kept" not in text
+
+
+def test_cotangents_of_scalars_are_summed_inside_loops() -> None:
+    def decay(k: Any, x: Any) -> Any:
+        for _ in range(3):
+            x = x - k * x**2
+        return np.sum(x**2)
+
+    text = text_of(decay, 0.5, Y)
+    assert "ct_k = np.float64(0.0)" in text
+
+
+def test_clipped_scalars_need_no_choice_per_product() -> None:
+    def follow(gain: Any, x: Any) -> Any:
+        total = 0.0
+        for _ in range(5):
+            u = np.clip(gain * (1 - x), -0.5, 0.5)
+            x = x + 0.1 * u
+            total += x**2
+        return total
+
+    text = text_of(follow, 2.0, 0.1)
+    assert text.count("0.0 if ") == 1
+
+
+def test_second_derivatives_have_names() -> None:
+    text = tg.hessian(lambda x: np.sum(x[1:] * x[:-1] ** 2), backend="numpy").source(Y)
+    assert "unit[direction] = 1.0" in text
+    assert "carried" not in text
+    assert "0.0 - " not in text
+    assert "0.0 + " not in text

@@ -155,7 +155,12 @@ class _Module:
         return [print_source(trees[name]).lstrip("\n") for name in self.helpers if name in needed]
 
     def constant(self, hint: str, node: ast.expr) -> ast.expr:
-        """Define a constant of the module; return its name."""
+        """Define a constant of the module, or find it; return its name."""
+        for made in self.constants:
+            if isinstance(made, ast.Assign) and ast.dump(made.value) == ast.dump(node):
+                target = made.targets[0]
+                assert isinstance(target, ast.Name), "constants are names"
+                return ast.Name(target.id, ast.Load())
         name = self.names.fresh(identifier(hint.upper() or "CONSTANT"))
         self.constants.append(ast.Assign([ast.Name(name, ast.Store())], node))
         return ast.Name(name, ast.Load())

@@ -67,7 +67,7 @@ def without_sign(node: ast.expr) -> ast.expr | None:
     match node:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return operand
-        case ast.BinOp(left, (ast.Mult() | ast.Div()) as operator, right):
+        case ast.BinOp(left, (ast.Mult() | ast.Div() | ast.MatMult()) as operator, right):
             first = without_sign(left)
             return None if first is None else ast.BinOp(first, operator, right)
     return None

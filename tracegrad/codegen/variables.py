@@ -18,48 +18,9 @@ from dataclasses import dataclass
 from tracegrad.codegen.folding import Folding, is_statement
 from tracegrad.ir.buffers import BufferPlan, carries, carry_params
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
+from tracegrad.ir.nouns import noun_of
 from tracegrad.ir.opdef import TABLE
-
-#: names for values that have none in the user's code
-_NOUNS = {
-    "add": "total",
-    "subtract": "difference",
-    "multiply": "product",
-    "divide": "quotient",
-    "negative": "minus",
-    "square": "square",
-    "reduce_sum": "total",
-    "reduce_max": "largest",
-    "reduce_min": "smallest",
-    "reduce_prod": "product",
-    "dot_general": "product",
-    "gather": "item",
-    "slice": "part",
-    "select": "choice",
-    "less": "below",
-    "less_equal": "below",
-    "greater": "above",
-    "greater_equal": "above",
-    "equal": "same",
-    "not_equal": "differs",
-    "logical_not": "negated",
-    "logical_and": "both",
-    "logical_or": "either",
-    "full": "filled",
-    "cast": "converted",
-    "pop": "kept",
-    "for": "carried",
-    "while": "carried",
-    "if": "chosen",
-    "stack": "stack",
-    "transpose": "transposed",
-    "reshape": "reshaped",
-    "concatenate": "joined",
-    "set_slice": "written",
-    "add_slice": "written",
-    "scatter_set": "written",
-    "scatter_add": "written",
-}
+from tracegrad.ir.types import ArrayType, is_inexact
 
 
 def identifier(hint: str, default: str = "value") -> str:
@@ -133,6 +94,7 @@ class _Assigner:
         self.indices = {o.blocks[0].params[0] for o in walk(function.body) if o.op == "for"}
         self.results = self.mask(set(function.results) - folding.inline)
         self.cotangents = _find_cotangents(function)
+        self.carriers, self.pushed = _find_carriers(function), _find_pushed(function)
         self.classes: dict[Value, _Class] = {}
         for value in self.values:
             name = arguments.get(value) or (identifier(value.name) if value.name else "")
@@ -304,7 +266,9 @@ class _Assigner:
                     if group.forced or name not in self.taken:
                         assigned[name] = _Class(group.members, group.meets, name, group.first)
                         break
-                elif not (other.meets & group.members or group.meets & other.members):
+                elif not (other.meets & group.members or group.meets & other.members) and (
+                    group.name or self.is_again(other, group)
+                ):
                     other.members |= group.members
                     other.meets |= group.meets
                     break
@@ -314,14 +278,44 @@ class _Assigner:
 
     def describe(self, value: Value) -> str:
         """Return a name for a value without one, from the operation that makes it."""
+        value = self.pushed.get(value, value)
         producer = value.producer
         if producer is None:
             return "i" if value in self.indices else "carried"
+        if value in self.carriers:
+            noun = noun_of(value)
+            return identifier(noun if noun.startswith("ct_") else f"ct_{noun}")
         if len(producer.operands) == 1 and TABLE[producer.op].elementwise:
             operand = producer.operands[0]
             if operand.name and len(operand.name) <= 8:
                 return identifier(f"{producer.op}_{operand.name}")
-        return identifier(_NOUNS.get(producer.op, producer.op))
+        return identifier(noun_of(value))
+
+    def is_again(self, first: _Class, second: _Class) -> bool:
+        """Return whether a variable holds what another one held, computed again or kept on a stack."""
+        made = [self.pushed.get(c.first, c.first).producer for c in (first, second)]
+        return all(o is not None and o.op == made[0].op and o.span == made[0].span for o in made if made[0] is not None)
+
+
+def _find_pushed(function: Function) -> dict[Value, Value]:
+    """Return, for each value taken from a stack, one that was put there."""
+    operations = list(walk(function.body))
+    onto = {o.operands[0]: o.operands[1] for o in operations if o.op == "push"}
+    return {o.result: onto[o.operands[0]] for o in operations if o.op == "pop" and o.operands[0] in onto}
+
+
+def _find_carriers(function: Function) -> set[Value]:
+    """Return the values that are made of cotangents."""
+    found: set[Value] = {p for p in function.params if p.name.startswith("ct_")}
+    for operation in walk(function.body):
+        found.update(p for block in operation.blocks for p in block.params if p.name.startswith("ct_"))
+        moves = operation.span is not None and operation.span.reverse and not found.isdisjoint(operation.operands)
+        for result in operation.results:
+            if result.name.startswith("ct_") or (
+                moves and isinstance(result.type, ArrayType) and is_inexact(result.dtype)
+            ):
+                found.add(result)
+    return found
 
 
 def _find_cotangents(function: Function) -> set[Value]:

@@ -366,6 +366,22 @@ def _select_again(operation: Operation, builder: Builder) -> Value | None:
     return None
 
 
+def _select_either(operation: Operation, builder: Builder) -> Value | None:
+    """Choose once between a number and something, instead of the number twice."""
+    condition, x, y = operation.operands
+    for inner, other, position, joint in (
+        (_operand_made_by(operation, 2, "select"), x, 2, "logical_or"),
+        (_operand_made_by(operation, 1, "select"), y, 1, "logical_and"),
+    ):
+        number = filled_number(other)
+        if inner is None or number is None or filled_number(inner.operands[3 - position]) != number:
+            continue
+        operands = [_op(joint, condition, inner.operands[0]), x, y]
+        operands[position] = inner.operands[position]
+        return _op("select", *operands)
+    return None
+
+
 def _select_known(operation: Operation, builder: Builder) -> Value | None:
     condition, x, y = operation.operands
     if x is y or is_filled_with(condition, True):
@@ -422,6 +438,6 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
     "reduce_max": (_identity(_same_type),),
     "reduce_min": (_identity(_same_type),),
     "reduce_prod": (_identity(_same_type),),
-    "select": (_select_known, _select_again),
+    "select": (_select_known, _select_again, _select_either),
     "dim": (_dim_of_int,),
 }

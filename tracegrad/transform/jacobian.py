@@ -119,12 +119,13 @@ def _sweeps(
     _hoist_stacks(builder, sweep)
     count: Dim = math.prod(seed.shape)
     index = Value(ArrayType(I64), "direction")
-    carries = [Value(ArrayType(kind.dtype, (count, *kind.shape))) for kind in kinds]
+    carries = [Value(ArrayType(kind.dtype, (count, *kind.shape)), "rows") for kind in kinds]
     body = Block([index, *carries])
     with builder.into(body):
         basis = zeros(builder, ArrayType(seed.dtype, (count,)))
         one = builder.apply(TABLE["full"], (), {"shape": (), "dtype": seed.dtype, "value": 1.0})
-        vector = ops.reshape(ops.scatter_set(basis, index, one, axes=(0,)), shape=seed.shape)
+        vector: Value = ops.reshape(ops.scatter_set(basis, index, one, axes=(0,)), shape=seed.shape)
+        vector.name = "unit"
         moved = builder.inline(sweep.body, [*params, vector])
         if own_element:
             moved = [ops.gather(ops.reshape(m, shape=(count,)), index, axes=(0,)) for m in moved]

@@ -47,12 +47,14 @@ class Ranges:
 
     Args:
         missing: whether the parameters can be infinite or NaN themselves, as missing data are.
+        scalars: whether that holds for scalars too.
     """
 
-    def __init__(self, function: Function, *, missing: bool = False) -> None:
+    def __init__(self, function: Function, *, missing: bool = False, scalars: bool = True) -> None:
         self._signs: dict[Value, int] = {}
         self._missing = missing
         self._kinds: dict[Value, int] = {p: ANYTHING for p in function.params if missing and is_inexact(p.dtype)}
+        self._kinds = {p: kind for p, kind in self._kinds.items() if scalars or p.shape}
         self._known: set[Value] = set(function.params)
         #: operations that a check before them keeps away from their pole
         self._checked: set[Operation] = set()

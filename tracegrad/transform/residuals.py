@@ -86,7 +86,7 @@ def plan_residuals(
                 if operand not in seen:
                     seen.add(operand)
                     waiting.append(operand)
-    cut = network.cut_near_sink()
+    cut = {_before_reshape(v, defined) for v in network.cut_near_sink()}
     stored = [v for v in _in_order(block) if v in cut]
     return Plan(stored, _operations_between(block, [v for v in needed if v in defined], cut, kept))
 
@@ -125,6 +125,13 @@ def _value_at(access: Access) -> Value | None:
     value = operation.operands[-1]
     own = value in access.block.params or (value.producer is not None and value.producer in access.block.operations)
     return value if operation.op == "scatter_set" and own else None
+
+
+def _before_reshape(value: Value, defined: Collection[Value]) -> Value:
+    """Return what a value is a reshape of, which is as good to keep and has a name more often."""
+    while value.producer is not None and value.producer.op == "reshape" and value.producer.operands[0] in defined:
+        value = value.producer.operands[0]
+    return value
 
 
 def _size_bytes(value: Value) -> int:

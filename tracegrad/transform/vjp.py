@@ -39,6 +39,7 @@ from tracegrad.ir.core import (
 )
 from tracegrad.ir.inline import inline_body, inline_calls, is_inlinable
 from tracegrad.ir.liveness import defined_in, remove_dead, remove_dead_from
+from tracegrad.ir.nouns import noun_of
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import I64, ArrayType, Dim, StackType, dtype_name, is_float, is_inexact
 from tracegrad.ops.common import vjp_of
@@ -144,6 +145,7 @@ def _sweep(
 ) -> None:
     """Append the cotangent sweep to a function, in place, and set its results."""
     results = list(function.results)
+    _move_into_loops(function.body)
     activity = analyze_activity(function, wrt, [results[i] for i in seeds], seeds_may_be_zero)
     outputs = run_forward_rules(function, activity.active)
     builder = Builder(function.body)
@@ -160,6 +162,36 @@ def _sweep(
     function.body.yields = [*(results if keep_primal else []), *gradients]
     inline_calls(function, lambda operation: operation in outputs)
     remove_dead(function)
+
+
+#: ops that only move elements; a cotangent that goes through them inside a loop may be a sum already
+_MOVES = frozenset({"broadcast_to", "transpose"})
+
+
+def _move_into_loops(block: Block) -> None:
+    """Repeat in the bodies of loops the moves of elements of outer values that they read.
+
+    The reverse then adds up the cotangents of what was moved, a scalar rather than an array filled with it.
+    """
+    for operation in block.operations:
+        for nested in operation.blocks:
+            if operation.op in ("for", "while"):
+                _move_into(nested)
+            _move_into_loops(nested)
+
+
+def _move_into(body: Block) -> None:
+    moved: set[Value] = set()
+    while True:
+        made = [v.producer for v in free_values(body) if carries_derivative(v) and v.producer is not None]
+        moves = [o for o in made if o.op in _MOVES or (o.op == "reshape" and o.result in moved)]
+        if not moves:
+            break
+        mapping: dict[Value, Value] = {}
+        repeated = [clone_operation(o, mapping) for o in moves]
+        substitute(body, mapping)
+        body.operations[:0] = repeated
+        moved.update(v for o in repeated for v in o.operands)
 
 
 def _named(ct: Value, primal: Value) -> Value:
@@ -419,7 +451,7 @@ class _Sweep:
         # the reverse carries the cotangents of active carries, then those of active values from outside
         primals = [*(params[i] for i in carried), *outer]
         incoming = [*(result_cts[i] for i in carried), *(cts.get(v) for v in outer)]
-        reverse = Block([Value(v.type, f"ct_{v.name}" if v.name else "") for v in primals])
+        reverse = Block([Value(v.type, f"ct_{_name_of(v)}" if _name_of(v) else "") for v in primals])
         body_cts = Cotangents(self.builder, dict(zip(outer, reverse.params[len(carried) :], strict=True)))
         self.loops.append(operation)
         with self.builder.into(reverse):
@@ -484,12 +516,12 @@ class _Sweep:
         plan = _plan(body, reverse, self.kept, tuple(mapping))
         pops = start.operations
         for value in reversed(plan.stored):
-            stack = self.stack(value.array_type, self.capacity(), f"{value.name}_stack" if value.name else "stack")
+            stack = self.stack(value.array_type, self.capacity(), f"{_name_in(body, value)}_stack")
             span = value.producer.span if value.producer is not None else operation.span
             position = body.operations.index(value.producer) + 1 if value.producer is not None else 0
             body.operations.insert(position, Operation("push", [stack, value], {}, [], [], span))
             pop = Operation("pop", [stack], {}, [], [value.type], span)
-            pop.result.name = value.name
+            pop.result.name = value.name or _carry_name(body, value)
             mapping[value] = pop.result
             pops.append(pop)
         _recompute(plan, reverse, mapping)
@@ -671,6 +703,19 @@ def _recompute(plan: Plan, reverse: Block, mapping: dict[Value, Value]) -> None:
     repeated = [clone_operation(operation, mapping) for operation in plan.recomputed]
     substitute(reverse, mapping)
     reverse.operations[:0] = repeated
+
+
+def _name_of(value: Value) -> str:
+    return value.name or (noun_of(value) if value.producer is not None else "")
+
+
+def _name_in(body: Block, value: Value) -> str:
+    """Return a name for a value of the body of a loop, which may be that of the carry that takes it over."""
+    return value.name or _carry_name(body, value) or noun_of(value)
+
+
+def _carry_name(body: Block, value: Value) -> str:
+    return body.params[body.yields.index(value) - len(body.yields)].name if value in body.yields else ""
 
 
 def _pair_by_type(first: Sequence[Value], second: Sequence[Value]) -> list[tuple[Value | None, Value | None]]:

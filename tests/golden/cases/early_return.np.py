@@ -4,7 +4,7 @@ import numpy as np
 
 def f_grad(x):
     with np.errstate(divide="ignore", invalid="ignore"):
-        stack = []
+        chosen_stack = []
         # early_return.py:8  for value in x:
         carried = False
         carried_1 = 0
@@ -18,7 +18,7 @@ def f_grad(x):
                 # early_return.py:11  total += np.sqrt(value)
                 chosen = np.sqrt(value)
             # early_return.py:9  if value < 0:
-            stack.append(chosen)
+            chosen_stack.append(chosen)
             # early_return.py:8  for value in x:
             carried_1 = carried_1 + 1
 
@@ -33,7 +33,7 @@ def f_grad(x):
         ct_x = np.zeros(4)
         for k in reversed(range(carried_1)):
             # early_return.py:9  if value < 0:
-            kept = stack.pop()
+            chosen = chosen_stack.pop()
             # early_return.py:8  for value in x:
             value = x[k]
             # early_return.py:9  if value < 0:
@@ -42,7 +42,7 @@ def f_grad(x):
                 ct_value = np.float64(0.0)
             else:
                 # early_return.py:11  total += np.sqrt(value)
-                quotient = 0.5 / kept
+                quotient = 0.5 / chosen
                 both = ct_total == 0.0 and not np.isfinite(quotient)
                 ct_value = ct_total * (0.0 if both else quotient)
             # early_return.py:8  for value in x:

@@ -4,14 +4,14 @@ import numpy as np
 
 def f_grad(x):
     ct_y_stack = []
-    ct_stack = []
-    stack = []
+    ct_sin_stack = []
+    cos_stack = []
     y_stack = []
-    stack_1 = []
+    sin_stack = []
     ct_y_stack_1 = []
-    stack_2 = []
+    sin_stack_1 = []
     y_stack_1 = []
-    stack_3 = []
+    sin_stack_2 = []
     y_stack_2 = []
     # second_derivative.py:10  for _ in range(5):
     y = x
@@ -20,8 +20,8 @@ def f_grad(x):
         y_stack_2.append(y)
         # second_derivative.py:11  y = np.sin(y) * x
         sin_y = np.sin(y)
-        stack_2.append(sin_y)
-        stack_3.append(sin_y)
+        sin_stack_1.append(sin_y)
+        sin_stack_2.append(sin_y)
         y = sin_y * x
 
     # cotangents, from the result back to the arguments
@@ -30,49 +30,49 @@ def f_grad(x):
     for _ in reversed(range(5)):
         ct_y_stack_1.append(ct_y)
         # second_derivative.py:11  y = np.sin(y) * x
-        kept = stack_3.pop()
-        stack_1.append(kept)
+        sin_y = sin_stack_2.pop()
+        sin_stack.append(sin_y)
         # second_derivative.py:10  for _ in range(5):
         y = y_stack_2.pop()
         y_stack.append(y)
         # second_derivative.py:11  y = np.sin(y) * x
         cos_y = np.cos(y)
-        stack.append(cos_y)
+        cos_stack.append(cos_y)
         ct_y = ct_y * x * cos_y
     # second_derivative.py:10  for _ in range(5):
     ct_ct_y = np.float64(1.0)
     ct_x = np.float64(0.0)
     for _ in range(5):
         # second_derivative.py:11  y = np.sin(y) * x
-        kept = stack.pop()
+        cos_y = cos_stack.pop()
         # second_derivative.py:10  for _ in range(5):
         y = y_stack.pop()
         # second_derivative.py:11  y = np.sin(y) * x
-        ct_ct_y_1 = stack_1.pop()
+        ct_ct_y_1 = sin_stack.pop()
         # second_derivative.py:10  for _ in range(5):
         ct_y = ct_y_stack_1.pop()
         # second_derivative.py:11  y = np.sin(y) * x
-        product = ct_ct_y * kept
+        ct_product = ct_ct_y * cos_y
         ct_y_1 = -(ct_ct_y * (ct_y * x) * np.sin(y))
-        ct_ct_y = ct_ct_y_1 + product * x
-        ct_x = ct_x + product * ct_y
+        ct_ct_y = ct_ct_y_1 + ct_product * x
+        ct_x = ct_x + ct_product * ct_y
         # second_derivative.py:10  for _ in range(5):
         ct_y_stack.append(ct_y_1)
         # second_derivative.py:11  y = np.sin(y) * x
-        ct_stack.append(ct_y)
+        ct_sin_stack.append(ct_y)
     # second_derivative.py:10  for _ in range(5):
     ct_y = np.float64(0.0)
     for _ in reversed(range(5)):
         # second_derivative.py:11  y = np.sin(y) * x
-        kept = stack_2.pop()
+        sin_y = sin_stack_1.pop()
         # second_derivative.py:10  for _ in range(5):
         y = y_stack_1.pop()
         # second_derivative.py:11  y = np.sin(y) * x
-        ct_x = ct_x + ct_y * kept
-        kept = ct_stack.pop()
-        ct_y = (ct_y * x + kept) * np.cos(y)
+        ct_x = ct_x + ct_y * sin_y
+        ct_y_2 = ct_sin_stack.pop()
+        ct_y = (ct_y * x + ct_y_2) * np.cos(y)
         # second_derivative.py:10  for _ in range(5):
-        kept = ct_y_stack.pop()
-        ct_y = ct_y + kept
+        ct_minus = ct_y_stack.pop()
+        ct_y = ct_y + ct_minus
     ct_x = ct_x + ct_y
     return ct_x

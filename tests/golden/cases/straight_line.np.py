@@ -7,11 +7,11 @@ def f_grad(x):
     r = np.sqrt(np.sum(x ** 2))
     # straight_line.py:8  return np.exp(-r) * np.sin(x[0])
     exp = np.exp(-r)
-    reshaped = x[0]
+    x_0 = x[0]
 
     # cotangents, from the result back to the arguments
     # straight_line.py:7  r = np.sqrt(np.sum(x**2))
-    minus = -(np.sin(reshaped) * exp * (0.5 / r))
+    minus = -(np.sin(x_0) * exp * (0.5 / r))
     ct_x = minus * (2.0 * x)
-    ct_x[0] += exp * np.cos(reshaped)
+    ct_x[0] += exp * np.cos(x_0)
     return ct_x

@@ -44,11 +44,11 @@ def f_grad(a):
             # while_break.py:12  x = x - step
             ct_step = -ct_x
         # while_break.py:9  step = (x**3 - a) / (3 * x**2)
-        quotient = ct_step / product
-        ct_a = ct_a - quotient
-        difference = quotient * x - ct_step * (step / product) * 3.0
-        ct_x = ct_x + quotient * square_x
-        ct_x = ct_x + difference * (2.0 * x)
+        ct_quotient = ct_step / product
+        ct_a = ct_a - ct_quotient
+        ct_difference = ct_quotient * x - ct_step * (step / product) * 3.0
+        ct_x = ct_x + ct_quotient * square_x
+        ct_x = ct_x + ct_difference * (2.0 * x)
     # while_break.py:8  while True:
     ct_a = ct_a + ct_x
     return ct_a

@@ -1,0 +1,97 @@
+"""Names for values that have none in the user's code, from the operation that makes them.
+
+Reads IR. Used by transform/ (names of cotangents and stacks) and by codegen/. Previous: accesses.py; next folder: ops.
+"""
+
+from __future__ import annotations
+
+from tracegrad.ir.bounds import static_value
+from tracegrad.ir.core import Value
+
+_NOUNS = {
+    "add": "total",
+    "subtract": "difference",
+    "multiply": "product",
+    "divide": "quotient",
+    "negative": "minus",
+    "square": "square",
+    "reduce_sum": "total",
+    "reduce_max": "largest",
+    "reduce_min": "smallest",
+    "reduce_prod": "product",
+    "dot_general": "product",
+    "gather": "item",
+    "slice": "part",
+    "select": "choice",
+    "less": "below",
+    "less_equal": "below",
+    "greater": "above",
+    "greater_equal": "above",
+    "equal": "same",
+    "not_equal": "differs",
+    "logical_not": "negated",
+    "logical_and": "both",
+    "logical_or": "either",
+    "full": "filled",
+    "cast": "converted",
+    "pop": "kept",
+    "for": "carried",
+    "while": "carried",
+    "if": "chosen",
+    "stack": "stack",
+    "transpose": "transposed",
+    "reshape": "reshaped",
+    "concatenate": "joined",
+    "set_slice": "written",
+    "add_slice": "written",
+    "scatter_set": "written",
+    "scatter_add": "written",
+}
+#: longest name that is made of others
+_LONGEST = 14
+
+
+def noun_of(value: Value) -> str:
+    """Return a name for a value without one: of an element that of the array and the index, else what it is."""
+    producer = value.producer
+    if producer is None:
+        return "carried"
+    operand = producer.operands[0] if producer.operands else None
+    if operand is not None and producer.op == "pop" and operand.name.endswith("_stack"):
+        return operand.name.removesuffix("_stack")
+    element = _element(value) if operand is not None else ""
+    if element:
+        return element
+    if operand is not None and operand.name and len(operand.name) <= 8 and producer.op == "transpose":
+        return f"{operand.name}_T"
+    return _NOUNS.get(producer.op, producer.op)
+
+
+def _element(value: Value) -> str:
+    """Return `x_0`, `x_t` or `x_t_next` for x[0], x[t] and x[t + 1], '' for others."""
+    producer = value.producer
+    assert producer is not None, "an element is read by an operation"
+    part = producer.operands[0].producer
+    if producer.op == "gather" and not producer.operands[1].shape:
+        base, indices = producer.operands[0], [_index(v) for v in producer.operands[1:]]
+    elif producer.op == "reshape" and not value.shape and part is not None and part.op == "slice":
+        base, indices = part.operands[0], [str(start) for start in part.attrs["start"]]
+    else:
+        return ""
+    name = "_".join([base.name or noun_of(base), *indices])
+    return name if all(indices) and len(name) <= _LONGEST else ""
+
+
+def _index(value: Value) -> str:
+    if value.name:
+        return value.name
+    number = static_value(value)
+    if isinstance(number, int):
+        return str(number) if number >= 0 else ""
+    producer = value.producer
+    if producer is None or producer.op not in ("add", "subtract") or not producer.operands[0].name:
+        return ""
+    step = static_value(producer.operands[1])
+    if step not in (1, -1):
+        return ""
+    return f"{producer.operands[0].name}_{'next' if (step == 1) == (producer.op == 'add') else 'before'}"
