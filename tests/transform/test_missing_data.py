@@ -241,3 +241,35 @@ def test_kinks_need_no_guards() -> None:
     text = tg.grad(relu_network, backend="numpy").source(np.ones((2, 2)), np.ones((3, 2)))
     assert "isfinite" not in text
     assert text.count("x.T @") == 1
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_infinite_scalars_that_a_comparison_hides(backend: str) -> None:
+    def penalty(x: Any, weight: Any) -> Any:
+        return np.sum(np.where(x > 1.0, weight * (x - 1.0), 0.0) + x)
+
+    found = tg.grad(penalty, backend=backend)(np.array([0.5, -2.0]), np.inf)
+    np.testing.assert_array_equal(found, [1.0, 1.0])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_losers_of_a_maximum_beside_poles(backend: str) -> None:
+    def largest(x: Any) -> Any:
+        return np.sum(np.maximum(np.log(x), -5.0)) + np.sum(np.minimum(1 / x, 3.0))
+
+    with np.errstate(divide="ignore"):
+        found = tg.grad(largest, backend=backend)(np.array([0.0, 0.5]))
+    np.testing.assert_allclose(found, [0.0, 2.0 - 4.0])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_exponentials_that_overflow_behind_a_choice(backend: str) -> None:
+    def safe(x: Any) -> Any:
+        e = np.exp(x)
+        return np.sum(np.where(x < 100.0, np.log(1 + e) + e / (1 + e), x))
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = tg.grad(safe, backend=backend)(np.array([0.0, 2000.0]))
+        curvature = tg.hessian(safe, backend=backend)(np.array([0.0, 2000.0]))
+    np.testing.assert_allclose(found, [0.75, 1.0])
+    np.testing.assert_allclose(curvature, [[0.25, 0.0], [0.0, 0.0]], atol=1e-15)

@@ -309,8 +309,6 @@ class ZeroGuard:
     def __init__(self, function: Function, may_be_zero: set[Value], masked: Mapping[Value, int]) -> None:
         self.ranges = Ranges(function)
         self.data = Ranges(function, missing=True) if masked else self.ranges
-        # a scalar that is no number spoils more than what a comparison hides
-        self.arrays = Ranges(function, missing=True, scalars=False) if masked else self.ranges
         self.may_be_zero, self.masked = may_be_zero, masked
         self.singular_sure: set[Value] = set()
         self.missing_sure: set[Value] = set()
@@ -330,7 +328,7 @@ class ZeroGuard:
 
         def multiply_guarded(position: int, ct: Value, partial: Value) -> Any:
             singular = result in self.may_be_zero and is_singular(position, partial)
-            missing = kind != FULL and (self.data if kind == MISSING else self.arrays).may_be_infinite(partial)
+            missing = kind != FULL and self.data.may_be_infinite(partial)
             if not (singular or missing):
                 return multiply(ct, partial)
             choice = find_choice(ct)

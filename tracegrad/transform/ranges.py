@@ -47,14 +47,12 @@ class Ranges:
 
     Args:
         missing: whether the parameters can be infinite or NaN themselves, as missing data are.
-        scalars: whether that holds for scalars too.
     """
 
-    def __init__(self, function: Function, *, missing: bool = False, scalars: bool = True) -> None:
+    def __init__(self, function: Function, *, missing: bool = False) -> None:
         self._signs: dict[Value, int] = {}
         self._missing = missing
         self._kinds: dict[Value, int] = {p: ANYTHING for p in function.params if missing and is_inexact(p.dtype)}
-        self._kinds = {p: kind for p, kind in self._kinds.items() if scalars or p.shape}
         self._known: set[Value] = set(function.params)
         #: operations that a check before them keeps away from their pole
         self._checked: set[Operation] = set()
@@ -209,9 +207,9 @@ class Ranges:
             case "iota" | "dim":
                 return NONNEGATIVE
             case "cast":
-                source = operation.operands[0].dtype
-                truncates = is_inexact(source) and not is_inexact(operation.result.dtype)
-                return NONNEGATIVE if source == np.bool_ else signs[0] | ZERO if truncates else signs[0]
+                if operation.operands[0].dtype == np.bool_:
+                    return NONNEGATIVE
+                return signs[0] if is_inexact(operation.result.dtype) else UNKNOWN
             case "exp" | "exp2" | "cosh" | "erfc":
                 return POSITIVE
             case "square" | "absolute":
