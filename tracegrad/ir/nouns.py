@@ -68,7 +68,7 @@ def noun_of(value: Value) -> str:
 
 
 def _element(value: Value) -> str:
-    """Return `x_0`, `x_t` or `x_t_next` for x[0], x[t] and x[t + 1], '' for others."""
+    """Return `x_0`, `x_t` or `x_t_next` for x[0], x[t] and x[t + 1], `item` when x has no name, '' for others."""
     producer = value.producer
     assert producer is not None, "an element is read by an operation"
     part = producer.operands[0].producer
@@ -78,8 +78,8 @@ def _element(value: Value) -> str:
         base, indices = part.operands[0], [str(start) for start in part.attrs["start"]]
     else:
         return ""
-    name = "_".join([base.name or noun_of(base), *indices])
-    return name if all(indices) and len(name) <= _LONGEST else ""
+    name = "_".join([base.name, *indices])
+    return name if base.name and all(indices) and len(name) <= _LONGEST else "item"
 
 
 def _index(value: Value) -> str:
