@@ -22,6 +22,8 @@ _FAMILIES = {
     "index": "Indexing",
     "reduce": "Reductions, running operations, sorting",
     "linalg": "Products and linear algebra",
+    "factorization": "Factorizations",
+    "fourier": "Fourier transforms",
     "control": "Control flow and effects",
     "callbacks": "Callbacks",
 }

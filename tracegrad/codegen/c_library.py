@@ -69,7 +69,7 @@ def vector_maths(text: str) -> str:
 
 _FLOAT_FUNCTIONS = (
     "fabs sqrt exp log log1p expm1 pow floor ceil fmod copysign tgamma lgamma sin cos tan tanh rint trunc"
-    " fmax fmin exp2"
+    " fmax fmin exp2 hypot nextafter"
 ).split()
 
 

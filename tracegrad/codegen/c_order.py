@@ -23,7 +23,9 @@ LOOPS = frozenset({"for", "while"})
 #: operations whose order among themselves must stay, apart from pushes and pops of one stack
 _ORDERED = frozenset({"check", "print"})
 #: operations that may end in an error, which must not come before an earlier one
-_FAULTY = frozenset("gather scatter_set scatter_add solve triangular_solve cholesky inv slogdet det call".split())
+_FAULTY = frozenset(
+    "gather scatter_set scatter_add solve triangular_solve cholesky inv slogdet det eigh svd pinv call".split()
+)
 
 
 def move_reads(function: Function) -> None:

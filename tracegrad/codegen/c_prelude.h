@@ -358,6 +358,305 @@ static int tg_cholesky_f64(const double *restrict a, double *restrict factor, in
     return 1;
 }
 
+/* Reflect x (n elements) to a multiple of the first unit vector: x becomes v with v[0] = 1, such that 1 - factor v v' does
+ * so; returns the multiple. */
+static double tg_reflect_f64(double *restrict x, int64_t n, double *restrict factor)
+{
+    double rest = 0.0, squares = 0.0;
+    for (int64_t i = 1; i < n; i++) {
+        if (!(fabs(x[i]) <= rest)) rest = fabs(x[i]);
+    }
+    const double scale = fabs(x[0]) > rest ? fabs(x[0]) : rest, only = x[0], first = only/scale;
+    x[0] = 1.0;
+    *factor = 0.0;
+    if (rest == 0.0) return only;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t i = 1; i < n; i++) {
+        x[i] /= scale;
+        squares += x[i]*x[i];
+    }
+    const double target = -copysign(sqrt(first*first + squares), first);
+    *factor = (target - first)/target;
+#pragma omp simd
+    for (int64_t i = 1; i < n; i++) x[i] /= first - target;
+    return target*scale;
+}
+
+static inline double tg_inner_f64(const double *restrict x, const double *restrict y, int64_t n)
+{
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += x[i]*y[i];
+    return sum;
+}
+
+static inline void tg_add_multiple_f64(double *restrict y, double factor, const double *restrict x, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] += factor*x[i];
+}
+
+/* Replace rows x and y by cosine x - sine y and sine x + cosine y. */
+static inline void tg_rotate_f64(double *restrict x, double *restrict y, int64_t n, double cosine, double sine)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const double turned = cosine*x[i] - sine*y[i];
+        y[i] = sine*x[i] + cosine*y[i];
+        x[i] = turned;
+    }
+}
+
+/* Q (m x n) and upper triangle R (n x n) of a (m x n), m >= n, by reflections; columns are the rows of scratch, which has
+ * room for m*n + m + n numbers. */
+static void tg_qr_f64(const double *restrict a, double *restrict q, double *restrict r, int64_t m, int64_t n,
+                      double *restrict scratch)
+{
+    double *const factors = scratch + m*n, *const column = factors + n;
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n; j++) scratch[m*j + i] = a[n*i + j];
+    }
+    for (int64_t k = 0; k < n; k++) {
+        double *const v = scratch + m*k + k;
+        r[n*k + k] = tg_reflect_f64(v, m - k, &factors[k]);
+        for (int64_t j = 0; j < k; j++) {
+            r[n*k + j] = 0.0;
+            r[n*j + k] = scratch[m*k + j];
+        }
+        for (int64_t j = k + 1; j < n; j++) {
+            double *const other = scratch + m*j + k;
+            tg_add_multiple_f64(other, -factors[k]*tg_inner_f64(other, v, m - k), v, m - k);
+        }
+    }
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i++) column[i] = i == j ? 1.0 : 0.0;
+        for (int64_t k = j; k >= 0; k--) {
+            const double *const v = scratch + m*k + k;
+            tg_add_multiple_f64(column + k, -factors[k]*tg_inner_f64(column + k, v, m - k), v, m - k);
+        }
+        for (int64_t i = 0; i < m; i++) q[n*i + j] = column[i];
+    }
+}
+
+/* Eigenvalues w, ascending, and eigenvectors, the columns of v, of the symmetric n x n matrix with the lower or upper triangle
+ * of a: reflections to a tridiagonal matrix, then QL steps with implicit shifts (Wilkinson and Reinsch, 1971). Scratch has
+ * room for n*(2*n + 3) numbers. Returns 0 when the steps do not converge. */
+static int tg_eigh_f64(const double *restrict a, double *restrict w, double *restrict v, int64_t n, int lower,
+                       double *restrict scratch)
+{
+    double *const restrict s = scratch, *const restrict z = s + n*n, *const restrict off = z + n*n;
+    double *const restrict factors = off + n, *const restrict p = factors + n;
+    const double resolution = nextafter(1.0, 2.0) - 1.0;
+    double scale = 0.0;
+    int finite = 1;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            s[n*i + j] = (lower ? j > i : j < i) ? a[n*j + i] : a[n*i + j];
+            z[n*i + j] = i == j ? 1.0 : 0.0;
+            if (fabs(s[n*i + j]) > scale) scale = fabs(s[n*i + j]);
+            finite &= fabs(s[n*i + j]) < INFINITY;
+        }
+        off[i] = 0.0;
+    }
+    if (!finite) {
+        for (int64_t i = 0; i < n; i++) w[i] = NAN;
+        for (int64_t i = 0; i < n*n; i++) v[i] = NAN;
+        return 1;
+    }
+    if (scale == 0.0) scale = 1.0;
+    for (int64_t i = 0; i < n*n; i++) s[i] /= scale;
+    for (int64_t k = 0; k < n - 1; k++) {
+        const int64_t rest = n - k - 1;
+        double *const x = s + n*k + k + 1;
+        off[k] = tg_reflect_f64(x, rest, &factors[k]);
+        for (int64_t i = 0; i < rest; i++) p[i] = factors[k]*tg_inner_f64(s + n*(k + 1 + i) + k + 1, x, rest);
+        tg_add_multiple_f64(p, -0.5*factors[k]*tg_inner_f64(p, x, rest), x, rest);
+        for (int64_t i = 0; i < rest; i++) {
+            double *const row = s + n*(k + 1 + i) + k + 1;
+            tg_add_multiple_f64(row, -x[i], p, rest);
+            tg_add_multiple_f64(row, -p[i], x, rest);
+        }
+    }
+    for (int64_t i = 0; i < n; i++) w[i] = s[n*i + i];
+    for (int64_t k = n - 2; k >= 0; k--) {
+        const double *const x = s + n*k + k + 1;
+        for (int64_t i = k + 1; i < n; i++) {
+            double *const row = z + n*i + k + 1;
+            tg_add_multiple_f64(row, -factors[k]*tg_inner_f64(row, x, n - k - 1), x, n - k - 1);
+        }
+    }
+    double greatest = 0.0;
+    for (int64_t l = 0; l < n; l++) {
+        if (fabs(w[l]) + fabs(off[l]) > greatest) greatest = fabs(w[l]) + fabs(off[l]);
+        for (int step = 0;; step++) {
+            int64_t m = l;
+            while (m < n - 1 && fabs(off[m]) > resolution*greatest) m++;
+            if (m == l) break;
+            if (step == 60) return 0;
+            const double half = 0.5*(w[l + 1] - w[l])/off[l], root = hypot(half, 1.0);
+            double g = w[m] - w[l] + off[l]/(half > 0.0 ? half + root : half - root);
+            double sine = 1.0, cosine = 1.0, moved = 0.0;
+            int64_t i = m - 1;
+            for (; i >= l; i--) {
+                const double f = sine*off[i], b = cosine*off[i], length = hypot(f, g);
+                off[i + 1] = length;
+                if (length == 0.0) break;
+                sine = f/length;
+                cosine = g/length;
+                const double shifted = w[i + 1] - moved, change = (w[i] - shifted)*sine + 2.0*cosine*b;
+                moved = sine*change;
+                w[i + 1] = shifted + moved;
+                g = cosine*change - b;
+                tg_rotate_f64(z + n*i, z + n*(i + 1), n, cosine, sine);
+            }
+            if (i >= l) {
+                w[i + 1] -= moved;
+            } else {
+                w[l] -= moved;
+                off[l] = g;
+            }
+            off[m] = 0.0;
+        }
+    }
+    for (int64_t j = 0; j < n; j++) {
+        int64_t least = j;
+        for (int64_t i = j + 1; i < n; i++) {
+            if (w[i] < w[least]) least = i;
+        }
+        const double value = w[least];
+        w[least] = w[j];
+        w[j] = value*scale;
+        for (int64_t i = 0; i < n; i++) {
+            v[n*i + j] = z[n*least + i];
+            z[n*least + i] = z[n*j + i];
+        }
+    }
+    return 1;
+}
+
+/* Make rows first, ..., last - 1 of x (n elements each) that are orthogonal to all rows before them and of length 1. */
+static void tg_complete_f64(double *restrict x, int64_t first, int64_t last, int64_t n)
+{
+    int64_t candidate = 0;
+    for (int64_t k = first; k < last; k++) {
+        double *const row = x + n*k, squares = 0.0;
+        while (candidate < n) {
+            for (int64_t i = 0; i < n; i++) row[i] = i == candidate ? 1.0 : 0.0;
+            for (int again = 0; again < 2; again++) {
+                for (int64_t j = 0; j < k; j++) {
+                    const double *const other = x + n*j;
+                    tg_add_multiple_f64(row, -tg_inner_f64(row, other, n), other, n);
+                }
+            }
+            squares = tg_inner_f64(row, row, n);
+            candidate++;
+            if (2.0*squares*(double)n > 1.0) break;
+        }
+        for (int64_t i = 0; i < n; i++) row[i] /= sqrt(squares);
+    }
+}
+
+/* Rotate the k rows of x (n >= k elements each) until they are orthogonal (one-sided Jacobi, Hestenes, 1958), then sort them by
+ * length: x becomes unit rows, s the lengths, and the x before is z' diag(s) x with orthogonal z (k x k). Rows of no
+ * length to speak of are replaced. Returns 0 when the rotations do not converge. */
+static int tg_jacobi_f64(double *restrict x, double *restrict s, double *restrict z, int64_t k, int64_t n)
+{
+    const double resolution = nextafter(1.0, 2.0) - 1.0, limit = sqrt((double)n)*resolution, least = resolution*resolution;
+    double scale = 0.0;
+    for (int64_t i = 0; i < k*n; i++) {
+        if (!(fabs(x[i]) < INFINITY)) return 0;
+        if (fabs(x[i]) > scale) scale = fabs(x[i]);
+    }
+    if (scale == 0.0) scale = 1.0;
+    for (int64_t i = 0; i < k*n; i++) x[i] /= scale;
+    for (int64_t i = 0; i < k*k; i++) z[i] = i % (k + 1) ? 0.0 : 1.0;
+    for (int sweep = 0, turned = 1; turned; sweep++) {
+        if (sweep == 60) return 0;
+        turned = 0;
+        for (int64_t i = 0; i < k - 1; i++) {
+            for (int64_t j = i + 1; j < k; j++) {
+                double *const first = x + n*i, *const second = x + n*j;
+                const double a = tg_inner_f64(first, first, n), b = tg_inner_f64(second, second, n);
+                const double product = tg_inner_f64(first, second, n);
+                if (fabs(product) <= limit*sqrt(a)*sqrt(b) || sqrt(a) <= least || sqrt(b) <= least) continue;
+                const double half = 0.5*(b - a)/product, root = hypot(half, 1.0);
+                const double tangent = half > 0.0 ? 1.0/(half + root) : 1.0/(half - root);
+                turned = 1;
+                const double cosine = 1.0/sqrt(tangent*tangent + 1.0);
+                tg_rotate_f64(first, second, n, cosine, cosine*tangent);
+                tg_rotate_f64(z + k*i, z + k*j, k, cosine, cosine*tangent);
+            }
+        }
+    }
+    for (int64_t i = 0; i < k; i++) s[i] = sqrt(tg_inner_f64(x + n*i, x + n*i, n));
+    int64_t rank = k;
+    for (int64_t i = 0; i < k; i++) {
+        int64_t most = i;
+        for (int64_t j = i + 1; j < k; j++) {
+            if (s[j] > s[most]) most = j;
+        }
+        const double length = s[most];
+        s[most] = s[i];
+        s[i] = length*scale;
+        if (most != i) {
+            tg_rotate_f64(x + n*i, x + n*most, n, 0.0, 1.0);
+            tg_rotate_f64(z + k*i, z + k*most, k, 0.0, 1.0);
+        }
+        if (length > least) {
+            for (int64_t j = 0; j < n; j++) x[n*i + j] /= length;
+        } else if (i < rank) {
+            rank = i;
+        }
+    }
+    tg_complete_f64(x, rank, k, n);
+    return 1;
+}
+
+/* Rows of the smaller side of a (m x n) as tg_jacobi takes them: a itself, or its transpose. */
+static void tg_rows_f64(const double *restrict a, double *restrict rows, int64_t m, int64_t n)
+{
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n; j++) rows[m < n ? n*i + j : m*j + i] = a[n*i + j];
+    }
+}
+
+/* Singular values s, descending, and vectors of a (m x n): columns of u and rows of vh, all of them when full. Scratch has room
+ * for the greater of these two and the square of the smaller size. Returns 0 when the rotations do not converge. */
+static int tg_svd_f64(const double *restrict a, double *restrict u, double *restrict s, double *restrict vh, int64_t m,
+                      int64_t n, int full, double *restrict scratch)
+{
+    const int64_t k = m < n ? m : n, most = m < n ? n : m, count = full ? most : k;
+    double *const x = scratch, *const z = scratch + count*most;
+    tg_rows_f64(a, x, m, n);
+    if (!tg_jacobi_f64(x, s, z, k, most)) return 0;
+    tg_complete_f64(x, k, count, most);
+    const double *const left = m < n ? z : x, *const right = m < n ? x : z;
+    const int64_t columns = m < n ? k : count, rows = m < n ? count : k;
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < columns; j++) u[columns*i + j] = left[m*j + i];
+    }
+    memcpy(vh, right, (size_t)(rows*n)*sizeof(double));
+    return 1;
+}
+
+/* Pseudoinverse p (n x m) of a (m x n). Scratch has room for m*n numbers, the square of the smaller size and once more that
+ * size. Returns 0 when the rotations do not converge. */
+static int tg_pinv_f64(const double *restrict a, double cutoff, double *restrict p, int64_t m, int64_t n,
+                       double *restrict scratch)
+{
+    const int64_t k = m < n ? m : n, most = m < n ? n : m;
+    double *const x = scratch, *const z = x + m*n, *const s = z + k*k;
+    tg_rows_f64(a, x, m, n);
+    if (!tg_jacobi_f64(x, s, z, k, most)) return 0;
+    const double *const left = m < n ? z : x, *const right = m < n ? x : z;
+    for (int64_t i = 0; i < m*n; i++) p[i] = 0.0;
+    for (int64_t j = 0; j < k; j++) {
+        if (!(s[j] > cutoff*s[0])) continue;
+        for (int64_t i = 0; i < n; i++) tg_add_multiple_f64(p + m*i, right[n*j + i]/s[j], left + m*j, m);
+    }
+    return 1;
+}
+
 /* Stable merge sort of the positions 0..n-1 by x[stride*position], NaN last. */
 static void tg_argsort_f64(const double *restrict x, int64_t stride, int64_t n, int64_t *restrict order, int64_t order_stride,
                            int64_t *restrict scratch)

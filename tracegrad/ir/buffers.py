@@ -35,7 +35,8 @@ _SHARING_ELEMENTWISE = frozenset({"real", "imag", "conjugate", "cast", "stop_gra
 #: other ops whose result is a new array
 _FRESH = frozenset(
     """constant iota full dim undefined call pad concatenate argmax argmin cumsum cumprod cummax cummin argsort
-    linear_recurrence dot_general solve triangular_solve cholesky det slogdet cofactor inv""".split()
+    linear_recurrence dot_general solve triangular_solve cholesky det slogdet cofactor inv
+    eigh svd qr pinv fft ifft rfft irfft""".split()
 )
 #: so many writes are repaired one by one, to copy as little as possible; after that all writes that are seen copy
 _MOST_REPAIRS = 40

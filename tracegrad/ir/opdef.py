@@ -46,7 +46,7 @@ class Sample:
         domain: closed interval from which float operands are drawn.
         integers: half-open interval from which integer operands are drawn.
         special_structure: name of a preparation in testing/rules.py such as "spd" (make the first operand symmetric
-            positive definite) or "invertible"; "" for none.
+            positive definite), "invertible" or "separated" (singular values 1, 2, ...); "" for none.
     """
 
     operands: str

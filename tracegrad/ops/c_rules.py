@@ -637,6 +637,60 @@ def cofactor_statement(emitter: CEmitter, operation: Operation) -> None:
         )
 
 
+def _factorization(
+    emitter: CEmitter, operation: Operation, sizes: Sequence[Dim], scratch: Dim, given: str = "", failure: str = ""
+) -> None:
+    """Call the function of the prelude named after the op, per matrix.
+
+    Its arguments are the operands, the results, the sizes, `given`, and so many elements of scratch memory. When
+    `failure` is a message, it returns 0 where that happens.
+    """
+    a, *numbers = operation.operands
+    stack, _ = _matrices(emitter, a)
+    room = emitter.scratch(a.dtype, scratch)
+    arrays = [a, *operation.results]
+    pointers = [emitter.pointer(v) for v in arrays]
+    counts = [math.prod(emitter.shape(v)[len(stack) :]) for v in arrays]
+    with emitter.loops(stack) as index:
+        number = _position(index, stack)
+        source, *targets = (emitter.offset(p, number * c) for p, c in zip(pointers, counts, strict=True))
+        elements = [emitter.element(v, index) for v in numbers]
+        arguments = [source, *elements, *targets, *map(emitter.dim, sizes), *([given] if given else []), room]
+        call = f"{emitter.helper(f'tg_{operation.op}', a.dtype)}({', '.join(arguments)})"
+        if failure:
+            emitter.fault(f"!{call}", "LinAlgError", failure, operation.span)
+        else:
+            emitter.line(f"{call};")
+
+
+def eigh_statement(emitter: CEmitter, operation: Operation) -> None:
+    """Diagonalize matrix by matrix."""
+    n = emitter.shape(operation.operands[0])[-1]
+    lower = str(int(operation.attrs["lower"]))
+    _factorization(emitter, operation, (n,), n * (2 * n + 3), lower, "Eigenvalues did not converge")
+
+
+def svd_statement(emitter: CEmitter, operation: Operation) -> None:
+    """Rotate matrix by matrix until the rows, or columns, are orthogonal."""
+    m, n = emitter.shape(operation.operands[0])[-2:]
+    small, great = (m, n) if operation.attrs["excess"] < 0 else (n, m)
+    full = operation.attrs["full_matrices"]
+    scratch = great * (great if full else small) + small * small
+    _factorization(emitter, operation, (m, n), scratch, str(int(full)), "SVD did not converge")
+
+
+def qr_statement(emitter: CEmitter, operation: Operation) -> None:
+    """Reflect matrix by matrix."""
+    m, n = emitter.shape(operation.operands[0])[-2:]
+    _factorization(emitter, operation, (m, n), m * n + m + n)
+
+
+def pinv_statement(emitter: CEmitter, operation: Operation) -> None:
+    """Invert the singular values, matrix by matrix."""
+    m, n = emitter.shape(operation.operands[0])[-2:]
+    _factorization(emitter, operation, (m, n), m * n + n * (n + 1), "", "SVD did not converge")
+
+
 def _primary(pointer: str) -> str:
     """Return a pointer expression that can be subscripted."""
     return pointer if pointer.isidentifier() else f"({pointer})"

@@ -1,6 +1,6 @@
 """Branches, loops, calls, stacks of residuals, checks and printing.
 
-Previous: linalg.py; next: common.py. Ops with blocks are differentiated by transform/ and emitted by codegen/
+Previous: fourier.py; next: common.py. Ops with blocks are differentiated by transform/ and emitted by codegen/
 themselves. The Python names of ops that are keywords or builtins end in an underscore.
 """
 

@@ -16,6 +16,7 @@ from tracegrad.ir.core import Block, Function
 from tracegrad.ir.types import (
     BOOL,
     DTYPES,
+    F64,
     I64,
     ArrayType,
     Dim,
@@ -443,6 +444,71 @@ def infer_slogdet(a: ArrayType) -> tuple[Type, ...]:
     require_square(a)
     result = a.with_shape(a.shape[:-2])
     return (result, result.with_dtype(real_dtype(a.dtype)))
+
+
+def infer_eigh(a: ArrayType, *, lower: bool) -> tuple[Type, ...]:
+    require_square(a)
+    return (ArrayType(real_dtype(a.dtype), a.shape[:-1]), a)
+
+
+def _require_matrix(a: ArrayType) -> tuple[Dim, Dim]:
+    require_dtype(factorable, a)
+    if a.ndim < 2:
+        fail_shape("a matrix is needed", f"{a}", "pass an array of shape [..., m, n]")
+    return a.shape[-2], a.shape[-1]
+
+
+def infer_svd(a: ArrayType, *, full_matrices: bool, excess: int) -> tuple[Type, ...]:
+    m, n = _require_matrix(a)
+    difference = m - n
+    if isinstance(difference, int) and np.sign(difference) != excess:
+        fail_shape("`excess` is the sign of m - n", f"{excess} for {a}", "give the sign of the difference of the sizes")
+    k = m if excess < 0 else n
+    stack = a.shape[:-2]
+    u = a.with_shape((*stack, m, m if full_matrices else k))
+    s = ArrayType(real_dtype(a.dtype), (*stack, k))
+    return (u, s, a.with_shape((*stack, n if full_matrices else k, n)))
+
+
+def infer_qr(a: ArrayType) -> tuple[Type, ...]:
+    m, n = _require_matrix(a)
+    if not _is_below(n, m):
+        fail_shape("there are more columns than rows", f"{a}", "factor the first columns")
+    return (a, a.with_shape((*a.shape[:-2], n, n)))
+
+
+def infer_pinv(a: ArrayType, rcond: ArrayType) -> tuple[Type, ...]:
+    m, n = _require_matrix(a)
+    if rcond != ArrayType(F64, a.shape[:-2]):
+        fail_type("the cutoff has one f64 per matrix", f"{a} and {rcond}")
+    return (a.with_shape((*a.shape[:-2], n, m)),)
+
+
+# Fourier transforms
+
+
+def _require_axis_of(x: ArrayType, accepts: Accepts, axes: tuple[int, ...]) -> None:
+    require_dtype(accepts, x)
+    require_axes(axes, x.ndim, x)
+
+
+def infer_fft(x: ArrayType, *, axes: tuple[int, ...], norm: str) -> tuple[Type, ...]:
+    _require_axis_of(x, factorable, axes)
+    return (x.with_dtype(complex_dtype(x.dtype)),)
+
+
+def infer_rfft(x: ArrayType, *, axis: int, norm: str) -> tuple[Type, ...]:
+    _require_axis_of(x, factorable, (axis,))
+    require_dtype(is_float, x)
+    half = x.shape[axis] // 2 + 1
+    return (ArrayType(complex_dtype(x.dtype), (*x.shape[:axis], half, *x.shape[axis + 1 :])),)
+
+
+def infer_irfft(x: ArrayType, *, count: Dim, axis: int, norm: str) -> tuple[Type, ...]:
+    _require_axis_of(x, is_complex, (axis,))
+    if x.shape[axis] != count // 2 + 1:
+        fail_shape("half a transform of n numbers has n // 2 + 1", f"{x} for {count} numbers", "cut it or fill it up")
+    return (ArrayType(real_dtype(x.dtype), (*x.shape[:axis], count, *x.shape[axis + 1 :])),)
 
 
 # Control

@@ -1,6 +1,6 @@
 """Products of arrays and linear systems.
 
-Previous: reduce.py; next: control.py. Matrices are the last two axes; all axes before them are a stack.
+Previous: reduce.py; next: factorization.py. Matrices are the last two axes; all axes before them are a stack.
 """
 
 from __future__ import annotations
@@ -69,6 +69,26 @@ def _masked(compare: OpDef, x: Any) -> Any:
     return select(mask if len(shape) == 2 else broadcast_to(mask, shape=shape), x, zeros_like(x))
 
 
+def with_real_diagonal(x: Any) -> Any:
+    """Drop the imaginary parts on the diagonals of a stack of matrices."""
+    if not is_complex(type_of(x).dtype):
+        return x
+    strict = add(lower_part(x, strict=True), upper_part(x, strict=True))
+    return add(strict, cast(real(subtract(x, strict)), dtype=type_of(x).dtype))
+
+
+def mirrored(x: Any, *, lower: bool) -> Any:
+    """Return the Hermitian matrices that have the lower (else upper) triangles of a stack."""
+    part = lower_part if lower else upper_part
+    return with_real_diagonal(add(part(x), adjoint(part(x, strict=True))))
+
+
+def folded(x: Any, *, lower: bool) -> Any:
+    """Return the transpose of `mirrored`: an element beside the diagonal stands for itself and for its mirror image."""
+    part = lower_part if lower else upper_part
+    return with_real_diagonal(add(part(x), part(adjoint(x), strict=True)))
+
+
 def _stretch(x: Any, like: Any) -> Any:
     """Repeat one number per matrix over the whole matrix: [...] to [..., n, n]."""
     shape = type_of(x).shape
@@ -82,9 +102,11 @@ def _trace_of_product(x: Any, y: Any) -> Any:
     return dot_general(x, y, contract=((n - 2, n - 1), (n - 1, n - 2)), batch=(stack, stack))
 
 
-def _sum_of(*terms: Any) -> Any:
-    """Add the terms that are not None."""
+def sum_of(*terms: Any) -> Any:
+    """Add the terms that are not None; None when all are."""
     present = [t for t in terms if t is not None]
+    if not present:
+        return None
     total = present[0]
     for term in present[1:]:
         total = add(total, term)
@@ -150,7 +172,7 @@ def _dot_cotangent(
 
 def _dot_jvp(tangents: Sequence[Any], out: Any, x: Any, y: Any, *, contract: AxisPair, batch: AxisPair) -> Any:
     t_x, t_y = tangents
-    return _sum_of(
+    return sum_of(
         None if t_x is None else dot_general(t_x, y, contract=contract, batch=batch),
         None if t_y is None else dot_general(x, t_y, contract=contract, batch=batch),
     )
@@ -230,7 +252,7 @@ def _solve_vjp(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, ...]:
 
 def _solve_jvp(tangents: Sequence[Any], out: Any, a: Any, b: Any) -> Any:
     t_a, t_b = tangents
-    return solve(a, _sum_of(t_b, None if t_a is None else negative(matmul(t_a, out))))
+    return solve(a, sum_of(t_b, None if t_a is None else negative(matmul(t_a, out))))
 
 
 solve = register(OpDef(
@@ -268,7 +290,7 @@ def _triangular_solve_jvp(
         triangle = _triangle(t_a, lower, unit_diagonal)
         moved = negative(matmul(swap_last(triangle) if transpose_a else triangle, out))
     return triangular_solve(
-        a, _sum_of(t_b, moved), lower=lower, transpose_a=transpose_a, unit_diagonal=unit_diagonal
+        a, sum_of(t_b, moved), lower=lower, transpose_a=transpose_a, unit_diagonal=unit_diagonal
     )
 
 
@@ -300,11 +322,7 @@ def _halved(x: Any) -> Any:
 
 def _cholesky_jvp(tangents: Sequence[Any], out: Any, a: Any) -> Any:
     # L halved(L⁻¹ t_A L⁻ᴴ), where t_A is the Hermitian matrix with the lower triangle of the tangent
-    (tangent,) = tangents
-    symmetric = add(lower_part(tangent), adjoint(lower_part(tangent, strict=True)))
-    if is_complex(type_of(a).dtype):
-        symmetric = _with_real_diagonal(symmetric)
-    left = _forward_solve(out, symmetric)
+    left = _forward_solve(out, mirrored(tangents[0], lower=True))
     inner = adjoint(_forward_solve(out, adjoint(left)))
     return matmul(out, _halved(inner))
 
@@ -313,17 +331,7 @@ def _cholesky_vjp(ct: Any, out: Any, a: Any) -> tuple[Any, ...]:
     # with S = L⁻ᴴ halved(Lᴴ ct) L⁻¹: an element below the diagonal stands for itself and for its mirror image
     inner = _halved(matmul(adjoint(out), ct))
     left = _adjoint_solve(out, inner)
-    s = adjoint(_adjoint_solve(out, adjoint(left)))
-    total = add(lower_part(s, strict=True), lower_part(adjoint(s), strict=True))
-    diagonal = subtract(lower_part(s), lower_part(s, strict=True))
-    if is_complex(type_of(a).dtype):
-        diagonal = _with_real_diagonal(diagonal)
-    return (add(total, diagonal),)
-
-
-def _with_real_diagonal(x: Any) -> Any:
-    strict = add(lower_part(x, strict=True), upper_part(x, strict=True))
-    return add(strict, cast(real(subtract(x, strict)), dtype=type_of(x).dtype))
+    return (folded(adjoint(_adjoint_solve(out, adjoint(left))), lower=True),)
 
 
 def _forward_solve(factor: Any, b: Any) -> Any:
@@ -403,7 +411,7 @@ def _slogdet_vjp(ct: Any, out: Any, a: Any) -> tuple[Any, ...]:
         weights.append(multiply(cast(turn, dtype=dtype), full_like(ct_sign, 1j)))
     if all(weight is None for weight in weights):
         return (None,)
-    return (multiply(_stretch(_sum_of(*weights), a), adjoint(inv(a))),)
+    return (multiply(_stretch(sum_of(*weights), a), adjoint(inv(a))),)
 
 
 slogdet = register(OpDef(

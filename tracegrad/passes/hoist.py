@@ -17,7 +17,7 @@ from tracegrad.ir.types import ArrayType, is_integer
 #: ops that can raise an error at run time, by name; integer division too
 _FAULTING = frozenset(
     {"gather", "scatter_add", "scatter_set", "solve", "triangular_solve", "cholesky", "inv", "call", "argmax", "argmin"}
-    | {"reduce_max", "reduce_min"}
+    | {"reduce_max", "reduce_min", "eigh", "svd", "pinv"}
 )
 _INTEGER_FAULTING = frozenset({"floor_divide", "remainder", "fmod", "power", "left_shift", "right_shift"})
 _SMALL_BYTES = 1 << 16

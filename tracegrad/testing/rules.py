@@ -104,7 +104,14 @@ def _spd(a: Array) -> Array:
     return np.asarray(a @ np.conj(np.swapaxes(a, -1, -2)) + np.eye(a.shape[-1])).astype(a.dtype)
 
 
-_STRUCTURES: dict[str, Callable[[Array], Array]] = {"invertible": _invertible, "spd": _spd}
+def _separated(a: Array) -> Array:
+    """Give singular values 1, 2, 3, ... to matrices."""
+    wide = a.astype(np.complex128 if is_complex(a.dtype) else np.float64)
+    u, s, vh = np.linalg.svd(wide, full_matrices=False)
+    return np.asarray(u * np.arange(s.shape[-1], 0, -1) @ vh).astype(a.dtype)
+
+
+_STRUCTURES: dict[str, Callable[[Array], Array]] = {"invertible": _invertible, "spd": _spd, "separated": _separated}
 
 
 # The checks; each takes a record
