@@ -72,13 +72,14 @@ class Kernel:
         single: whether it has exactly one result.
     """
 
-    __slots__ = ("_active", "_jvps", "_make", "_made", "_pullbacks", "_run", "name")
+    __slots__ = ("_active", "_jvps", "_make", "_made", "_partial", "_pullbacks", "_run", "name")
 
     def __init__(self, name: str, make: Callable[[], Function]) -> None:
         self.name, self._make = name, make
         self._made: Function | None = None
         self._run: Callable[..., Any] | None = None
         self._pullbacks: dict[int, Pullback] = {}
+        self._partial: dict[tuple[int, tuple[bool, ...]], Pullback] = {}
         self._jvps: dict[tuple[bool, ...], tuple[Kernel, tuple[int, ...]]] = {}
         self._active: int | None = None
 
@@ -132,6 +133,13 @@ class Kernel:
             made = self._pullbacks[mask] = build_pullback(self, mask)
         return made
 
+    def pullback_of_some(self, mask: int, present: tuple[bool, ...]) -> Pullback:
+        """Return the pullback that takes no cotangents for some results, for those are zero."""
+        made = self._partial.get((mask, present))
+        if made is None:
+            made = self._partial[mask, present] = build_pullback(self, mask, present)
+        return made
+
     def jvp(self, has: tuple[bool, ...]) -> tuple[Kernel, tuple[int, ...]]:
         """Return the kernel (operands, tangents of the operands that have one) -> tangents, and the results they
         belong to."""
@@ -145,16 +153,23 @@ class Pullback:
     """Cotangents of operands from cotangents of results.
 
     Attributes:
-        kernel: its operands are what `reads` says, then one cotangent per result.
+        kernel: its operands are what `reads` says, then one cotangent per result, of those in `present`.
         reads: ("in", k) for operand k of the primal, ("out", k) for result k.
         gives: per result of the kernel, the operand whose cotangent it is; operands left out get none.
         in_order: these are the first operands, in order.
+        present: per result, whether the kernel takes its cotangent.
     """
 
-    __slots__ = ("gives", "in_order", "kernel", "reads")
+    __slots__ = ("gives", "in_order", "kernel", "present", "reads")
 
-    def __init__(self, kernel: Kernel, reads: tuple[tuple[str, int], ...], gives: tuple[int, ...]) -> None:
-        self.kernel, self.reads, self.gives = kernel, reads, gives
+    def __init__(
+        self,
+        kernel: Kernel,
+        reads: tuple[tuple[str, int], ...],
+        gives: tuple[int, ...],
+        present: tuple[bool, ...],
+    ) -> None:
+        self.kernel, self.reads, self.gives, self.present = kernel, reads, gives, present
         self.in_order = gives == tuple(range(len(gives)))
 
 
@@ -224,9 +239,10 @@ def _reached(function: Function, wanted: set[int]) -> set[Value]:
     return active
 
 
-def build_pullback(kernel: Kernel, mask: int) -> Pullback:
-    """Build the pullback of a kernel from the rules of the op table."""
+def build_pullback(kernel: Kernel, mask: int, present: tuple[bool, ...] | None = None) -> Pullback:
+    """Build the pullback of a kernel from the rules of the op table, for the cotangents of all results or of some."""
     function = kernel.function
+    present = present or (True,) * len(function.results)
     wanted = [k for k in range(len(function.params)) if mask >> k & 1]
     if any(TABLE[o.op].marker is BY_TRANSFORM for o in function.body.operations):
         return _transformed_pullback(kernel, wanted)
@@ -242,8 +258,8 @@ def build_pullback(kernel: Kernel, mask: int) -> Pullback:
     active = _reached(function, set(wanted))
     found: dict[Value, Value] = {}
     with interpreter(Builder(block)):
-        for result, ct in zip(function.results, cts, strict=True):
-            if is_inexact(result.dtype):
+        for result, ct, is_present in zip(function.results, cts, present, strict=True):
+            if is_present and is_inexact(result.dtype):
                 found[result] = add(found[result], ct) if result in found else ct
         for operation in reversed(function.body.operations):
             arriving = [found.get(r) for r in operation.results]
@@ -272,8 +288,9 @@ def build_pullback(kernel: Kernel, mask: int) -> Pullback:
     reads = [("in", k) for k, p in enumerate(params) if p in used] + [
         ("out", k) for k, o in enumerate(outs) if o in used
     ]
-    block.params = [(params if kind == "in" else outs)[k] for kind, k in reads] + cts
-    return Pullback(Kernel(f"{kernel.name}Backward", lambda: made), tuple(reads), gives)
+    block.params = [(params if kind == "in" else outs)[k] for kind, k in reads]
+    block.params += [ct for ct, is_present in zip(cts, present, strict=True) if is_present]
+    return Pullback(Kernel(f"{kernel.name}Backward", lambda: made), tuple(reads), gives, present)
 
 
 def _divides_by_constant(operation: Any) -> bool:
@@ -303,7 +320,8 @@ def _transformed_pullback(kernel: Kernel, wanted: Sequence[int]) -> Pullback:
     inputs, rest = made.params[:count], list(made.params[count:])
     cts = [rest.pop(0) if is_inexact(r.dtype) else Value(r.type, "unused") for r in function.results]
     made.body.params = [*inputs, *cts]
-    return Pullback(Kernel(f"{kernel.name}Backward", lambda: made), tuple(("in", k) for k in range(count)), gives)
+    reads = tuple(("in", k) for k in range(count))
+    return Pullback(Kernel(f"{kernel.name}Backward", lambda: made), reads, gives, (True,) * len(function.results))
 
 
 def _build_jvp(kernel: Kernel, has: tuple[bool, ...]) -> tuple[Kernel, tuple[int, ...]]:

@@ -275,6 +275,9 @@ class KernelNode(Node):
                     operands.append(self.unpack(item, create_graph))
                 else:
                     operands.append(item.array)
+        if len(cts) > 1 and any(ct is None for ct in cts):
+            pullback, operands = self._of_some(pullback, operands, tuple(ct is not None for ct in cts))
+            cts = [ct for ct, is_present in zip(cts, pullback.present, strict=True) if is_present]
         for k, ct in enumerate(cts):
             if ct is None:
                 kind = self.kernel.function.results[k]
@@ -293,6 +296,16 @@ class KernelNode(Node):
         for k, ct in zip(pullback.gives, found, strict=True):
             out[k] = ct
         return out
+
+    def _of_some(
+        self, pullback: Pullback, operands: list[Any], present: tuple[bool, ...]
+    ) -> tuple[Pullback, list[Any]]:
+        """Return the pullback for cotangents of some results, and its operands among those of the whole one."""
+        partial = self.kernel.pullback_of_some(self.mask, present)
+        read = dict(zip(pullback.reads, operands, strict=True))
+        if any(kind not in read for kind in partial.reads):
+            return pullback, operands
+        return partial, [read[kind] for kind in partial.reads]
 
     def release(self) -> None:
         """Forget the saved values."""
