@@ -10,6 +10,7 @@ import pytest
 from tests.capture.numpy_rows import capture, check, h, positive, random, rows
 
 scipy_linalg = pytest.importorskip("scipy.linalg", reason="checks functions of SciPy against SciPy")
+scipy_fft = pytest.importorskip("scipy.fft", reason="checks functions of SciPy against SciPy")
 scipy_special = pytest.importorskip("scipy.special", reason="checks functions of SciPy against SciPy")
 
 V, W = random(4), random(4, seed=1)
@@ -159,6 +160,18 @@ def test_einsum_forms(function: Any, arrays: Any) -> None:
     matrix_power=(lambda a: np.linalg.matrix_power(a, 5), SQUARE),
     matrix_power_inverse=(lambda a: np.linalg.matrix_power(a, -2), SQUARE),
     matrix_power_zero=(lambda a: np.linalg.matrix_power(a, 0) + a, SQUARE),
+    tensorinv=(lambda a: np.linalg.tensorinv(a), (random(6, 6) + 3 * np.eye(6)).reshape(2, 3, 3, 2)),
+    tensorinv_first=(lambda a: np.linalg.tensorinv(a, 1), SQUARE.reshape(4, 2, 2)),
+    tensorsolve=(
+        lambda a, b: np.linalg.tensorsolve(a, b),
+        (random(6, 6) + 3 * np.eye(6)).reshape(2, 3, 6),
+        random(2, 3),
+    ),
+    tensorsolve_axes=(
+        lambda a, b: np.linalg.tensorsolve(a, b, axes=(1,)),
+        SQUARE.reshape(4, 4),
+        random(4),
+    ),
     trace_of_inverse=(lambda a: np.trace(np.linalg.inv(a) @ a.T), SQUARE),
 )
 def test_linalg(function: Any, arrays: Any) -> None:
@@ -212,6 +225,23 @@ S = scipy_special
     cho_solve_lower=(
         lambda a, b: h(scipy_linalg.cho_solve)(h(scipy_linalg.cho_factor)(spd(a), lower=True), b), SQUARE, V,
     ),
+    eigh=(lambda a: h(scipy_linalg.eigh)(a)[1] ** 2, SQUARE),
+    eigh_upper=(lambda a: h(scipy_linalg.eigh)(a, lower=False)[1] ** 2, SQUARE),
+    eigh_values=(lambda a: h(scipy_linalg.eigh)(a, eigvals_only=True), SQUARE),
+    eigvalsh=(lambda a: h(scipy_linalg.eigvalsh)(a), SQUARE),
+    svd=(lambda a: h(scipy_linalg.svd)(a, full_matrices=False)[1], A),
+    svd_values=(lambda a: h(scipy_linalg.svd)(a, compute_uv=False), A),
+    svdvals=(lambda a: h(scipy_linalg.svdvals)(a), A),
+    qr=(lambda a: h(scipy_linalg.qr)(a), SQUARE),
+    qr_economic=(lambda a: h(scipy_linalg.qr)(a.T, mode="economic"), A),
+    qr_triangle=(lambda a: h(scipy_linalg.qr)(a, mode="r"), SQUARE),
+    pinv=(lambda a: h(scipy_linalg.pinv)(a), A),
+    lstsq=(lambda a, b: h(scipy_linalg.lstsq)(a, b), B, V),
+    lstsq_matrix=(lambda a, b: h(scipy_linalg.lstsq)(a.T, b)[:2], A, random(4, 2)),
+    lstsq_residual=(lambda a, b: h(scipy_linalg.lstsq)(a.T, b)[1], A, V),
+    fft=(lambda x: np.abs(h(scipy_fft.fft)(x, axis=0, workers=1)) ** 2, A),
+    rfft2=(lambda x: h(scipy_fft.irfft2)(h(scipy_fft.rfft2)(x) * 2, s=(3, 4)), A),
+    fftn=(lambda x: np.abs(h(scipy_fft.fftn)(x, axes=(0, 2), norm="ortho")) ** 2, T),
     inv=(lambda a: h(scipy_linalg.inv)(a), SQUARE),
     det=(lambda a: h(scipy_linalg.det)(a), SQUARE),
 )  # fmt: skip
@@ -222,13 +252,15 @@ def test_scipy(function: Any, arrays: Any) -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        np.linalg.svd,
-        np.linalg.qr,
-        np.linalg.eigh,
-        np.linalg.pinv,
-        lambda a: np.linalg.lstsq(a, a),
-        lambda a: np.linalg.norm(a, 2),
-        lambda a: np.polyfit(a[0], a[1], 2),
+        np.linalg.eig,
+        np.linalg.eigvals,
+        lambda a: np.linalg.qr(a[:, :2], mode="complete"),
+        lambda a: np.linalg.qr(a, mode="raw"),
+        lambda a: np.polyfit(a[0], a[1], 2, cov=True),
+        lambda a: np.roots(a[0]),
+        lambda a: h(scipy_linalg.eigh)(a, a),
+        lambda a: h(scipy_linalg.qr)(a, pivoting=True),
+        lambda a: h(scipy_linalg.pinv)(a, atol=1e-3),
     ],
 )
 def test_refused(function: Any) -> None:

@@ -31,6 +31,9 @@ _FAULTS: dict[str, type[Exception]] = {
     "cholesky": np.linalg.LinAlgError,
     "solve": np.linalg.LinAlgError,
     "inv": np.linalg.LinAlgError,
+    "eigh": np.linalg.LinAlgError,
+    "svd": np.linalg.LinAlgError,
+    "pinv": np.linalg.LinAlgError,
 }
 
 

@@ -4,7 +4,7 @@ import tracegrad as tg
 
 
 def f(x):
-    return np.sum(np.abs(np.fft.fft(x)))
+    return np.sum(np.polydiv(x, x[:2])[0])
 
 
 def run():

@@ -3,6 +3,7 @@
 from tracegrad.capture.numpy_api import (
     creation,
     elementwise,
+    fourier,
     functional,
     indexing,
     linalg,
@@ -17,6 +18,7 @@ from tracegrad.capture.numpy_api import (
 __all__ = [
     "creation",
     "elementwise",
+    "fourier",
     "functional",
     "indexing",
     "linalg",

@@ -558,8 +558,6 @@ def _poly_sum(a1: Any, a2: Any, combine: Any) -> Tracer:
     return combine(x, y)  # type: ignore[no-any-return]
 
 
-@covers(np.polyfit, np.roots, np.poly)
+@covers(np.roots, np.poly)
 def refuse_polynomials(*args: Any, **kwargs: Any) -> Any:
-    raise unsupported(
-        "np.polyfit, np.roots or np.poly of traced values", "solve the normal equations with np.linalg.solve"
-    )
+    raise unsupported("np.roots or np.poly of traced values", "find the roots by Newton's method in the function")

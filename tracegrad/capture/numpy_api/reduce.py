@@ -21,6 +21,7 @@ from tracegrad.capture.numpy_api.common import (
     covers,
     dim_value,
     full,
+    insert_dims,
     known_scalar,
     reshape,
     select,
@@ -535,12 +536,20 @@ def _vector_norm(tracer: Tracer, ord: Any, axes: tuple[int, ...], keepdims: Any)
     return _power_sum(tracer, ord, axes, keepdims)
 
 
+def _singular_norm(tracer: Tracer, ord: Any, axes: tuple[int, int], keepdims: Any) -> Tracer:
+    """Return the sum (ord "nuc"), the greatest (2) or the smallest (-2) of the singular values over two axes."""
+    values = call_handler(np.linalg.svdvals, call_handler(np.moveaxis, tracer, axes, (-2, -1)))
+    function = {"nuc": sum, 2: max, -2: min}[ord]
+    result = function(values, -1)
+    return reshape(result, insert_dims(result.type.shape, axes)) if keepdims else result
+
+
 def _matrix_norm(tracer: Tracer, ord: Any, axes: tuple[int, ...], keepdims: Any) -> Tracer:
     row, column = axes
     if ord in ("fro", "f"):
         return _vector_norm(tracer, None, axes, keepdims)
     if ord in (2, -2, "nuc"):
-        raise unsupported(f"np.linalg.norm of a matrix with ord={ord!r}", "use ord='fro', 1 or np.inf")
+        return _singular_norm(tracer, ord, (row, column), keepdims)
     if ord not in (1, -1, np.inf, -np.inf):
         raise ValueError("Invalid norm order for matrices.")
     first, second = (row, column) if abs(ord) == 1 else (column, row)
@@ -813,6 +822,20 @@ def _accumulate(ufunc: np.ufunc, op: Any) -> None:
         return apply(op, tracer, **attrs)  # type: ignore[no-any-return]
 
     covers((ufunc, "accumulate"))(accumulate)
+
+
+@covers((np.logaddexp, "accumulate"))
+def logaddexp_accumulate(array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Tracer:
+    """Return log(cumsum(exp(x))): sums relative to the greatest element so far, which are carried to the next one."""
+    tracer = _inexact(array)
+    place = as_axis(axis, tracer.ndim)
+    peak = apply(ops.cummax, apply(ops.stop_gradient, tracer), axis=place)
+    peak = select(call_handler(np.isfinite, peak), peak, full((), 0, peak.dtype))
+    before = join([slice_axis(peak, place, slice(0, 1)), slice_axis(peak, place, slice(0, -1))], place)
+    carried = call_handler(np.exp, subtract(before, peak))
+    terms = call_handler(np.exp, subtract(tracer, peak))
+    total = apply(ops.linear_recurrence, carried, terms, axis=place, reverse=False)
+    return add(call_handler(np.log, total), peak)
 
 
 for _ufunc, _op in (

@@ -1,6 +1,6 @@
 """Builtins, the math module, operator and functools on traced values.
 
-Previous: linalg.py; next: functional.py.
+Previous: fourier.py; next: functional.py.
 
 Functions of math take anything of one element and give a Python scalar. Results keep their derivative, except
 those that are int or bool.

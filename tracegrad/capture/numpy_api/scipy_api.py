@@ -1,4 +1,4 @@
-"""Functions of scipy.special and scipy.linalg, registered when a function without handler is met.
+"""Functions of scipy.special, scipy.linalg and scipy.fft, registered when a function without handler is met.
 
 Previous: functional.py. The one optional import of capture. SciPy is slow to import: code without it never does.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.numpy_api.common import as_axes, covers, full, known_scalar, select, spread
+from tracegrad.capture.numpy_api.common import NO_VALUE, as_axes, covers, full, known_scalar, select, spread
 from tracegrad.capture.numpy_api.elementwise import (
     absolute,
     add,
@@ -29,11 +29,12 @@ from tracegrad.capture.numpy_api.elementwise import (
     negative,
     subtract,
 )
+from tracegrad.capture.numpy_api.fourier import TRANSFORMS
 from tracegrad.capture.numpy_api.linalg import cholesky, det, inv, solve_with
 from tracegrad.capture.numpy_api.reduce import log_sum_exp, max, sum
 from tracegrad.capture.numpy_api.shape import tril, triu
 from tracegrad.capture.tracer import LATE, Tracer, apply, asarray, broadcast_shapes, call_handler, cast_to, unsupported
-from tracegrad.ir.types import F64, is_float, is_inexact
+from tracegrad.ir.types import F64, I64, is_float, is_inexact
 
 
 def _floats(*operands: Any) -> list[Tracer]:
@@ -273,6 +274,49 @@ def linalg_norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fals
     return call_handler(np.linalg.norm, a, ord, axis, keepdims)  # type: ignore[no-any-return]
 
 
+def linalg_eigh(
+    a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False, check_finite: bool = True, **options: Any
+) -> Any:
+    if b is not None or any(v is not None for k, v in options.items() if k.startswith("subset")):
+        raise unsupported("scipy.linalg.eigh with b or a subset", "reduce it to np.linalg.eigh with np.linalg.cholesky")
+    values, vectors = call_handler(np.linalg.eigh, a, "L" if lower else "U")
+    return values if eigvals_only else (values, vectors)
+
+
+def linalg_eigvalsh(a: Any, b: Any = None, *, lower: bool = True, **options: Any) -> Any:
+    return linalg_eigh(a, b, lower=lower, eigvals_only=True, **options)
+
+
+def linalg_svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, **options: Any) -> Any:
+    found = call_handler(np.linalg.svd, a, full_matrices, compute_uv)
+    return tuple(found) if compute_uv else found
+
+
+def linalg_svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    return call_handler(np.linalg.svdvals, a)
+
+
+def linalg_pinv(
+    a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True
+) -> Any:
+    if atol is not None or return_rank:
+        raise unsupported("scipy.linalg.pinv with atol or return_rank", "use rtol, and np.linalg.matrix_rank")
+    return call_handler(np.linalg.pinv, a, rtol=rtol)
+
+
+def linalg_lstsq(a: Any, b: Any, cond: Any = None, **options: Any) -> Any:
+    solution, residuals, rank, s = call_handler(np.linalg.lstsq, a, b, -1 if cond is None else cond)
+    single = asarray(b).ndim == 1 and residuals.type.shape == (1,)
+    return solution, residuals[0] if single else residuals, cast_to(rank, I64), s
+
+
+def linalg_qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", **options: Any) -> Any:
+    if options.get("pivoting"):
+        raise unsupported("scipy.linalg.qr with pivoting", "factor without pivoting")
+    factors = call_handler(np.linalg.qr, a, "reduced" if mode == "economic" else "complete")
+    return (factors.R,) if mode == "r" else tuple(factors)
+
+
 _SPECIAL: dict[str, Callable[..., Any]] = {
     "expit": expit,
     "logit": logit,
@@ -306,13 +350,44 @@ _LINALG: dict[str, Callable[..., Any]] = {
     "inv": linalg_inv,
     "det": linalg_det,
     "norm": linalg_norm,
+    "eigh": linalg_eigh,
+    "eigvalsh": linalg_eigvalsh,
+    "svd": linalg_svd,
+    "svdvals": linalg_svdvals,
+    "pinv": linalg_pinv,
+    "lstsq": linalg_lstsq,
+    "qr": linalg_qr,
 }
+
+
+def _transform(handler: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a transform of scipy.fft: the same as NumPy's, with keywords that say how it is computed."""
+    default: Any = (
+        -1 if name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") else (-2, -1) if "2" in name else None
+    )
+
+    def transform(
+        x: Any,
+        n: Any = None,
+        axis: Any = default,
+        norm: Any = None,
+        overwrite_x: bool = False,
+        workers: Any = None,
+        *,
+        plan: Any = None,
+        s: Any = None,
+        axes: Any = NO_VALUE,
+    ) -> Any:
+        return handler(x, n if s is None else s, axis if axes is NO_VALUE else axes, norm)
+
+    return transform
 
 
 def _register() -> None:
     """Register the functions; without SciPy they cannot occur in captured code."""
     try:
-        import scipy.linalg  # noqa: PLC0415 optional, and slow to import
+        import scipy.fft  # noqa: PLC0415 optional, and slow to import
+        import scipy.linalg  # noqa: PLC0415
         import scipy.special  # noqa: PLC0415
     except ImportError:
         return
@@ -320,6 +395,8 @@ def _register() -> None:
         covers(getattr(scipy.special, name))(handler)
     for name, handler in _LINALG.items():
         covers(getattr(scipy.linalg, name))(handler)
+    for name, handler in TRANSFORMS.items():
+        covers(getattr(scipy.fft, name))(_transform(handler, name))
     covers(scipy.special.exp10)(lambda x: call_handler(np.power, 10.0, x))
     for name in ("exp2", "cbrt", "sinc", "log1p", "expm1"):
         function = getattr(scipy.special, name)
