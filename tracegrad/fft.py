@@ -1,6 +1,6 @@
-"""torch.fft's names: discrete Fourier transforms, which are linear, so that each is the other's backward.
+"""torch.fft's names: discrete Fourier transforms.
 
-Reads and writes tensors.
+Reads and writes tensors. Everything is composed of operations of the op table.
 """
 
 from __future__ import annotations
@@ -10,124 +10,78 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.autograd.function import Function
 from tracegrad.runtime import dtypes
+from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import cast
-from tracegrad.runtime.shaping import narrow, roll
+from tracegrad.runtime.shaping import roll
+from tracegrad.runtime.tape import apply_composition
 from tracegrad.runtime.tensor import Tensor, wrap
 
 
-class _Transform(Function):
-    """The sum over k of x_k exp(sign 2 pi i j k / n), times a scale, along an axis; real input gives complex output."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, axis: int, sign: int, scale: float) -> Any:
-        ctx.axis, ctx.sign, ctx.scale = axis, sign, scale
-        a = x._a
-        n = a.shape[axis]
-        made = np.fft.fft(a, axis=axis) * scale if sign < 0 else np.fft.ifft(a, axis=axis) * (n * scale)
-        return wrap(made.astype(dtypes.complex_of(a.dtype)))
-
-    @staticmethod
-    def backward(ctx: Any, ct: Tensor) -> Any:
-        # the adjoint has the other sign
-        return _Transform.apply(ct, ctx.axis, -ctx.sign, ctx.scale), None, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, *rest: Any) -> Any:
-        return _Transform.apply(tangent, ctx.axis, ctx.sign, ctx.scale)
+def _composition(name: str, function: Any) -> Composition:
+    return Composition(name, lambda size, place, norm, x: function(x, size, place, norm))
 
 
-def _scale(norm: str | None, n: int, forward: bool) -> float:
-    mode = norm or "backward"
-    if mode not in ("forward", "backward", "ortho"):
-        raise RuntimeError(f'Invalid normalization mode: "{mode}"')
-    if mode == "ortho":
-        return float(n**-0.5)
-    return 1.0 / n if (mode == "forward") == forward else 1.0
+_FFT, _IFFT = _composition("FftC2C", np.fft.fft), _composition("FftC2C", np.fft.ifft)
+_RFFT, _IRFFT = _composition("FftR2C", np.fft.rfft), _composition("FftC2R", np.fft.irfft)
+_FFTN, _IFFTN = _composition("FftC2C", np.fft.fftn), _composition("FftC2C", np.fft.ifftn)
 
 
-def _sized(x: Tensor, n: int | None, axis: int) -> Any:
-    """Cut or fill an axis with zeros to a size."""
-    if n is None or n == x.shape[axis]:
-        return x
-    if n < x.shape[axis]:
-        return narrow(x, axis, 0, n)
-    shape = list(x.shape)
-    shape[axis] = n
-    filled = wrap(np.zeros(shape, x._a.dtype))
-    narrow(filled, axis, 0, x.shape[axis]).copy_(x)
-    return filled
-
-
-def _complex(x: Tensor) -> Any:
+def _applied(composition: Composition, x: Tensor, size: Any, place: Any, norm: str | None) -> Any:
+    if norm not in (None, "forward", "backward", "ortho"):
+        raise RuntimeError(f'Invalid normalization mode: "{norm}"')
     if not (x.is_floating_point() or x.is_complex()):
         x = cast(x, dtypes.default_of(2))
-    return cast(x, dtypes.complex_of(x._a.dtype))
+    return apply_composition(composition, (size, place, norm), [x])
 
 
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Return the discrete Fourier transform along an axis."""
-    axis = dim % input.dim()
-    x = _sized(input, n, axis)
-    return _Transform.apply(_complex(x), axis, -1, _scale(norm, x.shape[axis], True))
+    return _applied(_FFT, input, n, dim, norm)
 
 
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Return the inverse discrete Fourier transform along an axis."""
-    axis = dim % input.dim()
-    x = _sized(input, n, axis)
-    return _Transform.apply(_complex(x), axis, 1, _scale(norm, x.shape[axis], False))
+    return _applied(_IFFT, input, n, dim, norm)
 
 
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Return the half of the transform of a real tensor that is not redundant."""
     if input.is_complex():
         raise RuntimeError("rfft expects a real input tensor, but got " + repr(input.dtype))
-    whole = fft(input, n, dim, norm)
-    return narrow(whole, dim, 0, whole.shape[dim] // 2 + 1)
+    return _applied(_RFFT, input, n, dim, norm)
 
 
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Return the real tensor of a half transform; its length is n, by default 2 (m - 1)."""
-    axis = dim % input.dim()
-    size = 2 * (input.shape[axis] - 1) if n is None else n
-    half = _sized(_complex(input), size // 2 + 1, axis)
-    weights = np.full(size // 2 + 1, 2.0)
-    weights[0] = 1.0
-    if size % 2 == 0:
-        weights[-1] = 1.0
-    shape = tuple(-1 if k == axis else 1 for k in range(input.dim()))
-    weighted = half * wrap(weights.reshape(shape).astype(dtypes.real_of(half._a.dtype)))
-    # x_j = scale * Re sum of the weighted half times exp(2 pi i j k / n)
-    return _Transform.apply(_sized(weighted, size, axis), axis, 1, _scale(norm, size, False)).real
+    return _applied(_IRFFT, input, n, dim, norm)
 
 
-def _each(function: Any, input: Tensor, dim: Any, norm: str | None) -> Any:
-    axes = range(input.dim()) if dim is None else dim
-    for axis in axes:
-        input = function(input, None, axis, norm)
-    return input
+def _along(composition: Composition, x: Tensor, s: Any, dim: Any, norm: str | None) -> Any:
+    sizes = None if s is None else tuple(s)
+    if dim is None:
+        dim = range(x.dim()) if sizes is None else range(x.dim() - len(sizes), x.dim())
+    return _applied(composition, x, sizes, tuple(dim), norm)
 
 
 def fft2(input: Tensor, s: Any = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
     """Return the transform along two axes."""
-    return _each(fft, input, dim, norm)
+    return _along(_FFTN, input, s, dim, norm)
 
 
 def ifft2(input: Tensor, s: Any = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
     """Return the inverse transform along two axes."""
-    return _each(ifft, input, dim, norm)
+    return _along(_IFFTN, input, s, dim, norm)
 
 
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """Return the transform along axes."""
-    return _each(fft, input, dim, norm)
+    return _along(_FFTN, input, s, dim, norm)
 
 
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """Return the inverse transform along axes."""
-    return _each(ifft, input, dim, norm)
+    return _along(_IFFTN, input, s, dim, norm)
 
 
 def fftshift(input: Tensor, dim: Any = None) -> Any:

@@ -1,11 +1,6 @@
 """torch.linalg's names.
 
-Reads and writes tensors. What the op table has (inv, det, slogdet, solve, cholesky) is composed of it; eigh, svd and qr
-are Functions whose backward is written in operations of tensors, so that it can be differentiated again.
-
-Sources: Giles, "An extended collection of matrix derivative results", 2008; Walter and Lehmann, "Algorithmic
-differentiation of linear algebra functions", 2010 (qr); Townsend, "Differentiating the singular value decomposition",
-2016.
+Reads and writes tensors. Everything is composed of operations of the op table.
 """
 
 from __future__ import annotations
@@ -14,11 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracegrad.autograd.function import Function
 from tracegrad.runtime import reducing
-from tracegrad.runtime.gradients import enable_grad, grad
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.shaping import cat, transpose, tril
+from tracegrad.runtime.shaping import transpose
 from tracegrad.runtime.tape import apply_composition
 from tracegrad.runtime.tensor import Tensor, wrap
 
@@ -129,53 +122,16 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
 # ---- factorizations
 
 
-def _diagonal(x: Tensor) -> Any:
-    """Return vectors as diagonal matrices."""
-    return x.unsqueeze(-1) * wrap(np.eye(x.shape[-1], dtype=x._a.dtype))
+def _hermitian(x: Any) -> Any:
+    return (x + np.conj(np.swapaxes(x, -1, -2))) / 2
 
 
-def _inverse_differences(x: Tensor) -> Any:
-    """Return 1 / (x_j - x_i), 0 on the diagonal and between equal values."""
-    differences = x.unsqueeze(-2) - x.unsqueeze(-1)
-    same = differences == 0
-    return (1.0 / differences.masked_fill(same, 1.0)).masked_fill(same, 0.0)
-
-
-class _Factorization(Function):
-    """A function whose forward mode comes from its backward: that is linear, so its own VJP is the JVP."""
-
-    @classmethod
-    def jvp(cls, ctx: Any, *tangents: Any) -> Any:
-        with enable_grad():
-            x = ctx.arguments[0].detach().requires_grad_()
-            outs = cls.apply(x)
-            cts = [wrap(np.zeros_like(y._a)).requires_grad_() for y in outs]
-            (pulled,) = grad(outs, x, cts, create_graph=True)
-            return grad(pulled, cts, tangents[0])
-
-
-class _Eigh(_Factorization):
-    @staticmethod
-    def forward(ctx: Any, a: Tensor) -> Any:
-        values, vectors = np.linalg.eigh(a._a)
-        w, v = wrap(values), wrap(vectors)
-        ctx.save_for_backward(w, v)
-        ctx.set_materialize_grads(False)
-        return w, v
-
-    @staticmethod
-    def backward(ctx: Any, ct_w: Any, ct_v: Any) -> Any:
-        w, v = ctx.saved_tensors
-        inner: Any = None
-        if ct_v is not None:
-            inner = _inverse_differences(w) * matmul(_adjoint(v), ct_v)
-        if ct_w is not None:
-            diagonal = _diagonal(ct_w)
-            inner = diagonal if inner is None else inner + diagonal
-        if inner is None:
-            return None
-        full = matmul(matmul(v, inner.to(v.dtype)), _adjoint(v))
-        return (full + _adjoint(full)) * 0.5
+_EIGH = Composition("LinalgEigh", lambda x: tuple(np.linalg.eigh(_hermitian(x))))
+_EIGVALSH = Composition("LinalgEigh", lambda x: np.linalg.eigvalsh(_hermitian(x)))
+_SVD = Composition("LinalgSvd", lambda full, x: tuple(np.linalg.svd(x, full_matrices=full)))
+_SVDVALS = Composition("LinalgSvd", np.linalg.svdvals)
+_QR = Composition("LinalgQr", lambda x: tuple(np.linalg.qr(x)))
+_PINV = Composition("LinalgPinv", lambda rcond, hermitian, x: np.linalg.pinv(x, rcond, hermitian))
 
 
 class EighResult(NamedTuple):
@@ -188,7 +144,7 @@ class EighResult(NamedTuple):
 def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
     """Return eigenvalues and eigenvectors of each symmetric (Hermitian) matrix."""
     _check_square(A, "eigh")
-    return EighResult(*_Eigh.apply(_mirrored(A, UPLO)))
+    return EighResult(*apply_composition(_EIGH, (), [_mirrored(A, UPLO)]))
 
 
 def _mirrored(a: Tensor, triangle: str) -> Any:
@@ -201,48 +157,8 @@ def _mirrored(a: Tensor, triangle: str) -> Any:
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Any:
     """Return the eigenvalues of each symmetric matrix."""
-    return eigh(A, UPLO).eigenvalues
-
-
-class _Svd(_Factorization):
-    @staticmethod
-    def forward(ctx: Any, a: Tensor) -> Any:
-        u, s, vh = (wrap(np.ascontiguousarray(x)) for x in np.linalg.svd(a._a, full_matrices=False))
-        ctx.save_for_backward(u, s, vh)
-        ctx.set_materialize_grads(False)
-        return u, s, vh
-
-    @staticmethod
-    def backward(ctx: Any, ct_u: Any, ct_s: Any, ct_vh: Any) -> Any:
-        u, s, vh = ctx.saved_tensors
-        v = _adjoint(vh)
-        total: Any = None
-        if ct_s is not None:
-            total = matmul(u * ct_s.to(u.dtype).unsqueeze(-2), vh)
-        if ct_u is None and ct_vh is None:
-            return total
-        factor = _inverse_differences(s * s).to(u.dtype)
-        wide = s.unsqueeze(-2).to(u.dtype)
-        inner = wrap(np.zeros((*s.shape, s.shape[-1]), u._a.dtype))
-        if ct_u is not None:
-            j = factor * matmul(_adjoint(u), ct_u)
-            inner = inner + (j + _adjoint(j)) * wide
-        if ct_vh is not None:
-            k = factor * matmul(vh, _adjoint(ct_vh))
-            inner = inner + transpose(wide, -2, -1) * (k + _adjoint(k))
-        if ct_u is not None and u.is_complex():
-            phase = matmul(_adjoint(u), ct_u).diagonal(dim1=-2, dim2=-1).imag.to(u.dtype) * 1j
-            inner = inner + _diagonal(phase / s.to(u.dtype))
-        part = matmul(matmul(u, inner), vh)
-        total = part if total is None else total + part
-        if ct_u is not None and u.shape[-2] > u.shape[-1]:
-            rest = ct_u - matmul(u, matmul(_adjoint(u), ct_u))
-            total = total + matmul(rest / wide, vh)
-        if ct_vh is not None and v.shape[-2] > v.shape[-1]:
-            ct_v = _adjoint(ct_vh)
-            rest = ct_v - matmul(v, matmul(vh, ct_v))
-            total = total + matmul(u, _adjoint(rest / wide))
-        return total
+    _check_square(A, "eigvalsh")
+    return apply_composition(_EIGVALSH, (), [_mirrored(A, UPLO)])
 
 
 class SvdResult(NamedTuple):
@@ -256,46 +172,14 @@ class SvdResult(NamedTuple):
 def svd(A: Tensor, full_matrices: bool = True) -> SvdResult:
     """Return the singular value decomposition of each matrix.
 
-    With full_matrices the vectors beyond the smaller size carry no gradient; a matrix that is not square is then
-    refused when it requires grad.
+    With full_matrices the vectors beyond the smaller size span a space; only functions of that have a derivative.
     """
-    if full_matrices and A.shape[-1] != A.shape[-2]:
-        if A.requires_grad:
-            raise RuntimeError("svd_backward: Setting full_matrices=True is not supported when A requires grad")
-        return SvdResult(*(wrap(np.ascontiguousarray(x)) for x in np.linalg.svd(A._a)))
-    return SvdResult(*_Svd.apply(A))
+    return SvdResult(*apply_composition(_SVD, (full_matrices,), [A]))
 
 
 def svdvals(A: Tensor) -> Any:
     """Return the singular values of each matrix."""
-    return svd(A, full_matrices=False).S
-
-
-class _Qr(_Factorization):
-    @staticmethod
-    def forward(ctx: Any, a: Tensor) -> Any:
-        q, r = (wrap(np.ascontiguousarray(x)) for x in np.linalg.qr(a._a))
-        ctx.save_for_backward(a, q, r)
-        return q, r
-
-    @staticmethod
-    def backward(ctx: Any, ct_q: Any, ct_r: Any) -> Any:
-        a, q, r = ctx.saved_tensors
-        rows, columns = a.shape[-2:]
-        if rows >= columns:
-            return _qr_cotangent(q, r, ct_q, ct_r)
-        # a = [x, y], x square: q and the left part of r come from x, the rest of r is q^H y
-        y = a[..., rows:]
-        ct_rest = ct_r[..., rows:]
-        ct_x = _qr_cotangent(q, r[..., :rows], ct_q + matmul(y, _adjoint(ct_rest)), ct_r[..., :rows])
-        return cat([ct_x, matmul(q, ct_rest)], -1)
-
-
-def _qr_cotangent(q: Tensor, r: Tensor, ct_q: Tensor, ct_r: Tensor) -> Any:
-    m = matmul(r, _adjoint(ct_r)) - matmul(_adjoint(ct_q), q)
-    symmetric = tril(m) + _adjoint(tril(m, -1))
-    right = ct_q + matmul(q, symmetric)
-    return _adjoint(solve(r, _adjoint(right)))
+    return apply_composition(_SVDVALS, (), [A])
 
 
 class QrResult(NamedTuple):
@@ -311,14 +195,14 @@ def qr(A: Tensor, mode: str = "reduced") -> QrResult:
         if A.requires_grad:
             raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
         return QrResult(*(wrap(np.ascontiguousarray(x)) for x in np.linalg.qr(A._a, mode="complete")))
-    return QrResult(*_Qr.apply(A))
+    return QrResult(*apply_composition(_QR, (), [A]))
 
 
 def pinv(A: Tensor, *, rcond: float | None = None, hermitian: bool = False) -> Any:
-    """Return the pseudoinverse of each matrix of full rank."""
-    if A.shape[-2] >= A.shape[-1]:
-        return solve(matmul(_adjoint(A), A), _adjoint(A))
-    return _adjoint(solve(matmul(A, _adjoint(A)), A))
+    """Return the pseudoinverse of each matrix; singular values up to rcond times the greatest count as zero."""
+    if rcond is None:
+        rcond = max(A.shape[-2:]) * float(np.finfo(A._a.dtype).eps)
+    return apply_composition(_PINV, (rcond, hermitian), [A])
 
 
 def matrix_rank(A: Tensor) -> Tensor:
