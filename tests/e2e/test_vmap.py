@@ -12,7 +12,7 @@ import pytest
 
 import tracegrad as tg
 from tests.zoo.numerics import float_leaves, replace_leaves, scale, weights_like
-from tests.zoo.registry import Program
+from tests.zoo.registry import Program, parameters
 from tests.zoo.selfcheck import load_all
 
 each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
@@ -303,7 +303,7 @@ def test_much_of_the_zoo_takes_arrays() -> None:
 
 
 @each_backend
-@pytest.mark.parametrize("program", BATCHABLE, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", parameters(BATCHABLE))
 def test_zoo(program: Program, backend: str) -> None:
     arguments = program.inputs()
     outputs = program.function(*program.inputs())

@@ -243,3 +243,92 @@ def pairwise_distance_energy(x):
     d2 = np.sum((x[:, None, :] - x[None, :, :]) ** 2, axis=-1)
     upper = np.triu(1 / (1 + d2), k=1)
     return upper.sum()
+
+
+@program(lambda rng: (rng.normal(size=(8, 4)),))
+def principal_components(x, k=2):
+    centered = x - x.mean(axis=0)
+    values, vectors = np.linalg.eigh(centered.T @ centered / (len(x) - 1))
+    scores = centered @ vectors[:, ::-1][:, :k]
+    return np.sum(scores**2, axis=0), values[::-1][:k] / values.sum()
+
+
+@program(lambda rng: (rng.normal(size=(8, 4)),))
+def truncated_svd_error(x, k=2):
+    u, s, vh = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
+    low = (u[:, :k] * s[:k]) @ vh[:k]
+    return np.sum(np.abs(x - low) ** 3)
+
+
+@program(lambda rng: (rng.normal(size=(7, 3)), rng.normal(size=7)), wrt=(0, 1))
+def least_squares_by_qr(A, b):
+    Q, R = np.linalg.qr(A)
+    x = np.linalg.solve(R, Q.T @ b)
+    return np.sum((A @ x - b) ** 2) + np.sum(np.sin(x))
+
+
+@program(lambda rng: (rng.normal(size=(7, 3)), rng.normal(size=7)), wrt=(0, 1))
+def least_squares_fit(A, b):
+    x, residual, rank, singular = np.linalg.lstsq(A, b, rcond=None)
+    return x * rank, residual, singular.max() / singular.min()
+
+
+@program(lambda rng: (np.linspace(-1, 1, 9), rng.normal(size=9)), wrt=(0, 1))
+def quadratic_trend(t, y):
+    c = np.polyfit(t, y, 2)
+    return np.sum((np.polyval(c, t) - y) ** 2)
+
+
+@program(lambda rng: (rng.normal(size=(4, 3)),))
+def nuclear_norm_of_product(A):
+    return np.linalg.norm(A @ A.T @ A, "nuc") + np.linalg.norm(A, 2)
+
+
+@program(lambda rng: (rng.normal(size=(4, 4)) + 2 * np.eye(4),))
+def log_condition(A):
+    return np.log(np.linalg.cond(A)) + 0.1 * np.log(np.linalg.cond(A, 1))
+
+
+@program(lambda rng: (rng.normal(size=(5, 5)), rng.normal(size=(5, 3))), wrt=(0, 1))
+def orthogonal_procrustes(A, B):
+    u, s, vh = np.linalg.svd(A.T[:3] @ B)
+    R = u @ vh
+    return np.sum((A[:, :3] @ R - B) ** 2) + s.sum()
+
+
+@program(lambda rng: (rng.normal(size=(6, 3)) * np.array([4.0, 2.0, 0.5]),))
+def plane_normal(points):
+    centered = points - points.mean(axis=0)
+    normal = np.linalg.svd(centered)[2][-1]
+    return np.sum((centered @ normal) ** 2) + normal[0] ** 2
+
+
+@program(lambda rng: (spd(rng),))
+def matrix_square_root(A):
+    w, v = np.linalg.eigh(A)
+    root = (v * np.sqrt(w)) @ v.T
+    return root, np.linalg.eigvalsh(A @ A)
+
+
+@program(lambda rng: (rng.random((5, 5)),))
+def fiedler_cut(weights):
+    W = np.triu(weights, 1)
+    W = W + W.T
+    laplacian = np.diag(W.sum(axis=1)) - W
+    values, vectors = np.linalg.eigh(laplacian)
+    return values[1] + np.sum(vectors[:, 1] ** 4)
+
+
+@program(lambda rng: (rng.normal(size=(3, 4, 2)), rng.normal(size=(3, 4))), wrt=(0, 1))
+def batched_pseudoinverse(A, b):
+    x = np.linalg.pinv(A) @ b[..., None]
+    return np.sum(x**2, axis=(1, 2)), np.linalg.svd(A, compute_uv=False)
+
+
+@program(lambda rng: (rng.normal(size=(3, 3)), rng.normal(size=3)), wrt=(0, 1))
+def orthogonal_iteration(A, x):
+    S = A @ A.T + np.diag([1.0, 3.0, 6.0])
+    Q = np.eye(3)
+    for _ in range(10):
+        Q, R = np.linalg.qr(S @ Q)
+    return np.diag(R) + Q.T @ x

@@ -7,11 +7,12 @@ by. Programs may return any tree of arrays; whoever checks them weighs the outpu
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 Inputs = Callable[[np.random.Generator], tuple[Any, ...]]
 
@@ -25,12 +26,14 @@ class Program:
         inputs: makes its positional arguments; the same ones at each call.
         wrt: positions of the arguments to differentiate by.
         rtol: how far the gradient may be from differences, relative to the largest entry of the gradient.
+        complex_inside: it makes complex numbers on the way, so that the C backend warns and hands it to NumPy.
     """
 
     function: Callable[..., Any]
     make_inputs: Inputs
     wrt: tuple[int, ...]
     rtol: float
+    complex_inside: bool
 
     @property
     def name(self) -> str:
@@ -46,11 +49,19 @@ class Program:
 PROGRAMS: list[Program] = []
 
 
-def program(inputs: Inputs, wrt: int | tuple[int, ...] = 0, rtol: float = 1e-7) -> Callable[[Any], Any]:
+def program(
+    inputs: Inputs, wrt: int | tuple[int, ...] = 0, rtol: float = 1e-7, complex_inside: bool = False
+) -> Callable[[Any], Any]:
     """Register the decorated function, and return it unchanged."""
 
     def register(function: Any) -> Any:
-        PROGRAMS.append(Program(function, inputs, (wrt,) if isinstance(wrt, int) else wrt, rtol))
+        PROGRAMS.append(Program(function, inputs, (wrt,) if isinstance(wrt, int) else wrt, rtol, complex_inside))
         return function
 
     return register
+
+
+def parameters(programs: Sequence[Program]) -> list[Any]:
+    """Return programs as parameters of a test; the warning of the C backend is expected where numbers are complex."""
+    expected = pytest.mark.filterwarnings("ignore:the C backend does not support dtype complex128:RuntimeWarning")
+    return [pytest.param(p, id=p.name, marks=expected if p.complex_inside else ()) for p in programs]

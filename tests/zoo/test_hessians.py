@@ -9,7 +9,7 @@ import pytest
 
 import tracegrad as tg
 from tests.zoo.numerics import float_leaves, replace_leaves
-from tests.zoo.registry import Program
+from tests.zoo.registry import Program, parameters
 from tests.zoo.selfcheck import load_all
 
 STEP = 1e-5
@@ -35,7 +35,7 @@ def test_there_are_many() -> None:
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", parameters(PROGRAMS))
 def test_hessian(program: Program, backend: str) -> None:
     inputs = program.inputs()
     gradient = tg.grad(program.function, argnums=program.wrt, backend=backend)

@@ -9,7 +9,7 @@ import pytest
 
 import tracegrad as tg
 from tests.zoo.numerics import float_leaves, replace_leaves
-from tests.zoo.registry import Program
+from tests.zoo.registry import Program, parameters
 from tests.zoo.selfcheck import load_all
 
 PROGRAMS = load_all()
@@ -21,7 +21,7 @@ def like(value: Any, rng: np.random.Generator) -> Any:
     return replace_leaves(value, leaves)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", parameters(PROGRAMS))
 def test_forward_is_the_transpose_of_reverse(program: Program) -> None:
     inputs = program.inputs()
 

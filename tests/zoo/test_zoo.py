@@ -12,11 +12,11 @@ import pytest
 
 import tracegrad as tg
 from tests.zoo.numerics import differences, float_leaves, in_float64, replace_leaves, scale, weighted, weights_like
-from tests.zoo.registry import Program
+from tests.zoo.registry import Program, parameters
 from tests.zoo.selfcheck import disagreement, load_all
 
 PROGRAMS = load_all()
-each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+each_program = pytest.mark.parametrize("program", parameters(PROGRAMS))
 each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
 
 
