@@ -61,6 +61,8 @@ int f_grad(const double *restrict scale_in, const double *restrict row, const do
     ct_row[0] = sum;
     ct_row[1] = sum1;
     ct_row[2] = sum2;
+
+    /* cotangents, from the result back to the arguments */
     /* broadcasting.py:7  centred = (x - row) / scale */
     const double ct_scale = -t;
     *ct_scale_out = ct_scale;
