@@ -34,7 +34,7 @@ def twice_spec(**changes: Any) -> ExecutableSpec:
 
 def copies(build: Build, *values: Any, spec_changes: dict[str, Any] | None = None) -> tuple[Any, tuple[Any, ...]]:
     """An Executable that returns a tuple of copies of its array leaves, all of which have the same size in bytes."""
-    names = tuple("abcdefgh"[: len(values)])
+    names = tuple(map(sys.intern, "abcdefgh"[: len(values)]))
     signature, leaves = signature_of(names, values)
     count = len(leaves)
     bytes_each = leaves[0].nbytes if isinstance(leaves[0], np.ndarray | np.generic) else 8
@@ -92,6 +92,26 @@ def test_refuses_wrong_numbers_and_names_of_arguments(build: Build) -> None:
     assert twice(np.ones(2), np.ones(2)) is NotImplemented
     assert twice(y=np.ones(2)) is NotImplemented
     assert twice(np.ones(2), x=np.ones(2)) is NotImplemented
+
+
+def test_defaults_fill_in_what_a_call_leaves_out(build: Build) -> None:
+    def f(a, b, c=None):
+        raise AssertionError("only its defaults are read")
+
+    f.__defaults__ = (np.arange(3.0),)
+    x, y, z = np.ones(3), np.full(3, 2.0), np.full(3, 3.0)
+    call, _ = copies(build, x, y, z, spec_changes={"owner": f})
+    np.testing.assert_array_equal(call(x, y), [x, y, [0.0, 1.0, 2.0]])
+    np.testing.assert_array_equal(call(b=y, a=x), [x, y, [0.0, 1.0, 2.0]])
+    np.testing.assert_array_equal(call(x, c=z, b=y), [x, y, z])
+    f.__defaults__ = (y, z)
+    np.testing.assert_array_equal(call(x), [x, y, z])
+    np.testing.assert_array_equal(call(x, c=x), [x, y, x])
+    for arguments, keywords in [((), {}), ((x, y, z, x), {}), ((x,), {"d": x}), ((x,), {"a": x})]:
+        assert call(*arguments, **keywords) is NotImplemented
+    f.__defaults__ = None
+    assert call(x, y) is NotImplemented
+    np.testing.assert_array_equal(call(x, y, z), [x, y, z])
 
 
 def test_sizes_bind_and_must_agree(build: Build) -> None:

@@ -98,6 +98,7 @@ class ExecutableSpec:
         release_gil: let other threads run although the arrays are small, because the kernel takes long.
         array_results: numbers of results of rank 0 that are given as arrays rather than NumPy scalars.
         python_results: numbers of results of rank 0 that are given as Python numbers.
+        owner: the Python function whose defaults fill in arguments that a call leaves out.
     """
 
     names: tuple[str, ...]
@@ -111,6 +112,7 @@ class ExecutableSpec:
     release_gil: bool = False
     array_results: frozenset[int] = frozenset()
     python_results: frozenset[int] = frozenset()
+    owner: FunctionType | None = None
 
     def form(self, result: int) -> int:
         """Return in which form launcher.c gives a result of rank 0."""
@@ -124,7 +126,9 @@ class ExecutableSpec:
     def flat(self) -> ExecutableSpec:
         """Return the spec of the same kernel called with all its flat inputs one by one."""
         leaves = tuple(Tree("leaf", i, ()) for i in range(len(self.inputs)))
-        return replace(self, names=tuple(f"input{i}" for i in range(len(leaves))), arguments=leaves, sources=())
+        return replace(
+            self, names=tuple(f"input{i}" for i in range(len(leaves))), arguments=leaves, sources=(), owner=None
+        )
 
     def is_direct(self) -> bool:
         """Return whether arguments can be read as they come; else call the flat form."""
@@ -183,6 +187,7 @@ def build_executable(
             target=target,
             on_error=functools.partial(raise_kernel_error, places=places),
             names=spec.names,
+            owner=spec.owner,
             arguments=spec.arguments,
             sources=sources,
             inputs=inputs,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,7 @@ class Executable:
         target: Callable[..., Any] | None,
         on_error: Callable[..., Any],
         names: tuple[str, ...],
+        owner: FunctionType | None,
         arguments: tuple[Any, ...],
         sources: tuple[Any, ...],
         inputs: tuple[Any, ...],
@@ -85,20 +87,21 @@ class Executable:
         sizes = [ctypes.c_int64] * len(minimums)
         self.workspace_size = ctypes.CFUNCTYPE(ctypes.c_int64, *sizes)(workspace_size) if workspace_size else None
         self.release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release) if release else None
-        self.target, self.on_error, self.names = target, on_error, names
+        self.target, self.on_error, self.names, self.owner = target, on_error, names, owner
         self.arguments, self.sources, self.inputs, self.results = arguments, sources, inputs, results
         self.result_tree, self.code, self.minimums, self.layout, self.keep = result_tree, code, minimums, layout, keep
         self.busy = threading.Lock()
         self.workspace: _Workspace | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if len(args) + len(kwargs) != len(self.arguments):
+        wanted = self.names[len(args) : len(self.arguments)]
+        if len(args) > len(self.arguments) or not kwargs.keys() <= set(wanted):
             return NotImplemented
-        if kwargs:
-            wanted = self.names[len(args) : len(self.arguments)]
-            if set(wanted) != set(kwargs):
-                return NotImplemented
-            args = (*args, *(kwargs[name] for name in wanted))
+        defaults = (self.owner.__defaults__ or ()) if self.owner is not None else ()
+        known = {**dict(zip(self.names[len(self.names) - len(defaults) :], defaults, strict=True)), **kwargs}
+        if not set(wanted) <= known.keys():
+            return NotImplemented
+        args = (*args, *(known[name] for name in wanted))
         frame = _Frame(len(self.inputs), len(self.minimums))
         try:
             passed = self._bind_all(frame, args)

@@ -134,6 +134,7 @@ typedef struct {
     PyObject *target;      /* Python function called instead of a kernel, or NULL */
     PyObject *on_error;    /* on_error(kind, file, line, column, message, value, value) raises */
     PyObject *names;       /* tuple of interned parameter names, for calls with keywords */
+    PyObject *owner;       /* Python function whose defaults fill in arguments that a call leaves out, or NULL */
     PyObject *description; /* owns all that nodes and sources borrow */
     Py_ssize_t n_arguments, n_inputs, n_results, n_symbols, n_sources;
     Node *nodes, *result_nodes;
@@ -700,12 +701,12 @@ static PyObject *executable_call(PyObject *object, PyObject *const *arguments, s
     Executable *self = (Executable *)object;
     Py_ssize_t n_positional = PyVectorcall_NARGS(flags);
     Py_ssize_t n_keywords = keywords == NULL ? 0 : PyTuple_GET_SIZE(keywords);
-    if (n_positional + n_keywords != self->n_arguments)
-        Py_RETURN_NOTIMPLEMENTED;
-    if (n_keywords == 0)
+    Py_ssize_t n_missing = self->n_arguments - n_positional - n_keywords;
+    if (n_missing == 0 && n_keywords == 0)
         return call_bound(self, arguments);
     PyObject *ordered[16] = {NULL};
-    if (self->n_arguments > 16)
+    PyObject *defaults = n_missing > 0 && self->owner != NULL ? PyFunction_GetDefaults(self->owner) : NULL;
+    if (n_missing < 0 || (n_missing > 0 && defaults == NULL) || self->n_arguments > 16)
         Py_RETURN_NOTIMPLEMENTED;
     memcpy(ordered, arguments, (size_t)n_positional * sizeof *ordered);
     for (Py_ssize_t k = 0; k < n_keywords; k++) {
@@ -717,7 +718,19 @@ static PyObject *executable_call(PyObject *object, PyObject *const *arguments, s
             Py_RETURN_NOTIMPLEMENTED;
         ordered[i] = arguments[n_positional + k];
     }
-    return call_bound(self, ordered);
+    if (n_missing == 0)
+        return call_bound(self, ordered);
+    Py_ssize_t first = self->n_arguments - PyTuple_GET_SIZE(defaults);
+    for (Py_ssize_t i = n_positional; i < self->n_arguments; i++) {
+        if (ordered[i] == NULL && i < first)
+            Py_RETURN_NOTIMPLEMENTED;
+        if (ordered[i] == NULL)
+            ordered[i] = PyTuple_GET_ITEM(defaults, i - first);
+    }
+    Py_INCREF(defaults); /* the call may give the function others */
+    PyObject *result = call_bound(self, ordered);
+    Py_DECREF(defaults);
+    return result;
 }
 
 /* ---- reading the description --------------------------------------------------------------------------------------- */
@@ -950,15 +963,15 @@ static int read_inputs(Executable *self, PyObject *trees, PyObject *sources)
 static PyObject *executable_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"entry",       "workspace_size", "release",     "target",   "on_error",    "names",
-                            "arguments",   "sources",        "inputs",      "results",  "result_tree", "code",
-                            "minimums",    "layout",         "release_gil", "keep",     NULL};
+                            "owner",       "arguments",      "sources",     "inputs",   "results",     "result_tree",
+                            "code",        "minimums",       "layout",      "release_gil", "keep",     NULL};
     unsigned long long entry, workspace_size, release;
     PyObject *target, *on_error, *parameter_names, *trees, *sources, *inputs, *results, *result_tree, *code, *minimums;
-    PyObject *keep;
+    PyObject *keep, *owner;
     int layout, release_gil;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKKOOO!O!O!O!O!O!O!O!ppO:Executable", names, &entry,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKKOOO!OO!O!O!O!O!O!O!ppO:Executable", names, &entry,
                                      &workspace_size, &release, &target, &on_error, &PyTuple_Type, &parameter_names,
-                                     &PyTuple_Type, &trees, &PyTuple_Type, &sources, &PyTuple_Type, &inputs,
+                                     &owner, &PyTuple_Type, &trees, &PyTuple_Type, &sources, &PyTuple_Type, &inputs,
                                      &PyTuple_Type, &results, &PyTuple_Type, &result_tree, &PyTuple_Type, &code,
                                      &PyTuple_Type, &minimums, &layout, &release_gil, &keep))
         return NULL;
@@ -972,6 +985,7 @@ static PyObject *executable_new(PyTypeObject *type, PyObject *args, PyObject *kw
     self->target = target == Py_None ? NULL : Py_NewRef(target);
     self->on_error = Py_NewRef(on_error);
     self->names = Py_NewRef(parameter_names);
+    self->owner = PyFunction_Check(owner) ? Py_NewRef(owner) : NULL;
     self->layout = layout;
     self->release_gil = release_gil;
     self->workspace_bytes = -1;
@@ -1025,6 +1039,7 @@ static int executable_traverse(Executable *self, visitproc visit, void *arg)
     Py_VISIT(self->target);
     Py_VISIT(self->on_error);
     Py_VISIT(self->names);
+    Py_VISIT(self->owner);
     Py_VISIT(self->description);
     return 0;
 }
@@ -1036,6 +1051,7 @@ static int executable_clear(Executable *self)
     Py_CLEAR(self->target);
     Py_CLEAR(self->on_error);
     Py_CLEAR(self->names);
+    Py_CLEAR(self->owner);
     Py_CLEAR(self->description);
     return 0;
 }

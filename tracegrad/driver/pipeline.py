@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,7 @@ class Program:
     weak: frozenset[int]
     write_back: dict[int, int]
     out: Tree = NONE
+    owner: Any = None  # FunctionType, which mypy takes for a method
     _function: Function | None = None
 
     def hidden_values(self) -> list[Any]:
@@ -262,7 +264,16 @@ def build_program(
             return copy
 
         return Program(
-            captured, request, signature, build, inputs, tuple(primal), tree, weak, dict(captured.write_back)
+            captured,
+            request,
+            signature,
+            build,
+            inputs,
+            tuple(primal),
+            tree,
+            weak,
+            dict(captured.write_back),
+            owner=owner_of_defaults(function, names),
         )
     arguments = {a: signature.arguments[a] for a in request.argnums}
     keep = bool(captured.effects) or bool(captured.write_back)
@@ -284,10 +295,27 @@ def build_program(
         return made
 
     weak = weak if derived.keeps else frozenset()
-    write_back = dict(captured.write_back)
     return Program(
-        captured, request, signature, build_derivative, inputs, derived.results, derived.tree, weak, write_back
+        captured,
+        request,
+        signature,
+        build_derivative,
+        inputs,
+        derived.results,
+        derived.tree,
+        weak,
+        dict(captured.write_back),
+        owner=owner_of_defaults(function, names),
     )
+
+
+def owner_of_defaults(function: Callable[..., Any], names: Sequence[str]) -> FunctionType | None:
+    """Return the function whose `__defaults__` fill in missing arguments, for a Python function with just these
+    parameters."""
+    if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
+        return None
+    code = function.__code__
+    return function if code.co_varnames[: code.co_argcount] == tuple(names) else None
 
 
 def _extended(interface: Interface, added: Sequence[str], result: str) -> Interface:
@@ -803,6 +831,7 @@ def _spec(program: Program, *, kernel: bool) -> ExecutableSpec:
         write_back=program.write_back if kernel else {},
         minimums=dict.fromkeys(size_symbols(signature), SMALLEST),
         python_results=program.weak,
+        owner=program.owner,
     )
 
 
