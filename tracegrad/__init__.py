@@ -11,7 +11,7 @@ from tracegrad.lazy import lazy_names
 from tracegrad.torch_names import EAGER
 
 if TYPE_CHECKING:
-    from tracegrad import testing
+    from tracegrad import errors, testing
     from tracegrad.api import (
         function,
         grad,
@@ -44,6 +44,7 @@ _LAZY = {
     "custom_jvp": "custom",
     "custom_vjp": "custom",
     "debug_nans": "debug",
+    "errors": "",
     "explain": "explanation",
     "function": "api",
     "grad": "api",
@@ -71,6 +72,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "debug_nans",
+    "errors",
     "explain",
     "function",
     "grad",
