@@ -24,7 +24,6 @@ from tracegrad.capture.convert import keep_converted
 from tracegrad.capture.hooks import call as call_captured
 from tracegrad.capture.known import leaves_of_call
 from tracegrad.capture.sizes import SMALLEST
-from tracegrad.capture.state import flatten as flatten_state
 from tracegrad.capture.tracer import Tracer, apply
 from tracegrad.config import BACKENDS, load_options
 from tracegrad.driver import pipeline
@@ -564,7 +563,7 @@ def jvp(
 
     Args:
         primals: the arguments.
-        tangents: one per argument, of its structure and shapes; None in place of arguments without floats.
+        tangents: one per argument, of its structure and shapes; None is zero.
 
     Returns:
         (out, t_out); t_out has the structure of out, with None for what carries no derivative.
@@ -589,6 +588,11 @@ def linearize(f: Callable[..., Any], *primals: Any, backend: str | None = None) 
     >>> float(push(2.0))
     2.0
     """
+    if context.is_capturing():
+        _check_callable(f, "linearize")
+        names, values = bind(parameters_of(f), f, primals, {})
+        out, staged = pipeline.inline_linearize(f, names, values)
+        return out, lambda *tangents: staged(_per_argument(tangents, primals, values))
     kept = tuple(_copied(p) for p in primals)
     forward = _forward(f, "jvp", backend)
     out = function(f, backend=backend)(*kept)
@@ -608,10 +612,10 @@ def hvp(
 
     Args:
         primals: the arguments.
-        vectors: one per argument, of its structure and shapes.
+        vectors: one per argument, of its structure and shapes; None is zero.
 
     Returns:
-        One product per argument, of its structure.
+        One product per argument, of its structure; None for an argument without floats.
 
     >>> hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))[0].tolist()
     [6.0, 12.0]
@@ -639,30 +643,32 @@ class Forward:
 
     def __call__(self, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
         """Push tangents forward at the primals."""
-        if len(primals) != len(tangents):
-            raise ArgumentError(
-                "there must be one tangent per primal",
-                code="TG212",
-                span=None,
-                found=f"{len(primals)} primals and {len(tangents)} tangents",
-                help="give a tuple of each; None is the tangent of an argument without floats",
-            )
         names, values = bind(self._parameters, self._function, primals, {})
-        tangents = (*tangents, *[None] * (len(values) - len(primals)))
+        tangents = _per_argument(tangents, primals, values)
         if context.is_capturing():
-            chosen = tuple(p for p, t in enumerate(tangents) if t is not None)
-            leaves = [leaf for p in chosen for leaf in flatten_state(tangents[p])[0]]
-            request = Request(self._kind, chosen, single=False)
-            return pipeline.inline_derivative(self._function, request, names, values, leaves)
+            every = [p for p, value in enumerate(values) if pipeline.holds_floats(value)]
+            moving = [p for p in every if tangents[p] is not None]
+            chosen = tuple(every if self._kind == "hvp" else moving or every)
+            result = pipeline.inline_derivative(
+                self._function, Request(self._kind, chosen, single=False), names, values, tangents
+            )
+            return self._arranged(result, chosen, primals)
         signature, arguments = signature_of(names, values)
         with leaves_of_call(arguments):
             made = self._specializations.find(signature)
         types = [leaf.type for leaf in signature.leaves]
+        chosen = made.program.request.argnums
         given = []
-        for number in made.program.request.argnums:
-            path = f"the tangent of {names[number].lstrip('=')}"
-            given.extend(pipeline.cotangent_leaves(signature.arguments[number], tangents[number], types, path))
-        return made.push_forward(arguments, given)
+        for number in chosen:
+            given.extend(pipeline.tangent_leaves(signature.arguments[number], tangents[number], types, names[number]))
+        return self._arranged(made.push_forward(arguments, given), chosen, primals)
+
+    def _arranged(self, result: Any, chosen: Sequence[int], primals: Sequence[Any]) -> Any:
+        """Return the products with one per primal, None for those without floats."""
+        if self._kind != "hvp":
+            return result
+        products = dict(zip(chosen, result, strict=True))
+        return tuple(products.get(position) for position in range(len(primals)))
 
     def _compile(self, signature: Signature, sizes: Mapping[str, int]) -> Specialization:
         chosen = [
@@ -673,6 +679,19 @@ class Forward:
         request = Request(self._kind, tuple(chosen), single=False)
         program = pipeline.build_program(self._function, request, signature, sizes, backend=self._backend)
         return pipeline.compile_program(program, self._backend)
+
+
+def _per_argument(tangents: Sequence[Any], primals: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a tangent for each argument of a call, None for the defaults of those left out."""
+    if len(primals) != len(tangents):
+        raise ArgumentError(
+            "there must be one tangent per primal",
+            code="TG212",
+            span=None,
+            found=f"{len(primals)} primals and {len(tangents)} tangents",
+            help="give a tuple of each; None is a zero tangent",
+        )
+    return (*tangents, *[None] * (len(values) - len(primals)))
 
 
 def _forward(f: Callable[..., Any], kind: str, backend: str | None) -> Forward:

@@ -88,12 +88,13 @@ def _alias_error(why: str, span: Span | None) -> NeedsPythonValue:
 
 @dataclass(eq=False)
 class Frame:
-    """One open block. `kind` is "function", "loop", "branch", or "inner" (of a gradient inside).
+    """One open block. `kind` is "function", "loop", "branch", "inner" (of a gradient inside), or "callee" (of a
+    function that stays a call).
 
     Attributes:
         entered: loop: storages read or written in the body -> (value before, block parameter, concrete content before).
         assumed: loop: storages of outer blocks whose content was used as known at capture.
-        saved: branch, inner: storages written in it -> (value, concrete) before.
+        saved: branch, inner, callee: storages written in it -> (value, concrete) before.
         slots: items and attributes of Python containers written in it: (container, kind, key) -> (existed, value
             before).
         lists: lists that changed their length in it -> content before (lists.snapshot).
@@ -223,6 +224,11 @@ class Capture:
     def frame(self) -> Frame:
         return self.frames[-1]
 
+    @property
+    def top(self) -> Block:
+        """The block of the innermost function, where residual stacks are made."""
+        return next(frame.block for frame in reversed(self.frames) if frame.kind in ("function", "callee"))
+
     def is_open(self, block: Block) -> bool:
         return any(frame.block is block for frame in self.frames)
 
@@ -300,7 +306,7 @@ class Capture:
             if frame.kind == "loop" and storage in frame.entered:
                 outside, _, concrete = frame.entered[storage]
                 before = (outside, concrete)  # what the branches around the loop have seen until now
-            elif frame.kind in ("branch", "inner") and storage not in frame.saved:
+            elif frame.kind in ("branch", "inner", "callee") and storage not in frame.saved:
                 frame.saved[storage] = before
         storage.value, storage.concrete = value, None
         for other in storage.shares:

@@ -145,7 +145,7 @@ def fill_function(function: Function, run: Callable[[Body], list[Value]], called
         CaptureError: the code writes into an array or container from outside, or into an argument.
     """
     body = Body()
-    with current().open("inner", body.block) as frame:
+    with current().open("callee", body.block) as frame:
         try:
             yields = run(body)
         except BaseException:

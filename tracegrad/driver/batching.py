@@ -62,7 +62,7 @@ class Batch:
         ]
         size = _common_size(arguments, self._in_axes)
         made, tree, static, written = self._capture(names, arguments, size)
-        hoist_stacks(made.function, current().frames[0].block)
+        hoist_stacks(made.function, current().top)
         outer = [leaf.tracer.value for argument in arguments for leaf in argument.leaves if leaf.axis is not None]
         staged = current().builder.inline(made.function.body, outer)
         leaves = list(static)

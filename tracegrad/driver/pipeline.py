@@ -23,7 +23,7 @@ from tracegrad import codegen
 from tracegrad.capture import entry
 from tracegrad.capture import recursion as _recursion  # noqa: F401 stages recursive calls
 from tracegrad.capture.attempts import error_name
-from tracegrad.capture.context import Place, Storage, current, user_level, user_span
+from tracegrad.capture.context import Place, Storage, current, is_capturing, user_level, user_span
 from tracegrad.capture.entry import Captured
 from tracegrad.capture.guards import Compared, Same, is_open_container
 from tracegrad.capture.hooks import call
@@ -34,7 +34,7 @@ from tracegrad.capture.staging import leave_branch, new_list, set_slot
 from tracegrad.capture.state import Tree as StateTree
 from tracegrad.capture.state import flatten
 from tracegrad.capture.state import unflatten as unflatten_state
-from tracegrad.capture.tracer import Tracer, asarray, broadcast, cast_to, from_value, is_traced
+from tracegrad.capture.tracer import Tracer, asarray, cast_to, from_value, is_traced
 from tracegrad.codegen.variables import Names
 from tracegrad.config import Options, load_options
 from tracegrad.driver.cache import Cache, open_cache
@@ -52,6 +52,7 @@ from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_inexact
 from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
 from tracegrad.runtime.call import Places, call_flat, check_writable, with_user_lines
 from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, unflatten
+from tracegrad.transform.jvp import jvp
 from tracegrad.transform.vjp import vjp
 
 logger = logging.getLogger("tracegrad")
@@ -429,8 +430,15 @@ def build_vjp_program(
     return made
 
 
-def cotangent_leaves(tree: Tree, ct: Any, types: Sequence[ArrayType], path: str = "ct") -> list[Any]:
-    """Return the leaves of a cotangent that has the structure of a result.
+def cotangent_leaves(
+    tree: Tree, ct: Any, types: Sequence[ArrayType], path: str = "ct", of: str = "result"
+) -> list[Any]:
+    """Return the leaves of a cotangent that has the structure of a result, or of the tangent of an argument.
+
+    Args:
+        tree: the structure, whose leaves are numbers in `types`.
+        ct: arrays, or tracers during a capture.
+        of: "result" or "argument".
 
     Raises:
         ArgumentTypeError: it has another structure, or a leaf another shape.
@@ -439,64 +447,105 @@ def cotangent_leaves(tree: Tree, ct: Any, types: Sequence[ArrayType], path: str 
         kind = types[tree.data]
         if not is_inexact(kind.dtype):
             return []
-        if isinstance(ct, Tracer):
-            return [cast_to(broadcast(ct, kind.shape), kind.dtype).value]
-        array = np.asarray(ct)
+        array = ct if isinstance(ct, Tracer) else np.asarray(ct)
         if array.shape != kind.shape or not np.can_cast(array.dtype, kind.dtype, "same_kind"):
-            raise _cotangent_error(path, str(kind), f"{array.dtype} array of shape {array.shape}")
-        return [array.astype(kind.dtype)]
+            found = ct.type if isinstance(ct, Tracer) else f"{array.dtype} array of shape {array.shape}"
+            raise _misfit(path, str(kind), str(found), of)
+        return [cast_to(ct, kind.dtype) if isinstance(ct, Tracer) else array.astype(kind.dtype)]
     if tree.kind in ("none", "static", "identity"):
         return []
     if tree.kind == "dict":
         if not isinstance(ct, dict) or set(ct) != set(tree.data):
-            raise _cotangent_error(path, f"a dict with keys {list(tree.data)}", repr(ct)[:100])
+            raise _misfit(path, f"a dict with keys {list(tree.data)}", repr(ct)[:100], of)
         items = [ct[key] for key in tree.data]
     elif tree.kind == "object":
         items = [getattr(ct, name) for name in tree.data[1]]
     else:
         if not isinstance(ct, tuple | list) or len(ct) != len(tree.children):
-            raise _cotangent_error(path, f"a {tree.kind} of {len(tree.children)}", repr(ct)[:100])
+            raise _misfit(path, f"a {tree.kind} of {len(tree.children)}", repr(ct)[:100], of)
         items = list(ct)
     pairs = enumerate(zip(tree.children, items, strict=True))
-    return [leaf for i, (child, item) in pairs for leaf in cotangent_leaves(child, item, types, f"{path}[{i}]")]
+    return [leaf for i, (child, item) in pairs for leaf in cotangent_leaves(child, item, types, f"{path}[{i}]", of)]
 
 
-def _cotangent_error(path: str, wanted: str, found: str) -> ArgumentTypeError:
+def tangent_leaves(tree: Tree, tangent: Any, types: Sequence[ArrayType], name: str) -> list[Any]:
+    """Return the leaves of the tangent of an argument; None is zero."""
+    if tangent is None:
+        kinds = [types[number] for number in leaf_numbers(tree)]
+        return [np.zeros(kind.shape, kind.dtype) for kind in kinds if is_inexact(kind.dtype)]
+    return cotangent_leaves(tree, tangent, types, f"the tangent of {name.lstrip('=')}", "argument")
+
+
+def _misfit(path: str, wanted: str, found: str, of: str) -> ArgumentTypeError:
+    what = "cotangent" if of == "result" else "tangent"
     return ArgumentTypeError(
-        "the cotangent does not fit the result",
+        f"the {what} does not fit the {of}",
         code="TG209",
-        span=None,
-        found=f"{path}: {found}; the result is {wanted}",
-        help="give a cotangent with the structure, shapes and dtypes of the function's result",
+        span=user_span() if is_capturing() else None,
+        found=f"{path}: {found}; the {of} is {wanted}",
+        help=f"give a {what} with the structure, shapes and dtypes of the "
+        + ("function's result" if of == "result" else "argument"),
     )
 
 
 def inline_vjp(function: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> tuple[Any, Any]:
     """Stage `function` at traced arguments; return its result and a pullback that stages the cotangent sweep."""
-    every = tuple(p for p, v in enumerate(values) if any(_is_inexact_leaf(leaf) for leaf in flatten(v)[0]))
-    inner = _capture_inner(function, Request("vjp", every), names, values)
-    capture = current()
-    staged = capture.builder.inline(inner.block, inner.outer)
-    out = unflatten(inner.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
+    inner, out = _inline_primal(function, Request("vjp"), names, values)
     types = [v.array_type for v in inner.block.yields]
 
     def pullback(ct: Any) -> tuple[Any, ...]:
         cotangents = cotangent_leaves(inner.tree, ct, types)
-        seeds = [i for i in leaf_numbers(inner.tree) if is_inexact(types[i].dtype)]
-        seeded = clone_function(Function("function", inner.block))
-        seeded.body.yields = [seeded.body.yields[i] for i in seeds]
-        made = vjp(seeded, range(len(inner.outer)), keep_primal=False)
-        hoist_stacks(made, current().frames[0].block)
-        given = [c if isinstance(c, Value) else asarray(c).value for c in cotangents]
-        found = iter([from_value(v) for v in current().builder.inline(made.body, [*inner.outer, *given])])
-        result = []
-        for position, (leaves, structure) in enumerate(inner.trees):
-            wanted = position in every
-            parts = [next(found) if wanted and _is_inexact_leaf(leaf) else None for leaf in leaves]
-            result.append(unflatten_state(structure, parts, new_list))
-        return tuple(result)
+        made = vjp(inner.differentiable_part(), range(len(inner.outer)), keep_primal=False)
+        found = _inline(made, [*inner.outer, *map(_staged, cotangents)])
+        parts = [inexact_part(inner.arguments.get(p, NONE), range(len(inner.outer))) for p in range(len(values))]
+        result: tuple[Any, ...] = unflatten(Tree("tuple", None, tuple(parts)), [from_value(v) for v in found])
+        return result
 
     return out, pullback
+
+
+def inline_linearize(function: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> tuple[Any, Any]:
+    """Stage `function` at traced arguments; return its result and a function of the tangents, one per argument (None is
+    zero), that stages their push."""
+    inner, out = _inline_primal(function, Request("jvp"), names, values)
+    types = [v.array_type for v in inner.outer]
+    part = inner.differentiable_part()
+    moved = inexact_part(inner.tree, inner.seeds())
+
+    def push(tangents: Sequence[Any]) -> Any:
+        chosen = [p for p in inner.arguments if tangents[p] is not None] or list(inner.arguments)
+        given = [leaf for p in chosen for leaf in tangent_leaves(inner.arguments[p], tangents[p], types, names[p])]
+        wrt = [number for p in chosen for number in leaf_numbers(inner.arguments[p])]
+        pushed = jvp(part, wrt, keep_primal=False)
+        return unflatten(moved, [from_value(v) for v in _inline(pushed, [*inner.outer, *map(_staged, given)])])
+
+    return out, push
+
+
+def _inline_primal(
+    function: Callable[..., Any], request: Request, names: Sequence[str], values: Sequence[Any]
+) -> tuple[_Inner, Any]:
+    """Stage a function at traced arguments, to be differentiated by all its floats; return what it gives too."""
+    chosen = tuple(p for p, value in enumerate(values) if holds_floats(value))
+    inner = _capture_inner(function, dataclasses.replace(request, argnums=chosen), names, values)
+    staged = current().builder.inline(inner.block, inner.outer)
+    return inner, unflatten(inner.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
+
+
+def _staged(leaf: Any) -> Value:
+    value: Value = asarray(leaf).value
+    return value
+
+
+def _inline(made: Function, operands: Sequence[Value]) -> list[Value]:
+    """Stage the body of a derivative at values of the capture in progress."""
+    hoist_stacks(made, current().top)
+    return current().builder.inline(made.body, operands)
+
+
+def holds_floats(value: Any) -> bool:
+    """Return whether an argument, during a capture, has a part that carries a derivative."""
+    return any(_is_inexact_leaf(leaf) for leaf in flatten(value)[0])
 
 
 def _is_inexact_leaf(leaf: Any) -> bool:
@@ -507,13 +556,27 @@ def _is_inexact_leaf(leaf: Any) -> bool:
 
 @dataclass(slots=True)
 class _Inner:
-    """A function captured inside another capture: its block, the outer values of its parameters, what it returned."""
+    """A function captured inside another capture: its block, the outer values of its parameters, what it returned.
+
+    Attributes:
+        arguments: by position, the structure of each argument differentiated by; leaves are numbers of parameters.
+    """
 
     block: Block
     outer: list[Value]
-    trees: list[tuple[list[Any], StateTree]]
+    arguments: dict[int, Tree]
     tree: Tree
     weak: frozenset[int]
+
+    def seeds(self) -> list[int]:
+        """Return the numbers of the results that carry a derivative."""
+        return [i for i in leaf_numbers(self.tree) if is_inexact(self.block.yields[i].dtype)]
+
+    def differentiable_part(self) -> Function:
+        """Return the function that gives these results."""
+        part = clone_function(Function("function", self.block))
+        part.body.yields = [part.body.yields[i] for i in self.seeds()]
+        return part
 
 
 def _capture_inner(
@@ -524,16 +587,24 @@ def _capture_inner(
     block = Block()
     outer: list[Value] = []
     stand_ins: dict[tuple[int, int], Tracer] = {}
+    chosen: dict[int, Tree] = {}
+    partly = request.kind == "vjp" or request.kind in TANGENTS
     for position in request.argnums:
         name = names[position].lstrip("=")
-        for number, leaf in enumerate(trees[position][0]):
-            if request.kind != "vjp" or _is_inexact_leaf(leaf):
-                tracer = _differentiable(leaf, name)
-                outer.append(tracer.value)  # out here: a number known at capture becomes a constant where it is read
-                param = Value(tracer.type, name)
-                block.params.append(param)
-                storage = Storage(tracer.type, capture.depth + 1, param)
-                stand_ins[position, number] = Tracer(storage, weak=tracer.weak)
+        numbers: list[Any] = []
+        leaves, structure = trees[position]
+        for number, leaf in enumerate(leaves):
+            if partly and not _is_inexact_leaf(leaf):
+                numbers.append(entry.Static(None))
+                continue
+            tracer = _differentiable(leaf, name)
+            numbers.append(len(outer))
+            outer.append(tracer.value)  # out here: a number known at capture becomes a constant where it is read
+            param = Value(tracer.type, name)
+            block.params.append(param)
+            storage = Storage(tracer.type, capture.depth + 1, param)
+            stand_ins[position, number] = Tracer(storage, weak=tracer.weak)
+        chosen[position] = _result_tree(entry.Result(structure, tuple(numbers), (False,) * len(numbers)))[0]
     with capture.open("inner", block) as frame:
         arguments = []
         for position, (leaves, structure) in enumerate(trees):
@@ -553,7 +624,7 @@ def _capture_inner(
             help="return the new array as auxiliary value (has_aux=True)",
         )
     tree, weak = _result_tree(result)
-    return _Inner(block, outer, trees, tree, weak)
+    return _Inner(block, outer, chosen, tree, weak)
 
 
 def inline_derivative(
@@ -563,26 +634,24 @@ def inline_derivative(
     values: Sequence[Any],
     tangents: Sequence[Any] = (),
 ) -> Any:
-    """Stage a derivative of `function` at traced arguments into the capture in progress."""
-    capture = current()
+    """Stage a derivative of `function` at traced arguments into the capture in progress.
+
+    Args:
+        tangents: for "jvp" and "hvp", that of each argument.
+    """
     inner = _capture_inner(function, request, names, values)
-    numbers = iter(range(len(inner.outer)))
-    arguments = {}
-    for argnum in request.argnums:
-        leaves, structure = inner.trees[argnum]
-        result = entry.Result(structure, tuple(next(numbers) for _ in leaves), (False,) * len(leaves))
-        arguments[argnum] = _result_tree(result)[0]
     primal = [v.array_type for v in inner.block.yields]
     types = [v.array_type for v in inner.outer]
     name = getattr(function, "__name__", "function")
-    derived = derive(request, name, arguments, types, inner.tree, primal, keep=True)
+    derived = derive(request, name, inner.arguments, types, inner.tree, primal, keep=True)
     made = derived.transform(Function(name, inner.block))
-    hoist_stacks(made, capture.frames[0].block)
     given = [
-        cast_to(broadcast(asarray(t), types[n].shape), types[n].dtype).value
-        for t, n in zip(tangents, derived.wrt, strict=bool(tangents))
+        leaf
+        for position, tree in inner.arguments.items()
+        if request.kind in TANGENTS
+        for leaf in tangent_leaves(tree, tangents[position], types, names[position])
     ]
-    staged = capture.builder.inline(made.body, [*inner.outer, *given])
+    staged = _inline(made, [*inner.outer, *map(_staged, given)])
     return unflatten(derived.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
 
 
@@ -609,7 +678,7 @@ def _differentiable(leaf: Any, name: str) -> Tracer:
 
 
 def hoist_stacks(function: Function, block: Block) -> None:
-    """Move the stacks of an inner gradient to the top level of the function in capture; each is empty between its
+    """Move the stacks of an inner gradient to the top of the function that it is staged in; each is empty between its
     uses."""
     stacks = [o for o in function.body.operations if o.op == "stack"]
     function.body.operations = [o for o in function.body.operations if o.op != "stack"]
