@@ -31,7 +31,7 @@ class Options:
 
     Attributes:
         backend: "numpy" or "c", used where a call does not say.
-        num_threads: threads of the loops in C code.
+        num_threads: threads on which C code runs loops over many independent elements.
         compiler: command of the C compiler, or "" to look for one.
         cache_dir: directory of the compile cache, or None for the user's cache directory.
         cache_size_bytes: bound on the size of the compile cache.

@@ -53,9 +53,11 @@ def numbered(text: str) -> str:
 class Kernel:
     """A function of the IR compiled through C; called with arrays, returns the list of its results."""
 
-    def __init__(self, function: Function, flags: Sequence[str] = FAST, compiler: str = "gcc") -> None:
+    def __init__(
+        self, function: Function, flags: Sequence[str] = FAST, compiler: str = "gcc", threads: int = 1
+    ) -> None:
         self.memory: Any = None
-        self.function, self.source = function, emit_c(function)
+        self.function, self.source = function, emit_c(function, threads=threads)
         self.library = compile_text(self.source.text, flags, compiler)
         self.entry = getattr(self.library, self.source.entry)
         self.size_bytes = getattr(self.library, f"{self.source.name}_workspace")

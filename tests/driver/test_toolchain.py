@@ -182,5 +182,5 @@ def test_a_full_disk_of_the_compiler_is_no_fault_of_the_text(
 
 def test_threads_add_a_flag(cache: Cache, options: Options) -> None:
     found = find_toolchain(options, cache)
-    assert ("-fopenmp" in found.kernel_flags(replace(options, num_threads=2))) == found.threads
-    assert "-fopenmp" not in found.kernel_flags(replace(options, num_threads=1))
+    assert ("-pthread" in found.kernel_flags(replace(options, num_threads=2))) == found.threads
+    assert "-pthread" not in found.kernel_flags(replace(options, num_threads=1))

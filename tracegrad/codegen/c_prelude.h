@@ -842,6 +842,54 @@ static void tg_cofactor_f64(const double *restrict a, double *restrict c, int64_
     }
 }
 
+/* Elements first to last - 1 of a loop whose elements do not depend on each other; run() does them. */
+typedef struct tg_part {
+    int (*run)(const struct tg_part *part);
+    void *const *pointers;
+    const int64_t *sizes;
+    int64_t first, last;
+    void *workspace;
+    int kind;
+} tg_part;
+
+static void *tg_run_part(void *argument)
+{
+    tg_part *const part = argument;
+    part->kind = part->run(part);
+    return NULL;
+}
+
+/* Do all elements, in parts of at least `least` on threads; what no thread can be made for runs here. The parts begin at
+   multiples of 64 elements, so that loops with vectors do each element as they would without threads. */
+static int tg_run_parts(const tg_part *whole, int64_t least, int64_t part_bytes, void *workspace)
+{
+    tg_part parts[TG_THREADS];
+    pthread_t threads[TG_THREADS];
+    bool is_started[TG_THREADS];
+    const int64_t count = whole->last - whole->first, share = count/TG_THREADS + 1;
+    const int64_t size = ((share > least ? share : least) + 63) & ~(int64_t)63;
+    int used = 0;
+    for (int64_t done = 0; used == 0 || done < count; done += size) {
+        parts[used] = *whole;
+        parts[used].first = whole->first + done;
+        parts[used].last = count - done > size ? whole->first + done + size : whole->last;
+        parts[used].workspace = (char *)whole->workspace + used*part_bytes;
+        used++;
+    }
+    for (int k = 1; k < used; k++) is_started[k] = pthread_create(&threads[k], NULL, tg_run_part, &parts[k]) == 0;
+    tg_run_part(&parts[0]);
+    for (int k = 1; k < used; k++) {
+        if (is_started[k]) pthread_join(threads[k], NULL);
+        else tg_run_part(&parts[k]);
+    }
+    for (int k = 0; k < used; k++) {
+        if (!parts[k].kind) continue;
+        *(tg_error *)workspace = *(const tg_error *)parts[k].workspace; /* that of the first element with one */
+        return parts[k].kind;
+    }
+    return 0;
+}
+
 /* Recursive calls. The word before the end of the header of a workspace holds an address at the start of the C stack. */
 static void tg_begin_calls(void *workspace)
 {

@@ -27,17 +27,21 @@ from tracegrad.codegen.c_elements import is_few, points
 from tracegrad.codegen.c_expression import (
     CTYPES,
     PRODUCT,
+    UNARY,
     index_text,
     wrap,
 )
 from tracegrad.codegen.c_library import INCLUDES, head_comment, prelude_for, vector_maths
+from tracegrad.codegen.c_parts import take_out_loops
 from tracegrad.codegen.c_writer import ERROR_KINDS, INDENT, WORD, Line, Memory
+from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import (
     Function,
     Operation,
     Value,
     walk,
 )
+from tracegrad.ir.types import symbol
 
 __all__ = ["ERROR_KINDS", "CSource", "emit_c"]
 
@@ -62,25 +66,43 @@ class CSource:
         return f"{self.name}_entry"
 
 
-def emit_c(function: Function, *, comments: bool = True) -> CSource:
-    """Return the C text of a function; CompileError when it uses what C cannot express."""
-    return _Emitter(function, comments).emit()
+def emit_c(function: Function, *, comments: bool = True, threads: int = 1) -> CSource:
+    """Return the C text of a function; CompileError when it uses what C cannot express.
+
+    Args:
+        threads: on how many threads loops over many independent elements run; the text uses pthreads if there are some.
+    """
+    return _Emitter(take_out_loops(function) if threads > 1 else function, comments, threads).emit()
 
 
 class _Emitter(BlockWriter):
     """Puts the text together.
 
     Args:
-        callees: functions that call themselves, and what writes them; None for the kernel itself.
+        callees: functions that are called, and what writes them; None for the kernel itself.
+        loop: the `parallel` whose elements the function does.
     """
 
-    def __init__(self, function: Function, comments: bool, callees: dict[Function, _Emitter] | None = None) -> None:
+    def __init__(
+        self,
+        function: Function,
+        comments: bool,
+        threads: int,
+        callees: dict[Function, _Emitter] | None = None,
+        loop: Operation | None = None,
+    ) -> None:
         super().__init__(function, comments)
+        self.threads, self.loop = threads, loop
         self.is_callee = callees is not None
         self.callees: dict[Function, _Emitter] = {} if callees is None else callees
         self.main = self
         self.has_calls = any(o.op == "call" for o in walk(self.function.body))
-        self.has_faults = self.has_calls or self.is_callee
+        self.has_faults = self.is_callee or any(o.op in ("call", "parallel") for o in walk(self.function.body))
+        if loop is not None:
+            low, high = (self.sizes(dim) for dim in map(static_value, loop.operands[:2]) if dim is not None)
+            for param in self.function.params[:2]:
+                self.ranges[self.parameters[param]] = (low, high)
+                self.open_indices.append(self.parameters[param])
 
     def emit(self) -> CSource:
         declarations, parts = self.sections()
@@ -94,13 +116,10 @@ class _Emitter(BlockWriter):
         return CSource(self.assemble(declarations, tables, parts), self.kernel, self.size_symbols)
 
     def call(self, operation: Operation, arguments: Sequence[str]) -> None:
-        function: Function = operation.attrs["function"]
-        if function not in self.callees:
-            made = self.callees[function] = _Emitter(function, self.comments, self.callees)
-            made.main = self.main
-            taken = {c.kernel for c in (self.main, *self.callees.values()) if c is not made} | self.names
-            made.kernel = next(n for n in _numbered(made.kernel) if n not in taken)
-        callee = self.callees[function]
+        callee = self.callee(operation)
+        if operation.op == "parallel":
+            self.run_parts(operation, arguments, callee)
+            return
         sizes = [self.size_names[s] for s in callee.size_symbols]
         size, local, heap = (self.fresh(n) for n in ("bytes", "local", "heap"))
         inner, kind = self.fresh("inner"), self.fresh("kind")
@@ -130,6 +149,39 @@ class _Emitter(BlockWriter):
             self.line(f"if ({kind}) return {kind};")
             for result, name in scalars:
                 self.assign(self.store(result, ()), name)
+
+    def callee(self, operation: Operation) -> _Emitter:
+        """Return what writes the function that an operation names."""
+        function: Function = operation.attrs["function"]
+        if function not in self.callees:
+            loop = operation if operation.op == "parallel" else None
+            made = _Emitter(function, self.comments, self.threads, self.callees, loop)
+            made.main = self.main
+            taken = {c.kernel for c in (self.main, *self.callees.values())} | self.names
+            made.kernel = next(n for n in _numbered(made.kernel) if n not in taken)
+            self.callees[function] = made
+        return self.callees[function]
+
+    def run_parts(self, operation: Operation, arguments: Sequence[str], callee: _Emitter) -> None:
+        """Write the run of a loop over elements in parts."""
+        sizes = [self.size_names[s] for s in callee.size_symbols]
+        first, last, *inputs = arguments
+        every = [f"(void *){wrap(a, UNARY)}" for a in inputs]
+        every += [self.pointer(result) for result in operation.results]
+        part_bytes = f"tg_aligned({callee.kernel}_workspace({', '.join(sizes)}))"
+        memory = self.fresh("parts")
+        self.memory.append(Memory(memory, "char", symbol(f"TG_THREADS*{part_bytes}")))
+        self.comment(operation.span)
+        with self.braces(""):
+            pointers, size_array, whole, kind = (self.fresh(n) for n in ("pointers", "sizes", "whole", "kind"))
+            self.line(f"void *const {pointers}[] = {{{', '.join(every)}}};")
+            self.line(f"const int64_t {size_array}[] = {{{', '.join(sizes) or '0'}}};")
+            values = f"{callee.kernel}_part, {pointers}, {size_array}, {first}, {last}, {memory}, 0"
+            self.line(f"const tg_part {whole} = {{{values}}};")
+            self.line(
+                f"const int {kind} = tg_run_parts(&{whole}, {operation.attrs['least']}, {part_bytes}, workspace);"
+            )
+            self.line(f"if ({kind}) return {kind};")
 
     def sections(self) -> tuple[list[str], list[str]]:
         """Return the declarations and definitions of the function's own text."""
@@ -223,7 +275,20 @@ class _Emitter(BlockWriter):
         release = f"static void {self.kernel}_release(void *workspace)"
         workspace = parts[1].partition("\n")[0]
         declarations = [f"enum {{ {self.kernel}_header = {header} }};", f"{kernel};", f"{workspace};", f"{release};"]
-        return declarations, [*parts, self.release(release)]
+        parts.append(self.release(release))
+        if self.loop is not None:
+            count = len(self.arguments) - 2
+            passed = ["&part->first", "&part->last", *(f"part->pointers[{k}]" for k in range(count))]
+            passed += [f"part->sizes[{k}]" for k in range(len(self.size_symbols))]
+            head = f"static int {self.kernel}_part(const tg_part *part)"
+            declarations.append(f"{head};")
+            parts.append(
+                f"{head}\n{{\n{INDENT}memset(part->workspace, 0, {self.kernel}_header);\n"
+                + _signature(f"{INDENT}const int kind = {self.kernel}", [*passed, "part->workspace"])
+                + ";\n"
+                f"{INDENT}{self.kernel}_release(part->workspace);\n{INDENT}return kind;\n}}"
+            )
+        return declarations, parts
 
     def release(self, head: str) -> str:
         """Return the definition of the function that frees the stacks that grow."""
@@ -244,6 +309,8 @@ class _Emitter(BlockWriter):
             parts.append(f"{setter}\n{{\n{INDENT}tg_blas_routines = routines;\n}}")
             everything = "\n".join(parts)
         prelude = prelude_for(everything)
+        if "TG_THREADS" in everything:
+            prelude = f"#include <pthread.h>\n\nenum {{ TG_THREADS = {self.threads} }};\n\n{prelude}"
         return (
             f"{head_comment(self.kernel)}\n{INCLUDES}\n{vector_maths(prelude + everything)}{prelude}"
             + "\n".join(declarations)
@@ -271,11 +338,13 @@ def _bytes_text(memory: Memory) -> str:
     size = index_text(memory.size)
     if size == "1":
         return f"(int64_t)sizeof({memory.ctype})"
+    if memory.ctype == "char":
+        return size
     return f"{wrap(size, PRODUCT)}*(int64_t)sizeof({memory.ctype})"
 
 
 def _signature(head: str, arguments: Sequence[str]) -> str:
-    """Return a function head, broken at 120 columns."""
+    """Return a function head or a call, broken at 120 columns."""
     lines, current = [], f"{head}("
     for number, argument in enumerate(arguments):
         piece = argument + (", " if number + 1 < len(arguments) else ")")

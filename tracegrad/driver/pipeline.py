@@ -743,7 +743,7 @@ def source_header(program: Program, backend: str) -> str:
 def source_text(program: Program, backend: str) -> str:
     """Return the generated code of a program."""
     if backend == "c":
-        return codegen.emit_c(program.function).text
+        return codegen.emit_c(program.function, threads=load_options().num_threads).text
     return codegen.emit_numpy(program.function)
 
 
@@ -788,6 +788,7 @@ def _compile_c(program: Program, cache: Cache, options: Options) -> Specializati
     request = program.request
     key_text = _key_text(program.captured.function)
     name = f"{program.captured.function.name}_{request.kind}"
+    threads = options.num_threads if toolchain.threads else 1
     key = kernel_key(
         name,
         key_text,
@@ -795,11 +796,12 @@ def _compile_c(program: Program, cache: Cache, options: Options) -> Specializati
         options,
         generator=package_fingerprint(),
         request=f"{request.kind} {request.argnums} {request.has_aux}",
+        threads=str(threads),
     )
     library = load_cached(key, cache)
     cached = library is not None
     if library is None:
-        code = codegen.emit_c(program.function)
+        code = codegen.emit_c(program.function, threads=threads)
         library = compile_c(
             code.text, code.name, cache=cache, options=options, key=_renamed(key, code.name), metadata={}
         )

@@ -45,7 +45,7 @@ OPTIONAL_FLAGS = (
     "-pipe",
 )
 LIBRARY_FLAGS = ("-lmvec", "-lm")
-THREAD_FLAG = "-fopenmp"
+THREAD_FLAG = "-pthread"
 
 _PROBE = """
 #include <math.h>
@@ -79,7 +79,7 @@ class Toolchain:
         version: first line of its `--version`.
         flags: flags that it takes, for code with vector loops.
         libraries: flags that come after the source.
-        threads: it takes `-fopenmp`.
+        threads: it takes `-pthread`.
         includes: directories of Python.h and NumPy's headers; empty when an extension module cannot be compiled.
     """
 

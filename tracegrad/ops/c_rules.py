@@ -701,15 +701,25 @@ def _primary(pointer: str) -> str:
 
 def call_statement(emitter: CEmitter, operation: Operation) -> None:
     """Pass pointers to the operands, scalars in variables of their own."""
-    arguments = []
-    for value in operation.operands:
+    emitter.call(operation, _pointers(emitter, operation.operands))
+
+
+def parallel_statement(emitter: CEmitter, operation: Operation) -> None:
+    """Pass the bounds, and pointers to the other operands."""
+    bounds = [emitter.element(value, ()) for value in operation.operands[:2]]
+    emitter.call(operation, [*bounds, *_pointers(emitter, operation.operands[2:])])
+
+
+def _pointers(emitter: CEmitter, values: Sequence[Value]) -> list[str]:
+    pointers = []
+    for value in values:
         if value.shape:
-            arguments.append(emitter.pointer(value))
+            pointers.append(emitter.pointer(value))
             continue
         name = emitter.fresh(value.name or "argument")
         emitter.line(f"const {emitter.ctype(value.dtype)} {name} = {emitter.element(value, ())};")
-        arguments.append(f"&{name}")
-    emitter.call(operation, arguments)
+        pointers.append(f"&{name}")
+    return pointers
 
 
 def push_statement(emitter: CEmitter, operation: Operation) -> None:

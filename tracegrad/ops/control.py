@@ -49,6 +49,13 @@ call = register(OpDef(
     attributes=("function",), c_statement=c_rules.call_statement, infer=infer_call, marker=BY_TRANSFORM,
 ))
 
+parallel = register(OpDef(
+    "parallel", ("start", "stop", "*operands"),
+    "Parts of range(start, stop), of at least `least` elements each, at the same time: a function (first, last, "
+    "*operands) that writes its own elements of the results.",
+    attributes=("function", "least"), c_statement=c_rules.parallel_statement, infer=infer_call, marker=BY_TRANSFORM,
+))
+
 # Calls that say their derivative; they are inlined before code is generated
 
 custom_vjp = register(OpDef(
