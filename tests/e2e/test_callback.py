@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -60,6 +62,16 @@ def test_numeric_rules(rule: str, rtol: float) -> None:
     t_out = tg.jvp(f, (X, 1.5), (X, 2.0))[1]
     np.testing.assert_allclose(t_out, expected[0] @ X + 2 * expected[1], rtol=rtol)
     assert rule.replace("-", "_") in tg.grad(f).source(X, 1.5)
+
+
+@pytest.mark.parametrize("rule", ["complex-step", "finite-difference"])
+@pytest.mark.parametrize("outer", [tg.grad, tg.jacfwd], ids=["grad", "jacfwd"])
+def test_numeric_rules_have_no_second_derivative(rule: str, outer: Any) -> None:
+    g = tg.grad(lambda x: np.sum(tg.pure_callback(np.sin, x, x, rule=rule)))
+    with pytest.raises(tg.errors.NotDifferentiableError) as caught:
+        outer(lambda x: np.sum(g(x)))(X)
+    assert f"the {rule.replace('-', ' ')} of sin" in str(caught.value)
+    assert "give tg.pure_callback a function as its rule" in str(caught.value)
 
 
 def test_rule_as_a_function() -> None:

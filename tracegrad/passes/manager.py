@@ -15,8 +15,9 @@ from tracegrad.passes.cse import eliminate_common_subexpressions
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.elements import forward_elements
 from tracegrad.passes.fold import drop_barriers, drop_stop_gradients, fold_constants
-from tracegrad.passes.hoist import hoist_invariants
+from tracegrad.passes.hoist import hoist_from_branches, hoist_invariants
 from tracegrad.passes.inline import inline_functions
+from tracegrad.passes.place import fill_in_place
 from tracegrad.passes.unread import drop_unread_writes
 
 #: changes a function in place, keeping what it computes; returns whether anything changed
@@ -41,7 +42,16 @@ def default_pipeline() -> list[Pass]:
 
 def final_pipeline() -> list[Pass]:
     """Return the passes for a function that is not differentiated any more."""
-    return [inline_functions, drop_stop_gradients, *default_pipeline(), drop_barriers]
+    return [
+        inline_functions,
+        drop_stop_gradients,
+        *default_pipeline(),
+        hoist_from_branches,
+        eliminate_common_subexpressions,
+        eliminate_dead_code,
+        fill_in_place,
+        drop_barriers,
+    ]
 
 
 def run_passes(function: Function, passes: Sequence[Pass] | None = None, *, verify: bool = False) -> Function:

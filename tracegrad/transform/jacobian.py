@@ -131,10 +131,12 @@ def _sweeps(
             moved = [ops.gather(ops.reshape(m, shape=(count,)), index, axes=(0,)) for m in moved]
         body.yields = [ops.scatter_set(c, index, m, axes=(0,)) for c, m in zip(carries, moved, strict=True)]
     start, stop = builder.constant(0), ops.dim(dim=count)
-    inits = [zeros(builder, c.array_type) for c in carries]
+    inits = [ops.undefined(type=c.array_type) for c in carries]  # each row is written
     loop = Operation(
         "for", [start, stop, *inits], {"step": 1, "reverse": False}, [body], [c.type for c in carries], builder.span
     )
+    for result, carry in zip(loop.results, carries, strict=True):
+        result.name = carry.name
     builder.block.operations.append(loop)
     return list(loop.results)
 

@@ -111,11 +111,22 @@ def gradient(function: Function, wrt: Sequence[int], result: int = 0, *, keep_pr
 
 def no_rule(operation: Operation) -> NotDifferentiableError:
     """Return the error for a callback without a rule that the derivative would pass through."""
+    name = operation.attrs["name"].rpartition("_")[0]
+    rule, is_numeric, function = name.partition("_of_")
+    if is_numeric and rule in ("complex_step", "finite_difference"):
+        return NotDifferentiableError(
+            "a callback with a numeric rule has no second derivative",
+            code="TG237",
+            span=operation.span,
+            found=f"the {rule.replace('_', ' ')} of {function} on the way from an input to the result",
+            help="give tg.pure_callback a function as its rule, which is differentiated like other code; or cut the "
+            "way with tg.stop_gradient",
+        )
     return NotDifferentiableError(
         "a callback has no rule for its derivative",
         code="TG237",
         span=operation.span,
-        found=f"{operation.attrs['name'].rpartition('_')[0]} on the way from an input to the result",
+        found=f"{name} on the way from an input to the result",
         help='give tg.pure_callback a rule: "finite-difference", "complex-step" or a function; or cut the way '
         "with tg.stop_gradient",
     )
