@@ -410,7 +410,7 @@ def _assert_transposed(
     scale = _inner([np.abs(c) for c in cts], [np.abs(f) for f in forward])
     scale += _inner([np.abs(b) for b in back], [np.abs(t) for t in tangents])
     resolution = _resolution([*back, *tangents, *cts, *forward])
-    assert abs(left - right) <= max(4.0 * resolution, 1e-11) * (scale + 1.0), f"{message}: {left!r} and {right!r}"
+    assert abs(left - right) <= max(4.0 * resolution, 1e-12) * scale, f"{message}: {left!r} and {right!r}"
 
 
 def _assert_close(found: Array, expected: Array, tolerance: float, message: str) -> None:
