@@ -146,12 +146,16 @@ class _Tracker(Interpreter):
             self.origins[id(array)] = (array, None, f"the argument {value.name} is {element}{at}")
             return
         name = value.name
-        named = f"the cotangent of {name[3:]}" if name.startswith("ct_") else name or "a value"
-        if name.startswith("t_"):
+        in_sweep = operation.span is not None and operation.span.reverse
+        named = name or ("a factor in the derivative of this line" if in_sweep else "a value")
+        if name.startswith("ct_"):
+            named = f"the cotangent of {name[3:]}"
+        elif name.startswith("t_"):
             named = f"the tangent of {name[2:]}"
         parts = []
         for operand, given in zip(operation.operands, operands, strict=True):
             if isinstance(given, np.ndarray) and given.dtype.kind in "fc" and given.shape in ((), array.shape):
-                parts.append(f"{operand.name or 'a value'} = {given[index] if given.shape else given}")
+                number = given[index] if given.shape else given
+                parts.append(f"{operand.name} = {number}" if operand.name else str(number))
         made = f"{operation.op}" + (f" of {', '.join(parts)}" if parts else "")
         self.origins[id(array)] = (array, operation, f"{named} becomes {element}{at}: {made}")

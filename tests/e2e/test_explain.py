@@ -111,6 +111,18 @@ def test_command(tmp_path: Path) -> None:
     assert "x: every path to the result is cut: rounding at 4" in done.stdout
 
 
+def test_a_body_captured_again_is_explained_once() -> None:
+    def f(x):
+        total = 0  # becomes a float
+        for i in range(3):
+            if x[i] > 0:
+                total += x[i]
+        return total
+
+    text = str(tg.explain(f)(np.ones(3)))
+    assert text.count("for: staged") == 1 and text.count("if: staged") == 1
+
+
 def root_sum(x):
     r = np.sqrt(np.sum(x))  # infinite slope at zero
     return np.log(r + 1.0) * 2
@@ -124,6 +136,7 @@ def test_debug_nans_names_the_line_of_a_cotangent(backend: str) -> None:
         with pytest.raises(FloatingPointError) as raised:
             g(np.zeros(4))
     assert raised.value.span.line == line_of("# infinite slope at zero")
+    assert "a factor in the derivative of this line becomes inf: divide of 0.5, r = 0.0" in str(raised.value)
     with np.errstate(all="ignore"):
         assert not np.all(np.isfinite(g(np.zeros(4))))
 

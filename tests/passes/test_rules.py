@@ -11,8 +11,9 @@ from tracegrad.passes.cse import eliminate_common_subexpressions
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.elements import forward_elements
 from tracegrad.passes.fold import fold_constants
-from tracegrad.passes.hoist import hoist_invariants
+from tracegrad.passes.hoist import hoist_from_branches, hoist_invariants
 from tracegrad.passes.manager import Pass, run_passes
+from tracegrad.passes.place import fill_in_place
 
 
 def after(
@@ -358,3 +359,111 @@ def test_many_writes_into_a_small_array_stay_a_sum() -> None:
 %d: f64[3] = add %x, %c
 return %d"""
     assert after(body, canonicalize) == body
+
+
+def test_a_branch_knows_what_the_same_side_before_has_passed_on() -> None:
+    body = """
+%zero: f64[3] = full {shape=(3,), dtype=f64, value=0.0}
+%p: bool[] = greater %s, %s
+%a: f64[3], %c: f64[3] = if %p () {
+  %v: f64[3] = exp %x
+  %w: f64[3] = cos %v
+  yield %v, %w
+} () {
+  %u: f64[3] = sin %x
+  yield %u, %zero
+}
+%r: f64[3] = if %p () {
+  %k: f64[3] = cos %a
+  %e: f64[3] = exp %x
+  %q: f64[3] = add %k, %e
+  yield %q
+} () {
+  %k2: f64[3] = cos %a
+  %e2: f64[3] = exp %x
+  %q2: f64[3] = add %k2, %e2
+  yield %q2
+}
+return %r
+"""
+    text = after(body, eliminate_common_subexpressions)
+    first, _, second = text.partition("%r: ")
+    then, _, otherwise = second.partition("} ()")
+    assert "add %c, %a" in then and "cos" not in then and "exp" not in then
+    assert "cos %a" in otherwise and "exp %x" in otherwise
+    assert "cos" in first
+
+
+def test_invariants_leave_the_branch_of_a_loop() -> None:
+    body = """
+%zero: i64[] = constant {value=0}
+%p: bool[] = greater %s, %s
+%total: f64[3] = for %zero, %n, %y {step=1, reverse=False} (%k: i64[], %t: f64[3]) {
+  %next: f64[3], %same: f64[3] = if %p () {
+    %v: f64[3] = exp %x
+    %w: f64[3] = multiply %v, %t
+    yield %w, %v
+  } () {
+    %u: f64[3] = sin %x
+    %d: f64[3] = add %t, %u
+    yield %d, %x
+  }
+  %sum: f64[3] = add %next, %same
+  yield %sum
+}
+return %total
+"""
+    text = after(body, hoist_from_branches)
+    before, _, loop = text.partition("for ")
+    assert "exp %x" in before and "sin %x" in before and before.count("= if %p") == 1
+    assert "exp" not in loop and "sin" not in loop and "multiply" in loop and "if %p" in loop
+    assert "%next: f64[3] = if" in loop  # what does not change is no result of the branch in the loop
+
+
+def test_what_can_fault_stays_in_the_branch_of_a_loop_that_may_not_run() -> None:
+    body = """
+%zero: i64[] = constant {value=0}
+%p: bool[] = greater %s, %s
+%total: f64[] = for %zero, %n, %s {step=1, reverse=False} (%k: i64[], %t: f64[]) {
+  %next: f64[] = if %p () {
+    %v: f64[] = gather %x, %n {axes=(0,)}
+    %w: f64[] = add %v, %t
+    yield %w
+  } () {
+    yield %t
+  }
+  yield %next
+}
+return %total
+"""
+    assert "gather" in after(body, hoist_from_branches, result="f64[]").partition("for ")[2]
+
+
+FILLED = """
+%zero: i64[] = constant {value=0}
+%four: i64[] = constant {value=4}
+%whole: f64[4,2,3] = undefined {type=f64[4,2,3]}
+%r: f64[4,2,3] = for %zero, %four, %whole {step=1, reverse=False} (%b: i64[], %c: f64[4,2,3]) {
+  %two: i64[] = constant {value=2}
+  %start: f64[2,3] = START
+  %part: f64[2,3] = for %zero, %two, %start {step=1, reverse=False} (%d: i64[], %p: f64[2,3]) {
+    %row: f64[3] = sin %x
+    %q: f64[2,3] = scatter_set %p, %d, %row {axes=(0,)}
+    yield %q
+  }
+  %done: f64[4,2,3] = scatter_set %c, %b, %part {axes=(0,)}
+  yield %done
+}
+return %r
+"""
+
+
+def test_a_part_is_filled_where_it_belongs() -> None:
+    body = FILLED.replace("START", "undefined {type=f64[2,3]}")
+    text = after(body, fill_in_place, result="f64[4,2,3]")
+    assert text.count("scatter_set") == 1 and "%b, %d, %row {axes=(0, 1)}" in text and "f64[2,3]" not in text
+
+
+def test_a_part_with_a_content_of_its_own_is_filled_first() -> None:
+    body = FILLED.replace("START", "full {shape=(2, 3), dtype=f64, value=1.0}")
+    assert after(body, fill_in_place, result="f64[4,2,3]").count("scatter_set") == 2
