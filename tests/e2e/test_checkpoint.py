@@ -106,3 +106,18 @@ def test_under_vmap(backend: str) -> None:
     expected = np.cos(rows) * rows[:, :1]
     expected[:, 0] += np.sum(np.sin(rows), axis=1)
     np.testing.assert_allclose(found, expected)
+
+
+@each_backend
+def test_functions_without_a_name_are_told_apart(backend: str) -> None:
+    """The key of a kernel in the cache says what the checkpoint inside runs, though neither function has a name."""
+    for inner in (np.sin, np.cos):
+        f = tg.function(lambda x, inner=inner: np.sum(tg.checkpoint(lambda z: inner(z) * z)(x)), backend=backend)
+        np.testing.assert_allclose(f(X), np.sum(inner(X) * X))
+
+
+@each_backend
+def test_recursive_function_without_a_name(backend: str) -> None:
+    power = lambda x, n: x if n < 1.5 else x * power(x, n - 1.0)
+    np.testing.assert_allclose(tg.function(lambda x, n: power(x, n) + 1.0, backend=backend)(1.5, 4.0), 1.5**4 + 1.0)
+    np.testing.assert_allclose(tg.grad(lambda x, n: power(x, n), backend=backend)(1.5, 4.0), 4 * 1.5**3)

@@ -226,8 +226,8 @@ class Capture:
 
     @property
     def top(self) -> Block:
-        """The block of the innermost function, where residual stacks are made."""
-        return next(frame.block for frame in reversed(self.frames) if frame.kind in ("function", "callee"))
+        """The block of the innermost function, where residual stacks are made: who differentiates it must see them."""
+        return next(frame.block for frame in reversed(self.frames) if frame.kind in ("function", "inner", "callee"))
 
     def is_open(self, block: Block) -> bool:
         return any(frame.block is block for frame in self.frames)

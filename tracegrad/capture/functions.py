@@ -105,14 +105,19 @@ def find_opened(owner: Any, key: Any) -> Opened | None:
 def new_function(name: str) -> Function:
     """Return an empty function with a name of its own in this capture."""
     names = current().function_names
-    names.add(getattr(current().function, "__name__", ""))
-    name = name if name.isidentifier() else "function"
+    captured = current().function
+    names.add(_identifier(getattr(captured, "__name__", type(captured).__name__)))
+    name = _identifier(name)
     chosen, count = name, 1
     while chosen in names:
         count += 1
         chosen = f"{name}_{count}"
     names.add(chosen)
     return Function(chosen)
+
+
+def _identifier(name: str) -> str:
+    return name if name.isidentifier() else "function"
 
 
 class Body:

@@ -528,7 +528,7 @@ def _inline_primal(
     """Stage a function at traced arguments, to be differentiated by all its floats; return what it gives too."""
     chosen = tuple(p for p, value in enumerate(values) if holds_floats(value))
     inner = _capture_inner(function, dataclasses.replace(request, argnums=chosen), names, values)
-    staged = current().builder.inline(inner.block, inner.outer)
+    staged = _inline(clone_function(Function("function", inner.block)), inner.outer)
     return inner, unflatten(inner.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
 
 
@@ -538,7 +538,7 @@ def _staged(leaf: Any) -> Value:
 
 
 def _inline(made: Function, operands: Sequence[Value]) -> list[Value]:
-    """Stage the body of a derivative at values of the capture in progress."""
+    """Stage the body of a function, which is used up, at values of the capture in progress."""
     hoist_stacks(made, current().top)
     return current().builder.inline(made.body, operands)
 

@@ -6,6 +6,7 @@ Previous: builder.py; next: parser.py. The grammar is in docs/ir.md.
 from __future__ import annotations
 
 import os
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -35,18 +36,15 @@ class Names:
 
 
 def print_function(function: Function, *, spans: bool = True) -> str:
-    """Return the text of a function, and of the functions it calls after it."""
-    done: dict[str, Function] = {}
-    waiting = [function]
+    """Return the text of a function, and of the functions it calls after it.
+
+    Functions of one name get different ones, so that texts are the same only where the functions are.
+    """
+    labels = {function: function.name}
     texts = []
-    while waiting:
-        current = waiting.pop(0)
-        if current.name in done:
-            continue
-        done[current.name] = current
-        printer = _Printer(spans)
-        texts.append(printer.function(current))
-        waiting.extend(printer.called)
+    for current in (waiting := [function]):
+        texts.append(_Printer(spans, labels=labels).function(current))
+        waiting += [called for called in labels if called not in waiting]
     return "\n".join(texts)
 
 
@@ -59,15 +57,21 @@ def print_operations(operations: list[Operation], names: Names | None = None) ->
 
 
 class _Printer:
-    def __init__(self, spans: bool, names: Names | None = None) -> None:
+    """Prints one function.
+
+    Args:
+        labels: names of the functions met so far; those that it calls are added.
+    """
+
+    def __init__(self, spans: bool, names: Names | None = None, labels: dict[Function, str] | None = None) -> None:
         self.spans = spans
         self.names = names or Names()
         self.lines: list[str] = []
-        self.called: list[Function] = []
+        self.labels: dict[Function, str] = {} if labels is None else labels
 
     def function(self, function: Function) -> str:
         results = ", ".join(str(v.type) for v in function.results)
-        self.lines.append(f"func @{function.name}({self.params(function.body)}) -> ({results}) {{")
+        self.lines.append(f"func @{self.label(function)}({self.params(function.body)}) -> ({results}) {{")
         for operation in function.body.operations:
             self.operation(operation, 1)
         self.lines.append(f"  return {self.operands(function.results)}".rstrip())
@@ -115,10 +119,13 @@ class _Printer:
             self.lines[start] = f"{indent}{text}{span}"
 
     def attribute(self, value: Any) -> str:
-        if isinstance(value, Function):
-            self.called.append(value)
-            return f"'@{value.name}'"
-        return print_attribute(value)
+        return f"'@{self.label(value)}'" if isinstance(value, Function) else print_attribute(value)
+
+    def label(self, function: Function) -> str:
+        if function not in self.labels:
+            names = (f"{function.name}_{number}" if number else function.name for number in count())
+            self.labels[function] = next(name for name in names if name not in self.labels.values())
+        return self.labels[function]
 
 
 def print_attribute(value: Any) -> str:

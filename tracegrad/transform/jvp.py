@@ -226,11 +226,11 @@ class _Forward:
     def push(self, operation: Operation, tangents: dict[Value, Value]) -> None:
         self.emit(operation)
         stack, value = operation.operands
-        if stack in self.shadows:
+        if stack in self.active:
             self.builder.apply(TABLE["push"], (self.shadows[stack], self.tangent(value, tangents)), {})
 
     def pop(self, operation: Operation, tangents: dict[Value, Value]) -> None:
         self.emit(operation)
         stack = operation.operands[0]
-        if stack in self.shadows:
+        if stack in self.active:
             self.set(tangents, operation.result, self.builder.apply(TABLE["pop"], (self.shadows[stack],), {}))
