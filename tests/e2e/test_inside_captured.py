@@ -281,3 +281,8 @@ def test_tangents_that_do_not_fit() -> None:
             tg.jvp(energy, (X,), (given,))
     with pytest.raises(tg.errors.ArgumentTypeError, match="the cotangent does not fit the result"):
         tg.function(lambda x: tg.vjp(field, x)[1](x[:2])[0])(X)
+
+
+def test_the_part_that_is_no_float_is_named() -> None:
+    with pytest.raises(tg.errors.ArgumentTypeError, match=r"with respect to p\['a'\]\[1\] is not defined"):
+        tg.grad(lambda x, *, p: x * p["a"][0], argnums="p")(1.0, p={"a": [1.0, 3]})

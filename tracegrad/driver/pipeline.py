@@ -376,7 +376,7 @@ def call_arguments(names: Sequence[str], values: Sequence[Any]) -> tuple[tuple[A
 def _check_differentiable(request: Request, signature: Signature) -> None:
     for argnum in request.argnums:
         tree = signature.arguments[argnum]
-        for path, leaf in _leaves(tree, signature, signature.names[argnum]):
+        for path, leaf in _leaves(tree, signature, signature.names[argnum].lstrip("=")):
             if leaf is None or not is_inexact(leaf.type.dtype):
                 raise ArgumentTypeError(
                     f"the gradient with respect to {path} is not defined: it is not a float",
@@ -392,10 +392,12 @@ def _leaves(tree: Tree, signature: Signature, path: str) -> list[tuple[str, Leaf
         return [(path, signature.leaves[tree.data])]
     if tree.kind == "static" and tree.data[0] in (int, bool):
         return [(path, None)]
-    found: list[tuple[str, Leaf | None]] = []
-    for child in tree.children:
-        found.extend(_leaves(child, signature, path))
-    return found
+    if tree.kind in ("dict", "object"):
+        steps = [f"[{key!r}]" for key in tree.data] if tree.kind == "dict" else [f".{name}" for name in tree.data[1]]
+    else:
+        steps = [f"[{position}]" for position in range(len(tree.children))]
+    pairs = zip(tree.children, steps, strict=True)
+    return [found for child, step in pairs for found in _leaves(child, signature, path + step)]
 
 
 def build_vjp_program(
