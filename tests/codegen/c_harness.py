@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.codegen.c_library import FLAGS
 from tracegrad.codegen.c_source import ERROR_KINDS, emit_c
 from tracegrad.ir.core import Function
 from tracegrad.ir.types import dim_evaluate
 
-FAST = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp-simd")
+FAST = FLAGS
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Werror")
 CHECKED = ("-O1", "-g", "-fno-math-errno", "-fsanitize=undefined", "-fno-sanitize-recover=undefined")
 

@@ -39,7 +39,6 @@ OPTIONAL_FLAGS = (
     "-fno-builtin-cos",
     "-fno-builtin-sinf",
     "-fno-builtin-cosf",
-    "-mprefer-vector-width=512",
     "-fno-semantic-interposition",
     "-Wl,-Bsymbolic",  # a user's function called `exp` must not be taken for the C library's, nor the other way round
     "-pipe",
