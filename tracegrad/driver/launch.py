@@ -1,16 +1,13 @@
 """From a kernel, or a Python function, and a description of its interface to a callable that checks arguments.
 
 Reads a LoadedLibrary and an ExecutableSpec; gives an Executable to pipeline.py. The callable types are those of
-launcher.c, or of launch_ctypes.py where that cannot be compiled. Previous: load_c.py; next: launch_ctypes.py.
+launcher.c, or of launch_ctypes.py where that cannot be compiled. Previous: extension.py; next: launch_ctypes.py.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.machinery
-import importlib.util
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,24 +18,17 @@ from tracegrad.config import Options
 from tracegrad.driver import launch_ctypes
 from tracegrad.driver.blas import blas_table
 from tracegrad.driver.cache import Cache
-from tracegrad.driver.key import build_key, python_parts
-from tracegrad.driver.load_c import LIBRARY, LoadedLibrary, compile_entry
-from tracegrad.driver.toolchain import NoCompilerError, find_toolchain
-from tracegrad.errors import CompileError
+from tracegrad.driver.extension import load_extension
+from tracegrad.driver.load_c import LoadedLibrary
 from tracegrad.ir.types import ArrayType, Dim, SymbolicDim, dim_symbols
 from tracegrad.runtime.call import Places, raise_kernel_error
 from tracegrad.runtime.signature import NONE, Leaf, Tree, has_custom, result_tree
-
-logger = logging.getLogger("tracegrad.launch")
 
 # The numbers of launcher.c.
 DIM_FIXED, DIM_BIND, DIM_EXPRESSION = 0, 1, 3
 PUSH_CONSTANT, PUSH_SYMBOL, DO_ADD, DO_MULTIPLY, DO_FLOOR_DIVIDE = range(5)
 STEPS: Final = {"item": 0, "attribute": 1, "cell": 2, "call": 3}
 ACCEPT: Final = {"array": 1, "float": 2, "complex": 4}
-
-_LAUNCHER = "tracegrad_launcher"
-_LAUNCHER_FLAGS = ("-O2", "-std=c11", "-fPIC", "-shared", "-fno-strict-aliasing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,37 +253,6 @@ _launchers: dict[str, Any] = {}
 def load_launcher(cache: Cache, options: Options) -> Any:
     """Return the module with the types Executable and Dispatcher: launcher.c compiled, or launch_ctypes."""
     if options.compiler not in _launchers:
-        try:
-            _launchers[options.compiler] = _compile_launcher(cache, options)
-        except NoCompilerError:
-            _launchers[options.compiler] = launch_ctypes
-        except (CompileError, ImportError) as error:
-            logger.warning("calls are slower, because the launcher cannot be compiled: %s", error)
-            _launchers[options.compiler] = launch_ctypes
+        source = Path(__file__).parent / "launcher.c"
+        _launchers[options.compiler] = load_extension("tracegrad_launcher", source, cache, options) or launch_ctypes
     return _launchers[options.compiler]
-
-
-def _compile_launcher(cache: Cache, options: Options) -> Any:
-    toolchain = find_toolchain(options, cache)
-    if not toolchain.includes:
-        logger.info("Python.h or NumPy's headers are missing, so calls are slower")
-        return launch_ctypes
-    text = (Path(__file__).parent / "launcher.c").read_text(encoding="utf-8")
-    flags = (*_LAUNCHER_FLAGS, *(f"-I{path}" for path in toolchain.includes))
-    key = build_key(_LAUNCHER, text, {"kind": "launcher", **toolchain.parts(flags), **python_parts()})
-    entry = cache.lookup(key)
-    if entry is not None:
-        try:
-            return _import_launcher(entry.file(LIBRARY))
-        except ImportError as error:
-            cache.quarantine(entry.path, str(error))
-    return _import_launcher(compile_entry(text, key, toolchain, flags, cache, {}).file(LIBRARY))
-
-
-def _import_launcher(path: Path) -> Any:
-    loader = importlib.machinery.ExtensionFileLoader(_LAUNCHER, str(path))
-    specification = importlib.util.spec_from_file_location(_LAUNCHER, path, loader=loader)
-    assert specification is not None, "an extension module always has a spec"
-    module = importlib.util.module_from_spec(specification)
-    loader.exec_module(module)
-    return module

@@ -1,6 +1,6 @@
 """C source text to a loaded shared object, through the cache.
 
-Reads text from codegen/c_source.py; gives a LoadedLibrary to launch.py. Previous: toolchain.py; next: launch.py.
+Reads text from codegen/c_source.py; gives a LoadedLibrary to launch.py. Previous: toolchain.py; next: extension.py.
 """
 
 from __future__ import annotations
