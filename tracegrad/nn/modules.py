@@ -75,10 +75,10 @@ class Module:
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
+        inside = self.__dict__
         for place in ("_parameters", "_buffers", "_modules"):
-            found = self.__dict__.get(place, {})
-            if name in found:
-                return found[name]
+            if place in inside and name in inside[place]:
+                return inside[place][name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __delattr__(self, name: str) -> None:
@@ -93,6 +93,8 @@ class Module:
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if not self._forward_pre_hooks and not self._forward_hooks:
+            return self.forward(*args, **keywords)
         for hook in list(self._forward_pre_hooks.values()):
             replaced = hook(self, args)
             if replaced is not None:

@@ -168,13 +168,22 @@ class Adam(Optimizer):
             else:
                 gradient = gradient + group["weight_decay"] * x
         mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean += (1 - first) * (gradient - mean)
+        part = np.empty_like(mean)  # one array for all that is in between
+        np.subtract(gradient, mean, out=part)
+        part *= 1 - first
+        mean += part
         square *= second
-        square += (1 - second) * gradient * gradient
+        np.multiply(gradient, gradient, out=part)
+        part *= 1 - second
+        square += part
         if group["amsgrad"]:
             square = np.maximum(state["max_exp_avg_sq"], square, out=state["max_exp_avg_sq"])
-        root = np.sqrt(square) / (1 - second ** state["step"]) ** 0.5 + group["eps"]
-        x -= (group["lr"] / (1 - first ** state["step"])) * mean / root
+        np.sqrt(square, out=part)
+        part /= (1 - second ** state["step"]) ** 0.5
+        part += group["eps"]
+        np.divide(mean, part, out=part)
+        part *= group["lr"] / (1 - first ** state["step"])
+        x -= part
 
 
 class AdamW(Adam):
