@@ -1,7 +1,7 @@
 """Measure tracegrad beside hand-written code and print one table; asserts nothing. Run by `make bench`.
 
 Both sides of a ratio are measured alternately in the same run, and the fastest of many repetitions counts: other work
-on the machine only ever adds time.
+on the machine only ever adds time. Eager tensors (eager.py) are measured beside other libraries, by medians.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tracegrad as tg
-from tests.bench import programs, reference
+from tests.bench import eager, programs, reference
 
 REPEATS = 40
 
@@ -129,6 +129,23 @@ def bundle() -> Row:
     )
 
 
+#: eager tensors against these, where they are installed
+EAGER_LIMITS = {"torch": 1.0, "autograd": 0.2}
+
+
+def eager_tensors() -> Iterator[Row]:
+    for name, program, others in eager.PROGRAMS:
+        found = eager.medians_s(eager.contestants(program, others))
+        own_s = found["tracegrad"]
+        for peer, limit in EAGER_LIMITS.items():
+            if peer in found:
+                ratio = own_s / found[peer]
+                reference = f"{show(found[peer])}  {peer}"
+                yield Row(f"eager: {name}", reference, show(own_s), ratio, f"≤ {limit:g} ×", ratio <= limit)
+        if not EAGER_LIMITS.keys() & found:
+            yield Row(f"eager: {name}", "no peer is installed", show(own_s), None, "", None)
+
+
 def start_s(cache: str, *arguments: str) -> float:
     """Run start.py in a new process and return the time it prints."""
     environment = {**os.environ, "TRACEGRAD_CACHE_DIR": cache}
@@ -187,6 +204,7 @@ def measure() -> Iterator[Row]:
     yield chain()
     yield numpy_backend()
     yield bundle()
+    yield from eager_tensors()
     yield from starts()
     yield trip_counts()
     yield import_time()
@@ -208,7 +226,9 @@ def main() -> None:
             status.update(f"measured: {row.quantity}")
     console.print(table)
     console.print(
-        "fastest of many repetitions, float64, one thread; green: the target was reached in this run", style="dim"
+        "fastest of many repetitions, float64, one thread (eager: medians, float32); green: the target was reached in "
+        "this run",
+        style="dim",
     )
 
 

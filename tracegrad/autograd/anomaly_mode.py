@@ -46,7 +46,7 @@ class detect_anomaly:
 
 def is_anomaly_enabled() -> bool:
     """Return whether anomaly detection is on."""
-    return mode.anomaly
+    return bool(mode.anomaly)
 
 
 def is_anomaly_check_nan_enabled() -> bool:

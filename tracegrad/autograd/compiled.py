@@ -55,8 +55,8 @@ class CompiledNode(KernelNode):
     title = "CompiledFunctionBackward"
 
     def __init__(self, function: Any, backend: str, pull: Callable[..., Any], edges: Sequence[Edge]) -> None:
-        super(KernelNode, self).__init__()
-        self.function, self.backend, self.pull, self.edges = function, backend, pull, tuple(edges)
+        super().__init__(tuple(edges))
+        self.function, self.backend, self.pull = function, backend, pull
         self.arguments: list[Any] = []
         self.spec: Any = None
         self.out: tuple[list[Any], Any] = ([], None)

@@ -16,10 +16,10 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import creating, reducing
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import sigmoid_of, softplus_of, to_tensor
+from tracegrad.runtime.operate import named, sigmoid_of, softplus_of, to_tensor
 from tracegrad.runtime.reducing import _log_softmax, _stopped, log_softmax, softmax
 from tracegrad.runtime.shaping import reshape, transpose
-from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tape import Plan, apply_composition, planned
 from tracegrad.runtime.tensor import METHODS, Tensor, wrap
 
 # ---- activations
@@ -48,15 +48,13 @@ def _define(name: str, title: str, function: Callable[..., Any], *defaults: Any)
     """Make a function of one tensor and static parameters."""
     composition = Composition(title, function)
 
-    def apply(input: Tensor, *parameters: Any, inplace: bool = False, **named: Any) -> Any:
-        given = (*parameters, *named.values())
-        static = (*given, *defaults[len(given) :])
+    def plan(input: Tensor, *parameters: Any, inplace: bool = False, **options: Any) -> Any:
         if inplace:
-            return METHODS["copy_"](input, apply_composition(composition, static, [input]))
-        return apply_composition(composition, static, [input])
+            return METHODS["copy_"](input, apply(input, *parameters, **options))
+        given = (*parameters, *options.values())
+        return Plan(composition, (*given, *defaults[len(given) :]), [input])
 
-    apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"Return {name} of each element."
+    apply = named(plan, name, f"Return {name} of each element.")
     return apply
 
 
@@ -128,14 +126,11 @@ def _reduce(reduction: str, x: Any) -> Any:
 def _difference_loss(name: str, title: str, function: Callable[..., Any], *defaults: Any) -> Any:
     composition = Composition(title, lambda reduction, *rest: _reduce(reduction, function(*rest)))
 
-    def apply(input: Tensor, target: Tensor, *parameters: Any, reduction: str = "mean", **named: Any) -> Any:
-        given = (*parameters, *named.values())
-        static = (reduction, *given, *defaults[len(given) :])
-        return apply_composition(composition, static, [input, target])
+    def plan(input: Tensor, target: Tensor, *parameters: Any, reduction: str = "mean", **options: Any) -> Any:
+        given = (*parameters, *options.values())
+        return Plan(composition, (reduction, *given, *defaults[len(given) :]), [input, target])
 
-    apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"Return {name}; `reduction` is mean, sum or none."
-    return apply
+    return named(plan, name, f"Return {name}; `reduction` is mean, sum or none.")
 
 
 def _smooth_l1(beta: float, x: Any, y: Any) -> Any:
@@ -190,6 +185,7 @@ _BCE = Composition("BinaryCrossEntropy", _bce)
 _BCE_LOGITS = Composition("BinaryCrossEntropyWithLogits", _bce_with_logits)
 
 
+@planned()
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Any:
     """Return the cross entropy of probabilities and targets in [0, 1]."""
     if target.shape != input.shape:
@@ -197,13 +193,14 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
             "Please ensure they have the same size."
         )
-    return apply_composition(_BCE, (reduction, weight is not None), [input, target, *_present(weight)])
+    return Plan(_BCE, (reduction, weight is not None), [input, target, *_present(weight)])
 
 
 def _present(*tensors: Tensor | None) -> list[Tensor]:
     return [t for t in tensors if t is not None]
 
 
+@planned()
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -215,19 +212,21 @@ def binary_cross_entropy_with_logits(
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     static = (reduction, weight is not None, pos_weight is not None)
-    return apply_composition(_BCE_LOGITS, static, [input, target, *_present(weight, pos_weight)])
+    return Plan(_BCE_LOGITS, static, [input, target, *_present(weight, pos_weight)])
 
 
 def _nll(reduction: str, ignored: int, weighted: bool, x: Any, target: Any, *weight: Any) -> Any:
     kept = target != ignored
     safe = np.where(kept, target, 0)
     if x.ndim == 1:
-        picked = -x[safe]
+        loss = -x[safe]
     else:
-        picked = -np.squeeze(np.take_along_axis(x, np.expand_dims(safe, 1), axis=1), 1)
-    share = weight[0][safe] if weighted else picked * 0 + 1
-    share = np.where(kept, share, 0 * share)
-    loss = picked * share
+        loss = -np.squeeze(np.take_along_axis(x, np.expand_dims(safe, 1), axis=1), 1)
+    share = kept.astype(x.dtype)
+    if weighted:
+        share = np.where(kept, weight[0][safe], share)
+        loss = loss * share
+    loss = np.where(kept, loss, x.dtype.type(0))
     if reduction == "mean":
         return np.sum(loss) / np.sum(_stopped(share))
     return _reduce(reduction, loss)
@@ -238,10 +237,11 @@ _NLL = Composition("NllLoss", _nll)
 
 def _check_classes(input: Tensor, target: Tensor, ignored: int) -> None:
     classes = input._a.shape[1] if input._a.ndim > 1 else input._a.shape[0]
-    a = target._a[target._a != ignored]
+    a = target._a
     if a.size and not (a.min() >= 0 and a.max() < classes):
-        wrong = a[(a < 0) | (a >= classes)].ravel()[0]
-        raise IndexError(f"Target {wrong} is out of bounds.")
+        wrong = a[((a < 0) | (a >= classes)) & (a != ignored)]
+        if wrong.size:
+            raise IndexError(f"Target {wrong.ravel()[0]} is out of bounds.")
 
 
 def nll_loss(
@@ -249,7 +249,7 @@ def nll_loss(
 ) -> Any:
     """Return minus the log probability of the target classes."""
     _check_classes(input, target, ignore_index)
-    chosen = wrap(target._a.astype(np.int64))
+    chosen = target if target._a.dtype == np.int64 else wrap(target._a.astype(np.int64))
     return apply_composition(_NLL, (reduction, ignore_index, weight is not None), [input, chosen, *_present(weight)])
 
 
@@ -327,6 +327,7 @@ _LINEAR = Composition("Addmm", lambda x, w, b: x @ w.T + b)
 _LINEAR_PLAIN = Composition("Mm", lambda x, w: x @ w.T)
 
 
+@planned()
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """Return input @ weight.T + bias."""
     if input._a.shape[-1] != weight._a.shape[-1]:
@@ -338,8 +339,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     if input._a.dtype != weight._a.dtype:
         raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {input.dtype!r} and {weight.dtype!r}")
     if bias is None:
-        return apply_composition(_LINEAR_PLAIN, (), [input, weight])
-    return apply_composition(_LINEAR, (), [input, weight, bias])
+        return Plan(_LINEAR_PLAIN, (), [input, weight])
+    return Plan(_LINEAR, (), [input, weight, bias])
 
 
 _DROPOUT = Composition("Dropout", lambda scale, x, mask: np.where(mask, x * scale, 0 * x))
@@ -371,6 +372,7 @@ def _layer_norm(count: int, eps: float, scaled: bool, shifted: bool, x: Any, *re
 _LAYER_NORM = Composition("NativeLayerNorm", _layer_norm)
 
 
+@planned()
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -386,7 +388,7 @@ def layer_norm(
             f"input of size{list(input._a.shape)}"
         )
     static = (len(shape), eps, weight is not None, bias is not None)
-    return apply_composition(_LAYER_NORM, static, [input, *_present(weight, bias)])
+    return Plan(_LAYER_NORM, static, [input, *_present(weight, bias)])
 
 
 def _group_norm(groups: int, eps: float, scaled: bool, shifted: bool, x: Any, *rest: Any) -> Any:

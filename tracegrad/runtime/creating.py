@@ -15,7 +15,7 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.operate import cast, to_tensor
 from tracegrad.runtime.shaping import sizes_of
 from tracegrad.runtime.tape import mode, needs_grad
-from tracegrad.runtime.tensor import Array, Device, Tensor, is_differentiable, method, public, wrap
+from tracegrad.runtime.tensor import Array, Device, Tensor, fill, is_differentiable, method, public, wrap
 from tracegrad.runtime.views import mark_written
 
 _generator = [np.random.default_rng()]
@@ -458,9 +458,9 @@ def deep_copy(self: Tensor, memory: dict[int, Any]) -> Tensor:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
         )
-    made = object.__new__(type(self))
-    made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_hooks", "_after", "_accumulator")})
-    made._a, made._storage = self._a.copy(), type(self._storage)()
+    made = fill(object.__new__(type(self)), self._a.copy())
+    made.__dict__.update(self.__dict__)
+    made._requires_grad, made._inference = self._requires_grad, self._inference
     if self._grad is not None:
         made._grad = self._grad.detach().clone()
     memory[id(self)] = made
@@ -476,8 +476,7 @@ def reduce_ex(self: Tensor, protocol: int) -> Any:
 
 
 def _rebuilt(cls: Any, array: Array, requires_grad: bool) -> Tensor:
-    made: Tensor = object.__new__(cls)
-    made.__dict__.update(wrap(array).__dict__)
+    made = fill(object.__new__(cls), array)
     made._requires_grad = requires_grad
     return made
 

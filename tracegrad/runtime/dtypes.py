@@ -1,6 +1,6 @@
 """Dtypes of eager tensors under torch's names, and how operands of different dtypes combine.
 
-Reads nothing; the default dtype is kept here. Previous: kernel.py; next: tensor.py.
+Reads no other file; the default dtype is kept here. Previous: engine.py; next: tensor.py.
 
 torch promotes by category (bool, integer, float, complex) and, within a category, lets arrays win over rank-0 arrays
 and these over Python numbers; NumPy does not.
@@ -13,6 +13,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from tracegrad.runtime.engine import engine
 
 NumpyDtype = np.dtype[Any]
 
@@ -122,6 +124,8 @@ def set_default_dtype(dtype: Any) -> None:
     if category(wanted) != 2:
         raise TypeError(f"only floating-point types are supported as the default type, not {of(wanted)}")
     _default[0] = wanted
+    if engine:
+        engine.forget_plans()
 
 
 def default_of(level: int) -> NumpyDtype:

@@ -535,13 +535,13 @@ class inference_mode(_Switch):
 @public()
 def is_grad_enabled() -> bool:
     """Return whether operations are recorded."""
-    return mode.grad
+    return bool(mode.grad)
 
 
 @public()
 def is_inference_mode_enabled() -> bool:
     """Return whether inference mode is on."""
-    return mode.inference
+    return bool(mode.inference)
 
 
 for _class in (no_grad, enable_grad, set_grad_enabled, inference_mode):

@@ -3,7 +3,7 @@
 Reads a function written for NumPy arrays (`lambda x, y: x * y`) and the types of its operands; traces it into IR, and
 makes two functions of that: the value, and the pullback, each compiled through codegen/numpy_source.py when first
 run. The pullback is built from the VJP rules of the op table, so there is no second table of gradients; and it is a
-function in IR itself, so its own pullback follows in the same way, to any order. Previous: call.py; next: dtypes.py.
+function in IR itself, so its own pullback follows in the same way, to any order. Previous: call.py; next: engine.py.
 
 What a node must keep is not declared: it is what the pullback reads after dead code is gone.
 """
@@ -32,6 +32,7 @@ from tracegrad.ops.common import jvp_of, vjp_of, zeros_like
 from tracegrad.ops.elementwise import add
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.manager import final_pipeline, run_passes
+from tracegrad.passes.pads import write_pads
 from tracegrad.transform.vjp import vjp
 
 Array = np.ndarray[Any, Any]
@@ -40,13 +41,18 @@ Array = np.ndarray[Any, Any]
 MAX_KERNELS = 4096
 
 
+def quiet_context() -> contextvars.Context:
+    """Return a new context in which NumPy does not warn: entering it costs a tenth of np.errstate."""
+    context = contextvars.copy_context()
+    context.run(np.seterr, all="ignore")
+    return context
+
+
 class _Quiet(threading.local):
-    """Per thread, a context in which NumPy does not warn: entering it costs a tenth of np.errstate."""
+    """The way into such a context, per thread."""
 
     def __init__(self) -> None:
-        context = contextvars.copy_context()
-        context.run(np.seterr, all="ignore")
-        self.run = context.run
+        self.run = quiet_context().run
 
 
 _quiet = _Quiet()
@@ -95,7 +101,7 @@ class Kernel:
 
     def __call__(self, *arrays: Array) -> tuple[Array, ...]:
         """Return the results for operands of the right types: new arrays, without NumPy's warnings."""
-        out = quietly(self._run or self._compile(), *arrays)
+        out = quietly(self._run or self.compile(), *arrays)
         if type(out) is np.ndarray:
             return (out,)
         if type(out) is not tuple:
@@ -105,15 +111,14 @@ class Kernel:
                 return tuple(map(np.asarray, out))
         return out
 
-    def _compile(self) -> Callable[..., Any]:
-        function = run_passes(clone_function(self.function), final_pipeline())
-        text = emit_numpy(function, comments=False, warnings=False)
-        made = self._run = load_python(text, function.name, self.name)
+    def compile(self) -> Callable[..., Any]:
+        made = self._run = load_python(self.source(), self.function.name, self.name)
         return made
 
     def source(self) -> str:
         """Return the NumPy text that runs."""
-        return emit_numpy(run_passes(clone_function(self.function), final_pipeline()), comments=False, warnings=False)
+        function = run_passes(clone_function(self.function), [*final_pipeline(), write_pads])
+        return emit_numpy(function, comments=False, warnings=False)
 
     @property
     def active(self) -> int:
@@ -153,23 +158,30 @@ class Pullback:
     """Cotangents of operands from cotangents of results.
 
     Attributes:
+        primal, mask: the kernel whose pullback it is, and a bit per operand that gets a cotangent.
         kernel: its operands are what `reads` says, then one cotangent per result, of those in `present`.
         reads: ("in", k) for operand k of the primal, ("out", k) for result k.
         gives: per result of the kernel, the operand whose cotangent it is; operands left out get none.
         in_order: these are the first operands, in order.
         present: per result, whether the kernel takes its cotangent.
+        fast: the kernel without guards for cotangents that are zero where the slope is not finite; its results are
+            right if they are finite. None where there are no guards.
     """
 
-    __slots__ = ("gives", "in_order", "kernel", "present", "reads")
+    __slots__ = ("fast", "gives", "in_order", "kernel", "mask", "present", "primal", "reads")
 
     def __init__(
         self,
+        primal: Kernel,
+        mask: int,
         kernel: Kernel,
         reads: tuple[tuple[str, int], ...],
         gives: tuple[int, ...],
         present: tuple[bool, ...],
+        fast: Kernel | None = None,
     ) -> None:
-        self.kernel, self.reads, self.gives, self.present = kernel, reads, gives, present
+        self.primal, self.mask, self.kernel, self.reads, self.gives = primal, mask, kernel, reads, gives
+        self.present, self.fast = present, fast
         self.in_order = gives == tuple(range(len(gives)))
 
 
@@ -182,12 +194,13 @@ class Composition:
         overload: the number at the end of the node's name.
     """
 
-    __slots__ = ("function", "kernels", "name", "node_name")
+    __slots__ = ("function", "kernels", "name", "node_name", "table")
 
     def __init__(self, name: str, function: Callable[..., Any], *, overload: int = 0) -> None:
         self.name, self.function = name, function
         self.node_name = f"{name}Backward{overload}"
         self.kernels: dict[Hashable, Kernel] = {}
+        self.table: Any = None  # of engine.c
 
     def kernel(self, static: tuple[Any, ...], arrays: Sequence[Array]) -> Kernel:
         """Return the kernel for arrays like these."""
@@ -245,52 +258,88 @@ def build_pullback(kernel: Kernel, mask: int, present: tuple[bool, ...] | None =
     present = present or (True,) * len(function.results)
     wanted = [k for k in range(len(function.params)) if mask >> k & 1]
     if any(TABLE[o.op].marker is BY_TRANSFORM for o in function.body.operations):
-        return _transformed_pullback(kernel, wanted)
-    block = Block()
-    params = [Value(p.type, p.name) for p in function.params]
-    outs = [Value(r.type, f"out{k}" if k else "out") for k, r in enumerate(function.results)]
-    cts = [Value(r.type, f"ct{k}" if k else "ct") for k, r in enumerate(function.results)]
-    mapping = dict(zip(function.params, params, strict=True))
-    known = dict(zip(function.results, outs, strict=True))
-    for operation in function.body.operations:
-        block.operations.append(clone_operation(operation, mapping))
-        mapping.update((r, known[r]) for r in operation.results if r in known)
-    active = _reached(function, set(wanted))
-    found: dict[Value, Value] = {}
-    with interpreter(Builder(block)):
-        for result, ct, is_present in zip(function.results, cts, present, strict=True):
-            if is_present and is_inexact(result.dtype):
-                found[result] = add(found[result], ct) if result in found else ct
-        for operation in reversed(function.body.operations):
-            arriving = [found.get(r) for r in operation.results]
-            if not any(v in active for v in operation.operands) or all(ct is None for ct in arriving):
-                continue
-            given = vjp_of(
-                TABLE[operation.op],
-                arriving,
-                [mapping[r] for r in operation.results],
-                [mapping[v] for v in operation.operands],
-                operation.attrs,
-                guard=not _divides_by_constant(operation),
-            )
-            for operand, ct in zip(operation.operands, given, strict=True):
-                if ct is not None and operand in active:
-                    found[operand] = add(found[operand], ct) if operand in found else ct
-        for k in wanted:
-            if is_inexact(params[k].dtype):
-                found.setdefault(function.params[k], zeros_like(params[k]))
-    gives = tuple(k for k in wanted if function.params[k] in found)
-    block.yields = [found[function.params[k]] for k in gives]
-    made = Function("pullback", block)
-    eliminate_dead_code(made)
-    run_passes(made)
-    used = _used(block)
-    reads = [("in", k) for k, p in enumerate(params) if p in used] + [
-        ("out", k) for k, o in enumerate(outs) if o in used
-    ]
-    block.params = [(params if kind == "in" else outs)[k] for kind, k in reads]
-    block.params += [ct for ct, is_present in zip(cts, present, strict=True) if is_present]
-    return Pullback(Kernel(f"{kernel.name}Backward", lambda: made), tuple(reads), gives, present)
+        return _transformed_pullback(kernel, mask, wanted)
+    full = _Sweep(function, wanted, present, guarded=True)
+    used = full.used()
+    reads = [("in", k) for k, p in enumerate(full.params) if p in used]
+    reads += [("out", k) for k, o in enumerate(full.outs) if o in used]
+    fast = None
+    if full.has_guards:
+        plain = _Sweep(function, wanted, present, guarded=False)
+        if plain.used() <= {plain.kept(read) for read in reads} | set(plain.cts):
+            fast = plain.kernel(f"{kernel.name}Backward", reads)
+    return Pullback(kernel, mask, full.kernel(f"{kernel.name}Backward", reads), tuple(reads), full.gives, present, fast)
+
+
+class _Sweep:
+    """The cotangents of a function's operands from those of its results, in IR.
+
+    Attributes:
+        params, outs, cts: operands, results, and cotangents of the results that have one.
+        gives: the operands that get a cotangent.
+        has_guards: some slope can be infinite, so that a guarded sweep differs from one that is not.
+    """
+
+    def __init__(self, function: Function, wanted: Sequence[int], present: Sequence[bool], *, guarded: bool) -> None:
+        self.block = block = Block()
+        self.params = params = [Value(p.type, p.name) for p in function.params]
+        self.outs = [Value(r.type, f"out{k}" if k else "out") for k, r in enumerate(function.results)]
+        arriving_at = {k: Value(r.type, f"ct{k}" if k else "ct") for k, r in enumerate(function.results) if present[k]}
+        self.cts = list(arriving_at.values())
+        self.has_guards = False
+        mapping = dict(zip(function.params, params, strict=True))
+        known = dict(zip(function.results, self.outs, strict=True))
+        for operation in function.body.operations:
+            block.operations.append(clone_operation(operation, mapping))
+            mapping.update((r, known[r]) for r in operation.results if r in known)
+        active = _reached(function, set(wanted))
+        found: dict[Value, Value] = {}
+        with interpreter(Builder(block)):
+            for k, ct in arriving_at.items():
+                result = function.results[k]
+                if is_inexact(result.dtype):
+                    found[result] = add(found[result], ct) if result in found else ct
+            for operation in reversed(function.body.operations):
+                arriving = [found.get(r) for r in operation.results]
+                if not any(v in active for v in operation.operands) or all(ct is None for ct in arriving):
+                    continue
+                singular = any(TABLE[operation.op].singular) and not _divides_by_constant(operation)
+                self.has_guards |= singular
+                given = vjp_of(
+                    TABLE[operation.op],
+                    arriving,
+                    [mapping[r] for r in operation.results],
+                    [mapping[v] for v in operation.operands],
+                    operation.attrs,
+                    guard=guarded and singular,
+                )
+                for operand, ct in zip(operation.operands, given, strict=True):
+                    if ct is not None and operand in active:
+                        found[operand] = add(found[operand], ct) if operand in found else ct
+            for k in wanted:
+                if is_inexact(params[k].dtype):
+                    found.setdefault(function.params[k], zeros_like(params[k]))
+        self.gives = tuple(k for k in wanted if function.params[k] in found)
+        block.yields = [found[function.params[k]] for k in self.gives]
+        self.function = Function("pullback", block)
+        eliminate_dead_code(self.function)
+        run_passes(self.function)
+
+    def used(self) -> set[Value]:
+        """Return the operands, results and cotangents that are read."""
+        used = set(self.block.yields)
+        for operation in self.block.operations:
+            used.update(operation.operands)
+        return used & {*self.params, *self.outs, *self.cts}
+
+    def kept(self, read: tuple[str, int]) -> Value:
+        """Return the operand or result that an entry of Pullback.reads means."""
+        return (self.params if read[0] == "in" else self.outs)[read[1]]
+
+    def kernel(self, name: str, reads: Sequence[tuple[str, int]]) -> Kernel:
+        """Return the sweep as a kernel whose operands are what `reads` says and the cotangents."""
+        self.block.params = [*map(self.kept, reads), *self.cts]
+        return Kernel(name, lambda: self.function)
 
 
 def _divides_by_constant(operation: Any) -> bool:
@@ -303,14 +352,7 @@ def _divides_by_constant(operation: Any) -> bool:
     return value is not None and bool(np.all(np.isfinite(value)) and np.all(value))
 
 
-def _used(block: Block) -> set[Value]:
-    used = set(block.yields)
-    for operation in block.operations:
-        used.update(operation.operands)
-    return used
-
-
-def _transformed_pullback(kernel: Kernel, wanted: Sequence[int]) -> Pullback:
+def _transformed_pullback(kernel: Kernel, mask: int, wanted: Sequence[int]) -> Pullback:
     """Build the pullback of a function with loops or branches."""
     function = kernel.function
     made = vjp(function, [k for k in wanted if is_inexact(function.params[k].dtype)], keep_primal=False)
@@ -321,7 +363,8 @@ def _transformed_pullback(kernel: Kernel, wanted: Sequence[int]) -> Pullback:
     cts = [rest.pop(0) if is_inexact(r.dtype) else Value(r.type, "unused") for r in function.results]
     made.body.params = [*inputs, *cts]
     reads = tuple(("in", k) for k in range(count))
-    return Pullback(Kernel(f"{kernel.name}Backward", lambda: made), reads, gives, (True,) * len(function.results))
+    derived = Kernel(f"{kernel.name}Backward", lambda: made)
+    return Pullback(kernel, mask, derived, reads, gives, (True,) * len(function.results))
 
 
 def _build_jvp(kernel: Kernel, has: tuple[bool, ...]) -> tuple[Kernel, tuple[int, ...]]:

@@ -19,8 +19,8 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.tape import apply_composition
-from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
+from tracegrad.runtime.tape import Plan, Scalar, apply_composition, planned
+from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
 from tracegrad.runtime.views import make_view, write
 
 Number = (bool, int, float, complex)
@@ -59,43 +59,29 @@ def promoting(name: str, function: Callable[..., Any]) -> Composition:
     return Composition(name, lambda dtype, *xs: function(*[x if x.dtype == dtype else _cast(x, dtype) for x in xs]))
 
 
-def elementwise(composition: Composition, operands: Sequence[Any], *, least: int = 0) -> Any:
-    """Apply a `promoting` composition to tensors and numbers.
+def elementwise(composition: Composition, operands: Sequence[Any], *, least: int = 0) -> Plan:
+    """Plan to apply a `promoting` composition to tensors and numbers.
 
     Args:
         least: category that operands are raised to: 2 for functions of floats.
     """
-    if len(operands) == 2:  # the usual cases first
-        x, y = operands
-        if isinstance(x, Tensor):
-            dtype = x._a.dtype
-            if isinstance(y, Tensor):
-                if y._a.dtype is dtype and dtype.kind == "f" and (x._a.shape == y._a.shape or fits(x._a, y._a)):
-                    return apply_composition(composition, (dtype,), [x, y])
-            elif type(y) in (float, int) and dtype.kind == "f":
-                return apply_composition(composition, (dtype,), [x, wrap(np.asarray(y, dtype))])
-    tensors = [t for t in operands if isinstance(t, Tensor)]
-    arrays = [t._a for t in tensors]
-    numbers = []
-    for value in operands:
-        if isinstance(value, Number) and not isinstance(value, np.generic):
-            numbers.append(value)
-        elif not isinstance(value, Tensor):
-            arrays.append(np.asarray(value))
-    dtype = dtypes.result_type(arrays, numbers)
+    arrays = [t._a if isinstance(t, Tensor) else np.asarray(t) for t in operands if type(t) not in Number]
+    dtype = dtypes.result_type(arrays, [t for t in operands if type(t) in Number])
     if dtypes.category(dtype) < least:
         dtype = dtypes.default_of(least)
-    made = [t if isinstance(t, Tensor) else wrap(np.asarray(t, dtype)) for t in operands]
+    made = [operand_of(t, dtype) for t in operands]
     try:
-        np.broadcast_shapes(*[t._a.shape for t in made])
+        np.broadcast_shapes(*[array.shape for array in arrays])
     except ValueError:
-        raise shape_error(made) from None
-    return apply_composition(composition, (dtype,), made)
+        raise shape_error([t for t in made if isinstance(t, Tensor)]) from None
+    return Plan(composition, (dtype,), made)
 
 
-def fits(x: Array, y: Array) -> bool:
-    """Return whether shapes broadcast."""
-    return all(m == n or m == 1 or n == 1 for m, n in zip(reversed(x.shape), reversed(y.shape), strict=False))
+def operand_of(value: Any, dtype: np.dtype[Any]) -> Tensor | Scalar:
+    """Return a tensor as it is, a number or an array in a dtype."""
+    if isinstance(value, Tensor):
+        return value
+    return Scalar(value, dtype) if type(value) in Number else wrap(np.asarray(value, dtype))
 
 
 def shape_error(tensors: Sequence[Tensor]) -> RuntimeError:
@@ -118,6 +104,13 @@ def in_place(name: str, function: Callable[..., Any]) -> None:
 
     method_in_place.__name__ = name
     method(name)(method_in_place)
+
+
+def named(plan: Callable[..., Any], name: str, text: str, numbers: int = 0) -> Callable[..., Any]:
+    """Make an operation of a function that plans it, under a name of torch."""
+    plan.__name__ = plan.__qualname__ = name
+    plan.__doc__ = text
+    return planned(numbers)(plan)
 
 
 # ---- functions of one tensor
@@ -167,13 +160,10 @@ _ALIASES = {
 def _define_unary(name: str, title: str, function: Callable[..., Any], least: int) -> None:
     composition = promoting(title, function)
 
-    def apply(input: Tensor) -> Any:
-        if least and input._a.dtype.kind == "f":
-            return apply_composition(composition, (input._a.dtype,), [input])
+    def plan(input: Tensor) -> Any:
         return elementwise(composition, (to_tensor(input),), least=least)
 
-    apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"Return {name} of each element."
+    apply = named(plan, name, f"Return {name} of each element.")
     for each in (name, _ALIASES.get(name, name)):
         public(each)(apply)
         method(each)(apply)
@@ -201,17 +191,17 @@ _DIV = promoting("Div", lambda x, y: x / y)
 
 @public()
 @method("add", "__add__")
+@planned(2)
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return input + alpha * other."""
     if alpha != 1:
         return elementwise(_ADD_SCALED, (input, other, alpha))
-    if isinstance(other, Tensor) or _is_operand(other):
-        return elementwise(_ADD, (input, other))
-    return NotImplemented
+    return elementwise(_ADD, (input, other)) if _is_operand(other) else NotImplemented
 
 
 @public("sub", "subtract")
 @method("sub", "subtract", "__sub__")
+@planned(2)
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return input - alpha * other."""
     if alpha != 1:
@@ -221,6 +211,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 @public("mul", "multiply")
 @method("mul", "multiply", "__mul__")
+@planned(2)
 def mul(input: Any, other: Any) -> Any:
     """Return input * other."""
     return elementwise(_MUL, (input, other)) if _is_operand(other) else NotImplemented
@@ -228,6 +219,7 @@ def mul(input: Any, other: Any) -> Any:
 
 @public("div", "divide", "true_divide")
 @method("div", "divide", "true_divide")
+@planned(2)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Return input / other; `rounding_mode` is None, "trunc" or "floor"."""
     if rounding_mode == "floor":
@@ -238,17 +230,19 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
 
 
 @method("__truediv__")
+@planned(2)
 def _true_divide(self: Any, other: Any) -> Any:
     return elementwise(_DIV, (self, other), least=2) if _is_operand(other) else NotImplemented
 
 
-method("__radd__")(lambda self, other: elementwise(_ADD, (other, self)))
-method("__rsub__")(lambda self, other: elementwise(_SUB, (other, self)))
-method("__rmul__")(lambda self, other: elementwise(_MUL, (self, other)))
-method("__rtruediv__")(lambda self, other: elementwise(_DIV, (other, self), least=2))
+method("__radd__")(planned(2)(lambda self, other: elementwise(_ADD, (other, self))))
+method("__rsub__")(planned(2)(lambda self, other: elementwise(_SUB, (other, self))))
+method("__rmul__")(planned(2)(lambda self, other: elementwise(_MUL, (self, other))))
+method("__rtruediv__")(planned(2)(lambda self, other: elementwise(_DIV, (other, self), least=2)))
 
 
 @public()
+@planned(2)
 def rsub(input: Any, other: Any) -> Any:
     """Return other - input."""
     return elementwise(_SUB, (other, input))
@@ -267,17 +261,18 @@ def _define_binary(
 ) -> Callable[..., Any]:
     composition = promoting(title, function)
 
-    def apply(input: Any, other: Any) -> Any:
+    def plan(input: Any, other: Any) -> Any:
         return elementwise(composition, (input, other), least=least)
 
+    @planned(2)
     def by_operator(self: Any, other: Any) -> Any:
         return elementwise(composition, (self, other), least=least) if _is_operand(other) else NotImplemented
 
+    @planned(2)
     def reflected(self: Any, other: Any) -> Any:
         return elementwise(composition, (other, self), least=least) if _is_operand(other) else NotImplemented
 
-    apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"Return {name} of each pair of elements."
+    apply = named(plan, name, f"Return {name} of each pair of elements.", 2)
     public(name)(apply)
     method(name)(apply)
     for each in operators:
@@ -327,11 +322,10 @@ Tensor.__hash__ = lambda self: id(self)  # type: ignore[method-assign]
 def _define_logical(name: str, function: Callable[..., Any]) -> None:
     composition = Composition(name, lambda *xs: function(*[x if x.dtype == np.bool_ else x != 0 for x in xs]))
 
-    def apply(*operands: Any) -> Any:
-        return apply_composition(composition, (), [to_tensor(x) for x in operands])
+    def plan(*operands: Any) -> Any:
+        return Plan(composition, (), [to_tensor(x) for x in operands])
 
-    apply.__name__ = name
-    apply.__doc__ = f"Return {name} of the truth of each element."
+    apply = named(plan, name, f"Return {name} of the truth of each element.")
     public(name)(apply)
     method(name)(apply)
 
@@ -346,19 +340,16 @@ _INVERT = Composition("BitwiseNot", np.invert)
 
 @public("bitwise_not")
 @method("bitwise_not", "__invert__")
+@planned()
 def bitwise_not(input: Tensor) -> Any:
     """Return all bits flipped; not x for bool."""
-    return apply_composition(_INVERT, (), [input])
+    return Plan(_INVERT, (), [input])
 
 
 def _define_test(name: str, function: Callable[..., Any]) -> None:
     composition = Composition(name, lambda x: function(x) if x.dtype.kind in "fcV" else x != x)
 
-    def apply(input: Tensor) -> Any:
-        return apply_composition(composition, (), [input])
-
-    apply.__name__ = name
-    apply.__doc__ = f"Return {name} of each element."
+    apply = named(lambda input: Plan(composition, (), [input]), name, f"Return {name} of each element.")
     public(name)(apply)
     method(name)(apply)
 
@@ -395,20 +386,19 @@ def _integer_power(x: Any, exponent: int) -> Any:
 
 @public("pow")
 @method("pow", "__pow__")
+@planned()
 def power(input: Any, exponent: Any) -> Any:
     """Return input ** exponent."""
-    if type(exponent) is int and -64 <= exponent <= 64 and isinstance(input, Tensor) and input._a.dtype.kind == "f":
-        return apply_composition(_POW_INTEGER, (exponent, input._a.dtype), [input])
     if isinstance(input, Tensor) and isinstance(exponent, int | float) and float(exponent).is_integer():
         dtype = dtypes.result_type([input._a], [exponent])
         if abs(exponent) <= 64 and (exponent >= 0 or dtypes.category(dtype) >= 2):
-            return apply_composition(_POW_INTEGER, (int(exponent), dtype), [input])
+            return Plan(_POW_INTEGER, (int(exponent), dtype), [input])
     if isinstance(exponent, int) and exponent < 0 and dtypes.category(input._a.dtype) < 2:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     return elementwise(_POW, (input, exponent))
 
 
-method("__rpow__")(lambda self, other: elementwise(_POW, (other, self)))
+method("__rpow__")(planned(2)(lambda self, other: elementwise(_POW, (other, self))))
 
 # ---- bounds and choice
 
@@ -429,6 +419,7 @@ _CLAMP = Composition("Clamp", _clamp)
 
 @public("clamp", "clip")
 @method("clamp", "clip")
+@planned(3)
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Any:
     """Limit elements to [min, max]; at a border the gradient is that of the inside."""
     given = [b for b in (min, max) if b is not None]
@@ -437,9 +428,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Any:
     dtype = dtypes.result_type(
         [t._a for t in (input, *given) if isinstance(t, Tensor)], [b for b in given if not isinstance(b, Tensor)]
     )
-    return apply_composition(
-        _CLAMP, (min is not None, max is not None, dtype), [input, *[to_tensor(b, dtype) for b in given]]
-    )
+    return Plan(_CLAMP, (min is not None, max is not None, dtype), [input, *[operand_of(b, dtype) for b in given]])
 
 
 @public()
@@ -460,6 +449,7 @@ _WHERE = Composition("Where", lambda dtype, c, x, y: np.where(c, _cast(x, dtype)
 
 
 @public()
+@planned(3)
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """Return input where the condition holds, else other; with the condition alone, the positions of true elements."""
     if input is None and other is None:
@@ -469,15 +459,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         [t._a for t in values if isinstance(t, Tensor)], [v for v in values if not isinstance(v, Tensor)]
     )
     chosen = to_tensor(condition, np.dtype(np.bool_))
-    return apply_composition(
-        _WHERE,
-        (dtype,),
-        [
-            chosen,
-            to_tensor(input, None if isinstance(input, Tensor) else dtype),
-            to_tensor(other, None if isinstance(other, Tensor) else dtype),
-        ],
-    )
+    return Plan(_WHERE, (dtype,), [chosen, operand_of(input, dtype), operand_of(other, dtype)])
 
 
 method("where")(lambda self, condition, other: where(condition, self, other))
@@ -486,9 +468,10 @@ _MASKED_FILL = Composition("MaskedFill", lambda x, mask, value: np.where(mask, _
 
 @public()
 @method("masked_fill")
+@planned(3)
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
     """Return the tensor with the elements under the mask replaced."""
-    return apply_composition(_MASKED_FILL, (), [input, mask, to_tensor(value, input._a.dtype)])
+    return Plan(_MASKED_FILL, (), [input, mask, operand_of(value, input._a.dtype)])
 
 
 _LERP = promoting("Lerp", lambda x, y, w: x + w * (y - x))
@@ -498,6 +481,7 @@ _ADDCDIV = promoting("Addcdiv", lambda x, a, b, value: x + value * a / b)
 
 @public()
 @method("lerp")
+@planned(3)
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Any:
     """Return input + weight * (end - input)."""
     return elementwise(_LERP, (input, end, weight))
@@ -505,6 +489,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Any:
 
 @public()
 @method("addcmul")
+@planned(3)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
     """Return input + value * tensor1 * tensor2."""
     return elementwise(_ADDCMUL, (input, tensor1, tensor2, value))
@@ -512,6 +497,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 
 @public()
 @method("addcdiv")
+@planned(3)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
     """Return input + value * tensor1 / tensor2."""
     return elementwise(_ADDCDIV, (input, tensor1, tensor2, value))
@@ -548,9 +534,10 @@ setattr(Tensor, "imag", property(imag))  # noqa: B010
 
 
 @public("complex")
+@planned()
 def complex_(real: Tensor, imag: Tensor) -> Any:
     """Return real + 1j * imag."""
-    return apply_composition(_COMPLEX, (dtypes.complex_of(real._a.dtype),), [real, imag])
+    return Plan(_COMPLEX, (dtypes.complex_of(real._a.dtype),), [real, imag])
 
 
 _COMPLEX = Composition("Complex", lambda dtype, x, y: x.astype(dtype) + y.astype(dtype) * dtype.type(1j))
@@ -558,9 +545,10 @@ _COMPLEX = Composition("Complex", lambda dtype, x, y: x.astype(dtype) + y.astype
 
 @public()
 @method("angle")
+@planned()
 def angle(input: Tensor) -> Any:
     """Return the angle of complex numbers."""
-    return apply_composition(_ANGLE, (), [input])
+    return Plan(_ANGLE, (), [input])
 
 
 # ---- in place

@@ -15,9 +15,9 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import _cast, mul, sub, to_tensor
+from tracegrad.runtime.operate import _cast, mul, named, sub, to_tensor
 from tracegrad.runtime.shaping import axis_of, reshape
-from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned
 from tracegrad.runtime.tensor import Tensor, method, public, wrap
 
 Axes = tuple[int, ...]
@@ -58,16 +58,18 @@ _SUM, _MEAN, _PROD = (Composition(c.name, c.function) for c in (_SUM_OVER, _MEAN
 
 @public()
 @method("sum")
+@planned()
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Any:
     """Return the sum of all elements, or over axes."""
     a = input._a
     dim = dim if axis is None else axis
     static = (axes_of(dim, a.ndim), keepdim, _accumulating(a, dtype))
-    return apply_composition(_SUM if dim is None else _SUM_OVER, static, [input])
+    return Plan(_SUM if dim is None else _SUM_OVER, static, [input])
 
 
 @public()
 @method("mean")
+@planned()
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Any:
     """Return the mean of all elements, or over axes."""
     a = input._a
@@ -78,15 +80,16 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = N
         )
     dim = dim if axis is None else axis
     static = (axes_of(dim, a.ndim), keepdim, _accumulating(a, dtype))
-    return apply_composition(_MEAN if dim is None else _MEAN_OVER, static, [input])
+    return Plan(_MEAN if dim is None else _MEAN_OVER, static, [input])
 
 
 @public()
 @method("prod")
+@planned()
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the product of all elements, or along an axis."""
     static = (axes_of(dim, input._a.ndim), keepdim, _accumulating(input._a, dtype))
-    return apply_composition(_PROD if dim is None else _PROD_OVER, static, [input])
+    return Plan(_PROD if dim is None else _PROD_OVER, static, [input])
 
 
 @public()
@@ -130,18 +133,20 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
 
 @public()
 @method("var")
+@planned()
 def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Return the variance; its divisor is the count minus `correction`, 1 by default."""
     dim, less = _correction(dim, unbiased, correction)
-    return apply_composition(_VAR, (axes_of(dim, input._a.ndim), less, keepdim), [input])
+    return Plan(_VAR, (axes_of(dim, input._a.ndim), less, keepdim), [input])
 
 
 @public()
 @method("std")
+@planned()
 def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Return the standard deviation; its gradient is 0 where it is 0."""
     dim, less = _correction(dim, unbiased, correction)
-    return apply_composition(_STD, (axes_of(dim, input._a.ndim), less, keepdim), [input])
+    return Plan(_STD, (axes_of(dim, input._a.ndim), less, keepdim), [input])
 
 
 @public()
@@ -170,16 +175,18 @@ _MIN_ALL = Composition("Min", _AMIN.function, overload=1)
 
 @public()
 @method("amax")
+@planned()
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
     """Return the greatest element over axes; ties share the gradient."""
-    return apply_composition(_AMAX, (axes_of(dim, input._a.ndim), keepdim), [input])
+    return Plan(_AMAX, (axes_of(dim, input._a.ndim), keepdim), [input])
 
 
 @public()
 @method("amin")
+@planned()
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
     """Return the smallest element over axes; ties share the gradient."""
-    return apply_composition(_AMIN, (axes_of(dim, input._a.ndim), keepdim), [input])
+    return Plan(_AMIN, (axes_of(dim, input._a.ndim), keepdim), [input])
 
 
 @public()
@@ -341,9 +348,10 @@ _LOGSUMEXP = Composition("Logsumexp", _log_sum_exp)
 
 @public()
 @method("logsumexp")
+@planned()
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Any:
     """Return log(sum(exp(x))) over axes without overflow."""
-    return apply_composition(_LOGSUMEXP, (axes_of(dim, input._a.ndim), keepdim), [input])
+    return Plan(_LOGSUMEXP, (axes_of(dim, input._a.ndim), keepdim), [input])
 
 
 def _softmax(axis: int, dtype: Any, x: Any) -> Any:
@@ -366,12 +374,13 @@ def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype
     kind = input._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
     axis = axis_of(-1 if dim is None else dim, input._a.ndim)
     if not input._a.ndim:
-        return reshape(_exponential(composition, reshape(input, (1,)), 0, dtype), ())
-    return apply_composition(composition, (axis, kind), [input])
+        return reshape(apply_plan(*_exponential(composition, reshape(input, (1,)), 0, dtype)), ())
+    return Plan(composition, (axis, kind), [input])
 
 
 @public()
 @method("softmax")
+@planned()
 def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
     """Return exp(x) divided by its sum along an axis."""
     return _exponential(_SOFTMAX, input, dim, dtype)
@@ -379,6 +388,7 @@ def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
 
 @public()
 @method("log_softmax")
+@planned()
 def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
     """Return the logarithm of softmax."""
     return _exponential(_LOG_SOFTMAX, input, dim, dtype)
@@ -433,9 +443,10 @@ def norm_of(order: Any, axes: Axes, keep: bool, x: Any) -> Any:
 _NORM = Composition("LinalgVectorNorm", norm_of)
 
 
+@planned()
 def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the vector norm over axes."""
-    return apply_composition(_NORM, (float(ord), axes_of(dim, input._a.ndim), keepdim), [input])
+    return Plan(_NORM, (float(ord), axes_of(dim, input._a.ndim), keepdim), [input])
 
 
 @public()
@@ -464,16 +475,18 @@ _CUMPROD = Composition(
 
 @public()
 @method("cumsum")
+@planned()
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
     """Return the running sum along an axis."""
-    return apply_composition(_CUMSUM, (axis_of(dim, input._a.ndim), _accumulating(input._a, dtype)), [input])
+    return Plan(_CUMSUM, (axis_of(dim, input._a.ndim), _accumulating(input._a, dtype)), [input])
 
 
 @public()
 @method("cumprod")
+@planned()
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
     """Return the running product along an axis."""
-    return apply_composition(_CUMPROD, (axis_of(dim, input._a.ndim), _accumulating(input._a, dtype)), [input])
+    return Plan(_CUMPROD, (axis_of(dim, input._a.ndim), _accumulating(input._a, dtype)), [input])
 
 
 def _running(name: str, accumulate: Callable[..., Any]) -> None:
@@ -506,9 +519,10 @@ _LOGCUMSUMEXP = Composition("Logcumsumexp", _log_cum_sum_exp)
 
 @public()
 @method("logcumsumexp")
+@planned()
 def logcumsumexp(input: Tensor, dim: int) -> Any:
     """Return the running log(sum(exp(x)))."""
-    return apply_composition(_LOGCUMSUMEXP, (axis_of(dim, input._a.ndim),), [input])
+    return Plan(_LOGCUMSUMEXP, (axis_of(dim, input._a.ndim),), [input])
 
 
 @public()
@@ -570,6 +584,7 @@ def _same_dtype(x: Tensor, y: Tensor) -> None:
 
 @public()
 @method("matmul", "__matmul__")
+@planned()
 def matmul(input: Tensor, other: Tensor) -> Any:
     """Return the matrix product, over stacks of matrices too."""
     if not isinstance(other, Tensor):
@@ -589,7 +604,7 @@ def matmul(input: Tensor, other: Tensor) -> Any:
     composition = _MM if ranks == (2, 2) else _MV if ranks == (2, 1) else _DOT if ranks == (1, 1) else _MATMUL
     if ranks == (3, 3):
         composition = _BMM
-    return apply_composition(composition, (), [input, other])
+    return Plan(composition, (), [input, other])
 
 
 method("__rmatmul__")(lambda self, other: matmul(to_tensor(other), self))
@@ -621,19 +636,19 @@ def vdot(input: Tensor, other: Tensor) -> Any:
     return matmul(input.conj(), other)
 
 
+@planned()
 def vecdot(input: Tensor, other: Tensor, dim: int = -1) -> Any:
     """Return dot products along an axis."""
-    return apply_composition(_VECDOT, (dim,), [input, other])
+    return Plan(_VECDOT, (dim,), [input, other])
 
 
 def _scaled_addition(name: str) -> None:
     composition = Composition(name.capitalize(), lambda beta, alpha, x, a, b: beta * x + alpha * (a @ b))
 
-    def apply(input: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
-        return apply_composition(composition, (beta, alpha), [input, a, b])
+    def plan(input: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        return Plan(composition, (beta, alpha), [input, a, b])
 
-    apply.__name__ = name
-    apply.__doc__ = f"Return beta * input + alpha * (a @ b): {name}."
+    apply = named(plan, name, f"Return beta * input + alpha * (a @ b): {name}.")
     public(name)(apply)
     method(name)(apply)
 
@@ -644,9 +659,10 @@ for _name in ("addmm", "addmv", "baddbmm"):
 
 @public("outer", "ger")
 @method("outer", "ger")
+@planned()
 def outer(input: Tensor, vec2: Tensor) -> Any:
     """Return all products of elements of two vectors."""
-    return apply_composition(_OUTER, (), [input, vec2])
+    return Plan(_OUTER, (), [input, vec2])
 
 
 @public()
@@ -657,24 +673,27 @@ def einsum(equation: str, *operands: Any) -> Any:
 
 
 @public()
+@planned()
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
     """Return the sum of products over axes."""
     axes = dims if isinstance(dims, int) else tuple(tuple(d) for d in dims)
-    return apply_composition(_TENSORDOT, (axes,), [a, b])
+    return Plan(_TENSORDOT, (axes,), [a, b])
 
 
 @public()
 @method("kron")
+@planned()
 def kron(input: Tensor, other: Tensor) -> Any:
     """Return the Kronecker product."""
-    return apply_composition(_KRON, (), [input, other])
+    return Plan(_KRON, (), [input, other])
 
 
 @public()
 @method("cross")
+@planned()
 def cross(input: Tensor, other: Tensor, dim: int = -1) -> Any:
     """Return the cross product."""
-    return apply_composition(_CROSS, (axis_of(dim, input._a.ndim),), [input, other])
+    return Plan(_CROSS, (axis_of(dim, input._a.ndim),), [input, other])
 
 
 @public()

@@ -15,7 +15,7 @@ import numpy as np
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import _cast, cast, in_place, to_tensor
-from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tape import Plan, apply_composition, planned
 from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
 from tracegrad.runtime.views import Step, make_view, write
 
@@ -255,15 +255,17 @@ _REPEAT = Composition("RepeatInterleave", lambda count, dim, x: np.repeat(x, cou
 
 
 @method("repeat")
+@planned()
 def repeat(self: Tensor, *sizes: Any) -> Any:
     """Return a copy repeated along each axis."""
-    return apply_composition(_TILE, (sizes_of(sizes),), [self])
+    return Plan(_TILE, (sizes_of(sizes),), [self])
 
 
 @public()
+@planned()
 def tile(input: Tensor, dims: Any) -> Any:
     """Return a copy repeated along each axis."""
-    return apply_composition(_TILE, (tuple(dims),), [input])
+    return Plan(_TILE, (tuple(dims),), [input])
 
 
 @public()
@@ -423,16 +425,18 @@ _TRIU = Composition("Triu", lambda k, x: np.triu(x, k))
 
 @public()
 @method("flip")
+@planned()
 def flip(input: Tensor, *dims: Any) -> Any:
     """Return a copy with axes reversed."""
-    return apply_composition(_FLIP, (tuple(axis_of(d, input._a.ndim) for d in sizes_of(dims)),), [input])
+    return Plan(_FLIP, (tuple(axis_of(d, input._a.ndim) for d in sizes_of(dims)),), [input])
 
 
 @public()
 @method("roll")
+@planned()
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
     """Return a copy with elements moved around along axes."""
-    return apply_composition(_ROLL, (_frozen(shifts), _frozen(dims)), [input])
+    return Plan(_ROLL, (_frozen(shifts), _frozen(dims)), [input])
 
 
 def _frozen(value: Any) -> Any:
@@ -479,16 +483,18 @@ def vstack(tensors: Sequence[Tensor]) -> Any:
 
 @public()
 @method("tril")
+@planned()
 def tril(input: Tensor, diagonal: int = 0) -> Any:
     """Return the lower triangle, zeros elsewhere."""
-    return apply_composition(_TRIL, (diagonal,), [input])
+    return Plan(_TRIL, (diagonal,), [input])
 
 
 @public()
 @method("triu")
+@planned()
 def triu(input: Tensor, diagonal: int = 0) -> Any:
     """Return the upper triangle, zeros elsewhere."""
-    return apply_composition(_TRIU, (diagonal,), [input])
+    return Plan(_TRIU, (diagonal,), [input])
 
 
 in_place("tril_", tril)
@@ -732,9 +738,10 @@ def _put_along(dim: int, add: bool, x: Any, index: Any, values: Any) -> Any:
 
 @public()
 @method("gather")
+@planned()
 def gather(input: Tensor, dim: int, index: Tensor) -> Any:
     """Return elements at positions along an axis: out[i][j] = input[index[i][j]][j] for dim 0."""
-    return apply_composition(_GATHER, (axis_of(dim, input._a.ndim),), [input, _int64(index)])
+    return Plan(_GATHER, (axis_of(dim, input._a.ndim),), [input, _int64(index)])
 
 
 def _int64(index: Tensor) -> Tensor:

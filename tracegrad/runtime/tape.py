@@ -10,6 +10,7 @@ operations that are themselves recorded.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import linecache
@@ -21,22 +22,38 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from tracegrad.runtime import dtypes
-from tracegrad.runtime.kernel import Composition, Kernel, Pullback, quietly
+from tracegrad.runtime.engine import engine
+from tracegrad.runtime.kernel import Composition, Kernel, Pullback, quiet_context, quietly
 from tracegrad.runtime.tensor import Array, Storage, Tensor, is_differentiable, wrap
 
 Edge = tuple["Node | None", int]
+F = TypeVar("F", bound=Callable[..., Any])
 #: a cotangent: an array, with create_graph a tensor, or None for zero
 Cotangent = Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_internal: dict[Any, bool] = {}
 _sequence = itertools.count()
 _hook_ids = itertools.count()
+
+
+def _flag(name: str, default: Any) -> Any:
+    """Make a property of Mode."""
+
+    def read(self: Mode) -> Any:
+        return self.__dict__.get(name, default)
+
+    def write(self: Mode, value: Any) -> None:
+        self.__dict__[name] = value
+        self.unusual = self.inference or self.anomaly or self.level >= 0 or bool(self.saving)
+        if engine:
+            engine.set_unusual(self.unusual)
+
+    return property(read, write)
 
 
 class Mode(threading.local):
@@ -47,19 +64,13 @@ class Mode(threading.local):
             operation.
     """
 
-    grad = True
-    inference = False
-    anomaly = False
+    grad: Any = property(engine.get_grad, engine.set_grad) if engine else True
+    inference = _flag("inference", False)
+    anomaly = _flag("anomaly", False)
     check_nan = True
-    level = -1
-    saving: tuple[Any, ...] = ()
+    level = _flag("level", -1)
+    saving = _flag("saving", ())
     unusual = False
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name != "grad":
-            unusual = self.inference or self.anomaly or self.level >= 0 or bool(self.saving)
-            super().__setattr__("unusual", unusual)
 
 
 mode = Mode()
@@ -70,16 +81,17 @@ mode = Mode()
 
 def user_place() -> tuple[Any, int]:
     """Return code and instruction of the innermost frame outside this package; the line is found when it is needed."""
-    frame: Any = sys._getframe(2)
+    frame: Any = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        inside = _internal.get(code)
-        if inside is None:
-            inside = _internal[code] = code.co_filename.startswith((_PACKAGE, "<tracegrad"))
-        if not inside:
+        if not code.co_filename.startswith((_PACKAGE, "<tracegrad")):
             return code, frame.f_lasti
         frame = frame.f_back
     return None, 0
+
+
+if engine:
+    user_place = engine.user_place
 
 
 def describe_place(code: Any, instruction: int) -> str:
@@ -147,13 +159,14 @@ class Saved:
         storage: None for values that no user can write to.
     """
 
-    tangent: Any = None
-    packed: Any = None
-    unpack: Any = None
+    __slots__ = ("array", "storage", "version", "kind", "tangent", "packed", "unpack")
 
     def __init__(self, array: Array | None, storage: Storage | None, kind: tuple[str, int]) -> None:
         self.array, self.storage, self.kind = array, storage, kind
         self.version = 0 if storage is None else storage.version
+        self.tangent: Any = None
+        self.packed: Any = None
+        self.unpack: Any = None
 
 
 class Node:
@@ -162,26 +175,34 @@ class Node:
     Attributes:
         edges: per operand the node that made it and the number of its result; (None, 0) where no gradient goes.
         width: number of results.
+        saved: what the backward pass needs, None if that is nothing or was freed.
+        code, instruction: where the user's code made the node.
+        hooked: hooks are to be run at it.
+        pullback: what a kernel's node runs.
         results: shape and dtype of the results.
     """
 
-    edges: tuple[Edge, ...] = ()
-    width = 1
+    __slots__ = (
+        "order", "edges", "saved", "code", "instruction", "hooked", "pullback", "width", "__dict__", "__weakref__",
+    )  # fmt: skip
+
     results: tuple[tuple[tuple[int, ...], Any], ...] = ()
     title = "Node"
-    saved: list[Saved] | None = None
-    code: Any = None
-    instruction = 0
     trace: str | None = None
-    hooked = False
     _tensor_hooks: dict[int, dict[int, Any]] | None = None
     _retain: dict[int, Any] | None = None
     _prehooks: dict[int, Any] | None = None
     _posthooks: dict[int, Any] | None = None
     _metadata: dict[Any, Any] | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, edges: tuple[Edge, ...] = (), pullback: Pullback | None = None) -> None:
         self.order = next(_sequence)
+        self.edges, self.pullback = edges, pullback
+        self.saved: list[Saved] | None = None
+        self.code: Any = None
+        self.instruction = 0
+        self.hooked = False
+        self.width = 1
 
     def name(self) -> str:
         """Return the name, such as `MulBackward0`."""
@@ -224,10 +245,6 @@ class Node:
         """Return the cotangent per edge."""
         raise NotImplementedError
 
-    def is_plain_leaf(self) -> bool:
-        """Return whether the node only adds to `.grad`."""
-        return False
-
     def place(self) -> str:
         """Return where the user's code made the node."""
         return describe_place(self.code, self.instruction)
@@ -245,25 +262,16 @@ class Node:
 class KernelNode(Node):
     """An application of a kernel."""
 
-    _pullback: Pullback | None = None
+    __slots__ = ()
 
-    def __init__(self, kernel: Kernel, mask: int, edges: tuple[Edge, ...]) -> None:
-        self.kernel, self.mask, self.edges = kernel, mask, edges
-        self.order = next(_sequence)
-
-    @property
-    def pullback(self) -> Pullback:
-        if self._pullback is None:
-            self._pullback = self.kernel.pullback(self.mask)
-        return self._pullback
+    pullback: Pullback
 
     def source(self) -> str:
         """Return the NumPy text of the backward pass."""
         return self.pullback.kernel.source()
 
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
-        pullback = self._pullback or self.pullback
-        saved = self.saved
+        pullback, saved = self.pullback, self.saved
         operands: list[Any] = []
         if saved is None:
             if pullback.reads:
@@ -280,7 +288,7 @@ class KernelNode(Node):
             cts = [ct for ct, is_present in zip(cts, pullback.present, strict=True) if is_present]
         for k, ct in enumerate(cts):
             if ct is None:
-                kind = self.kernel.function.results[k]
+                kind = pullback.primal.function.results[k]
                 zeros = np.zeros(kind.shape, kind.dtype)
                 ct = wrap(zeros) if create_graph else zeros
             operands.append(ct)
@@ -301,7 +309,7 @@ class KernelNode(Node):
         self, pullback: Pullback, operands: list[Any], present: tuple[bool, ...]
     ) -> tuple[Pullback, list[Any]]:
         """Return the pullback for cotangents of some results, and its operands among those of the whole one."""
-        partial = self.kernel.pullback_of_some(self.mask, present)
+        partial = pullback.primal.pullback_of_some(pullback.mask, present)
         read = dict(zip(pullback.reads, operands, strict=True))
         if any(kind not in read for kind in partial.reads):
             return pullback, operands
@@ -375,7 +383,9 @@ _classes: dict[str, type[KernelNode]] = {}
 
 def node_class(title: str) -> type[KernelNode]:
     """Return the class of nodes of a name: `type(x.grad_fn).__name__` is the name."""
-    made = _classes[title] = type(title, (KernelNode,), {"title": title})
+    made = _classes.get(title)
+    if made is None:
+        made = _classes[title] = type(title, (KernelNode,), {"title": title, "__slots__": ()})
     return made
 
 
@@ -400,19 +410,19 @@ _accumulating = threading.Lock()
 class AccumulateGrad(Node):
     """Adds to the `.grad` of a leaf."""
 
+    __slots__ = ("variable",)
+
     title = "AccumulateGrad"
 
     def __init__(self, variable: Tensor) -> None:
+        super().__init__()
         self.variable = variable
-        self.order = (1 << 62) + next(_sequence)
+        self.order += 1 << 62
 
     def tensor_hooks(self, number: int) -> dict[int, Any]:
         if self.variable._hooks is None:
             self.variable._hooks = {}
         return self.variable._hooks
-
-    def is_plain_leaf(self) -> bool:
-        return not self.hooked and not self.variable._hooks
 
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
         ct = cts[0]
@@ -495,23 +505,61 @@ _ADD = Composition("Add", lambda x, y: x + y)
 _CLONE = Composition("Clone", lambda x: x.copy())
 
 
+class Scalar(NamedTuple):
+    """A Python number as operand of a plan, and the dtype that it gets."""
+
+    value: Any
+    dtype: np.dtype[Any]
+
+
+class Plan(NamedTuple):
+    """What an operation does: a composition applied to operands."""
+
+    composition: Composition
+    static: tuple[Any, ...]
+    operands: list[Tensor | Scalar]
+
+
+def apply_plan(composition: Composition, static: tuple[Any, ...], operands: Sequence[Tensor | Scalar]) -> Any:
+    """Apply a composition; record it if need be. Returns a tensor, or a tuple for several results."""
+    tensors = [wrap(np.asarray(t.value, t.dtype)) if isinstance(t, Scalar) else t for t in operands]
+    if engine and not mode.unusual and len(tensors) <= engine.MAX_OPERANDS:
+        return engine.apply(composition, static, tensors)
+    kernel = composition.kernel(static, [t._a for t in tensors])
+    results = apply_kernel(composition.node_name, kernel, tensors)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
 def apply_composition(composition: Composition, static: tuple[Any, ...], tensors: list[Tensor]) -> Any:
     """Apply a composition to tensors; record it if need be. Returns a tensor, or a tuple for several results."""
-    arrays = [t._a for t in tensors]
-    kernel = composition.kernel(static, arrays)
-    if mode.unusual:
-        results = apply_kernel(composition.node_name, kernel, tensors)
-        return results[0] if len(results) == 1 else tuple(results)
-    made = kernel(*arrays)
-    if len(made) == 1:
-        out = wrap(made[0])
-        if mode.grad:
-            record_if_needed(composition.node_name, kernel, tensors, (out,))
-        return out
-    outs = tuple([wrap(a) for a in made])
-    if mode.grad:
-        record_if_needed(composition.node_name, kernel, tensors, outs)
-    return outs
+    return apply_plan(composition, static, tensors)
+
+
+if engine:
+    apply_composition = engine.apply
+
+
+def planned(numbers: int = 0) -> Callable[[F], F]:
+    """Make an operation of a function that returns a Plan, or what is not to be planned: a tensor or NotImplemented.
+
+    The plan must follow from the dtypes and shapes of tensors and from the values of other arguments alone: it is kept.
+
+    Args:
+        numbers: so many of the first arguments may be Python numbers that become a Scalar; of these the type alone
+            matters.
+    """
+
+    def make(function: F) -> F:
+        @functools.wraps(function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            plan = function(*args, **keywords)
+            return apply_plan(*plan) if type(plan) is Plan else plan
+
+        if engine:
+            return cast(F, functools.update_wrapper(engine.Operation(function, numbers), function))
+        return cast(F, call)
+
+    return make
 
 
 def needs_grad(tensor: Tensor) -> bool:
@@ -536,33 +584,23 @@ def apply_kernel(title: str, kernel: Kernel, tensors: Sequence[Tensor]) -> list[
 
 def record_if_needed(title: str, kernel: Kernel, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
     """Record an application if a gradient goes through it to some operand."""
-    mask = 0
-    bit = 1
-    edges: list[Edge] = []
-    for t in tensors:
-        if t._base is not None and t._seen != t._storage.version:
-            _refreshers[0](t)
-        node = t._node
-        if node is not None:
-            mask |= bit
-            edges.append((node, t._nr))
-        elif t._requires_grad:
-            mask |= bit
-            edges.append((accumulator(t), 0))
-        else:
-            edges.append(_NOWHERE)
-        bit += bit
-    if mask:
-        active = kernel._active
-        if active is None:
-            active = kernel.active
-        if not mask & active:  # the gradient of a step function is zero, but it is there
-            if not any(is_differentiable(out._a.dtype) for out in outs):
-                return
-        elif mask & ~active:
-            mask &= active
-            edges = [edge if mask >> k & 1 else _NOWHERE for k, edge in enumerate(edges)]
-        record(title, kernel, mask, tensors, outs, edges)
+    mask = sum(1 << k for k, t in enumerate(tensors) if needs_grad(t))
+    if not mask:
+        return
+    if mask & kernel.active:
+        mask &= kernel.active
+    elif not any(is_differentiable(out._a.dtype) for out in outs):
+        return  # the gradient of a step function is zero, but it is there
+    record(title, kernel, mask, tensors, outs)
+
+
+def record_known(composition: Composition, static: tuple[Any, ...], tensors: list[Tensor], out: Tensor) -> None:
+    """Record an application whose result is known already, if a gradient goes through it."""
+    if engine and not mode.unusual and len(tensors) <= engine.MAX_OPERANDS:
+        engine.record(composition, static, tensors, out)
+    else:
+        kernel = composition.kernel(static, [t._a for t in tensors])
+        record_if_needed(composition.node_name, kernel, tensors, (out,))
 
 
 def edges_of(mask: int, tensors: Sequence[Tensor]) -> list[Edge]:
@@ -577,18 +615,11 @@ def edges_of(mask: int, tensors: Sequence[Tensor]) -> list[Edge]:
     return edges
 
 
-def record(
-    title: str,
-    kernel: Kernel,
-    mask: int,
-    tensors: Sequence[Tensor],
-    outs: Sequence[Tensor],
-    edges: Sequence[Edge],
-) -> KernelNode:
+def record(title: str, kernel: Kernel, mask: int, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> KernelNode:
     """Make the node of an application and attach it to the results."""
-    node = (_classes.get(title) or node_class(title))(kernel, mask, tuple(edges))
+    pullback = kernel.pullback(mask)
+    node = node_class(title)(tuple(edges_of(mask, tensors)), pullback)
     node.code, node.instruction = user_place()
-    node._pullback = pullback = kernel._pullbacks.get(mask) or kernel.pullback(mask)
     if pullback.reads:
         saved = []
         for kind in pullback.reads:
@@ -597,12 +628,9 @@ def record(
                 raise inference_error()
             saved.append(Saved(tensor._a, tensor._storage, kind))
         node.saved = saved
-        if mode.unusual and mode.saving:
+        if mode.saving:
             pack_saved(saved, tensors, outs)
-    if len(outs) == 1 and not mode.unusual:
-        outs[0]._node = node
-    else:
-        attach(node, outs)
+    attach(node, outs)
     return node
 
 
@@ -620,16 +648,12 @@ def keep_tangents(outs: Sequence[Tensor], tensors: Sequence[Tensor], tangents: S
 
 def attach(node: Node, outs: Sequence[Tensor]) -> None:
     """Make `node` the producer of its results."""
-    if len(outs) == 1:
-        out = outs[0]
-        node.results = ((out._a.shape, out._a.dtype),)
-        out._node = node
-    else:
+    if not isinstance(node, KernelNode):
         node.results = tuple([(out._a.shape, out._a.dtype) for out in outs])
-        node.width = len(outs)
-        for number, out in enumerate(outs):
-            if is_differentiable(out._a.dtype):
-                out._node, out._nr = node, number
+    node.width = len(outs)
+    for number, out in enumerate(outs):
+        if len(outs) == 1 or is_differentiable(out._a.dtype):
+            out._node, out._nr = node, number
     if mode.anomaly:
         node.trace = "".join(traceback.format_list(traceback.extract_stack()[:-3]))
 
@@ -744,15 +768,38 @@ def _walk(
     wanted: Sequence[Edge] | None,
     accumulate_wanted: bool,
 ) -> list[Cotangent]:
-    nodes = [edge[0] for edge, _ in roots]
-    counts = _count([n for n in nodes if n is not None])
+    nodes = [edge[0] for edge, _ in roots if edge[0] is not None]
     captures: dict[Node, dict[int, Capture]] = {}
     needed: set[Node] | None = None
     if wanted is not None:
         for node, nr in wanted:
             if node is not None:
                 captures.setdefault(node, {})[nr] = Capture()
-        needed = _needed([n for n in nodes if n is not None], set(captures))
+        needed = _needed(nodes, set(captures))
+
+    def visit(node: Node, cts: list[Cotangent]) -> Sequence[Cotangent]:
+        if node.hooked or (type(node) is AccumulateGrad and node.variable._hooks):
+            cts = _run_prehooks(node, cts, create_graph)
+        if node in captures:
+            for nr, capture in captures[node].items():
+                if not accumulate_wanted or not isinstance(node, AccumulateGrad):
+                    capture.found = cts[nr]
+        if needed is None or node in needed or (accumulate_wanted and node in captures and not node.edges):
+            return _apply(node, cts, create_graph, keep)
+        return [None] * len(node.edges)
+
+    if engine and not create_graph and not mode.anomaly:
+        engine.walk(list(roots), keep, needed, captures or None, visit)
+    else:
+        _visit_all(roots, visit, create_graph)
+    if wanted is None:
+        return []
+    return [None if node is None else captures[node][nr].found for node, nr in wanted]
+
+
+def _visit_all(roots: Sequence[tuple[Edge, Cotangent]], visit: Callable[..., Any], create_graph: bool) -> None:
+    """Visit nodes, the latest first, each with the cotangents that arrived."""
+    counts = _count([edge[0] for edge, _ in roots if edge[0] is not None])
     buffers: dict[Node, list[Cotangent]] = {}
     ready: list[tuple[int, Node]] = []
     for (node, nr), ct in roots:
@@ -764,43 +811,18 @@ def _walk(
             if not counts.get(node):
                 heapq.heappush(ready, (-node.order, node))
         buffer[nr] = ct if buffer[nr] is None else _sum(buffer[nr], ct, create_graph)
-    plain = not create_graph and wanted is None and not mode.anomaly
     while ready:
         node = heapq.heappop(ready)[1]
-        cts = buffers.pop(node, None) or [None] * node.width
-        if node.hooked or (type(node) is AccumulateGrad and node.variable._hooks):
-            cts = _run_prehooks(node, cts, create_graph)
-        if captures and node in captures:
-            for nr, capture in captures[node].items():
-                if not accumulate_wanted or not isinstance(node, AccumulateGrad):
-                    capture.found = cts[nr]
-        if plain and not node.hooked and isinstance(node, KernelNode) and cts[0] is not None:
-            found = node.apply(cts, False, keep)
-        elif needed is None or node in needed or (accumulate_wanted and node in captures and not node.edges):
-            found = _apply(node, cts, create_graph, keep)
-        else:
-            found = [None] * len(node.edges)
+        found = visit(node, buffers.pop(node, None) or [None] * node.width)
         for (next_node, nr), ct in zip(node.edges, found):  # noqa: B905 strict costs time
             if next_node is None:
                 continue
-            counts[next_node] = left = counts[next_node] - 1
-            buffer = buffers.get(next_node)
-            if ct is None:
-                pass
-            elif buffer is not None:
+            counts[next_node] -= 1
+            if ct is not None:
+                buffer = buffers.setdefault(next_node, [None] * next_node.width)
                 buffer[nr] = ct if buffer[nr] is None else _sum(buffer[nr], ct, create_graph)
-            elif not left and plain and next_node.is_plain_leaf():
-                next_node.apply([ct], False, keep)
-                continue
-            else:
-                buffer = [None] * next_node.width
-                buffer[nr] = ct
-                buffers[next_node] = buffer
-            if not left:
+            if not counts[next_node]:
                 heapq.heappush(ready, (-next_node.order, next_node))
-    if wanted is None:
-        return []
-    return [None if node is None else captures[node][nr].found for node, nr in wanted]
 
 
 def _sum(a: Cotangent, b: Cotangent, create_graph: bool) -> Cotangent:
@@ -908,3 +930,17 @@ def grad_mode(on: bool) -> Iterator[None]:
         yield
     finally:
         mode.grad = before
+
+
+# ---- the fast path
+
+if engine:
+    engine.configure(
+        dict(
+            Tensor=Tensor, Storage=Storage, Saved=Saved, KernelNode=KernelNode, AccumulateGrad=AccumulateGrad,
+            Plan=Plan, Scalar=Scalar, DType=dtypes.DType, Composition=Composition, Kernel=Kernel, Pullback=Pullback,
+            sequence=_sequence, nowhere=_NOWHERE, package=_PACKAGE, quiet_context=quiet_context, quietly=quietly,
+            refresh=lambda tensor: _refreshers[0](tensor), apply_slowly=apply_plan, node_class=node_class,
+            inference_error=inference_error, add=np.add, is_finite=lambda x: bool(np.isfinite(x).all()),
+        )
+    )  # fmt: skip

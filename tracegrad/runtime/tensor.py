@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tracegrad.runtime import dtypes
+from tracegrad.runtime.engine import engine
 
 Array = np.ndarray[Any, Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,9 +27,11 @@ class Storage:
         writer: (operation, code, offset of the instruction) of the last write.
     """
 
-    version = 0
-    writer: tuple[str, Any, int] | None = None
-    __slots__ = ("__dict__",)
+    __slots__ = ("version", "writer")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.writer: tuple[str, Any, int] | None = None
 
 
 class Size(tuple[int, ...]):
@@ -73,7 +76,7 @@ CPU = Device()
 class Tensor:
     """An array that can be differentiated through.
 
-    Attributes that most tensors never set are class attributes here.
+    What the fast path (engine.c) looks at is in slots; attributes that most tensors never set are class attributes.
 
     Attributes:
         _a: the array.
@@ -89,21 +92,26 @@ class Tensor:
         _tangent: (level, tangent) in forward mode.
     """
 
+    __slots__ = (
+        "_a", "_storage", "_node", "_nr", "_requires_grad", "_grad", "_base", "_steps", "_seen", "_origin",
+        "_accumulator", "_hooks", "_after", "_inference", "__dict__", "__weakref__",
+    )  # fmt: skip
+
     _a: Array
     _storage: Storage
-    _node: Any = None
-    _nr = 0
-    _requires_grad = False
-    _grad: Tensor | None = None
-    _base: Tensor | None = None
-    _steps: tuple[Any, ...] = ()
-    _seen = 0
-    _origin = ""
-    _accumulator: weakref.ref[Any] | None = None
-    _hooks: dict[int, Any] | None = None
-    _after: dict[int, Any] | None = None
+    _node: Any
+    _nr: int
+    _requires_grad: bool
+    _grad: Tensor | None
+    _base: Tensor | None
+    _steps: tuple[Any, ...]
+    _seen: int
+    _origin: str
+    _accumulator: weakref.ref[Any] | None
+    _hooks: dict[int, Any] | None
+    _after: dict[int, Any] | None
+    _inference: bool
     _retained = False
-    _inference = False
     _tangent: tuple[int, Tensor] | None = None
 
     __array_priority__ = 2000.0
@@ -137,10 +145,7 @@ class Tensor:
         def __setitem__(self, key: Any, value: Any) -> None: ...
 
     def __new__(cls, *data: Any, **keywords: Any) -> Any:
-        tensor = object.__new__(cls)
-        tensor._a = np.empty(0, dtypes.default_of(2))
-        tensor._storage = Storage()
-        return tensor
+        return fill(object.__new__(cls), np.empty(0, dtypes.default_of(2)))
 
     def __init__(self, *data: Any) -> None:
         dtype = dtypes.default_of(2)
@@ -234,12 +239,24 @@ class Tensor:
         return f"torch.{self.dtype.title}Tensor"
 
 
-def wrap(array: Array) -> Tensor:
-    """Return a new leaf over an array, which the tensor takes over."""
-    tensor: Tensor = object.__new__(Tensor)
+def fill(tensor: Tensor, array: Array) -> Tensor:
+    """Make a new object a leaf over an array."""
     tensor._a = array
     tensor._storage = Storage()
+    tensor._node = tensor._grad = tensor._base = tensor._accumulator = tensor._hooks = tensor._after = None
+    tensor._nr = tensor._seen = 0
+    tensor._requires_grad = tensor._inference = False
+    tensor._steps, tensor._origin = (), ""
     return tensor
+
+
+def wrap(array: Array) -> Tensor:
+    """Return a new leaf over an array, which the tensor takes over."""
+    return fill(object.__new__(Tensor), array)
+
+
+if engine:
+    wrap = engine.wrap
 
 
 #: methods attached to Tensor so far

@@ -25,11 +25,10 @@ from tracegrad.runtime.tape import (
     Node,
     _refreshers,
     apply_composition,
-    edges_of,
     gradient_edge,
     mode,
     needs_grad,
-    record,
+    record_known,
     user_place,
 )
 from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
@@ -143,9 +142,7 @@ def make_view(name: str, tensor: Tensor, step: Step, *, multiple: bool = False) 
             composition = Composition(name.rstrip("01"), _STRIDED.function, overload=overload)
             _compositions[name] = composition
         outline, positions = _outline((step,))
-        operands = [tensor, *positions]
-        kernel = composition.kernel((outline,), [t._a for t in operands])
-        record(composition.node_name, kernel, 1, operands, [view], edges_of(1, operands))
+        record_known(composition, (outline,), [tensor, *positions], view)
     return view
 
 
@@ -194,11 +191,8 @@ def refresh(view: Tensor) -> None:
     if not (base._requires_grad or base._node is not None) or not is_differentiable(view._a.dtype):
         return
     outline, positions = _outline(view._steps)
-    operands = [base, *positions]
-    kernel = _STRIDED.kernel((outline,), [t._a for t in operands])
     view._requires_grad = False
-    record(_STRIDED.node_name, kernel, 1, operands, [view], edges_of(1, operands))
-    view._nr = 0
+    record_known(_STRIDED, (outline,), [base, *positions], view)
 
 
 _refreshers.append(refresh)
@@ -208,8 +202,8 @@ class ZeroNode(Node):
     """The result does not depend on what the operand was."""
 
     def __init__(self, title: str, edge: Edge) -> None:
-        super().__init__()
-        self.title, self.edges = title, (edge,)
+        super().__init__((edge,))
+        self.title = title
 
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> list[Cotangent]:
         return [None]
@@ -227,7 +221,7 @@ def check_writable(tensor: Tensor) -> None:
             "normal tensor before doing inplace update."
         )
     array = tensor._a
-    if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
+    if 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
@@ -309,12 +303,8 @@ def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
         if node is None and not needs_grad(base):
             return
         outline, positions = _outline(tensor._steps)
-        operands = [base, out, *positions]
-        kernel = _COPY_SLICES.kernel((outline,), [t._a for t in operands])
-        mask = (1 if needs_grad(base) else 0) | (2 if node is not None else 0)
         holder = wrap(base._a)
-        mask &= kernel.active
-        record(_COPY_SLICES.node_name, kernel, mask, operands, [holder], edges_of(mask, operands))
+        record_known(_COPY_SLICES, (outline,), [base, out, *positions], holder)
         base._node, base._nr = holder._node, 0
         tensor._seen = -1
         return
