@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tracegrad.runtime import kernel as kernel_module
 from tracegrad.runtime.engine import engine
+from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.tape import Plan, planned
 
 ROOT = Path(__file__).parents[2]
@@ -165,14 +167,33 @@ def test_walks_in_threads() -> None:
         found.append((k, float(g[0])))
         (x * k).sum().backward()
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
     expected = {k: float(np.tanh(k) + k / np.cosh(k) ** 2) for k in range(1, 5)}
     assert {k: pytest.approx(v, rel=1e-5) for k, v in found} == expected
     assert x.grad.tolist() == [10.0] * 50
+
+
+def test_what_a_kernel_depends_on_is_known_to_other_threads_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    composition = Composition("Product", lambda x, y: x * y)
+    kernel = composition.kernel((), [np.ones(2), np.ones(2)])
+    seen = []
+
+    def reached(function: Any, wanted: set[int]) -> Any:
+        seen.append(kernel._active)
+        return original(function, wanted)
+
+    original = kernel_module._reached
+    monkeypatch.setattr(kernel_module, "_reached", reached)
+    assert kernel.active == 3 and seen == [None, None]
 
 
 def test_nothing_is_left_behind() -> None:

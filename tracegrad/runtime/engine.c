@@ -297,42 +297,48 @@ static void fill_node(PyObject *node, PyObject *order)
     FILL(node, KernelNode, width, zero);
 }
 
+/* The node that a leaf's weak reference still reaches, a new reference; NULL, perhaps with an error, if there is none. */
+static PyObject *living_accumulator(PyObject *tensor)
+{
+    PyObject *reference = SLOT(tensor, Tensor, _accumulator), *node = NULL;
+    if (reference == Py_None)
+        return NULL;
+#if PY_VERSION_HEX >= 0x030D0000
+    PyWeakref_GetRef(reference, &node);
+#else
+    node = PyWeakref_GetObject(reference);
+    node = node == NULL || node == Py_None ? NULL : Py_NewRef(node);
+#endif
+    return node;
+}
+
 /* The node that accumulates into a leaf, the same one as long as anything refers to it; a new reference. */
 static PyObject *accumulator(PyObject *tensor)
 {
-    PyObject *reference = SLOT(tensor, Tensor, _accumulator), *node = NULL;
-    if (reference != Py_None) {
-#if PY_VERSION_HEX >= 0x030D0000
-        if (PyWeakref_GetRef(reference, &node) < 0)
-            return NULL;
-#else
-        node = PyWeakref_GetObject(reference);
-        if (node == NULL)
-            return NULL;
-        node = node == Py_None ? NULL : Py_NewRef(node);
-#endif
-    }
-    if (node != NULL)
+    PyObject *node = living_accumulator(tensor), *made = NULL, *reference = NULL;
+    if (node != NULL || PyErr_Occurred())
         return node;
-    PyObject *order = next_order(), *made = NULL, *found = NULL;
+    PyObject *order = next_order();
     long long number = order == NULL ? -1 : PyLong_AsLongLong(order);
     Py_XDECREF(order);
-    if (number >= 0 && (order = PyLong_FromLongLong((1LL << 62) + number)) != NULL) {
-        made = NEW(AccumulateGrad_type);
-        if (made == NULL) {
-            Py_DECREF(order);
-            return NULL;
-        }
-        fill_node(made, order);
-        set_slot(&SLOT(made, KernelNode, width), PyLong_FromLong(1));
-        FILL(made, AccumulateGrad, variable, tensor);
-        found = PyWeakref_NewRef(made, NULL);
-    }
-    if (found == NULL) {
-        Py_XDECREF(made);
+    if (number < 0 || (order = PyLong_FromLongLong((1LL << 62) + number)) == NULL)
+        return NULL;
+    made = NEW(AccumulateGrad_type);
+    if (made == NULL) {
+        Py_DECREF(order);
         return NULL;
     }
-    set_slot(&SLOT(tensor, Tensor, _accumulator), found);
+    fill_node(made, order);
+    set_slot(&SLOT(made, KernelNode, width), PyLong_FromLong(1));
+    FILL(made, AccumulateGrad, variable, tensor);
+    reference = PyWeakref_NewRef(made, NULL);
+    node = reference == NULL ? NULL : living_accumulator(tensor); /* another thread may have made one meanwhile */
+    if (reference == NULL || node != NULL || PyErr_Occurred()) {
+        Py_XDECREF(reference);
+        Py_DECREF(made);
+        return node;
+    }
+    set_slot(&SLOT(tensor, Tensor, _accumulator), reference);
     return made;
 }
 

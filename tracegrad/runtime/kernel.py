@@ -124,11 +124,12 @@ class Kernel:
     def active(self) -> int:
         """A bit per operand: whether some result depends smoothly on it."""
         if self._active is None:
-            self._active = 0
+            active = 0
             for k in range(len(self.function.params)):
                 reached = _reached(self.function, {k})
                 if any(r in reached for r in self.function.results):
-                    self._active |= 1 << k
+                    active |= 1 << k
+            self._active = active  # at once: other threads read it
         return self._active
 
     def pullback(self, mask: int) -> Pullback:

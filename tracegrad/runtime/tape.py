@@ -404,7 +404,7 @@ def title_of(kernel: Kernel) -> str:
     return f"{title}Backward0"
 
 
-_accumulating = threading.Lock()
+_accumulating = threading.RLock()  # a finalizer may come in between
 
 
 class AccumulateGrad(Node):
@@ -491,11 +491,12 @@ def gradient_edge(tensor: Tensor) -> Edge:
 
 def accumulator(tensor: Tensor) -> AccumulateGrad:
     """Return the node of a leaf, the same one as long as anything refers to it."""
-    node = None if tensor._accumulator is None else tensor._accumulator()
-    if node is None:
-        node = AccumulateGrad(tensor)
-        tensor._accumulator = weakref.ref(node)
-    return node
+    with _accumulating:  # two threads must not make one each
+        node = None if tensor._accumulator is None else tensor._accumulator()
+        if node is None:
+            node = AccumulateGrad(tensor)
+            tensor._accumulator = weakref.ref(node)
+        return node
 
 
 _refreshers: list[Callable[[Tensor], None]] = []
