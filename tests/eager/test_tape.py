@@ -260,3 +260,16 @@ def test_kernels_run_inside_kernels() -> None:
     quietly(compute, [Noisy()])
     gc.collect()
     assert found == [float("inf")]
+
+
+@pytest.mark.parametrize("name", ["relu", "sigmoid", "tanh", "exp", "sqrt"])
+def test_the_result_is_saved_not_the_operand(name: str) -> None:
+    x = torch.tensor([0.5, 2.0], requires_grad=True)
+    h = x * 1
+    y = getattr(h, name)()
+    expected = torch.autograd.grad(y.sum(), x, retain_graph=True)[0].tolist()
+    h.mul_(3)
+    assert torch.autograd.grad(y.sum(), x, retain_graph=True)[0].tolist() == expected
+    y.mul_(3)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(y.sum(), x)

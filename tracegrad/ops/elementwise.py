@@ -449,6 +449,30 @@ erfc = elementwise(
     partials=(lambda out, x: by_scalar(-2.0 / math.sqrt(math.pi))(exp(negative(square(x)))),),
     python=(math.erfc,), special=((0.0, 1.0),),
 )
+logistic = elementwise(
+    "logistic", X, "1 / (1 + exp(-x)), without overflow.",
+    infer=same(is_float), numpy="logistic({x})", numpy_helper="logistic", c="1/(1 + exp{f}(-{x}))",
+    partials=(lambda out, x: multiply(out, subtract(ones_like(out), out)),), special=((0.0, 0.5), (-math.inf, 0.0)),
+)
+
+
+def _rectified(out: Any, value: Any) -> Any:
+    # from the result, so that x need not be kept; a NaN passes, as in the result
+    return select(less_equal(out, zeros_like(out)), zeros_like(value), value)
+
+
+def _relu_text(operation: Operation, x: str) -> str:
+    dtype = operation.result.dtype
+    return f"np.maximum({x}, {'0.0' if dtype.kind == 'f' else f'{dtype_text(dtype)}(0)'})"
+
+
+relu = elementwise(
+    "relu", X, "max(x, 0); NaN for NaN. Its derivative at 0 is 0.",
+    infer=same(is_float), numpy=_relu_text, c="({x} <= 0 ? 0 : {x})", cheap=True,
+    jvp=lambda tangents, out, x: _rectified(out, tangents[0]), vjp=lambda ct, out, x: (_rectified(out, ct),),
+    samples=(Sample("f[2,3]"), Sample("f[]", domain=(0.1, 2.0)), Sample("f[3]", domain=(-2.0, -0.1))),
+    special=((1.5, 1.5), (-1.5, 0.0), (0.0, 0.0)),
+)
 
 # Modulus, sign, rounding
 

@@ -41,6 +41,12 @@ def erf(x: Any) -> Any:
     return each(math.erf, x)
 
 
+def logistic(x: Any) -> Any:
+    """Return 1 / (1 + exp(-x)) without overflow."""
+    tail = np.exp(-np.abs(x))
+    return (np.where(x >= 0, 1.0, tail) / (1.0 + tail)).astype(tail.dtype, copy=False)
+
+
 def erfc(x: Any) -> Any:
     """Return 1 - erf(x) without cancellation."""
     return each(math.erfc, x)

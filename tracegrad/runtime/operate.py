@@ -122,11 +122,11 @@ def _op(op: Any, x: Any, **attrs: Any) -> Any:
 
 def sigmoid_of(x: Any) -> Any:
     """Return 1 / (1 + exp(-x)): accurate at both ends, and it never overflows."""
-    return np.exp(-np.logaddexp(x.dtype.type(0), -x))
+    return _op(ops.logistic, x)
 
 
 def _relu(x: Any) -> Any:
-    return np.where(x > 0, x, x.dtype.type(0))
+    return _op(ops.relu, x) if x.dtype.kind in "fV" else np.maximum(x, x.dtype.type(0))
 
 
 def _softplus(x: Any) -> Any:
