@@ -60,7 +60,7 @@ SLOTS(X)
 
 #define SLOT(object, type, name) (*(PyObject **)((char *)(object) + at_##type##_##name))
 
-static PyObject *zero, *empty_text, *empty_tuple, *str_kernel, *str_compile, *str_pullback, *str_active;
+static PyObject *zero, *empty_text, *empty_tuple, *str_kernel, *str_compile, *str_pullback;
 
 static void set_slot(PyObject **slot, PyObject *owned)
 {
@@ -358,7 +358,7 @@ typedef struct {
 
 /* Which operands require grad, and what follows from that. */
 typedef struct {
-    uint64_t mask, edges;
+    uint64_t mask;
     int recorded;
     PyTypeObject *node_type; /* owned, as is all below */
     PyObject *pullback;
@@ -641,23 +641,16 @@ static Pattern *find_pattern(Record *record, uint64_t mask, PyObject **outs, Py_
     for (Py_ssize_t i = 0; i < record->n_patterns; i++)
         if (record->patterns[i]->mask == mask)
             return record->patterns[i];
-    PyObject *known = PyObject_GetAttr(record->kernel, str_active);
-    uint64_t active = known == NULL ? 0 : PyLong_AsUnsignedLongLongMask(known);
-    Py_XDECREF(known);
-    if (known == NULL)
-        return NULL;
     Pattern *made = PyMem_Calloc(1, sizeof *made);
     if (made == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
     made->mask = mask;
-    made->edges = mask & active ? mask & active : mask; /* the gradient of a step function is zero, but it is there */
-    made->recorded = (mask & active) != 0;
     for (Py_ssize_t i = 0; i < n_outs; i++)
         made->recorded |= is_differentiable(outs[i]);
     if (made->recorded) {
-        PyObject *number = PyLong_FromUnsignedLongLong(made->edges);
+        PyObject *number = PyLong_FromUnsignedLongLong(mask);
         PyObject *type = number == NULL ? NULL : PyObject_CallOneArg(py_node_class, record->title);
         made->node_type = (PyTypeObject *)type;
         made->pullback = type == NULL ? NULL : PyObject_CallMethodOneArg(record->kernel, str_pullback, number);
@@ -710,7 +703,7 @@ static PyObject *edges_of(const Pattern *pattern, PyObject **tensors, Py_ssize_t
     PyObject *edges = PyTuple_New(n);
     for (Py_ssize_t i = 0; edges != NULL && i < n; i++) {
         PyObject *edge;
-        if (!(pattern->edges >> i & 1)) {
+        if (!(pattern->mask >> i & 1)) {
             edge = Py_NewRef(py_nowhere);
         } else if (SLOT(tensors[i], Tensor, _node) != Py_None) {
             edge = PyTuple_Pack(2, SLOT(tensors[i], Tensor, _node), SLOT(tensors[i], Tensor, _nr));
@@ -1709,7 +1702,6 @@ PyMODINIT_FUNC PyInit_tracegrad_engine(void)
     str_kernel = PyUnicode_InternFromString("kernel");
     str_compile = PyUnicode_InternFromString("compile");
     str_pullback = PyUnicode_InternFromString("pullback");
-    str_active = PyUnicode_InternFromString("active");
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL || PyErr_Occurred() ||
         PyModule_AddObjectRef(module, "Operation", (PyObject *)&Operation_type) < 0 ||

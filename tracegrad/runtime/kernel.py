@@ -78,7 +78,7 @@ class Kernel:
         single: whether it has exactly one result.
     """
 
-    __slots__ = ("_active", "_jvps", "_make", "_made", "_partial", "_pullbacks", "_run", "name")
+    __slots__ = ("_jvps", "_make", "_made", "_partial", "_pullbacks", "_run", "name")
 
     def __init__(self, name: str, make: Callable[[], Function]) -> None:
         self.name, self._make = name, make
@@ -87,7 +87,6 @@ class Kernel:
         self._pullbacks: dict[int, Pullback] = {}
         self._partial: dict[tuple[int, tuple[bool, ...]], Pullback] = {}
         self._jvps: dict[tuple[bool, ...], tuple[Kernel, tuple[int, ...]]] = {}
-        self._active: int | None = None
 
     @property
     def function(self) -> Function:
@@ -119,18 +118,6 @@ class Kernel:
         """Return the NumPy text that runs."""
         function = run_passes(clone_function(self.function), [*final_pipeline(), write_pads])
         return emit_numpy(function, comments=False, warnings=False)
-
-    @property
-    def active(self) -> int:
-        """A bit per operand: whether some result depends smoothly on it."""
-        if self._active is None:
-            active = 0
-            for k in range(len(self.function.params)):
-                reached = _reached(self.function, {k})
-                if any(r in reached for r in self.function.results):
-                    active |= 1 << k
-            self._active = active  # at once: other threads read it
-        return self._active
 
     def pullback(self, mask: int) -> Pullback:
         """Return the pullback for the operands whose bit is set."""

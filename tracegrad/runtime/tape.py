@@ -586,13 +586,8 @@ def apply_kernel(title: str, kernel: Kernel, tensors: Sequence[Tensor]) -> list[
 def record_if_needed(title: str, kernel: Kernel, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
     """Record an application if a gradient goes through it to some operand."""
     mask = sum(1 << k for k, t in enumerate(tensors) if needs_grad(t))
-    if not mask:
-        return
-    if mask & kernel.active:
-        mask &= kernel.active
-    elif not any(is_differentiable(out._a.dtype) for out in outs):
-        return  # the gradient of a step function is zero, but it is there
-    record(title, kernel, mask, tensors, outs)
+    if mask and any(is_differentiable(out._a.dtype) for out in outs):
+        record(title, kernel, mask, tensors, outs)
 
 
 def record_known(composition: Composition, static: tuple[Any, ...], tensors: list[Tensor], out: Tensor) -> None:
