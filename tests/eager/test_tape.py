@@ -273,3 +273,21 @@ def test_the_result_is_saved_not_the_operand(name: str) -> None:
     y.mul_(3)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         torch.autograd.grad(y.sum(), x)
+
+
+def test_unfold_is_a_view() -> None:
+    x = torch.arange(12.0).reshape(3, 4).requires_grad_()
+    h = x * 1
+    windows = h.unfold(1, 2, 2)
+    windows.mul_(3.0)
+    assert h.tolist() == (x.detach() * 3).tolist() and h.grad_fn.name() == "torch::autograd::CopySlices"
+    h[0, 0] = 7.0
+    assert h.unfold(0, 2, 1)[0, 0].tolist() == [7.0, 12.0] and windows[0, 0].tolist() == [7.0, 3.0]
+    (h * h).sum().backward()
+    assert x.grad.flatten().tolist() == [0.0, *(18.0 * k for k in range(1, 12))]
+    with pytest.raises(RuntimeError, match="more than one element"):
+        h.unfold(1, 2, 1).zero_()
+    with pytest.raises(RuntimeError, match="maximum size for tensor at dimension 1 is 4 but size is 5"):
+        h.unfold(1, 5, 1)
+    with pytest.raises(RuntimeError, match="step is 0 but must be > 0"):
+        h.unfold(1, 2, 0)

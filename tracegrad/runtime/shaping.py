@@ -403,15 +403,15 @@ def length(self: Tensor) -> int:
 
 @method("unfold")
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Any:
-    """Return windows of an axis, as a new last axis: a copy here, a view in torch."""
+    """Return windows of an axis, as a new last axis: a view."""
     dim = axis_of(dimension, self._a.ndim)
-    starts = np.arange(0, self._a.shape[dim] - size + 1, step)
-    places = wrap(starts[:, None] + np.arange(size))
-    taken = apply_composition(_TAKE, (dim,), [self, places])
-    return movedim(taken, dim + 1, -1)
+    length = self._a.shape[dim]
+    if size > length:
+        raise RuntimeError(f"maximum size for tensor at dimension {dim} is {length} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return make_view("Unfold", self, ("unfold", (dim, size, step), ()))
 
-
-_TAKE = Composition("Unfold", lambda dim, x, places: np.take(x, places, axis=dim))
 
 # ---- copies, joins
 

@@ -51,8 +51,19 @@ def take_step(kind: str, static: tuple[Any, ...], positions: Sequence[Any], x: A
         return np.broadcast_to(x, static)
     if kind == "diagonal":
         return np.diagonal(x, *static)
+    if kind == "unfold":
+        return _windows(*static, x)
     assert kind in ("real", "imag"), f"unknown step {kind}"
     return x.real if kind == "real" else x.imag
+
+
+def _windows(dim: int, size: int, step: int, x: Any) -> Any:
+    """Return windows of an axis, as a new last axis."""
+    if isinstance(x, np.ndarray):
+        windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=dim, writeable=x.flags.writeable)
+        return windows[(slice(None),) * dim + (slice(None, None, step),)]
+    starts = np.arange(0, x.shape[dim] - size + 1, step)
+    return np.moveaxis(np.take(x, starts[:, None] + np.arange(size), axis=dim), dim + 1, -1)
 
 
 def _key(static: tuple[Any, ...], positions: Sequence[Any]) -> tuple[Any, ...]:
@@ -95,13 +106,13 @@ def _write(steps: Outline, base: Any, values: Any, *positions: Any) -> Any:
 
 
 def _is_awkward(steps: Outline, shape: tuple[int, ...]) -> bool:
-    """Return whether NumPy itself could not write through the steps: diagonals, and numbers instead of views."""
+    """Return whether tracers could not be written through the steps: diagonals, windows, numbers instead of views."""
     x: Any = np.empty(shape)
     for kind, static, count in steps[:-1]:
         x = take_step(kind, static, (0,) * count, x)
         if not x.ndim:
             return True
-    return any(kind == "diagonal" for kind, _, _ in steps)
+    return any(kind in ("diagonal", "unfold") for kind, _, _ in steps)
 
 
 _STRIDED = Composition("AsStrided", lambda steps, x, *positions: _take_all(steps, x, positions))
@@ -221,7 +232,8 @@ def check_writable(tensor: Tensor) -> None:
             "normal tensor before doing inplace update."
         )
     array = tensor._a
-    if 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+    repeated = 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    if repeated or any(kind == "unfold" and static[1] > static[2] for kind, static, _ in tensor._steps):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
