@@ -21,6 +21,8 @@ MODULES: list[tuple[str, Callable[[Any], Any], tuple[int, ...]]] = [
     ("convolutions", lambda nn: nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 3, 3, stride=2), nn.Flatten(), nn.Linear(3, 2)), (3, 2, 8, 8)),
     ("convolution along one axis", lambda nn: nn.Sequential(nn.Conv1d(2, 4, 3), nn.BatchNorm1d(4), nn.AvgPool1d(2), nn.Tanh()), (3, 2, 9)),
     ("groups", lambda nn: nn.Sequential(nn.Conv2d(4, 4, 3, groups=2), nn.GroupNorm(2, 4), nn.SiLU(), nn.AdaptiveAvgPool2d(1)), (2, 4, 6, 6)),
+    ("transposed convolutions", lambda nn: nn.Sequential(nn.ConvTranspose2d(4, 6, (3, 2), stride=2, padding=1, output_padding=1, groups=2), nn.Tanh(), nn.ConvTranspose2d(6, 1, 3, dilation=2, bias=False)), (2, 4, 3, 4)),
+    ("transposed convolution along one axis", lambda nn: nn.ConvTranspose1d(3, 2, 4, stride=3), (3, 5)),
     ("prelu", lambda nn: nn.Sequential(nn.Linear(4, 3), nn.PReLU(), nn.Softplus(), nn.ELU(), nn.Softmax(dim=1)), (5, 4)),
 ]  # fmt: skip
 
@@ -48,6 +50,45 @@ def test_module(make: Callable[[Any], Any], shape: tuple[int, ...], rng: np.rand
         )
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-8, atol=1e-10)
+
+
+RECURRENT: list[tuple[str, Callable[[Any], Any], tuple[int, ...]]] = [
+    ("rnn", lambda nn: nn.RNN(3, 4), (5, 2, 3)),
+    ("rnn with relu", lambda nn: nn.RNN(3, 4, 2, "relu", bias=False), (5, 2, 3)),
+    ("lstm", lambda nn: nn.LSTM(input_size=3, hidden_size=4, num_layers=2, bidirectional=True), (5, 2, 3)),
+    ("lstm with the batch in front", lambda nn: nn.LSTM(3, 4, batch_first=True), (2, 5, 3)),
+    ("gru", lambda nn: nn.GRU(3, 4, 2, bidirectional=True, batch_first=True), (2, 5, 3)),
+    ("gru without a batch", lambda nn: nn.GRU(3, 4), (5, 3)),
+    ("rnn cell", lambda nn: nn.RNNCell(3, 4), (2, 3)),
+    ("lstm cell", lambda nn: nn.LSTMCell(3, 4, bias=False), (2, 3)),
+    ("gru cell", lambda nn: nn.GRUCell(3, 4), (3,)),
+]  # fmt: skip
+
+
+def flat(value: Any) -> list[Any]:
+    """Return the tensors in nested tuples."""
+    return [t for v in value for t in flat(v)] if isinstance(value, tuple) else [value]
+
+
+@pytest.mark.parametrize(("make", "shape"), [m[1:] for m in RECURRENT], ids=[m[0] for m in RECURRENT])
+def test_recurrent(make: Callable[[Any], Any], shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    found, expected = pair(make)
+    assert [n for n, _ in found.named_parameters()] == [n for n, _ in expected.named_parameters()]
+    x = rng.normal(size=shape)
+    results = []
+    for T, module in ((tg, found), (torch, expected)):
+        values = T.tensor(x, requires_grad=True)
+        first = module(values)
+        states = first[1] if isinstance(first, tuple) and "Cell" not in type(module).__name__ else first
+        second = module(values, tuple(s * 0.5 for s in states) if isinstance(states, tuple) else states * 0.5)
+        loss = sum((t**2).sum() for t in flat((first, second)))
+        loss.backward()
+        results.append([*flat((first, second)), values.grad, *[p.grad for p in module.parameters()]])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-8, atol=1e-10)
+    assert repr(found) == repr(expected)
+    with pytest.raises(RuntimeError):
+        found(tg.zeros(*shape[:-1], 7, dtype=tg.float64))
 
 
 def test_embedding(rng: np.random.Generator) -> None:

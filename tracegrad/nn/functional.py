@@ -554,6 +554,90 @@ def conv2d(
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
+def _convolution_transposed(
+    stride: Any, padding: Any, more: Any, dilation: Any, groups: int, biased: bool, x: Any, weight: Any, *bias: Any
+) -> Any:
+    kernel, each = weight.shape[2:], weight.shape[1]
+    batch, sizes = x.shape[0], x.shape[2:]
+    full = tuple(
+        (n - 1) * s + d * (k - 1) + 1 + m for n, k, s, d, m in zip(sizes, kernel, stride, dilation, more, strict=True)
+    )
+    made = as_tracer(np.zeros((batch, groups * each, *full), x.dtype)).copy()
+    rows = x.shape[1] // groups
+    count = 1
+    for n in sizes:
+        count *= n
+    for g in range(groups):
+        part = x[:, g * rows : (g + 1) * rows].reshape((batch, rows, count))
+        for place in np.ndindex(*kernel):
+            matrix = weight[(slice(g * rows, (g + 1) * rows), slice(None), *place)]
+            key = tuple(
+                slice(p * d, p * d + (n - 1) * s + 1, s)
+                for p, n, s, d in zip(place, sizes, stride, dilation, strict=True)
+            )
+            spread = np.matmul(matrix.T, part).reshape((batch, each, *sizes))
+            made[(slice(None), slice(g * each, (g + 1) * each), *key)] += spread
+    cut = tuple(slice(p, n - p) for p, n in zip(padding, full, strict=True))
+    made = made[(slice(None), slice(None), *cut)]
+    return made + bias[0].reshape((1, -1) + (1,) * len(sizes)) if biased else made
+
+
+_CONVOLUTION_TRANSPOSED = Composition("Convolution", _convolution_transposed)
+
+
+def _convolve_transposed(
+    ndim: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
+) -> Any:  # fmt: skip
+    single = input._a.ndim == ndim + 1
+    if single:
+        input = reshape(input, (1, *input._a.shape))
+    if input._a.ndim != ndim + 2:
+        raise RuntimeError(
+            f"Expected {ndim + 1}D (unbatched) or {ndim + 2}D (batched) input to conv_transpose{ndim}d, but got input "
+            f"of size: {list(input._a.shape)}"
+        )
+    if input._a.shape[1] != weight._a.shape[0]:
+        raise RuntimeError(
+            f"Given transposed=1, weight of size {list(weight._a.shape)}, expected input{list(input._a.shape)} to have "
+            f"{weight._a.shape[0]} channels, but got {input._a.shape[1]} channels instead"
+        )
+    steps, spread, more = _pair(stride, ndim), _pair(dilation, ndim), _pair(output_padding, ndim)
+    if any(m >= max(s, d) for m, s, d in zip(more, steps, spread, strict=True)):
+        raise RuntimeError("output padding must be smaller than either stride or dilation")
+    static = (steps, _pair(padding, ndim), more, spread, groups, bias is not None)
+    made = apply_composition(_CONVOLUTION_TRANSPOSED, static, [input, weight, *_present(bias)])
+    return reshape(made, made._a.shape[1:]) if single else made
+
+
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Any:
+    """Return what the transpose of conv1d gives; weight [in, out / groups, kernel]."""
+    return _convolve_transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Any:
+    """Return what the transpose of conv2d gives; weight [in, out / groups, kh, kw]."""
+    return _convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
 def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any, x: Any) -> Any:
     lead = x.ndim - len(kernel)
     if any(padding):

@@ -1,6 +1,6 @@
 """Modules: parameters kept together with what is computed from them.
 
-Reads and writes tensors. Previous: init.py; next: __init__.py.
+Reads and writes tensors. Previous: init.py; next: recurrent.py.
 """
 
 from __future__ import annotations
@@ -448,6 +448,55 @@ class Conv2d(_Conv):
         dilation: Any = 1, groups: int = 1, bias: bool = True, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(2, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype)
+
+
+class _ConvTranspose(Module):
+    def __init__(
+        self, ndim: int, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any,
+        output_padding: Any, groups: int, bias: bool, dilation: Any, dtype: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size, self.stride = F._pair(kernel_size, ndim), F._pair(stride, ndim)
+        self.padding, self.output_padding = F._pair(padding, ndim), F._pair(output_padding, ndim)
+        self.dilation = F._pair(dilation, ndim)
+        self.weight = _new(in_channels, out_channels // groups, *self.kernel_size, dtype=dtype)
+        self.register_parameter("bias", _new(out_channels, dtype=dtype) if bias else None)
+        init.default_(self.weight, self.bias)
+
+    def forward(self, input: Tensor) -> Any:
+        return F._convolve_transposed(
+            len(self.kernel_size), input, self.weight, self.bias, self.stride, self.padding, self.output_padding,
+            self.groups, self.dilation,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        return text + (f", padding={self.padding}" if any(self.padding) else "")
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The transpose of a convolution over one axis."""
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            1, in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, dtype
+        )
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The transpose of a convolution over two axes."""
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            2, in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, dtype
+        )
 
 
 class LayerNorm(Module):

@@ -1,6 +1,6 @@
 """torch.nn.utils' names.
 
-Previous: modules.py; next: __init__.py.
+Previous: recurrent.py; next: __init__.py.
 """
 
 from __future__ import annotations

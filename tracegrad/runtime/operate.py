@@ -125,7 +125,8 @@ def sigmoid_of(x: Any) -> Any:
     return _op(ops.logistic, x)
 
 
-def _relu(x: Any) -> Any:
+def relu_of(x: Any) -> Any:
+    """Return max(x, 0), with derivative 0 at 0."""
     return _op(ops.relu, x) if x.dtype.kind in "fV" else np.maximum(x, x.dtype.type(0))
 
 
@@ -147,7 +148,7 @@ _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
 _KEEPING: dict[str, tuple[str, Callable[..., Any]]] = {
     "neg": ("Neg", np.negative), "abs": ("Abs", np.abs), "square": ("Pow", np.square), "sign": ("Sign", np.sign),
     "floor": ("Floor", np.floor), "ceil": ("Ceil", np.ceil), "trunc": ("Trunc", np.trunc),
-    "round": ("Round", np.rint), "relu": ("Relu", _relu), "frac": ("Frac", lambda x: x - np.trunc(x)),
+    "round": ("Round", np.rint), "relu": ("Relu", relu_of), "frac": ("Frac", lambda x: x - np.trunc(x)),
     "deg2rad": ("Deg2Rad", lambda x: x * (math.pi / 180)), "rad2deg": ("Rad2Deg", lambda x: x * (180 / math.pi)),
     "conj_physical": ("Conj", np.conj),
 }  # fmt: skip

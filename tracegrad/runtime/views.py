@@ -52,7 +52,8 @@ def take_step(kind: str, static: tuple[Any, ...], positions: Sequence[Any], x: A
     if kind == "diagonal":
         return np.diagonal(x, *static)
     if kind == "unfold":
-        return _windows(*static, x)
+        dim, size, step = static
+        return _windows(dim, size, step, x)
     assert kind in ("real", "imag"), f"unknown step {kind}"
     return x.real if kind == "real" else x.imag
 

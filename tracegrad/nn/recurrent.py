@@ -1,0 +1,243 @@
+"""Recurrent layers: one node of the tape per step and layer.
+
+Reads and writes tensors. Previous: modules.py; next: utils.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracegrad.nn import functional as F
+from tracegrad.nn import init
+from tracegrad.nn.modules import Module, Parameter
+from tracegrad.runtime import creating
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.operate import relu_of, sigmoid_of
+from tracegrad.runtime.shaping import cat, stack, transpose, unbind, unsqueeze
+from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tensor import Tensor, wrap
+
+__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
+
+
+def _gates(x: Any, h: Any, weight_ih: Any, weight_hh: Any, biases: Any) -> tuple[Any, Any]:
+    """Return what the input and the state give to all gates."""
+    from_input, from_state = x @ weight_ih.T, h @ weight_hh.T
+    return (from_input + biases[0], from_state + biases[1]) if biases else (from_input, from_state)
+
+
+def _parts(gates: Any, count: int) -> list[Any]:
+    size = gates.shape[-1] // count
+    return [gates[..., k * size : (k + 1) * size] for k in range(count)]
+
+
+def _plain(activate: Callable[[Any], Any]) -> Callable[..., Any]:
+    def step(x: Any, h: Any, weight_ih: Any, weight_hh: Any, *biases: Any) -> Any:
+        from_input, from_state = _gates(x, h, weight_ih, weight_hh, biases)
+        return activate(from_input + from_state)
+
+    return step
+
+
+def _lstm(x: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, *biases: Any) -> Any:
+    from_input, from_state = _gates(x, h, weight_ih, weight_hh, biases)
+    enter, forget, new, out = _parts(from_input + from_state, 4)
+    c = sigmoid_of(forget) * c + sigmoid_of(enter) * np.tanh(new)
+    return sigmoid_of(out) * np.tanh(c), c
+
+
+def _gru(x: Any, h: Any, weight_ih: Any, weight_hh: Any, *biases: Any) -> Any:
+    from_input, from_state = (_parts(g, 3) for g in _gates(x, h, weight_ih, weight_hh, biases))
+    reset, update = (sigmoid_of(a + b) for a, b in zip(from_input[:2], from_state[:2], strict=True))
+    new = np.tanh(from_input[2] + reset * from_state[2])
+    return new + update * (h - new)
+
+
+#: by name: what one step does, and how many gates it has
+_CELLS = {
+    "tanh": (Composition("RnnTanhCell", _plain(np.tanh)), 1),
+    "relu": (Composition("RnnReluCell", _plain(relu_of)), 1),
+    "LSTM": (Composition("LstmCell", _lstm), 4),
+    "GRU": (Composition("GruCell", _gru), 3),
+}
+
+
+def _step(kind: str, x: Tensor, states: tuple[Any, ...], weights: list[Any]) -> tuple[Any, ...]:
+    """Return the states after one step; the first is the output."""
+    made = apply_composition(_CELLS[kind][0], (), [x, *states, *weights])
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _check_size(found: int, expected: int) -> None:
+    if found != expected:
+        raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {expected}, got {found}")
+
+
+class _Recurrent(Module):
+    """Weights of one step, under the names that torch gives them."""
+
+    def __init__(self, kind: str, input_size: int, hidden_size: int, bias: bool, dtype: Any) -> None:
+        super().__init__()
+        if kind not in _CELLS:
+            raise ValueError(f"Unknown nonlinearity '{kind}'. Select from 'tanh' or 'relu'.")
+        self.kind, self.input_size, self.hidden_size, self.bias, self.dtype = kind, input_size, hidden_size, bias, dtype
+
+    def _add_weights(self, suffix: str, input_size: int) -> None:
+        rows, bound = _CELLS[self.kind][1] * self.hidden_size, self.hidden_size**-0.5 if self.hidden_size else 0.0
+        shapes: list[tuple[int, ...]] = [(rows, input_size), (rows, self.hidden_size)]
+        shapes += [(rows,), (rows,)] if self.bias else []
+        for name, shape in zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), shapes, strict=False):
+            made = Parameter(creating.empty(*shape, dtype=self.dtype))
+            init.uniform_(made, -bound, bound)
+            self.register_parameter(name + suffix, made)
+
+    def _weights(self, suffix: str) -> list[Any]:
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if self.bias else 2]
+        return [self._parameters[name + suffix] for name in names]
+
+    def _states(self, given: Any, shape: tuple[int, ...], like: Tensor) -> tuple[Any, ...]:
+        """Return the states to begin with: those given, else zeros."""
+        count = 2 if self.kind == "LSTM" else 1
+        if given is None:
+            return tuple(wrap(np.zeros(shape, like._a.dtype)) for _ in range(count))
+        return tuple(given) if count == 2 else (given,)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else f", bias={self.bias}")
+
+
+class RNNCellBase(_Recurrent):
+    """One step of a recurrent layer."""
+
+    def __init__(self, kind: str, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
+        super().__init__(kind, input_size, hidden_size, bias, dtype)
+        self._add_weights("", input_size)
+
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
+        _check_size(input._a.shape[-1], self.input_size)
+        states = self._states(hx, (*input._a.shape[:-1], self.hidden_size), input)
+        made = _step(self.kind, input, states, self._weights(""))
+        return made if len(made) == 2 else made[0]
+
+
+class RNNCell(RNNCellBase):
+    """h' = tanh(W x + b + V h + c)."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", dtype: Any = None
+    ) -> None:
+        super().__init__(nonlinearity, input_size, hidden_size, bias, dtype)
+
+
+class LSTMCell(RNNCellBase):
+    """A step with a memory beside the state; gives both."""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
+        super().__init__("LSTM", input_size, hidden_size, bias, dtype)
+
+
+class GRUCell(RNNCellBase):
+    """A step whose gates say how much of the state is kept."""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
+        super().__init__("GRU", input_size, hidden_size, bias, dtype)
+
+
+#: options of layers that their text shows where they are not as usual
+_OPTIONS = (("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0.0), ("bidirectional", False))
+
+
+class RNNBase(_Recurrent):
+    """Layers of steps along a sequence.
+
+    Input f[length, batch, input_size], or with the batch in front when `batch_first`, or without a batch; the result
+    is the output of the last layer and the last state (for LSTM a pair) f[layers * directions, batch, hidden_size].
+    """
+
+    def __init__(
+        self, kind: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(kind, input_size, hidden_size, bias, dtype)
+        self.num_layers, self.batch_first, self.dropout = num_layers, batch_first, float(dropout)
+        self.bidirectional = bidirectional
+        self.suffixes = [
+            f"_l{layer}{end}" for layer in range(num_layers) for end in (("", "_reverse") if bidirectional else ("",))
+        ]
+        directions = 2 if bidirectional else 1
+        for k, suffix in enumerate(self.suffixes):
+            self._add_weights(suffix, input_size if k < directions else hidden_size * directions)
+
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
+        _check_size(input._a.shape[-1], self.input_size)
+        single = input._a.ndim == 2
+        if single:
+            input = unsqueeze(input, 1)
+            if hx is not None:
+                hx = tuple(unsqueeze(h, 1) for h in hx) if isinstance(hx, tuple) else unsqueeze(hx, 1)
+        elif self.batch_first:
+            input = transpose(input, 0, 1)
+        initial = self._states(hx, (len(self.suffixes), input._a.shape[1], self.hidden_size), input)
+        begins = [unbind(state, 0) for state in initial]
+        directions = 2 if self.bidirectional else 1
+        sequence: Any = unbind(input, 0)
+        ends: list[tuple[Any, ...]] = []
+        for layer in range(self.num_layers):
+            if layer and self.dropout:
+                sequence = [F.dropout(x, self.dropout, self.training) for x in sequence]
+            outputs = []
+            for k in range(layer * directions, (layer + 1) * directions):
+                backwards = k % directions == 1
+                found, states = self._run(k, sequence[::-1] if backwards else sequence, tuple(b[k] for b in begins))
+                outputs.append(found[::-1] if backwards else found)
+                ends.append(states)
+            sequence = outputs[0] if directions == 1 else [cat(pair, -1) for pair in zip(*outputs, strict=True)]
+        output = stack(sequence)
+        last = tuple(stack(column) for column in zip(*ends, strict=True))
+        if single:
+            output, last = output.squeeze(1), tuple(h.squeeze(1) for h in last)
+        elif self.batch_first:
+            output = transpose(output, 0, 1)
+        return output, last if len(last) == 2 else last[0]
+
+    def _run(self, number: int, sequence: Any, states: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
+        """Return the outputs of one layer in one direction, and its states at the end."""
+        weights, outputs = self._weights(self.suffixes[number]), []
+        for x in sequence:
+            states = _step(self.kind, x, states, weights)
+            outputs.append(states[0])
+        return outputs, states
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        for name, usual in _OPTIONS:
+            if getattr(self, name) != usual:
+                text += f", {name}={getattr(self, name)}"
+        return text
+
+
+class RNN(RNNBase):
+    """Layers of h' = tanh(W x + b + V h + c), or relu."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", *more: Any,
+        **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(nonlinearity, input_size, hidden_size, num_layers, *more, **options)
+
+
+class LSTM(RNNBase):
+    """Layers with a memory beside the state."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__("LSTM", *given, **options)
+
+
+class GRU(RNNBase):
+    """Layers whose gates say how much of the state is kept."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__("GRU", *given, **options)
