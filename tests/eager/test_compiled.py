@@ -116,3 +116,24 @@ def test_gradcheck_of_a_compiled_loop() -> None:
     x = torch.tensor([2.0, 3.0], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(f, (x,))
     assert torch.autograd.gradgradcheck(lambda x: f(x) ** 2, (x,))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_dual_tensors(backend: str) -> None:
+    forward = tg.autograd.forward_ad
+
+    @tg.function(backend=backend)
+    def f(p: Any, k: int) -> Any:
+        return {"a": p["w"] * np.sin(p["b"]) * k, "k": k, "none": None}
+
+    with forward.dual_level():
+        w = forward.make_dual(tg.tensor([1.0, 2.0]), tg.tensor([1.0, 0.0]))
+        out = f({"w": w, "b": tg.tensor([0.5, 0.6])}, 3)
+        primal, tangent = forward.unpack_dual(out["a"])
+        np.testing.assert_allclose(primal.numpy(), [3 * np.sin(0.5), 6 * np.sin(0.6)], rtol=1e-6)
+        np.testing.assert_allclose(tangent.numpy(), [3 * np.sin(0.5), 0.0], rtol=1e-6)
+        assert out["k"] == 3 and out["none"] is None
+        slope = forward.unpack_dual(tg.grad(lambda x: np.sum(x**3), backend=backend)(w[:1]))
+        assert slope.primal.tolist() == [3.0] and slope.tangent.tolist() == [6.0]
+        with pytest.raises(NotImplementedError, match="takes no dual tensors"):
+            f({"w": w, "b": tg.tensor([0.5, 0.6], requires_grad=True)}, 3)

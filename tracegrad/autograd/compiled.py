@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from tracegrad.api import VJP, RequestMaker, Transformed, _remembered, bind, vjp
+from tracegrad.api import VJP, RequestMaker, Transformed, _remembered, bind, jvp, vjp
 from tracegrad.capture.known import leaves_of_call
 from tracegrad.runtime.signature import NAMESPACE, signature_of
 from tracegrad.runtime.tape import (
@@ -29,7 +29,7 @@ from tracegrad.runtime.tape import (
     user_place,
 )
 from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
-from tracegrad.runtime.views import mark_written
+from tracegrad.runtime.views import mark_written, tangent_of
 
 
 def _unflatten(spec: Any, leaves: Sequence[Any]) -> Any:
@@ -131,17 +131,19 @@ def call(transformed: Transformed, args: tuple[Any, ...], keywords: dict[str, An
     """Call a compiled function with tensors among its arguments; arrays in the result become tensors."""
     leaves, spec = _flatten((args, keywords))
     tensors = [x for x in leaves if isinstance(x, Tensor)]
-    for tensor in tensors:
-        if tensor._tangent is not None and mode.level >= 0:
-            raise NotImplementedError(
-                "a compiled function takes no dual tensors: use tg.jvp, or call the function it was made from"
-            )
     plain_args, plain_keywords = _unflatten(spec, [_array(x) for x in leaves])
     recording = mode.grad and any(needs_grad(t) for t in tensors)
     names, arguments = bind(transformed._parameters, transformed._function, plain_args, plain_keywords)
     signature, values = signature_of(names, arguments)
     with leaves_of_call(values):
         made = transformed._find(signature)
+    if mode.level >= 0 and any(tangent_of(t) is not None for t in tensors):
+        if recording or made.program.write_back or any(n.startswith("=") for n in names):
+            raise NotImplementedError(
+                "a compiled function that writes to its arguments, has keyword-only ones, or is called with tensors "
+                "that require grad, takes no dual tensors: use tg.jvp, or call the function it was made from"
+            )
+        return _call_dual(transformed, bind(transformed._parameters, transformed._function, args, keywords)[1])
     if made.program.write_back:
         if recording:
             raise RuntimeError(
@@ -160,6 +162,35 @@ def call(transformed: Transformed, args: tuple[Any, ...], keywords: dict[str, An
             if isinstance(result, Tensor):
                 result._inference = True
     return _unflatten(out_spec, results)
+
+
+def _call_dual(transformed: Transformed, arguments: list[Any]) -> Any:
+    """Call a compiled function with dual tensors among its arguments; the results have tangents."""
+    function = transformed._function if transformed._request.kind == "function" else transformed
+    leaves, spec = _flatten(tuple(arguments))
+    primals = _unflatten(spec, [_array(x) for x in leaves])
+    tangents = [
+        None if all(t is None for t in _flatten(part)[0]) else part
+        for part in _unflatten(spec, [_tangent_leaf(x) for x in leaves])
+    ]
+    out, t_out = jvp(function, primals, tangents, backend=transformed._backend)
+    out_leaves, out_spec = optree.tree_flatten(out, none_is_leaf=True, namespace=NAMESPACE)
+    out_tangents = optree.tree_leaves(t_out, none_is_leaf=True, namespace=NAMESPACE)
+    results = [_tensor(x) for x in out_leaves]
+    for result, tangent in zip(results, out_tangents, strict=True):
+        if isinstance(result, Tensor) and tangent is not None:
+            result._tangent = (mode.level, wrap(np.asarray(tangent)))
+    return _unflatten(out_spec, results)
+
+
+def _tangent_leaf(value: Any) -> Any:
+    """Return the tangent of a leaf as jvp takes it: an array, or None without floats."""
+    if isinstance(value, Tensor):
+        tangent = tangent_of(value)
+        zeros = np.zeros_like(value._a) if is_differentiable(value._a.dtype) else None
+        return zeros if tangent is None else tangent._a
+    array = np.asarray(value)
+    return np.zeros_like(array) if array.dtype.kind in "fc" else None
 
 
 def _record(
