@@ -337,15 +337,15 @@ def _join_branches(
     operation = Operation("if", [condition], {}, [b.block for b in branches], list(join.types), span)
     if operation.results or any(_has_effect(b.block) for b in branches):
         capture.builder.block.operations.append(operation)
+    for storage, position in written:
+        result = operation.results[position]
+        result.name = storage.value.name if storage.value is not None else ""
+        capture.write(storage, result)
     set_state(tuple(f(operation.results) for f in finish))
     for make in grow:
         make(operation.results)
     for (_, kind, key), container, make in slot_finish:
         write_slot(container, kind, key, make(operation.results))
-    for storage, position in written:
-        result = operation.results[position]
-        result.name = storage.value.name if storage.value is not None else ""
-        capture.write(storage, result)
 
 
 def _join_lists(join: _Join, branches: list[_Branch], span: Any) -> list[Callable[[list[Value]], None]]:
