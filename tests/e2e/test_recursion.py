@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -278,3 +281,36 @@ def test_under_vmap(backend: str) -> None:
     np.testing.assert_allclose(tg.vmap(power, backend=backend)(x, n), x**n)
     gradient = tg.grad(lambda x: np.sum(tg.vmap(power)(x, n)), backend=backend)(x)
     np.testing.assert_allclose(gradient, n * x ** np.maximum(n - 1.0, 0))
+
+
+def edit_distance(cost: Any, a: str = "kitten", b: str = "sitting") -> Any:
+    @functools.cache
+    def distance(i: int, j: int) -> Any:
+        if i == 0 or j == 0:
+            return (i + j) * cost
+        changed = distance(i - 1, j - 1) + (a[i - 1] != b[j - 1]) * 1.5
+        return min(distance(i - 1, j) + cost, distance(i, j - 1) + cost, changed)
+
+    return distance(len(a), len(b))
+
+
+def cached_under_a_condition(x: Any) -> Any:
+    @functools.cache
+    def term(k: int) -> Any:
+        return x[k] * 2
+
+    total = 0.0
+    for i in range(5):
+        total = total + (term(1) if x[0] * i > 1.5 else term(2) + term(2))
+    return total + term(1)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_a_cached_function_is_called_once_where_its_result_is_seen(backend: str) -> None:
+    distance = tg.value_and_grad(edit_distance, backend=backend)
+    assert distance(1.0) == (4.0, 1.0)
+    assert distance.ir(1.0).count("= select ") == 2 * 6 * 7, "each pair of positions once"
+    x = np.array([1.0, 2.0, 3.0])
+    value, ct = tg.value_and_grad(cached_under_a_condition, backend=backend)(x)
+    assert value == cached_under_a_condition(x)
+    np.testing.assert_array_equal(ct, [0.0, 8.0, 8.0])

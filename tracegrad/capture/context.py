@@ -188,6 +188,8 @@ class Capture:
         self.parameters: dict[Value, int] = {}
         self.contents: dict[int, bytes] = {}
         self.lifted: dict[Any, Any] = {}
+        #: calls of functions with `functools.cache` -> the block of the call, and the result
+        self.cached: dict[Any, tuple[Block, Any]] = {}
         #: id of what user code gets for a container from outside -> that container
         self.originals: dict[int, Any] = {}
         self.active: dict[CodeType, int] = {}

@@ -425,7 +425,7 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     if isinstance(f, type):
         return _instantiate(f, args, kwargs)
     if isinstance(f, functools._lru_cache_wrapper):
-        return call(f.__wrapped__, *args, **kwargs)
+        return _call_cached(f, args, kwargs)
     module = getattr(f, "__module__", None) or ""
     if is_traced(args) or is_traced(kwargs):
         if isinstance(f, np.vectorize):
@@ -439,6 +439,18 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             return _call_function(method, (f, *args), kwargs)
         guard_native(f, args, kwargs)
     return _known(f, f(*args, **kwargs))
+
+
+def _call_cached(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function with `functools.cache`: once for Python arguments, as long as what it gave can be seen."""
+    if is_traced((args, kwargs)):
+        return call(f.__wrapped__, *args, **kwargs)
+    capture = current()
+    key = (f, args, tuple(kwargs.items()))
+    found = capture.cached.get(key)
+    if found is None or not capture.is_open(found[0]):
+        found = capture.cached[key] = (capture.frame.block, call(f.__wrapped__, *args, **kwargs))
+    return found[1]
 
 
 def _special_of(f: Any, obj: Any) -> types.FunctionType | None:
