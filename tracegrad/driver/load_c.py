@@ -54,6 +54,9 @@ class LoadedLibrary:
         return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
+#: lines of a text from which on -O2 is taken for -O3, which takes several times as long there and gains nothing
+LONG = 1000
+
 _loaded: dict[str, LoadedLibrary] = {}
 
 
@@ -106,7 +109,10 @@ def compile_c(
     found = load_cached(key, cache)
     if found is not None:
         return found
-    entry = compile_entry(text, key, toolchain, toolchain.kernel_flags(options), cache, metadata or {})
+    flags = toolchain.kernel_flags(options)
+    if text.count("\n") > LONG:
+        flags = tuple("-O2" if flag == "-O3" else flag for flag in flags)
+    entry = compile_entry(text, key, toolchain, flags, cache, metadata or {})
     try:
         return _load(entry)
     except OSError as error:
