@@ -1185,7 +1185,7 @@ def _emit_loop(
         else:
             new = asarray(leaf)
             weak = new.weak and (key not in stand_ins.params or stand_ins.params[key].weak)
-            if id(leaf) not in made:
+            if not runs or id(leaf) not in made:  # without an iteration two names are for what they were before
                 made[id(leaf)] = from_value(result, weak=weak)
                 if new.ndim:
                     fresh[key] = made[id(leaf)]
