@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -220,3 +221,40 @@ def test_an_argument_that_only_the_first_iteration_writes() -> None:
 
     with pytest.raises(NotImplementedError, match="TG136"):
         tg.grad(f)(X.copy())
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (lambda v: np.array([1, 0, 0, 2]), lambda x, v: operator.iadd(x, v)),
+        (lambda v: np.arange(4)[1:], lambda x, v: operator.iadd(x, v[1:])),
+        (lambda v: np.arange(4), lambda x, v: operator.itruediv(x, 2)),
+        (lambda v: v > 1.5, lambda x, v: operator.ior(x, 1)),
+        (lambda v: np.zeros(4, np.uint8), lambda x, v: operator.iadd(x, np.arange(4))),
+        (lambda v: v, lambda x, v: operator.iadd(x, np.ones((1, 4)))),
+    ],
+)
+def test_an_array_refuses_in_place_what_numpy_refuses(make: Callable[..., Any], change: Callable[..., Any]) -> None:
+    def f(v):
+        x = make(v)
+        x = change(x, v)
+        return np.sum(x * v)
+
+    with pytest.raises((TypeError, ValueError)) as raised:
+        f(X.copy())
+    kind = TypeError if isinstance(raised.value, TypeError) else ValueError
+    with pytest.raises(kind, match=r"TG13[12]"):
+        tg.function(f)(X.copy())
+
+
+def test_what_an_array_takes_in_place() -> None:
+    def f(v):
+        x, y = np.arange(4), v.astype(np.float32)
+        x //= 2
+        x **= 2
+        x -= np.int32(2)
+        x[0] += v[0] * 3
+        y += v
+        return np.sum(x * v) + np.sum(y)
+
+    assert tg.function(f)(X) == pytest.approx(f(X), rel=1e-12)

@@ -88,6 +88,47 @@ def view_of_the_last_iteration(s):
     return np.sum(part**2)
 
 
+def places_change_until_convergence(u):
+    v, d, w = u * 0.5, 1.0 + 0.0 * u[0], u
+    while d > 0.1:
+        v[1:-1] = 0.5 * (u[2:] + u[:-2])
+        d = d * 0.5
+        u, v = v, u
+    u[0] = 3.0 * v[1]
+    w[2] *= 2.0
+    return np.sum(u**2) + np.sum(v) + np.sum(w**3)
+
+
+def three_change_places(u):
+    a, b, c, d = u, u * 2.0, u * 3.0, 1.0 + 0.0 * u[0]
+    kept = (a, b, c)
+    while d > 0.1:
+        a[1] += 0.1 * b[0]
+        d *= 0.5
+        a, b, c = b, c, a
+    b *= 1.5
+    return np.sum(a) + 2 * np.sum(b**2) + sum((i + 1) * np.sum(k) for i, k in enumerate(kept))
+
+
+def places_change_until_break(u):
+    v = u * 0.5
+    for i in range(STEPS):
+        v[1:-1] = 0.5 * (u[2:] + u[:-2])
+        u, v = v, u
+        if i > 4 + 0.0 * u[0]:
+            break
+    return np.sum(u**2) + np.sum(v)
+
+
+def two_names_where_nothing_runs(a):
+    b, d = a * 0.5, 1.0 + 0.0 * a[0]
+    while d > 2.0:
+        d = d * 0.5
+        b = b * 0.9
+        a = b
+    return np.sum(a**2) + np.sum(b)
+
+
 PROGRAMS = [f for f in list(globals().values()) if getattr(f, "__module__", "") == __name__ and callable(f)]
 
 
@@ -103,7 +144,7 @@ def test_staged_as_python_runs_it(program: Callable[..., Any], backend: str) -> 
     for k, unit in enumerate(np.eye(len(X))):
         slope = (program(X + 1e-6 * unit) - program(X - 1e-6 * unit)) / 2e-6
         assert float(ct[k]) == pytest.approx(float(slope), rel=1e-6, abs=1e-6)
-    assert gradient.source(X.copy(), backend="numpy").count("\n") < 90
+    assert gradient.source(X.copy(), backend="numpy").count("\n") < STEPS
 
 
 class Writer:

@@ -34,7 +34,7 @@ from tracegrad.capture.lists import (
     snapshot,
 )
 from tracegrad.capture.memory import has_order_of, layout_of, set_layout
-from tracegrad.capture.sharing import Part, Sharing, is_same_view, share, sources
+from tracegrad.capture.sharing import Key, Part, Sharing, is_same_view, share, sources
 from tracegrad.capture.sizes import as_dim, as_size, decide
 from tracegrad.capture.state import LEAF, Conflict, Tree, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.text import describe_error
@@ -284,14 +284,7 @@ class _Join:
                     if storage.depth <= capture.depth:
                         share(joined._storage, storage)
                 continue
-            holds = self.condition if side == 0 else stage(ops.logical_not, self.condition)
-            capture.touch(joined._storage)
-            joined._storage.links += ((holds, leaf),)
-            if leaf.root is leaf:
-                capture.touch(root)
-                root.links += ((holds, joined),)
-            else:
-                pin(leaf, "an array of which a view is bound to a name under a traced condition")
+            link(joined, leaf, self.condition if side == 0 else stage(ops.logical_not, self.condition))
         return joined
 
     def add(self, kind: ArrayType, values: Sequence[Value | None]) -> int:
@@ -305,6 +298,18 @@ class _Join:
             branch.block.yields.append(value)
         self.types.append(kind)
         return len(self.types) - 1
+
+
+def link(joined: Tracer, leaf: Tracer, condition: Value) -> None:
+    """Note that one array is another under a condition: a write into the one is then one into the other."""
+    capture, root = current(), leaf.root._storage
+    capture.touch(joined._storage)
+    joined._storage.links += ((condition, leaf),)
+    if leaf.root is leaf:
+        capture.touch(root)
+        root.links += ((condition, joined),)
+    else:
+        pin(leaf, "an array of which a view is bound to a name under a traced condition")
 
 
 def _join_branches(
@@ -1115,6 +1120,10 @@ def _emit_loop(
         inits.append(_as_type(asarray(entry_leaves[key]), kind))
     inits.extend(stage(ops.undefined, type=kind) for _, kind in late)
     inits.extend(before for _, before in written)
+    rotating = {} if isinstance(trips, int) else {k: path for k, _ in carries if len(path := sharing.cycle(k)) > 1}
+    if rotating:  # the number of iterations
+        types.append(ArrayType(I64))
+        inits.append(capture.builder.constant(0))
     if unsure:  # whether the body has run
         types.append(ArrayType(BOOL))
         inits.append(capture.builder.constant(False))
@@ -1138,8 +1147,9 @@ def _emit_loop(
         for storage, (before, param, _) in by_storage.items():
             if all(storage is not s for s, _ in written):
                 mapping[param] = before
-        if unsure:
-            params.append(Value(ArrayType(BOOL)))
+        count = Value(ArrayType(I64))
+        params.extend([count] if rotating else [])
+        params.extend([Value(ArrayType(BOOL))] if unsure else [])
         block.params.extend(params)
         if condition is None:
             with capture.builder.into(block):
@@ -1147,6 +1157,7 @@ def _emit_loop(
                     *(_cast_value(values[key], kind) for key, kind in carries),
                     *(values[key] for key, _ in late),
                     *(by_storage[s][2] for s, _ in written),
+                    *([stage(ops.add, count, capture.builder.constant(1))] if rotating else []),
                     *([capture.builder.constant(True)] if unsure else []),
                 ]
         else:
@@ -1177,7 +1188,9 @@ def _emit_loop(
         result.name = result.name or _user_name(state.label(key[0]))
         position += 1
         settled = sharing.settled(key, trips, runs)
-        if settled is not None:
+        if key in rotating:
+            after[key] = from_value(result)
+        elif settled is not None:
             after[key] = settled
             path = sharing.cycle(key)
             if not sharing.written.isdisjoint(path):
@@ -1195,6 +1208,8 @@ def _emit_loop(
         capture.write(storage, result)
     for old, result in overwritten:
         old.assign(result)
+    if rotating:
+        _link_rotating(rotating, after, entry_leaves, sharing, results[len(carries) + len(late) + len(written)])
     sharing.note(fresh, not runs)
     for key in sharing.written & fresh.keys():
         for storage in sharing.outside[key]:
@@ -1216,6 +1231,32 @@ def _emit_loop(
             value = Unsure(state.label(index), value, from_value(results[-1], weak=True))
         final.append(value)
     state.set(final)
+
+
+def _link_rotating(
+    rotating: dict[Key, list[Key]],
+    after: dict[Key, Any],
+    entries: dict[Key, Any],
+    sharing: Sharing,
+    count: Value,
+) -> None:
+    """Link names that have changed places to the arrays from before: which one each is for depends on the number of
+    iterations."""
+    builder = current().builder
+    for path in rotating.values():
+        turns = stage(ops.remainder, count, builder.constant(len(path)))
+        here = [stage(ops.equal, turns, builder.constant(turn)) for turn in range(len(path))]
+        old = entries[path[0]]
+        if not sharing.written.isdisjoint(path):
+            # after `turn` iterations the name that is `turn` places further along is for this array
+            content = old.value
+            for turn in range(len(path)):
+                owner = after[path[-turn]].value
+                chosen = stage(ops.broadcast_to, here[turn], shape=owner.shape)
+                content = stage(ops.select, chosen, owner, content)
+            old.assign(content)
+        for turn, key in enumerate(path):
+            link(after[path[0]], entries[key], here[turn])
 
 
 def _as_type(tracer: Tracer, kind: ArrayType) -> Value:

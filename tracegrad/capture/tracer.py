@@ -800,7 +800,24 @@ def inplace(ufunc: Any, target: Tracer, other: Any) -> Any:
     """`target op= other`: a write into the array, or a new value for scalars; a view is an array also without axes."""
     if target.ndim == 0 and target.base is None:
         return python_operator(ufunc, target, other)
-    target[...] = python_operator(ufunc, target, other)
+    result = asarray(python_operator(ufunc, target, other))
+    if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+        raise ArgumentTypeError(
+            f"an array of {target.dtype} cannot take the result of {ufunc.__name__} in place",
+            code="TG131",
+            span=user_span(),
+            found=f"a result of {result.dtype}",
+            help="make the array of that dtype: `x = x.astype(float)`, np.zeros(n); or bind a new one: `x = x + y`",
+        )
+    if result.type.shape != target.type.shape:
+        raise TracedValueError(
+            "an array cannot take a result of another shape in place",
+            code="TG132",
+            span=user_span(),
+            found=f"a result of shape {result.type.shape} and an array of shape {target.type.shape}",
+            help="bind a new array: `x = x + y`",
+        )
+    target[...] = result
     return target
 
 
