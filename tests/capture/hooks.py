@@ -160,6 +160,10 @@ class NativeHooks:
     def aug_name(self, x, op, value):
         return getattr(operator, "i" + op)(x, value)
 
+    def binding(self, fn, *names):
+        assert names
+        return fn
+
     def name(self, name, value):
         assert not isinstance(value, Undefined), name
         return value

@@ -258,3 +258,42 @@ def test_what_an_array_takes_in_place() -> None:
         return np.sum(x * v) + np.sum(y)
 
     assert tg.function(f)(X) == pytest.approx(f(X), rel=1e-12)
+
+
+def bound_in_one_branch_and_read_in_the_other(x):
+    t = 2.0
+    if x[0] > 0:
+        t = 1.0
+        y = t * x[1]
+    else:
+        y = t * x[1]
+    return y
+
+
+def continue_under_two_conditions(x):
+    b = x * 1.0
+    for k in range(3):
+        if x[2] > 3.5 + k:
+            continue
+        if x[0] > x[1]:
+            b = b * 0.9
+        elif x[2] > 2.5 + k:
+            continue
+        b = b - 0.1 * b[1]
+    return np.sum(b**2)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("program", [bound_in_one_branch_and_read_in_the_other, continue_under_two_conditions])
+def test_branches_start_from_what_was_before(program: Callable[..., Any], backend: str) -> None:
+    for x in (X, -X, X[::-1].copy(), np.array([2.0, 1.0, 3.0, 0.5])):
+        assert float(tg.function(program, backend=backend)(x)) == pytest.approx(float(program(x)), rel=1e-12)
+
+
+def test_a_name_bound_in_a_part_of_an_expression_that_may_not_run() -> None:
+    def f(x):
+        t = 2.0
+        return (t := 3.0) * x[1] if x[0] > 0 else t * x[1]
+
+    with pytest.raises(NotImplementedError, match=r"`t := ...` in a part of an expression"):
+        tg.function(f)(X)

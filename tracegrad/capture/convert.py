@@ -20,6 +20,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     call(f, *args, **kwargs)    getitem(x, key)    setitem(x, key, value)    setattr(x, name, value)
     delitem(x, key)    delattr(x, name)
     aug_name(x, operator, value)    aug_setitem(x, key, operator, value)    aug_setattr(x, name, operator, value)
+    binding(fn, *names)                 a part of an expression that binds these names with `:=`
     name(name, value)    load(value, name)    undefined(name)    unpack(value, count, index of the starred target)
     iter(x)    truth(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)    display(list or dict)
     outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
@@ -636,7 +637,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             return place.thunk(value)
         name = self.fresh.unique("tg_operand")  # `:=` in a lambda would bind a name of the lambda
         self.prelude.append(place.function(name, [], self.body(bound, [place.returns(value)], place)))
-        return place.load(name)
+        return place.hook("binding", place.load(name), *(place.constant(n) for n in bound))
 
     def can_split(self, node: Node) -> bool:
         """Return whether the operands of `node` may become functions."""

@@ -93,6 +93,12 @@ def load(value: Any, name: str) -> Any:
     return value.read() if isinstance(value, Unsure) else value
 
 
+def binding(fn: Callable[[], Any], *names: str) -> Callable[[], Any]:
+    """A part of an expression that binds names with `:=`."""
+    staging.BINDING[fn] = names
+    return fn
+
+
 def name(name: str, value: Any) -> Any:
     """An assignment to a name: the value gets it."""
     if isinstance(value, Tracer):
@@ -643,6 +649,7 @@ HOOKS = types.SimpleNamespace(
     undefined=Undefined,
     load=load,
     name=name,
+    binding=binding,
     ret=ret,
     unpack=unpack,
     iter=iterate,

@@ -204,8 +204,9 @@ class Flow:
 
     def _backward_one(self, node: Node, live: set[str], caught: frozenset[str]) -> set[str]:
         if isinstance(node, gast.If):
-            self._note_state(node, [*node.body, *node.orelse], live)
             before = self._backward(node.body, live, caught) | self._backward(node.orelse, live, caught)
+            # both branches run at capture: what the one binds and the other reads is set back between them
+            self._note_state(node, [*node.body, *node.orelse], live | before)
             return self._use(self._events(node.test), before)
         if isinstance(node, gast.While | gast.For):
             return self._backward_loop(node, live, caught)

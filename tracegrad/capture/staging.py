@@ -16,6 +16,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -53,6 +54,7 @@ from tracegrad.capture.tracer import (
     resolve_content,
     result_dtype,
     stage,
+    unsupported,
 )
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span, TracegradError
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
@@ -587,6 +589,7 @@ def if_exp(test: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]) ->
     test = truth(test)
     if not isinstance(test, Tracer):
         return then_fn() if test else else_fn()
+    _refuse_binding(then_fn, else_fn)
     state: list[Any] = [Undefined("the conditional expression")]
 
     def run(fn: Callable[[], Any]) -> Callable[[], None]:
@@ -604,12 +607,27 @@ def if_exp(test: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]) ->
     return state[0]
 
 
+#: functions for parts of expressions that bind names -> the names
+BINDING: WeakKeyDictionary[Callable[[], Any], tuple[str, ...]] = WeakKeyDictionary()
+
+
+def _refuse_binding(*parts: Callable[[], Any]) -> None:
+    """Raise the error for a `:=` that would run under a traced condition only."""
+    for part in parts:
+        if part in BINDING:
+            raise unsupported(
+                f"`{BINDING[part][0]} := ...` in a part of an expression that a traced condition decides on",
+                f"bind {BINDING[part][0]!r} in an `if` statement, or before the expression",
+            )
+
+
 def and_(first: Any, *rest: Callable[[], Any]) -> Any:
     """`a and b and ...`: the first false operand, else the last."""
     if not rest:
         return first
     test = truth(first)
     if isinstance(test, Tracer):
+        _refuse_binding(*rest)
         return _boolean(np.logical_and, test, first, lambda: and_(rest[0](), *rest[1:]), False)
     return and_(rest[0](), *rest[1:]) if test else first
 
@@ -620,6 +638,7 @@ def or_(first: Any, *rest: Callable[[], Any]) -> Any:
         return first
     test = truth(first)
     if isinstance(test, Tracer):
+        _refuse_binding(*rest)
         return _boolean(np.logical_or, test, first, lambda: or_(rest[0](), *rest[1:]), True)
     return first if test else or_(rest[0](), *rest[1:])
 
