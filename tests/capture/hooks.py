@@ -48,7 +48,7 @@ class NativeHooks:
             then_fn()
         else:
             else_fn()
-        assert len(get_state()) == len(names)
+        assert len(get_state()) >= len(names)
 
     def while_stmt(self, test_fn, body_fn, get_state, set_state, names):
         while test_fn():
@@ -210,6 +210,8 @@ class ForgetfulHooks(NativeHooks):
     """Plain Python that forgets what is not in the state of a statement when the statement, or a turn of it, ends."""
 
     def if_stmt(self, test, then_fn, else_fn, get_state, set_state, names):
+        # capture runs the other branch before, and then sets the state back
+        forget(tuple(stored_names(set_state.__code__)), else_fn if test else then_fn)
         super().if_stmt(test, then_fn, else_fn, get_state, set_state, names)
         forget(names, then_fn, else_fn)
         set_state(get_state())

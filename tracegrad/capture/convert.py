@@ -329,16 +329,20 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         declarations = [place.at(gast.Global(shared))] if shared else []
         return [*declarations, *([place.at(gast.Nonlocal(own))] if own else [])]
 
-    def state(self, names: tuple[str, ...], place: Make) -> tuple[list[Node], list[Node]]:
-        """Return definitions for the state of a statement, and its arguments get_state, set_state, names."""
+    def state(self, kept: tuple[str, ...], place: Make, reset: tuple[str, ...] = ()) -> tuple[list[Node], list[Node]]:
+        """Return definitions for the state of a statement, and its arguments get_state, set_state, names.
+
+        The state begins with the names that are `kept` after the statement.
+        """
+        names = (*kept, *reset)
         get = place.thunk(place.tuple([place.load(name) for name in names]))
         values = self.fresh.shared("tg_values")
         if not names:
-            return [], [get, place.thunk(place.constant(None), [values]), place.names(names)]
+            return [], [get, place.thunk(place.constant(None), [values]), place.names(kept)]
         targets = place.tuple([place.store(name) for name in names], gast.Store())
         name = self.fresh.shared("tg_set")
         setter = place.function(name, [values], self.body(names, [place.assign(targets, place.load(values))], place))
-        return [setter], [get, place.load(name), place.names(names)]
+        return [setter], [get, place.load(name), place.names(kept)]
 
     # Control flow.
 
@@ -346,7 +350,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         place = Make(node, node.test)
         test = self.visit(node.test)
         then, orelse = self.region("tg_then", node.body, place), self.region("tg_else", node.orelse, place)
-        definitions, state = self.state(node.tg_state, place)
+        definitions, state = self.state(node.tg_state, place, node.tg_reset)
         call = place.hook("if_stmt", test, place.load(then.name), place.load(orelse.name), *state)
         return [then, orelse, *definitions, place.expression(call)]
 

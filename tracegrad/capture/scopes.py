@@ -4,6 +4,7 @@ Reads a body without jumps (jumps.py); writes what it found into the nodes, as a
 
 - `tg_state` of `if`, `while`, `for`: the names that the statement may rebind and that are read afterwards, or by a
   later turn of the loop. Names that live inside one turn only are left out.
+- `tg_reset` of `if`: other names that one branch may rebind and the other reads.
 - `tg_unbound` of a name that is read: it may not be bound at this point.
 - `tg_outer` of a nested function or class: the names of this function that may be unbound while it runs.
 - `tg_kept` of an `except ... as name`: the name is read after the handler, and must stay known to be unbound.
@@ -205,8 +206,10 @@ class Flow:
     def _backward_one(self, node: Node, live: set[str], caught: frozenset[str]) -> set[str]:
         if isinstance(node, gast.If):
             before = self._backward(node.body, live, caught) | self._backward(node.orelse, live, caught)
+            region = [*node.body, *node.orelse]
+            self._note_state(node, region, live)
             # both branches run at capture: what the one binds and the other reads is set back between them
-            self._note_state(node, [*node.body, *node.orelse], live | before)
+            node.tg_reset = tuple(name for name in self._rebinds(region) if name in before - live)
             return self._use(self._events(node.test), before)
         if isinstance(node, gast.While | gast.For):
             return self._backward_loop(node, live, caught)

@@ -167,7 +167,10 @@ def if_stmt(
     set_state: SetState,
     names: tuple[str, ...],
 ) -> None:
-    """Run one branch on a Python test; stage both on a traced one."""
+    """Run one branch on a Python test; stage both on a traced one.
+
+    The state begins with the values of `names`; what follows is set back between the branches, and not read afterwards.
+    """
     test = truth(test)
     if not isinstance(test, Tracer):
         current().note_native("if: decided at capture")
@@ -177,7 +180,7 @@ def if_stmt(
     span = user_span()
     condition = test.value
     entry = get_state()
-    branches = [_Branch(fn, entry, get_state, set_state) for fn in (then_fn, else_fn)]
+    branches = [_Branch(fn, entry, lambda: get_state()[: len(names)], set_state) for fn in (then_fn, else_fn)]
     set_state(entry)
     for branch, other, negate in ((branches[0], branches[1], True), (branches[1], branches[0], False)):
         if branch.raised is not None:
@@ -191,7 +194,8 @@ def if_stmt(
             # the check has decided: the other branch runs without condition
             (else_fn if negate else then_fn)()
             return
-    _join_branches(condition, branches, entry, set_state, names, span)
+    rest = entry[len(names) :]
+    _join_branches(condition, branches, lambda values: set_state((*values, *rest)), names, span)
     capture.events.append((span, "if: staged"))
 
 
@@ -317,7 +321,6 @@ def link(joined: Tracer, leaf: Tracer, condition: Value) -> None:
 def _join_branches(
     condition: Value,
     branches: list[_Branch],
-    entry: tuple[Any, ...],
     set_state: SetState,
     names: tuple[str, ...],
     span: Any,
