@@ -299,6 +299,8 @@ def _is_nonnegative(dim: Dim) -> bool:
 RESERVED = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t intptr_t uintptr_t
+    INT32_MIN INT64_MIN INT64_MAX
     asm typeof main errno NULL NAN INFINITY HUGE_VAL
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax
     fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint

@@ -16,9 +16,10 @@ dtype.
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,7 @@ from tracegrad.codegen.trees import (
     strip_annotations,
     substitute,
     transposed,
+    with_names,
     without_sign,
 )
 from tracegrad.codegen.variables import Names, assign_variables, identifier
@@ -70,7 +72,7 @@ from tracegrad.ops.text import dtype_text, number_text, numpy_text, shape_text, 
 
 #: names that the generated text uses itself
 _RESERVED = frozenset(
-    """np math ml_dtypes range reversed print complex bool int float ZeroDivisionError ValueError IndexError
+    """np math ml_dtypes tracegrad range reversed print complex bool int float ZeroDivisionError ValueError IndexError
     OverflowError TypeError ArithmeticError RuntimeError AssertionError""".split()
 )
 
@@ -109,13 +111,29 @@ class _Module:
     def __init__(self, function: Function, comments: bool, warnings: bool = True) -> None:
         self.function, self.comments, self.warnings = function, comments, warnings
         self.helpers = {name: item for name, item in vars(helpers).items() if inspect.isfunction(item)}
-        self.names = Names(_RESERVED | set(self.helpers) - {function.name})
+        self.names = Names(_RESERVED | set(self.helpers))
+        self.local_names = set(function.interface.arguments) if function.interface is not None else set()
         self.constants: list[ast.stmt] = []
         self.function_names: dict[Function, str] = {}
         self.definitions: list[ast.stmt] = []
+        #: names of the signature that mean something else in the text, and what stands for them until it is complete
+        self.stand_ins: dict[str, str] = {}
+        self.choose_stand_ins(identifier(function.name, "function"))
+
+    def choose_stand_ins(self, name: str) -> None:
+        """Choose the names that the definition has while it is built; at the end each changes places with the user's.
+
+        So a parameter `gamma` keeps its name, and the helper of that name gets another one.
+        """
+        names = Names({*self.names.taken, *self.local_names, *vars(builtins), name})
+        for own in (name, *sorted(self.local_names)):
+            if own in self.names.taken or own in vars(builtins):
+                self.stand_ins.setdefault(own, names.fresh(own))
+        self.names.taken.update(self.stand_ins.values())
+        self.function_names[self.function] = self.stand_ins.get(name, name)
+        self.names.taken.add(self.function_names[self.function])
 
     def text(self) -> str:
-        self.function_names[self.function] = self.names.fresh(identifier(self.function.name, "function"))
         waiting = [self.function]
         for current in waiting:
             for operation in walk(current.body):
@@ -125,34 +143,40 @@ class _Module:
                     waiting.append(callee)
         for current in reversed(waiting):
             self.definitions.append(_FunctionEmitter(self, current).definition())
-        used = set().union(*map(_outer_names, [*self.constants, *self.definitions]))
-        copied = self.helper_sources(used)
-        imports = ["import numpy as np"]
-        if any("math." in source for source in copied):
-            imports.insert(0, "import math")
-        if "tracegrad" in used:
-            imports.append("import tracegrad.ops.callbacks")
-        if "ml_dtypes" in used:
-            imports.insert(0, "import ml_dtypes")
-        parts = ["\n".join(imports) + "\n"]
+        functions = [*self.helper_definitions(), *self.definitions]
+        used = set().union(*map(_outer_names, [*self.constants, *functions]))
+        exchanged = self.stand_ins | {stand_in: own for own, stand_in in self.stand_ins.items()}
+        parts = [self.imports(used, exchanged)]
         if self.constants:
-            parts.append("\n" + print_source(ast.Module(self.constants, [])))
-        parts += [f"\n\n{source}" for source in copied]
-        parts += ["\n\n" + print_source(ast.Module([d], [])).lstrip("\n") for d in self.definitions]
+            parts.append("\n" + print_source(ast.Module(list(with_names(self.constants, exchanged)), [])))
+        parts += ["\n\n" + print_source(ast.Module([d], [])).lstrip("\n") for d in with_names(functions, exchanged)]
         return "".join(parts)
 
-    def helper_sources(self, used: set[str]) -> list[str]:
+    def imports(self, used: set[str], exchanged: Mapping[str, str]) -> str:
+        """Return the import statements: of modules, and of built-in names that the signature hides."""
+        lines = []
+        for module in ("ml_dtypes", "math"):
+            if module in used:
+                lines.append(f"import {module}" + (f" as {exchanged[module]}" if module in exchanged else ""))
+        lines.append(f"import numpy as {exchanged.get('np', 'np')}")
+        if "tracegrad" in used:
+            lines.append("import tracegrad.ops.callbacks")
+            lines += [f"import tracegrad as {exchanged['tracegrad']}"] if "tracegrad" in exchanged else []
+        hidden = [name for name in self.stand_ins if name in used and name in vars(builtins)]
+        lines += [f"from builtins import {name} as {self.stand_ins[name]}" for name in sorted(hidden)]
+        return "\n".join(lines) + "\n"
+
+    def helper_definitions(self) -> list[ast.stmt]:
         """Return the definitions of the helper functions used, in the order of their file."""
-        needed: set[str] = set()
-        waiting = [name for name in used if name in self.helpers and name not in self.function_names.values()]
-        trees = {}
+        used = set().union(*map(_outer_names, [*self.constants, *self.definitions]))
+        waiting = [name for name in used if name in self.helpers]
+        found: dict[str, ast.stmt] = {}
         while waiting:
             name = waiting.pop()
-            if name not in needed:
-                needed.add(name)
-                trees[name] = strip_annotations(ast.parse(inspect.getsource(self.helpers[name])))
-                waiting += [n.id for n in ast.walk(trees[name]) if isinstance(n, ast.Name) and n.id in self.helpers]
-        return [print_source(trees[name]).lstrip("\n") for name in self.helpers if name in needed]
+            if name not in found:
+                [found[name]] = strip_annotations(ast.parse(inspect.getsource(self.helpers[name]))).body
+                waiting += [n for n in _outer_names(found[name]) if n in self.helpers]
+        return [found[name] for name in self.helpers if name in found]
 
     def constant(self, hint: str, node: ast.expr) -> ast.expr:
         """Define a constant of the module, or find it; return its name."""
@@ -161,7 +185,8 @@ class _Module:
                 target = made.targets[0]
                 assert isinstance(target, ast.Name), "constants are names"
                 return ast.Name(target.id, ast.Load())
-        name = self.names.fresh(identifier(hint.upper() or "CONSTANT"))
+        name = Names(self.names.taken | self.local_names).fresh(identifier(hint.upper() or "CONSTANT"))
+        self.names.taken.add(name)
         self.constants.append(ast.Assign([ast.Name(name, ast.Store())], node))
         return ast.Name(name, ast.Load())
 
@@ -181,6 +206,7 @@ class _FunctionEmitter:
         self.names = assign_variables(
             function, self.folding, self.buffers, self.argument_of, {*self.taken, *self.sizes.values()}
         )
+        module.local_names |= {*self.names.values(), *self.sizes.values()}
         self.body: list[ast.stmt] = []
         self.used_sizes: set[str] = set()
         self.last_line: tuple[str, int] | None = None
@@ -190,18 +216,20 @@ class _FunctionEmitter:
 
     def choose_arguments(self) -> None:
         """Choose the Python parameters, and how each flat parameter is read from them."""
-        names = Names(_RESERVED | set(self.module.helpers) | set(self.module.function_names.values()))
+        names = Names(self.module.names.taken)
         interface = self.function.interface if self.function is self.module.function else None
         if interface is None:
             self.arguments = [names.fresh(identifier(p.name, "x")) for p in self.function.params]
             self.paths = list(self.arguments)
         else:
-            self.arguments, self.paths = list(interface.arguments), list(interface.paths)
+            stand_ins: dict[str, ast.expr]
+            stand_ins = {own: ast.Name(name, ast.Load()) for own, name in self.module.stand_ins.items()}
+            self.arguments = [self.module.stand_ins.get(a, a) for a in interface.arguments]
+            self.paths = [ast.unparse(substitute(parse_expression(path), stand_ins)) for path in interface.paths]
         self.argument_of = {
             param: path for param, path in zip(self.function.params, self.paths, strict=True) if path in self.arguments
         }
         self.taken = {*names.taken, *self.arguments} - set(self.argument_of.values())
-        self.taken |= {*_RESERVED, *self.module.names.taken} - set(self.argument_of.values())
 
     def choose_sizes(self) -> None:
         """Choose a variable for each size symbol: the user's name for it, else the symbol itself."""

@@ -26,7 +26,7 @@ class Comment(ast.stmt):
 
     _fields = ("text",)
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str = "") -> None:
         super().__init__()
         self.text = text
 

@@ -6,8 +6,9 @@ Reads text and trees, writes trees. Previous: text.py; next: folding.py.
 from __future__ import annotations
 
 import ast
+import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,22 @@ def _replaced(node: Any, mapping: dict[str, ast.expr]) -> Any:
     if not isinstance(node, ast.AST) or not node._fields:
         return node
     return type(node)(*[_replaced(getattr(node, name), mapping) for name in node._fields])
+
+
+def with_names(trees: Sequence[ast.stmt], names: Mapping[str, str]) -> Sequence[ast.stmt]:
+    """Return statements in which what they define and read has other names."""
+    if not names:
+        return trees
+    copies = copy.deepcopy(trees)  # in which, too, a part may stand in several places
+    for node in {id(node): node for tree in copies for node in ast.walk(tree)}.values():
+        match node:
+            case ast.Name():
+                node.id = names.get(node.id, node.id)
+            case ast.arg():
+                node.arg = names.get(node.arg, node.arg)
+            case ast.FunctionDef():
+                node.name = names.get(node.name, node.name)
+    return copies
 
 
 class _AnnotationStripper(ast.NodeTransformer):
