@@ -48,9 +48,8 @@ LOCAL = 64
 
 
 def static_size(shape: Shape) -> int | None:
-    """Return the number of elements of a shape, or None when it depends on size symbols."""
-    size = math.prod(shape)
-    return size if isinstance(size, int) else None
+    """Return the number of elements of a shape, or None when a dimension depends on size symbols, even beside a 0."""
+    return math.prod(shape) if is_static(shape) else None  # type: ignore[return-value]
 
 
 def is_small(value: Value) -> bool:

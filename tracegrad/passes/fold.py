@@ -20,7 +20,7 @@ from tracegrad.ir.bounds import size_guess
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, Operation, Value
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE
-from tracegrad.ir.types import ArrayType, is_complex, is_float, is_inexact, is_integer, is_static
+from tracegrad.ir.types import ArrayType, Shape, is_complex, is_float, is_inexact, is_integer, is_static
 from tracegrad.ir.writes import filled_number, is_filled_with
 from tracegrad.ops import full_like
 from tracegrad.ops.evaluate import Evaluator
@@ -28,6 +28,10 @@ from tracegrad.passes.rewrite import Rule, rewrite
 
 #: constants of at most so many elements are computed at compile time
 _SMALL = 16
+#: ops that check their indices, even where they move nothing
+_CHECKED = frozenset({"gather", "scatter_add", "scatter_set"})
+#: what reductions of no elements give
+_OF_NOTHING = {"reduce_sum": 0, "dot_general": 0, "reduce_prod": 1, "reduce_any": False, "reduce_all": True}
 #: ops that only move elements: of an array filled with one number they make another
 _MOVES = frozenset({"broadcast_to", "reshape", "transpose", "slice", "flip", "cast"})
 
@@ -54,7 +58,7 @@ def drop_barriers(function: Function) -> bool:
 def _rules() -> dict[str, tuple[Rule, ...]]:
     rules: dict[str, tuple[Rule, ...]] = {}
     for name, op in TABLE.items():
-        general: tuple[Rule, ...] = () if op.effect or op.marker is BY_TRANSFORM else (_evaluate,)
+        general: tuple[Rule, ...] = () if op.effect or op.marker is BY_TRANSFORM else (_make_nothing, _evaluate)
         moves = (_move_filled,) if name in _MOVES else ()
         small = (_with_scalars,) if op.elementwise else ()
         rules[name] = (*_SPECIFIC.get(name, ()), *moves, *small, *general)
@@ -112,6 +116,25 @@ def _evaluate(operation: Operation, builder: Builder) -> Value | None:
         if _is_python_number(first) and all(_same_bits(first, x.item()) for x in result.flat):
             return _op("full", shape=kind.shape, dtype=kind.dtype, value=first)
     return builder.constant(result)
+
+
+def _make_nothing(operation: Operation, builder: Builder) -> Value | None:
+    """Make an array without elements directly, and what a reduction makes of no elements."""
+    kind = operation.results[0].type
+    if len(operation.results) != 1 or not isinstance(kind, ArrayType) or kind.dtype.kind == "V":
+        return None
+    if operation.op in _OF_NOTHING and 0 in _reduced_shape(operation):
+        value: Any = _OF_NOTHING[operation.op]
+    elif 0 in kind.shape and operation.operands and operation.op not in _CHECKED:
+        value = 0
+    else:
+        return None
+    return _op("full", shape=kind.shape, dtype=kind.dtype, value=kind.dtype.type(value).item())
+
+
+def _reduced_shape(operation: Operation) -> Shape:
+    axes = operation.attrs["contract"][0] if operation.op == "dot_general" else operation.attrs["axes"]
+    return tuple(operation.operands[0].shape[a] for a in axes)
 
 
 def _is_python_number(value: Any) -> bool:
