@@ -120,7 +120,7 @@ def test_the_peak_of_logsumexp_has_no_derivative() -> None:
     special = pytest.importorskip("scipy.special")
     functions = (special.logsumexp, lambda x: special.softmax(x)[0], lambda x: special.log_softmax(x)[0])
     for function in functions:
-        assert "==" not in text_of(function, Y)
+        assert "==" not in text_of(function, Y).replace("== -np.inf", "")  # where there is no peak
 
 
 def test_branches_and_indices_read_as_the_user_wrote_them() -> None:

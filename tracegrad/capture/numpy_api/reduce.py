@@ -22,6 +22,7 @@ from tracegrad.capture.numpy_api.common import (
     dim_value,
     full,
     insert_dims,
+    iota,
     known_scalar,
     reshape,
     select,
@@ -801,13 +802,19 @@ def logaddexp_reduce(
 
 
 def log_sum_exp(tracer: Tracer, axes: tuple[int, ...], keepdims: Any, weights: Tracer | None = None) -> Tracer:
-    """Return log(sum(weights * exp(x))) without overflow; its derivative does not depend on the peak."""
+    """Return log(sum(weights * exp(x))) without overflow; its derivative does not depend on the peak.
+
+    Where all of x is -inf, so that no exponential tells its share, the mean stands for it: equal shares.
+    """
     peak = apply(ops.stop_gradient, max(tracer, axes))
+    nothing = call_handler(np.equal, peak, full((), -np.inf, peak.dtype))
     peak = select(call_handler(np.isfinite, peak), peak, full((), 0, peak.dtype))
     shape = tuple(1 if k in axes else d for k, d in enumerate(tracer.type.shape))
     terms = call_handler(np.exp, subtract(tracer, reshape(peak, shape) if peak.type.shape else peak))
     total = sum(terms if weights is None else multiply(weights, terms), axes)
+    total = add(total, cast_to(nothing, total.dtype))
     result = add(call_handler(np.log, total), peak)
+    result = add(result, select(nothing, mean(tracer, axes), full((), 0, result.dtype)))
     return reshape(result, shape) if keepdims else result
 
 
@@ -830,12 +837,17 @@ def logaddexp_accumulate(array: Any, axis: Any = 0, dtype: Any = None, out: Any 
     tracer = _inexact(array)
     place = as_axis(axis, tracer.ndim)
     peak = apply(ops.cummax, apply(ops.stop_gradient, tracer), axis=place)
+    nothing = call_handler(np.equal, peak, full((), -np.inf, peak.dtype))
     peak = select(call_handler(np.isfinite, peak), peak, full((), 0, peak.dtype))
     before = join([slice_axis(peak, place, slice(0, 1)), slice_axis(peak, place, slice(0, -1))], place)
     carried = call_handler(np.exp, subtract(before, peak))
     terms = call_handler(np.exp, subtract(tracer, peak))
     total = apply(ops.linear_recurrence, carried, terms, axis=place, reverse=False)
-    return add(call_handler(np.log, total), peak)
+    total = add(total, cast_to(nothing, total.dtype))
+    result = add(call_handler(np.log, total), peak)
+    counts = add(iota(tracer.type.shape, place, result.dtype), 1.0)
+    means = divide(apply(ops.cumsum, tracer, axis=place, reverse=False), counts)
+    return add(result, select(nothing, means, full((), 0, result.dtype)))
 
 
 for _ufunc, _op in (
