@@ -97,6 +97,17 @@ def test_function_with_the_name_of_its_helper(backend: str) -> None:
     assert "def np(range):" in np.source(VECTOR, backend="numpy")
 
 
+def test_temporaries_leave_names_to_the_user() -> None:
+    def loss(x: Any) -> Any:
+        s = np.exp(x) * np.cos(x)
+        t = np.sin(s) * x
+        sum = (t * t * s).sum()
+        return sum * sum
+
+    text = tg.grad(loss, backend="c").source(np.ones(50))
+    assert "sum += t*t*s;" in text, text
+
+
 def test_constant_with_the_name_of_a_variable() -> None:
     function = parse_function(
         """

@@ -158,7 +158,7 @@ class NestWriter(StackWriter):
         value = reduction.operation.result
         self.declare(value)
         for key in points(squeeze(value.shape)):
-            name = self.fresh("sum" if reduction.is_sum else "best")
+            name = self.fresh("", "sum" if reduction.is_sum else "best")
             reduction.columns[key] = name
             self.line(f"{self.local_ctype(value.dtype)} {name} = {self.initial_of(reduction.operation)};")
 
@@ -173,7 +173,7 @@ class NestWriter(StackWriter):
             if outer and 0 in reduction.kept and not reduction.is_plain:
                 self.clear_row(reduction, index)
             if 0 < reduction.level < len(space) and not reduction.name:
-                reduction.name = self.fresh("sum" if reduction.is_sum else "best")
+                reduction.name = self.fresh("", "sum" if reduction.is_sum else "best")
         clauses = self._clauses(reductions, len(space))
         for level in range(outer, len(space) + 1):
             for reduction in reductions:
@@ -219,7 +219,7 @@ class NestWriter(StackWriter):
             return
         text = self.compute(value, spread(nest.index(index), value.shape))
         if nest.uses[value] or not is_stored:
-            name = self.fresh(value.name or "t")
+            name = self.fresh(value.name)
             self.line(f"const {self.local_ctype(value.dtype)} {name} = {text};", name)
             self.bound[value] = text = name
         if is_stored:
@@ -236,7 +236,7 @@ class NestWriter(StackWriter):
         if not shape:
             return
         if value not in self.row_values:
-            self.row_values[value] = self.fresh(value.name or "t")
+            self.row_values[value] = self.fresh(value.name)
             size = static_size(shape)
             if size is not None and size <= LOCAL:
                 self.line(f"{self.ctype(value.dtype)} {self.row_values[value]}[{size}];")
@@ -259,7 +259,7 @@ class NestWriter(StackWriter):
                 continue
             texts = [self.compute(value, spread(i, value.shape)) for i in indices]
             if nest.uses[value] or not is_stored:
-                name = self.fresh(value.name or "t")
+                name = self.fresh(value.name)
                 if inner:
                     self.write_array(f"const {self.ctype(value.dtype)} {name}[{len(texts)}] = {{", texts, name)
                     texts = [f"{name}[{k}]" for k in range(len(texts))]
@@ -297,7 +297,7 @@ class NestWriter(StackWriter):
             for key, text in totals.items():
                 self.assign(self.place(value, spread(key, value.shape)), text)
             return
-        name = self.fresh(value.name or "t")
+        name = self.fresh(value.name)
         if len(texts) > 1 or len(squeeze(value.shape)) > 1:
             self.write_array(f"const {self.ctype(x.dtype)} {name}[{len(texts)}] = {{", texts, name)
             self.row_values[value] = name
@@ -325,7 +325,7 @@ class NestWriter(StackWriter):
                     continue
                 if nest.uses[value] == 1 and nest.readers[value] is operation:
                     continue
-                name = self.fresh(value.name or "old")
+                name = self.fresh(value.name, "old")
                 if len(index) < len(nest.space):
                     texts = [
                         self.read(value, spread([*index, *point], value.shape)) for point in points(nest.space[1:])
@@ -370,7 +370,7 @@ class NestWriter(StackWriter):
                 self.declared.add(storage)
             else:
                 self.declare(value)
-                reduction.name = self.fresh("sum" if reduction.is_sum else "best")
+                reduction.name = self.fresh("", "sum" if reduction.is_sum else "best")
             self.begin_sum(reduction)
             return
         self.declare(value)

@@ -86,7 +86,7 @@ class StackWriter(Writer):
             self.line(f"{made.top}--;")
         is_alone = len(storage.members) == 1 and storage.result is None and not storage.is_swapped
         if is_alone and not self._is_pushed_again(stack, result):
-            name = self.fresh(result.name or "t")
+            name = self.fresh(result.name)
             self.line(
                 f"const {self.ctype(result.dtype)} *const {name} = &{self.slot(made, [0] * len(result.shape))};", name
             )

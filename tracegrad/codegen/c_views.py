@@ -205,8 +205,8 @@ class Views(Elements):
     def scratch(self, dtype: np.dtype[Any], size: Dim) -> str:
         return "0"
 
-    def fresh(self, hint: str) -> str:
-        return hint
+    def fresh(self, hint: str, default: str = "t") -> str:
+        return hint or default
 
     def line(self, text: str) -> None:
         pass

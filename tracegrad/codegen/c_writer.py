@@ -133,7 +133,7 @@ class Writer(Elements):
 
     def _name_interface(self) -> None:
         function = self.function
-        hints = {identifier(v.name) for v in self._all_values() if v.name}
+        self.hints = {identifier(v.name) for v in self._all_values() if v.name}
         self.kernel = identifier(function.name)
         self.names |= {"memory", "stacks"}
         symbols: set[str] = set()
@@ -148,7 +148,7 @@ class Writer(Elements):
         for name in self.size_symbols:
             self.size_names[name] = self.fresh(name)
         self.plan.size_names = self.size_names
-        self.letters = [c for c in "ijklmpqrs" if c not in hints and c not in self.names and c not in symbols]
+        self.letters = [c for c in "ijklmpqrs" if c not in self.hints and c not in self.names and c not in symbols]
         self.letters += [f"axis{k}" for k in range(16)]
         self.names |= set(self.letters)
         self.parameters: dict[Value, str] = {}
@@ -179,10 +179,11 @@ class Writer(Elements):
             for block in operation.blocks:
                 yield from block.params
 
-    def fresh(self, hint: str) -> str:
-        name = base = identifier(hint)
+    def fresh(self, hint: str, default: str = "t") -> str:
+        """Return a name for what the user calls `hint`, or a name that no value of the user's has."""
+        name = base = identifier(hint or default)
         number = 1
-        while name in self.names or name in RESERVED:
+        while name in self.names or name in RESERVED or (not hint and name in self.hints):
             name = f"{base}_{number}" if base[-1].isdigit() else f"{base}{number}"
             number += 1
         self.names.add(name)
@@ -192,7 +193,7 @@ class Writer(Elements):
         """Return the C name of a storage class, allocating workspace for large ones."""
         if storage not in self.places:
             members = storage.members
-            hint = next((m.name for m in members if m.name), "") or "t"
+            hint = next((m.name for m in members if m.name), "")
             self.places[storage] = self.fresh(hint)
             value = members[0]
             if value.shape and not self.is_on_stack(value):
