@@ -56,10 +56,15 @@ class Transformed:
     __tracegrad__ = True
 
     def __init__(
-        self, function: Callable[..., Any], request: RequestMaker, backend: str | None, dynamic: bool = False
+        self,
+        function: Callable[..., Any],
+        request: RequestMaker,
+        backend: str | None,
+        made_by: tuple[Callable[..., Any], tuple[Any, ...]],
+        dynamic: bool = False,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
-        self._function, self._request = function, request
+        self._function, self._request, self._made_by = function, request, made_by
         self._backend = _check_backend(backend)
         self._parameters = parameters_of(function)
         self._lock = threading.RLock()
@@ -77,6 +82,10 @@ class Transformed:
 
     def __repr__(self) -> str:
         return f"<tracegrad {self._request.kind} of {_name(self._function)}, backend {self._backend}>"
+
+    def __reduce__(self) -> Any:
+        """Pickle under its own name where it stands in a module, else by what it was made from."""
+        return global_name(self) or self._made_by
 
     # ---- calls
 
@@ -316,6 +325,15 @@ class RequestMaker:
         )
 
 
+def global_name(made: Any) -> str | None:
+    """Return the name under which pickle finds an object in the module of the function that it was made from."""
+    name: str = getattr(made, "__qualname__", "")
+    found: Any = sys.modules.get(getattr(made, "__module__", None) or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return name if found is made else None
+
+
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
@@ -349,10 +367,24 @@ def _transformed(f: Any, kind: str, argnums: Any, has_aux: bool, backend: str | 
     _check_callable(f, kind)
     backend = _check_backend(backend)
     argnums = tuple(argnums) if isinstance(argnums, list) else argnums
+    given = (f, kind, argnums, has_aux, backend)
     made: Transformed = _remembered(
-        f, (kind, argnums, has_aux, backend), lambda: Transformed(f, RequestMaker(kind, argnums, has_aux), backend)
+        f,
+        given[1:],
+        lambda: Transformed(f, RequestMaker(kind, argnums, has_aux), backend, (_transformed, given)),
     )
     return made
+
+
+class Memory:
+    """What was made for one function, kept on the function itself; copies and pickles of the function start empty."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.made: dict[Any, Any] = {}
+
+    def __reduce__(self) -> Any:
+        return Memory, (None,)
 
 
 def _remembered(f: Any, key: Any, make: Callable[[], Any]) -> Any:
@@ -361,15 +393,15 @@ def _remembered(f: Any, key: Any, make: Callable[[], Any]) -> Any:
     It is kept on the function itself and goes when the function goes.
     """
     memory = getattr(f, "__dict__", {}).get(MEMORY)
-    if memory is None or memory[0] is not f:  # functools.wraps copies the attribute to another function
-        memory = (f, {})
+    if memory is None or memory.function is not f:  # functools.wraps copies the attribute to another function
+        memory = Memory(f)
         try:
             setattr(f, MEMORY, memory)
         except (AttributeError, TypeError):  # a bound method or a C function takes no attributes
             return make()
-    if key not in memory[1]:
-        memory[1][key] = make()
-    return memory[1][key]
+    if key not in memory.made:
+        memory.made[key] = make()
+    return memory.made[key]
 
 
 def parameters_of(function: Callable[..., Any]) -> inspect.Signature | None:
@@ -458,7 +490,12 @@ def function(f: Callable[..., Any] | None = None, *, backend: str | None = None,
     if f is None:
         return lambda g: function(g, backend=backend, dynamic=dynamic)
     _check_callable(f, "function")
-    return Transformed(f, RequestMaker("function"), backend, dynamic)
+    return _compiled(f, backend, dynamic)
+
+
+def _compiled(f: Callable[..., Any], backend: str | None, dynamic: bool) -> Transformed:
+    backend = _check_backend(backend)
+    return Transformed(f, RequestMaker("function"), backend, (_compiled, (f, backend, dynamic)), dynamic)
 
 
 @with_user_frames
@@ -529,7 +566,7 @@ class VJP:
 
     def __init__(self, function: Callable[..., Any], backend: str) -> None:
         self._function, self._backend = function, backend
-        self._forward = Transformed(function, RequestMaker("function"), backend)
+        self._forward = _compiled(function, backend, dynamic=False)
         self._pullbacks = Specializations(self._compile, lambda made: None)
 
     def __call__(self, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
@@ -800,11 +837,16 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, backend:
     [2.0, 3.0]
     """
     _check_callable(f, "vmap")
+    return _batched(f, in_axes, out_axes, _check_backend(backend))
+
+
+def _batched(f: Callable[..., Any], in_axes: Any, out_axes: Any, backend: str) -> Transformed:
     parameters = parameters_of(f)
     found = parameters.parameters.items() if parameters is not None else ()
     defaults = frozenset(name for name, p in found if p.default is not inspect.Parameter.empty)
     batch = Batch(f, in_axes, out_axes, lambda args, kwargs: bind(parameters, f, args, kwargs), defaults)
-    made = Transformed(batch, RequestMaker("function"), backend)
+    given = (f, in_axes, out_axes, backend)
+    made = Transformed(batch, RequestMaker("function"), backend, (_batched, given))
     made._parameters = parameters
     return made
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from tracegrad.api import bind, parameters_of
+from tracegrad.api import bind, global_name, parameters_of
 from tracegrad.capture import context
 from tracegrad.capture.context import Place, current, user_span
 from tracegrad.capture.entry import Result, Static, collect
@@ -66,6 +66,10 @@ class checkpoint:
 
     def __repr__(self) -> str:
         return f"<checkpoint {self._name}>"
+
+    def __reduce__(self) -> Any:
+        """Pickle under its own name where it stands in a module."""
+        return global_name(self) or super().__reduce__()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; in a capture, as one operation."""
@@ -125,6 +129,10 @@ class _WithRule:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name}>"
+
+    def __reduce__(self) -> Any:
+        """Pickle under its own name where it stands in a module."""
+        return global_name(self) or super().__reduce__()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not context.is_capturing():

@@ -165,8 +165,8 @@ def _recaptures(f: Any, plain: Any) -> dict[str, str]:
     """Return why the transforms of a function were compiled last."""
     transforms = [f] if isinstance(f, Transformed) else []
     memory = getattr(plain, "__dict__", {}).get(MEMORY)
-    if memory is not None and memory[0] is plain:
-        transforms += [made for made in memory[1].values() if isinstance(made, Transformed) and made is not f]
+    if memory is not None and memory.function is plain:
+        transforms += [made for made in memory.made.values() if isinstance(made, Transformed) and made is not f]
     return {t._request.kind: t._specializations.reason for t in transforms if t._specializations.reason}
 
 

@@ -121,7 +121,7 @@ def _pull_function(function: Any, backend: str) -> Transformed:
         def pullback(arguments: Any, cotangent: Any) -> Any:
             return vjp(function, *arguments)[1](cotangent)
 
-        return Transformed(pullback, RequestMaker("function"), backend)
+        return Transformed(pullback, RequestMaker("function"), backend, (_pull_function, (function, backend)))
 
     made: Transformed = _remembered(function, ("eager pullback", backend), make)
     return made
