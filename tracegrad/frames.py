@@ -1,4 +1,4 @@
-"""Which frames of a stack are the user's, and tracebacks that show no others.
+"""Which frames of a stack are the user's; tracebacks that show no others, and warnings at their lines.
 
 Reads frames and tracebacks; used by capture/ for the place of an error, and by api.py, driver/ and runtime/ around what
 the user calls. Previous: config.py; next: ir/types.py.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
+import warnings
 from collections.abc import Callable
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -81,6 +83,27 @@ def _hide_library(error: BaseException, done: set[int]) -> None:
 def _is_part(code: CodeType, outer: CodeType) -> bool:
     """Return whether `code` is a part of a statement in `outer`, of which conversion has made a function."""
     return code.co_qualname == outer.co_qualname and any(constant is code for constant in outer.co_consts)
+
+
+def warn(
+    message: Warning | str, category: type[Warning] | None = None, stacklevel: int = 1, source: object = None
+) -> None:
+    """Do what warnings.warn does, counting the user's frames alone in `stacklevel`."""
+    frame: FrameType | None = sys._getframe(1)
+    frames: list[FrameType] = []
+    inner: CodeType | None = None
+    while frame is not None:
+        if not is_library(frame.f_code.co_filename):
+            if inner is None or not _is_part(inner, frame.f_code):
+                frames.append(frame)
+            inner = frame.f_code
+        frame = frame.f_back
+    place = frames[min(max(stacklevel, 1), len(frames)) - 1]
+    kind = type(message) if isinstance(message, Warning) else category or UserWarning
+    known = place.f_globals
+    registry = known.setdefault("__warningregistry__", {})
+    file, module = place.f_code.co_filename, known.get("__name__")
+    warnings.warn_explicit(message, kind, file, place.f_lineno, module, registry, known, source)
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:

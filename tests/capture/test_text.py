@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -314,3 +316,57 @@ REFUSED: list[Callable[[Any], Any]] = [
 def test_characters_are_refused(number: int) -> None:
     with pytest.raises(NeedsPythonValue, match="TG101"):
         tg.function(REFUSED[number])(X)
+
+
+LOGGER = logging.getLogger("tests.text")
+MESSAGES: list[Callable[[Any], Any]] = [
+    lambda x: logging.warning("pct %s", x),
+    lambda x: LOGGER.error(f"w {x[0]}"),
+    lambda x: LOGGER.log(logging.ERROR, "w %g", x[0]),
+    lambda x: warnings.warn(f"w {x[0]}", stacklevel=1),
+    lambda x: warnings.warn(message=f"w {x[0]}", stacklevel=1),
+    lambda x: warnings.warn(UserWarning(f"w {x[0]}"), stacklevel=1),
+    lambda x: LOGGER.warning("%s", {"x": Shown(x[0])}["x"]),
+]
+
+
+@pytest.mark.parametrize("send", MESSAGES)
+def test_messages_with_traced_values_are_refused(send: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def f(x: Any) -> Any:
+        send(x)
+        return np.sum(x)
+
+    with pytest.raises(NeedsPythonValue, match="use print, which writes at run time"):
+        tg.grad(f)(X)
+    assert not caplog.records
+
+
+def test_messages_below_the_level_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    def f(x: Any) -> Any:
+        LOGGER.debug("x %s", x)
+        logging.info(f"x {x[0]}")
+        return np.sum(x)
+
+    assert tg.grad(f)(X).tolist() == [1.0] * 4
+    assert not caplog.records
+
+
+def _warns(x: Any) -> Any:
+    warnings.warn("deep", stacklevel=2)
+    return x
+
+
+def test_warnings_are_at_the_users_line(caplog: pytest.LogCaptureFixture) -> None:
+    def f(x: Any) -> Any:
+        for k in range(2):
+            x = _warns(x) * k
+        warnings.warn("plain", DeprecationWarning, stacklevel=1)
+        LOGGER.warning("size %d", len(x))
+        return np.sum(x)
+
+    with pytest.warns(Warning) as shown:
+        tg.grad(f)(X)
+    first = f.__code__.co_firstlineno
+    places = {(str(w.message), w.category, w.filename, w.lineno - first) for w in shown}
+    assert places == {("deep", UserWarning, __file__, 2), ("plain", DeprecationWarning, __file__, 3)}
+    assert caplog.messages == ["size 4"]

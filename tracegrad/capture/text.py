@@ -11,9 +11,11 @@ Python value, so that the loop around it is unrolled. In the message of an excep
 from __future__ import annotations
 
 import dataclasses
+import logging
 import re
 import string
 import types
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,11 +27,14 @@ from tracegrad.capture.context import current, user_span
 from tracegrad.capture.sizes import Size
 from tracegrad.capture.tracer import Tracer, asarray, in_message, is_traced, placeholder
 from tracegrad.errors import NeedsPythonValue
+from tracegrad.frames import warn
 from tracegrad.ir.core import Value
 from tracegrad.ir.types import I64
 
 #: modules whose functions write messages for people
 _MESSENGERS = ("logging", "warnings", "_warnings")
+#: attribute of a warning whose message has names in the place of traced values
+_NAMED = "__tracegrad_named__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +93,17 @@ class TracedText:
         return f"<text {self.as_message()!r}>"
 
 
-def needs_text(found: str) -> NeedsPythonValue:
+_PRINT_HELP = "print(x) prints the value at run time; a dict key must be made of Python values"
+
+
+def needs_text(found: str, help: str = _PRINT_HELP) -> NeedsPythonValue:
     """Return the error for a text whose characters are asked for at capture."""
     return NeedsPythonValue(
         "the text of a traced value is known only at run time",
         code="TG101",
         span=user_span(),
         found=f"the text {found!r}, with names in the place of the values",
-        help="print(x) prints the value at run time; a dict key must be made of Python values",
+        help=help,
     )
 
 
@@ -226,16 +234,14 @@ def call_with_text(
             return _text_of(f, *args, call=call)
     elif isinstance(f, type) and issubclass(f, BaseException):
         return make_error(f, args, kwargs)
+    if (getattr(f, "__module__", None) or "").partition(".")[0] in _MESSENGERS:
+        if _is_sent(f, args):
+            _refuse_message(f, (_own_text(a, "s", "", call) for a in (*args, *kwargs.values())))
+        return warn(*args, **kwargs) if f is warnings.warn else NotImplemented
     if not any(type(a) is TracedText for a in (*args, *kwargs.values())):
-        if (getattr(f, "__module__", None) or "").partition(".")[0] in _MESSENGERS and _has_traced(args):
-            with messages():
-                return f(*args, **kwargs)
         return NotImplemented
     if f in (isinstance, type):
         return f(*("" if type(a) is TracedText else a for a in args))
-    if (getattr(f, "__module__", None) or "").partition(".")[0] in _MESSENGERS:
-        with messages():
-            return f(*map(_message, args), **kwargs)
     own = getattr(f, "__self__", None)
     if isinstance(own, BaseException):
         return f(*map(_message, args), **kwargs)
@@ -243,6 +249,31 @@ def call_with_text(
     if isinstance(f, types.BuiltinFunctionType | types.MethodDescriptorType) and not takes_anything:
         raise needs_text(next(a for a in (*args, *kwargs.values()) if type(a) is TracedText).as_message())
     return NotImplemented
+
+
+def _is_sent(f: Any, args: tuple[Any, ...]) -> bool:
+    """Return whether a call of a function of logging or warnings writes anything, as the levels are now."""
+    owner = getattr(f, "__self__", logging.root if f.__module__ == "logging" else None)
+    if not isinstance(owner, logging.Logger | logging.LoggerAdapter):
+        return True
+    names = {**logging.getLevelNamesMapping(), "EXCEPTION": logging.ERROR}
+    level = args[0] if f.__name__ == "log" and args else names.get(f.__name__.upper())
+    return not isinstance(level, int) or owner.isEnabledFor(level)
+
+
+def _refuse_message(f: Any, values: Iterable[Any]) -> None:
+    """Refuse a message with traced values: it would be written once, at capture, without them."""
+    unknown: list[str] = []
+    for value in values:
+        text = format_text(value) if _has_traced(value) else None
+        if isinstance(text, TracedText):
+            unknown.append(text.as_message())
+        elif getattr(value, _NAMED, False):
+            unknown.append(str(value))
+    if unknown:
+        name = f"{f.__module__.lstrip('_')}.{f.__name__}"
+        help = f"{name} would write once, at capture: use print, which writes at run time, or return the value and "
+        raise needs_text(", ".join(unknown), f"{help}write the message outside")
 
 
 _TEXT_FUNCTIONS = frozenset({str, repr, ascii, format, print})
@@ -404,5 +435,7 @@ def make_error(kind: type[BaseException], args: tuple[Any, ...], kwargs: dict[st
         error = kind(*texts, **{k: v.as_message() if isinstance(v, TracedText) else v for k, v in kwargs.items()})
     if _has_traced(error.args):
         error.args = tuple(map(_message, error.args))
+    if isinstance(error, Warning) and _has_traced((args, kwargs)):
+        setattr(error, _NAMED, True)
     current().register_created(error)
     return error
