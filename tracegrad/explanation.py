@@ -13,6 +13,7 @@ from typing import Any
 from tracegrad.api import MEMORY, Transformed, bind, parameters_of
 from tracegrad.capture import guards
 from tracegrad.capture.context import detailed
+from tracegrad.capture.known import leaves_of_call
 from tracegrad.driver import pipeline
 from tracegrad.driver.derive import Request
 from tracegrad.driver.pipeline import Program
@@ -117,7 +118,9 @@ def explain(f: Callable[..., Any]) -> Callable[..., Explanation]:
     @functools.wraps(plain)
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         names, values = bind(parameters, plain, args, kwargs)
-        return explain_signature(plain, signature_of(names, values)[0], reasons=_recaptures(f, plain))
+        signature, leaves = signature_of(names, values)
+        with leaves_of_call(leaves):
+            return explain_signature(plain, signature, reasons=_recaptures(f, plain))
 
     return explained
 
@@ -137,6 +140,7 @@ def explain_signature(
     captured = program.captured
     cuts, zero = find_cuts(program)
     noted = dict.fromkeys(captured.events)
+    contents = [f"{signature.paths()[number]} has the same content" for number in sorted(captured.contents)]
     events = sorted(noted, key=lambda e: (e[0].file, e[0].line) if e[0] is not None else ("", 0))
     return Explanation(
         captured.function.name,
@@ -145,7 +149,10 @@ def explain_signature(
         tuple(cuts),
         zero,
         # that functions keep their code goes without saying
-        tuple(f"{p.name} is {_short(value)}" for p, value in captured.guards if not p.name.endswith(".__code__")),
+        (
+            *(f"{p.name} is {_short(value)}" for p, value in captured.guards if not p.name.endswith(".__code__")),
+            *contents,
+        ),
         tuple(f"{hidden.place.name}: {hidden.value.type}" for hidden in captured.hidden),
         reasons or {},
     )

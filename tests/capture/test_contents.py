@@ -152,3 +152,53 @@ def test_floats_and_long_arrays_are_not_known() -> None:
         tg.function(lambda x: np.zeros(int(x[0])))(X)
     with pytest.raises(NeedsPythonValue):
         tg.function(lambda x, g: np.zeros(g.max()).size * x)(1.0, np.arange(20_000))
+
+
+def trimmed(x: Any, share: float = 0.25) -> Any:
+    k = int(len(x) * share)
+    return np.sort(x)[k : len(x) - k].mean() * share
+
+
+def padded(x: Any, share: float = 0.25) -> Any:
+    return np.sum(np.concatenate([x, np.full(int(share * 8), share)]) ** 2) + x.reshape(round(share * 8), -1)[0, 0]
+
+
+def chosen_scale(x: Any, share: float = 0.25) -> Any:
+    return SCALES[int(share * 8) - 2] * x[0] + share
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", [trimmed, padded, chosen_scale])
+def test_float_that_decides_a_size(f: Callable[..., Any], backend: str) -> None:
+    gradient = tg.value_and_grad(f, backend=backend)
+    for share in (0.25, 0.5, 0.25, 0.5, 0.25) if f is not trimmed else (0.25, 0.3, -0.0, 0.0, 0.25):
+        for _ in range(3):
+            value, slope = gradient(X, share)
+            np.testing.assert_allclose(value, f(X, share))
+        step = np.array([1e-6, 0.0, 0.0, 0.0])
+        np.testing.assert_allclose(slope[0], (f(X + step, share) - f(X - step, share)) / 2e-6, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(gradient(X)[0], f(X))
+    np.testing.assert_allclose(gradient(np.arange(8.0))[0], f(np.arange(8.0)))
+    assert "share: sizes and indices computed from it are fixed in this code" in gradient.source(X, 0.25)
+    assert "share has the same content" in tg.explain(f)(X, 0.25).guards
+
+
+def test_float_that_decides_a_size_and_the_derivative() -> None:
+    with pytest.raises(NeedsPythonValue, match="floats by which no derivative is taken"):
+        tg.grad(trimmed, "share")(X, 0.25)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_floats_that_decide_no_size_are_inputs(backend: str) -> None:
+    def steps(x: Any, end: float) -> Any:
+        total = x[0] * 0.0
+        for k in range(int(end * 10)):
+            total = total + x[0] * k if end > 0.4 else total - x[1]
+        return total
+
+    gradient = tg.grad(steps, backend=backend)
+    for end in (0.2, 0.5, 0.7, 0.3):
+        step = np.array([1e-6, 0.0, 0.0, 0.0])
+        slope = (steps(X + step, end) - steps(X - step, end)) / 2e-6
+        np.testing.assert_allclose(gradient(X, end)[0], slope, rtol=1e-6, atol=1e-9)
+    assert sum(map(len, gradient._specializations._exact.values())) == 1

@@ -187,6 +187,8 @@ class Capture:
         #: leaf numbers of the parameters; and leaf number -> content that the capture relies on (known.py)
         self.parameters: dict[Value, int] = {}
         self.contents: dict[int, bytes] = {}
+        #: numbers of the leaves that are Python floats and may be known by their value
+        self.floats: set[int] = set()
         self.lifted: dict[Any, Any] = {}
         #: calls of functions with `functools.cache` -> the block of the call, and the result
         self.cached: dict[Any, tuple[Block, Any]] = {}

@@ -29,12 +29,13 @@ from tracegrad.ir.types import ArrayType
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One array input: its type, whether it is a Python scalar, and the expression that reads it, such as
-    `params["w"]`."""
+    """One array input: its type, whether it is a Python scalar, the expression that reads it, such as `params["w"]`,
+    and whether a derivative is taken by it."""
 
     type: ArrayType
     weak: bool
     path: str
+    differentiated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,8 @@ def capture(
         for number, leaf in enumerate(leaves):
             param = Value(leaf.type, leaf_name(leaf.path))
             state.parameters[param] = number
+            if leaf.weak and leaf.type.dtype.kind == "f" and not leaf.differentiated:
+                state.floats.add(number)
             ir.body.params.append(param)
             tracers.append(Tracer(Storage(leaf.type, 0, param), weak=leaf.weak))
         args, kwargs = rebuild(tracers)

@@ -1,10 +1,12 @@
-"""The content of integer inputs, where Python must know it at capture: a shape, a list index, a bool.
+"""The content of integer inputs and Python floats, where Python must know it: a shape, a list index, a bool.
 
 Reads the leaves of the call that is captured for, or the array outside the function, and follows the operations staged
 on them. Used by tracer.py when Python asks for a value. Previous: guards.py; next: hooks.py.
 
 A capture that has used the content of an input holds for this content only: it is compared at every call. One that has
-used a symbolic size in this way holds for this size only, as where Python asks for a size itself (sizes.py).
+used a symbolic size in this way holds for this size only, as where Python asks for a size itself (sizes.py). Python
+floats are followed only to ints that Python must know, and not where the derivative is taken by them: elsewhere each
+new value would compile again what serves all values.
 """
 
 from __future__ import annotations
@@ -49,12 +51,13 @@ def contents_hold(contents: dict[int, bytes]) -> bool:
     return leaves is not None and all(np.asarray(leaves[n]).tobytes() == c for n, c in contents.items())
 
 
-def find_content(tracer: Tracer) -> np.ndarray[Any, Any] | None:
-    """Return what a traced value is, when it is computed from integer inputs and sizes alone, else None."""
+def find_content(tracer: Tracer, floats: bool = False) -> np.ndarray[Any, Any] | None:
+    """Return what a traced value is, when it is computed from integer inputs and sizes alone (and, with `floats`, from
+    arguments that are Python floats), else None."""
     capture = current()
     found: dict[Value, Any] = {}
     used: list[HiddenInput | int | SymbolicDim] = []
-    content = _evaluate(tracer.value, capture, found, used)
+    content = _evaluate(tracer.value, capture, floats, found, used)
     if content is None:
         return None
     for source in used:
@@ -68,18 +71,22 @@ def find_content(tracer: Tracer) -> np.ndarray[Any, Any] | None:
 
 
 def _evaluate(
-    value: Value, capture: Capture, found: dict[Value, Any], used: list[HiddenInput | int | SymbolicDim]
+    value: Value,
+    capture: Capture,
+    floats: bool,
+    found: dict[Value, Any],
+    used: list[HiddenInput | int | SymbolicDim],
 ) -> Any:
     if value in found:
         return found[value]
     operation = value.producer
     if operation is None:
-        content = _input(value, capture, used)
+        content = _input(value, capture, floats, used)
         found[value] = content
         return content
     if operation.blocks or not TABLE[operation.op].numpy or not _is_fixed(value):
         return None
-    operands = [_evaluate(v, capture, found, used) for v in operation.operands]
+    operands = [_evaluate(v, capture, floats, found, used) for v in operation.operands]
     if any(o is None for o in operands):
         return None
     used += _sizes_in(tuple(operation.attrs.values()))
@@ -100,7 +107,7 @@ def _sizes_in(attribute: Any) -> Iterator[SymbolicDim]:
             yield from _sizes_in(part)
 
 
-def _input(value: Value, capture: Capture, used: list[HiddenInput | int | SymbolicDim]) -> Any:
+def _input(value: Value, capture: Capture, floats: bool, used: list[HiddenInput | int | SymbolicDim]) -> Any:
     if not _is_fixed(value):
         return None
     kind = value.array_type
@@ -109,7 +116,7 @@ def _input(value: Value, capture: Capture, used: list[HiddenInput | int | Symbol
     leaves = _leaves.get()
     if value in capture.parameters:
         number = capture.parameters[value]
-        if leaves is None or kind.dtype.kind not in "iub":
+        if leaves is None or not (kind.dtype.kind in "iub" or (floats and number in capture.floats)):
             return None
         used.append(number)
         return np.asarray(leaves[number], kind.dtype)

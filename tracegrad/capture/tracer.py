@@ -42,7 +42,7 @@ LATE: list[Callable[[], None]] = []
 #: how a handler calls a function that the user passed: hooks.py puts its `call` here, which converts the function
 CALLERS: list[Callable[..., Any]] = []
 #: finds the content of a traced value that Python asks for, or None: known.py puts its function here
-RESOLVERS: list[Callable[[Any], Any]] = []
+RESOLVERS: list[Callable[[Any, bool], Any]] = []
 #: whether texts are made for a message, where a traced value is shown by its name
 in_message: ContextVar[bool] = ContextVar("tracegrad_in_message", default=False)
 #: callables whose handler is used in captured code even when no argument is traced (`range`, `zip`, ...)
@@ -256,7 +256,7 @@ class Tracer:
         if content is not None:
             return convert(content)
         current()  # a tracer that outlived its capture is reported as that
-        content = resolve_content(self)
+        content = resolve_content(self, floats=kind == "an int")
         if content is not None:
             return convert(content)
         help = _NEEDS_HELP[kind]
@@ -425,12 +425,13 @@ class Tracer:
         raise AttributeError(f"traced arrays have no attribute {name!r}")
 
 
-def resolve_content(tracer: Tracer) -> np.ndarray[Any, Any] | None:
-    """Return the content of an array that is known at capture, or computed from the content of integer inputs alone;
-    else None. In the second case the capture holds for these inputs only."""
+def resolve_content(tracer: Tracer, floats: bool = False) -> np.ndarray[Any, Any] | None:
+    """Return the content of an array that is known at capture, or computed from the content of integer inputs alone
+    (and of Python floats, where `floats` says so); else None. In the second case the capture holds for these inputs
+    only."""
     content = tracer.concrete
     if content is None:
-        content = next((c for c in (resolve(tracer) for resolve in RESOLVERS) if c is not None), None)
+        content = next((c for c in (resolve(tracer, floats) for resolve in RESOLVERS) if c is not None), None)
     return content
 
 

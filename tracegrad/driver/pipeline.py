@@ -228,12 +228,14 @@ def build_program(
         sizes: an example size for each size symbol in the signature; decides what Python must decide at capture.
         backend: what the code will be; either can be made of any program, but it suits this one.
     """
-    leaves = [
-        entry.Leaf(leaf.type, leaf.kind != "array", path)
-        for leaf, path in zip(signature.leaves, signature.paths(), strict=True)
-    ]
+    by: set[int] = set()
     if request.kind not in TANGENTS:  # where other leaves have no tangent
         _check_differentiable(request, signature)
+        by = {number for argnum in request.argnums for number in leaf_numbers(signature.arguments[argnum])}
+    leaves = [
+        entry.Leaf(leaf.type, leaf.kind != "array", path, number in by)
+        for number, (leaf, path) in enumerate(zip(signature.leaves, signature.paths(), strict=True))
+    ]
     names = signature.names
 
     places: dict[int, tuple[Any, ArgumentPlace]] = {}
@@ -733,6 +735,9 @@ def source_header(program: Program, backend: str) -> str:
     fixed = [n.lstrip("=") for n, t in zip(signature.names, signature.arguments, strict=True) if t.kind == "static"]
     if fixed:
         lines.append(f"{', '.join(fixed)}: fixed in this code, whatever value is passed")
+    decided = [signature.paths()[number] for number in sorted(program.captured.contents)]
+    if decided:
+        lines.append(f"{', '.join(decided)}: sizes and indices computed from it are fixed in this code")
     hidden = program.captured.hidden
     if hidden:
         lines.append(f"after the arguments: {', '.join(h.place.name for h in hidden)}, read from outside at each call")
@@ -889,8 +894,12 @@ def _spec(program: Program, *, kernel: bool) -> ExecutableSpec:
     sources = [Source(tree, place.base, steps=place.steps) for place, tree in _guard_trees(captured, first)]
     for number, content in captured.contents.items():
         position, steps = _leaf_place(signature, number)
-        tree = Tree("static", (bytes, content), ())
-        sources.append(Source(tree, argument=position, steps=(*steps, ("attribute", "tobytes"), ("call", None))))
+        kept: Any = (bytes, content)
+        method = "tobytes"
+        if signature.leaves[number].kind == "float":
+            kept, method = (str, float(np.frombuffer(content)[0]).hex()), "hex"
+        tree = Tree("static", kept, ())
+        sources.append(Source(tree, argument=position, steps=(*steps, ("attribute", method), ("call", None))))
     for number, hidden in enumerate(captured.hidden):
         tree = Tree("leaf", first + number, ())
         sources.append(Source(tree, hidden.place.base, steps=hidden.place.steps, passed=True))

@@ -269,7 +269,7 @@ def _static(axis: int, low: Any, high: Any, step: int, reverse: bool, length: An
 
 def _known_bound(bound: Any) -> Any:
     """Return a bound of a slice as an int when it is traced and its content is known, else as it is."""
-    content = resolve_content(bound) if isinstance(bound, Tracer) else None
+    content = resolve_content(bound, floats=True) if isinstance(bound, Tracer) else None
     return bound if content is None else int(content)
 
 
@@ -289,8 +289,9 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
             found="bounds whose difference is not known at capture"
             if step > 0
             else "a backwards slice with traced bounds",
-            help="pass the bound as a Python int, use bounds at a fixed distance (`x[i:i + 3]`), or the whole axis "
-            "with a mask: np.where(np.arange(n) < i, x, 0)",
+            help="pass the bound as a Python int, or compute it from floats by which no derivative is taken, use "
+            "bounds at a fixed distance (`x[i:i + 3]`), or the whole axis with a mask: "
+            "np.where(np.arange(n) < i, x, 0)",
         )
     if decide(distance, "<"):
         distance = 0
