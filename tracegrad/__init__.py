@@ -95,7 +95,7 @@ __all__ = [
 ]
 
 
-__getattr__ = lazy_names(__name__, _LAZY, globals())
+__getattr__ = lazy_names(__name__, _LAZY, globals(), "docs/eager.md says what there is of torch's names")
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 import optree
@@ -38,6 +38,10 @@ from tracegrad.frames import user_frames, with_user_frames
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import is_inexact, symbol
 from tracegrad.runtime.signature import NAMESPACE, Signature, flatten, signature_of, unflatten
+from tracegrad.suggestion import suggest
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 logger = logging.getLogger("tracegrad")
 
@@ -176,7 +180,20 @@ class Transformed:
         return print_function(self._example(args, kwargs).function)
 
     def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any], backend: str | None = None) -> Program:
-        signature, values = self._signature(args, kwargs)
+        try:
+            signature, values = self._signature(args, kwargs)
+        except TypeError as error:
+            if isinstance(error, TracegradError):
+                raise
+            parameters = self._parameters.parameters if self._parameters is not None else ("...",)
+            wanted = f"{_name(self._function)}({', '.join(parameters)})"
+            raise ArgumentTypeError(
+                f"the code is made for arguments like those of a call: {error}",
+                code="TG213",
+                span=None,
+                found=f"{len(args) + len(kwargs)} arguments for {wanted}",
+                help="give arguments of the types and shapes that the code is for, as in a call",
+            ) from None
         backend = backend or self._backend
         with leaves_of_call(values), self._lock:
             made = self._specializations.serving(signature)
@@ -321,7 +338,8 @@ class RequestMaker:
             code="TG205",
             span=None,
             found=f"argnums={self.argnums!r}, arguments ({', '.join(plain)})",
-            help="give the position (from 0) or the name of an argument, or a tuple of them",
+            help=(suggest(argnum, plain) if isinstance(argnum, str) else "")
+            or "give the position (from 0) or the name of an argument, or a tuple of them",
         )
 
 
@@ -352,6 +370,54 @@ def _check_backend(backend: str | None) -> str:
     return backend
 
 
+def explains_misuse(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a public function that says what it takes when it is called with something else."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                title = f"tg.{function.__name__} cannot be called like this: {error}"
+                raise misused(function.__name__, args, title, kwargs) from None
+            raise
+
+    return run
+
+
+def misused(name: str, args: Sequence[Any], title: str, kwargs: Mapping[str, Any] | None = None) -> ArgumentTypeError:
+    """Return the error for a transform that is called with the arguments of the function, or with unknown options."""
+    first = _name(args[0]) if args and callable(args[0]) else "f"
+    given = [_name(a) if callable(a) else type(a).__name__ for a in args] + [f"{key}=..." for key in kwargs or ()]
+    return ArgumentTypeError(
+        title,
+        code="TG213",
+        span=None,
+        found=f"tg.{name}({', '.join(given)})",
+        help=_USAGE.get(name)
+        or f"tg.{name}({first}) returns a function, which takes the arguments: tg.{name}({first})(...); what to "
+        "differentiate by is argnums, a position or name, or a tuple of them",
+    )
+
+
+#: how to call what has no argnums
+_USAGE = {
+    "debug_nans": "it takes no arguments: with tg.debug_nans(): ...",
+    "explain": "tg.explain(f) returns a function, which takes the arguments: print(tg.explain(f)(...))",
+    "function": "tg.function(f) returns a function, which takes the arguments; its options are backend and dynamic",
+    "vmap": "tg.vmap(f) returns a function, which takes the arguments; its options are in_axes and out_axes",
+    "vjp": "tg.vjp(f, *arguments) returns the value and the pullback",
+    "jvp": "tg.jvp(f, arguments, tangents), each a tuple with one entry per argument",
+    "hvp": "tg.hvp(f, arguments, vectors), each a tuple with one entry per argument",
+    "vhp": "tg.vhp(f, vectors, arguments), each a tuple with one entry per argument",
+    "linearize": "tg.linearize(f, *arguments) returns the value and the linear map of tangents",
+}
+
+
 def _check_callable(function: Any, transform: str) -> None:
     if not callable(function):
         raise ArgumentTypeError(
@@ -365,6 +431,9 @@ def _check_callable(function: Any, transform: str) -> None:
 
 def _transformed(f: Any, kind: str, argnums: Any, has_aux: bool, backend: str | None) -> Transformed:
     _check_callable(f, kind)
+    numbers = argnums if isinstance(argnums, tuple | list) else (argnums,)
+    if not all(isinstance(n, int | str) for n in numbers) or not isinstance(has_aux, int | np.bool_):
+        raise misused(kind, (f, argnums), f"tg.{kind} takes the position or name of an argument, not its value")
     backend = _check_backend(backend)
     argnums = tuple(argnums) if isinstance(argnums, list) else argnums
     given = (f, kind, argnums, has_aux, backend)
@@ -469,6 +538,7 @@ def function(
     f: None = None, *, backend: str | None = None, dynamic: bool = False
 ) -> Callable[[Callable[..., Any]], Transformed]: ...
 @with_user_frames
+@explains_misuse
 def function(f: Callable[..., Any] | None = None, *, backend: str | None = None, dynamic: bool = False) -> Any:
     """Compile a NumPy function; a decorator, with and without arguments.
 
@@ -499,6 +569,7 @@ def _compiled(f: Callable[..., Any], backend: str | None, dynamic: bool) -> Tran
 
 
 @with_user_frames
+@explains_misuse
 def grad(f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None) -> Transformed:
     """Return the function that computes the gradient of a scalar function.
 
@@ -522,6 +593,7 @@ def grad(f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, back
 
 
 @with_user_frames
+@explains_misuse
 def value_and_grad(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -537,6 +609,7 @@ def value_and_grad(
 
 
 @with_user_frames
+@explains_misuse
 def vjp(
     f: Callable[..., Any], *primals: Any, backend: str | None = None
 ) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
@@ -593,6 +666,7 @@ class VJP:
 
 
 @with_user_frames
+@explains_misuse
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, backend: str | None = None
 ) -> tuple[Any, Any]:
@@ -614,6 +688,7 @@ def jvp(
 
 
 @with_user_frames
+@explains_misuse
 def linearize(f: Callable[..., Any], *primals: Any, backend: str | None = None) -> tuple[Any, Callable[..., Any]]:
     """Return the value of a function and its linear map of tangents at this point.
 
@@ -642,6 +717,7 @@ def linearize(f: Callable[..., Any], *primals: Any, backend: str | None = None) 
 
 
 @with_user_frames
+@explains_misuse
 def hvp(
     f: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any], *, backend: str | None = None
 ) -> tuple[Any, ...]:
@@ -662,6 +738,7 @@ def hvp(
 
 
 @with_user_frames
+@explains_misuse
 def vhp(
     f: Callable[..., Any], vectors: Sequence[Any], primals: Sequence[Any], *, backend: str | None = None
 ) -> tuple[Any, ...]:
@@ -744,6 +821,7 @@ def _copied(value: Any) -> Any:
 
 
 @with_user_frames
+@explains_misuse
 def jacobian(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -765,6 +843,7 @@ def jacobian(
 
 
 @with_user_frames
+@explains_misuse
 def jacfwd(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -773,6 +852,7 @@ def jacfwd(
 
 
 @with_user_frames
+@explains_misuse
 def jacrev(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -781,6 +861,7 @@ def jacrev(
 
 
 @with_user_frames
+@explains_misuse
 def hessian(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -797,6 +878,7 @@ def hessian(
 
 
 @with_user_frames
+@explains_misuse
 def hessian_diagonal(
     f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, backend: str | None = None
 ) -> Transformed:
@@ -812,6 +894,7 @@ def hessian_diagonal(
 
 
 @with_user_frames
+@explains_misuse
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, backend: str | None = None) -> Transformed:
     """Return the function that applies `f` to each element of stacked arguments.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.api import Transformed
+from tracegrad.api import Transformed, misused
 from tracegrad.driver import pipeline
 from tracegrad.driver.pipeline import Program
 from tracegrad.errors import TracegradError
@@ -43,6 +43,10 @@ class debug_nans(AbstractContextManager[None]):
 
     _depth = 0
     _call: Any = None
+
+    def __init__(self, *given: Any) -> None:
+        if given:
+            raise misused("debug_nans", given, "tg.debug_nans cannot be called like this")
 
     def __enter__(self) -> None:
         kind = type(self)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tracegrad.api import MEMORY, Transformed, bind, parameters_of
+from tracegrad.api import MEMORY, Transformed, bind, explains_misuse, parameters_of
 from tracegrad.capture import guards
 from tracegrad.capture.context import detailed
 from tracegrad.capture.known import leaves_of_call
@@ -101,6 +101,7 @@ def _section(title: str, entries: list[tuple[Span | None, str]], empty: str) -> 
     return [*lines, *([] if entries else [f"  {empty}"])]
 
 
+@explains_misuse
 def explain(f: Callable[..., Any]) -> Callable[..., Explanation]:
     """Return a function that takes the arguments of `f` and says what a capture for them makes of it.
 

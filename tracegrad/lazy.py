@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def lazy_names(package: str, names: Mapping[str, str], variables: dict[str, Any]) -> Callable[[str], Any]:
+def lazy_names(
+    package: str, names: Mapping[str, str], variables: dict[str, Any], missing: str = ""
+) -> Callable[[str], Any]:
     """Return a module `__getattr__` (PEP 562).
 
     Args:
@@ -15,11 +17,16 @@ def lazy_names(package: str, names: Mapping[str, str], variables: dict[str, Any]
         names: public name -> module of the package that defines it, or "module:name" where the names differ; "" for the
             submodule of that name.
         variables: `globals()` of the package; a name is kept there once it is imported.
+        missing: what to say of a name that is like none of these.
     """
 
     def load(name: str) -> Any:
         if name not in names:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            text = f"module {package!r} has no attribute {name!r}"
+            if not name.startswith("_"):
+                near = importlib.import_module("tracegrad.suggestion").suggest(name, names)
+                text += f": {near or missing}" if near or missing else ""
+            raise AttributeError(text)
         module, _, attribute = names[name].partition(":")
         loaded = importlib.import_module(f"{package}.{module or name}")
         variables[name] = getattr(loaded, attribute or name) if module else loaded

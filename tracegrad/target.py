@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import difflib
 import importlib
 import importlib.util
 import inspect
@@ -18,7 +17,7 @@ import re
 import sys
 import traceback
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import BuiltinFunctionType, ModuleType
@@ -31,6 +30,7 @@ from tracegrad.capture.tracer import HANDLERS, describe
 from tracegrad.errors import ArgumentError
 from tracegrad.ir.types import DTYPES, ArrayType, SymbolicDim, dim_evaluate, is_complex, is_inexact, parse_dim
 from tracegrad.runtime.signature import Signature, signature_of
+from tracegrad.suggestion import suggest
 
 #: sizes tried for size symbols: primes, so that they equal no size that is written in the function
 EXAMPLE_SIZES: Final = (7, 11, 13, 5, 17, 19, 23)
@@ -72,7 +72,7 @@ def load_function(target: str) -> Callable[..., Any]:
                 f"{place} has no {path}",
                 "TG804",
                 f"its functions are: {', '.join(_functions(found, module)) or 'none'}",
-                _suggestion(part, _functions(found, module)) or "check the name after the colon",
+                suggest(part, _functions(found, module)) or "check the name after the colon",
             )
         found = getattr(found, part)
     if not callable(found):
@@ -134,7 +134,7 @@ def _import_file(place: str) -> ModuleType:
             f"there is no file {place}",
             "TG802",
             f"{path} does not exist" if not path.exists() else f"{path} is not a file",
-            _suggestion(path.name, near) or "check the path; it is relative to the current directory",
+            suggest(path.name, near) or "check the path; it is relative to the current directory",
         )
     root, names = path.parent, [path.stem]
     while (root / "__init__.py").is_file():  # inside a package: imported as a part of it, so that relative imports work
@@ -199,11 +199,6 @@ def _functions(owner: Any, module: ModuleType) -> list[str]:
         if callable(value) and local and not name.startswith("_") and not isinstance(value, type):
             names.append(name)
     return names
-
-
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
-    return f"did you mean {near[0]}?" if near else ""
 
 
 # ---- its arguments --------------------------------------------------------------------------------------------------
@@ -306,7 +301,7 @@ def bind_inputs(function: Callable[..., Any], given: Mapping[str, Any]) -> Input
             f"{called} has no argument {unknown[0]}",
             "TG806",
             f"{called}{_brief(parameters)}",
-            _suggestion(unknown[0], parameters) or "leave it out, or give it the name of an argument",
+            suggest(unknown[0], parameters) or "leave it out, or give it the name of an argument",
         )
     names: list[str] = []
     values: list[Any] = []

@@ -35,6 +35,7 @@ var_mean vdot vstack where xlogy zeros zeros_like
 #: public name -> place, as lazy_names takes it
 EAGER: Final = {
     "autograd": "",
+    "cuda": "",
     "fft": "",
     "linalg": "",
     "nn": "",

@@ -61,6 +61,7 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.errors import CaptureError, NeedsPythonValue, TracedNameError, TracegradError
+from tracegrad.suggestion import suggest
 
 #: calls of one function nested deeper than this, under a traced condition, never end
 RECURSION_LIMIT = 60
@@ -187,7 +188,7 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
         except AttributeError as error:
             if isinstance(error, TracegradError):
                 raise
-            raise refusal(error, f"attribute {name!r} of ", (obj,)) from None
+            raise refusal(error, f"attribute {name!r} of ", (obj,), suggest(name, dir(np.ndarray))) from None
     if obj is None:
         return getattr(obj, name, *default)
     if default and not hasattr(obj, name):

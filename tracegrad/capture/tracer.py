@@ -725,7 +725,7 @@ def _is_own(error: Exception) -> bool:
     return trace is None or is_library(trace.tb_frame.f_code.co_filename)
 
 
-def refusal(error: Exception, name: str, args: tuple[Any, ...]) -> TracegradError:
+def refusal(error: Exception, name: str, args: tuple[Any, ...], help: str = "") -> TracegradError:
     """Return an exception that NumPy, or a handler like NumPy, raised, with the user's line."""
     given = ", ".join(describe(a) for a in args)
     kind: Any = type(error)
@@ -734,7 +734,7 @@ def refusal(error: Exception, name: str, args: tuple[Any, ...]) -> TracegradErro
         code="TG138",
         span=user_span(),
         found=f"{name}({given})"[:300],
-        help="correct the call: NumPy refuses it too",
+        help=help or "correct the call: NumPy refuses it too",
     )
 
 

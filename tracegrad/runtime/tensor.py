@@ -14,6 +14,7 @@ import numpy as np
 
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
+from tracegrad.suggestion import suggest
 
 Array = np.ndarray[Any, Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -116,9 +117,15 @@ class Tensor:
 
     __array_priority__ = 2000.0
 
+    def __getattr__(self, name: str) -> Any:
+        text = f"'{type(self).__name__}' object has no attribute '{name}'"
+        if not name.startswith("_"):
+            near = suggest(name, (known for known in dir(type(self)) if not known.startswith("_")))
+            text += f": {near or 'docs/eager.md says what there is of torch, on the CPU'}"
+        raise AttributeError(text)
+
     if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any: ...
         def __add__(self, other: Any) -> Any: ...
         def __radd__(self, other: Any) -> Any: ...
         def __sub__(self, other: Any) -> Any: ...

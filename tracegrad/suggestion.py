@@ -1,0 +1,16 @@
+"""The name that was meant: what error messages suggest for a name that does not exist."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return "did you mean X?" for the nearest of the known names, or "" when none is near.
+
+    >>> suggest("graad", ["grad", "hessian"])
+    'did you mean grad?'
+    """
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
+    return f"did you mean {near[0]}?" if near else ""
