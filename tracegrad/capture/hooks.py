@@ -368,6 +368,10 @@ _PLAIN = frozenset({Tracer, int, float, bool, complex, str, np.ndarray, np.float
 # ---- calls
 
 
+def _is_of_arrays(f: Any) -> bool:
+    return isinstance(f, np.ufunc) or full_name(f).startswith("numpy.")
+
+
 def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`."""
     result = call_with_text(f, args, kwargs, call, HANDLERS[print])
@@ -406,7 +410,7 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     except TypeError:
         handler = None
     if handler is not None:
-        if any(isinstance(a, StackedList) for a in args) and (f in _ROWS or full_name(f).startswith("numpy.")):
+        if any(isinstance(a, StackedList) for a in args) and (f in _ROWS or _is_of_arrays(f)):
             return _call_on_stacked(f, args, kwargs)
         if f in ALWAYS or is_traced(args) or is_traced(kwargs):
             result = call_handler(f, *args, **kwargs)

@@ -10,6 +10,7 @@ or bool: weak tracers promote as Python scalars do. What NumPy functions do with
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from enum import Enum
@@ -694,16 +695,16 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
             LATE.pop()()
         handler = HANDLERS.get(bound if bound is not None else function)
     if handler is None:
-        name = f"numpy.{bound[0].__name__}.{bound[1]}" if bound is not None else full_name(function)
+        name = f"numpy.{bound[0].__name__}.{bound[1]}" if bound is not None else full_name(function, args)
         traced = ", ".join(describe(a) for a in args if isinstance(a, Tracer))
         raise CaptureError(
             f"{name} is not supported on traced values",
             code="TG100",
             span=user_span(),
             found=f"a call of {name} with {traced or 'traced values'}",
-            help="write it with supported NumPy functions (`tracegrad ops --numpy` lists them), or compute it outside "
-            "the "
-            "function and pass the result as an argument",
+            help=_distribution_help(name)
+            or "write it with supported NumPy functions (`tracegrad ops --numpy` lists them), or compute it outside "
+            "the function and pass the result as an argument",
         )
     try:
         result = handler(*args, **kwargs)
@@ -715,6 +716,15 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
             raise
         name = f"numpy.{bound[0].__name__}.{bound[1]}" if bound is not None else full_name(function)
         raise refusal(error, name, args) from error
+
+
+def _distribution_help(name: str) -> str:
+    if not name.startswith("scipy.stats."):
+        return ""
+    return (
+        "write the formula, with scipy.special where it is needed (gammaln, betaln, xlogy, ndtr, log_ndtr), or compute "
+        "it outside the function and pass the result as an argument"
+    )
 
 
 def _is_own(error: Exception) -> bool:
@@ -768,11 +778,19 @@ def _forget_order(function: Any, args: tuple[Any, ...], result: Tracer) -> None:
                 result.forget_order()
 
 
-def full_name(function: Any) -> str:
+def full_name(function: Any, args: tuple[Any, ...] = ()) -> str:
+    """Return the name of a function as users write it; `args` are those of the call, `self` first for a method."""
     module = getattr(function, "__module__", None) or ""
-    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
+    name: str = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
     if isinstance(function, np.ufunc):
-        module = "numpy"
+        places = ("numpy", "scipy.special")
+        module = next((m for m in places if getattr(sys.modules.get(m), name, None) is function), "")
+    elif module.startswith("scipy."):
+        module = ".".join(part for part in module.split(".") if not part.startswith("_"))
+        owner = getattr(function, "__self__", args[0] if args else None)
+        distribution = getattr(getattr(owner, "dist", owner), "name", None)
+        if isinstance(distribution, str):
+            name = f"{distribution}.{function.__name__}"
     return f"{module}.{name}" if module and module != "builtins" else name
 
 

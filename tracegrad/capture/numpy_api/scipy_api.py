@@ -34,7 +34,7 @@ from tracegrad.capture.numpy_api.linalg import cholesky, det, inv, solve_with
 from tracegrad.capture.numpy_api.reduce import log_sum_exp, max, sum
 from tracegrad.capture.numpy_api.shape import tril, triu
 from tracegrad.capture.tracer import LATE, Tracer, apply, asarray, broadcast_shapes, call_handler, cast_to, unsupported
-from tracegrad.ir.types import F64, I64, is_float, is_inexact
+from tracegrad.ir.types import F32, F64, I64, is_float, is_inexact
 
 
 def _floats(*operands: Any) -> list[Tracer]:
@@ -104,6 +104,36 @@ def polygamma(n: Any, x: Any) -> Tracer:
 def ndtr(x: Any) -> Tracer:
     (x,) = _floats(x)
     return multiply(apply(ops.erfc, multiply(x, full((), -math.sqrt(0.5), x.dtype))), full((), 0.5, x.dtype))
+
+
+#: coefficients of log_ndtr's expansion in 1/x², highest first: ±1·3·5·7...
+_TAIL = (2027025.0, -135135.0, 10395.0, -945.0, 105.0, -15.0, 3.0, -1.0)
+
+
+def log_ndtr(x: Any) -> Tracer:
+    """Logarithm of the normal distribution function.
+
+    Source: Abramowitz and Stegun, 26.2.12, for the far tail, where ndtr itself underflows.
+    """
+    (x,) = _floats(x)
+    if x.dtype == np.float16:
+        return cast_to(log_ndtr(cast_to(x, F32)), x.dtype)
+
+    def number(value: float) -> Tracer:
+        return full((), value, x.dtype)
+
+    limit = number(-20.0 if x.dtype == F64 else -10.0)
+    far = less(x, limit)
+    near, y = select(far, number(0.0), x), select(far, x, limit)
+    positive = greater(near, number(0.0))
+    tail = ndtr(select(positive, negative(near), near))
+    z = divide(_one(y), multiply(y, y))
+    series = number(0.0)
+    for coefficient in _TAIL:
+        series = multiply(add(series, number(coefficient)), z)
+    slope = subtract(multiply(multiply(y, y), number(-0.5)), log(negative(y)))
+    beyond = add(subtract(slope, number(0.5 * math.log(2.0 * math.pi))), log1p(series))
+    return select(far, beyond, select(positive, log1p(negative(tail)), log(select(positive, _one(x), tail))))
 
 
 def xlogy(x: Any, y: Any) -> Tracer:
@@ -330,6 +360,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "psi": digamma,
     "polygamma": polygamma,
     "ndtr": ndtr,
+    "log_ndtr": log_ndtr,
     "xlogy": xlogy,
     "xlog1py": xlog1py,
     "entr": entr,

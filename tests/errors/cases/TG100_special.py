@@ -1,0 +1,12 @@
+import numpy as np
+import scipy.special
+
+import tracegrad as tg
+
+
+def f(x):
+    return np.sum(scipy.special.ndtri(x))
+
+
+def run():
+    tg.grad(f)(np.full(4, 0.5))
