@@ -20,6 +20,7 @@ import io
 import json
 import linecache
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -51,6 +52,7 @@ from tracegrad.explanation import explain_signature
 from tracegrad.ir.opdef import TABLE, OpDef
 from tracegrad.ir.printer import print_function
 from tracegrad.runtime.signature import signature_of, walk
+from tracegrad.suggestion import suggest
 from tracegrad.target import Inputs, bind_inputs, describe_failure, load_function, read_inputs, refuse
 from tracegrad.testing.check_grads import Comparison, build_instances, compare, plain_function
 from tracegrad.testing.identities import complex_step_digits, dot_product_digits
@@ -332,7 +334,9 @@ def choose_arguments(wrt: str | None, inputs: Inputs) -> int | tuple[int, ...] |
                 f"--wrt names {'no argument' if position is None else 'an argument twice'}: {word or 'nothing'}",
                 "TG808",
                 f"the arguments are {', '.join(names) or 'none'}",
-                "give names or positions from 0, with commas between, or none",
+                f"a derivative is taken by a whole argument: --wrt {inside}, which holds {word}"
+                if (inside := re.split(r"[./\[]", word)[0]) in names and inside != word
+                else suggest(word, names) or "give names or positions from 0, with commas between, or none",
             )
         chosen.append(position)
     return tuple(chosen) if "," in wrt else chosen[0]
@@ -534,10 +538,13 @@ def check(
         rng = np.random.default_rng(seed)
         rows: list[Comparison] = []
         wrong: tuple[int, list[Any], list[Comparison]] | None = None
+        used: list[Mapping[str, int]] = []
         for point in range(points):
-            values = inputs.draw(rng, inputs.example_sizes(point), interval)
+            used.append(inputs.example_sizes(point))
+            values = inputs.draw(rng, used[-1], interval)
             drawn = signature_of(inputs.names, values)[0]
             if any(instance.sizes(drawn) is None for instance in made.values()):  # made for other sizes only
+                used[-1] = sizes
                 values = inputs.draw(rng, sizes, interval)
             found = compare(function, made, inputs.names, values, argnums, rng)
             rows.extend(found)
@@ -545,7 +552,7 @@ def check(
                 wrong = point, values, [c for c in found if not c.agrees]
             if point == 0:
                 identities = find_identities(function, inputs.names, values, argnums, tuple(made))
-    _print_table(target, inputs, rows, tuple(made), points, seed)
+    _print_table(target, inputs, rows, tuple(made), used, seed)
     for what, name, digits in identities:
         click.echo(f"{what}, backend {name}: {digits:.1f} digits agree")
     if identities:
@@ -584,11 +591,18 @@ def find_identities(
 
 
 def _print_table(
-    target: str, inputs: Inputs, rows: Sequence[Comparison], backends: Sequence[str], points: int, seed: int
+    target: str,
+    inputs: Inputs,
+    rows: Sequence[Comparison],
+    backends: Sequence[str],
+    used: Sequence[Mapping[str, int]],
+    seed: int,
 ) -> None:
     click.echo(f"{target}: {inputs.signature().describe()}")
     data = "random inputs" if inputs.types() else "random directions"
-    click.echo(f"digits that agree with finite differences, least of {points} {data}, seed {seed}\n")
+    sizes = [f"{n} = {', '.join(str(s) for s in dict.fromkeys(at[n] for at in used))}" for n in used[0]]
+    where = f", {'; '.join(sizes)}" if sizes else ""
+    click.echo(f"digits that agree with finite differences, least of {len(used)} {data}{where}, seed {seed}\n")
     names = dict.fromkeys(row.name for row in rows)
     table = []
     for name in names:
@@ -661,12 +675,17 @@ def _time(seconds: float) -> str:
 
 
 @cache.command("list")
+@click.argument("name", default="")
+@click.option("--limit", type=click.IntRange(0), help="How many entries, 0 for all; 50 unless given, all with --json.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @traceback_option
-def list_(as_json: bool) -> None:
-    """List the entries, last used first."""
+def list_(name: str, limit: int | None, as_json: bool) -> None:
+    """List the entries whose name contains NAME, last used last."""
     found = _cache()
-    entries = found.entries()
+    every = [entry for entry in found.entries() if name in entry.name]
+    if limit is None and not as_json:
+        limit = 50
+    entries = every[: limit or None][::-1]
     if as_json:
         described = [
             {
@@ -686,8 +705,10 @@ def list_(as_json: bool) -> None:
     ]
     if rows:
         print_columns(["name", "digest", "size", "last used"], rows)
-    total = _size(sum(entry.size_bytes for entry in entries))
-    click.echo(f"{_count(len(entries))}, {total} of {_size(found.size_bytes)}, in {found.directory}")
+    if len(entries) < len(every):
+        click.echo(f"the last {len(entries)}; all: --limit 0")
+    total = _size(sum(entry.size_bytes for entry in every))
+    click.echo(f"{_count(len(every))}, {total} of {_size(found.size_bytes)}, in {found.directory}")
 
 
 @cache.command()

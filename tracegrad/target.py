@@ -387,20 +387,22 @@ def _arrange(value: Any) -> Any:
 
 def _read_file(file: str) -> Mapping[str, Any]:
     path = Path(file).expanduser()
+    near = [p.name for ending in ("npz", "json") for p in path.parent.glob(f"*.{ending}")]
     try:
         if path.suffix == ".npz":
             return _read_npz(path)
         if path.suffix == ".json":
             return _read_json(path)
     except FileNotFoundError:
-        refuse(f"there is no file {file}", "TG807", str(path.resolve()), "check the path of --inputs")
+        help = suggest(path.name, near) or "check the path of --inputs"
+        refuse(f"there is no file {file}", "TG807", str(path.resolve()), help)
     except OSError as error:
         refuse(f"{file} cannot be read", "TG807", str(error), "check the path of --inputs")
     refuse(
         "inputs come from .npz and .json files",
         "TG807",
         file,
-        "write one with np.savez(file, x=x, y=y); " + _KEYS,
+        suggest(path.name, near) or "write one with np.savez(file, x=x, y=y); " + _KEYS,
     )
 
 

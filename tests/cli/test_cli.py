@@ -182,6 +182,9 @@ def test_what_modules_and_functions_print_stays_out_of_the_code(run: Run, projec
         ("dump model:square --arg x=f64[3] -o none/x.py", "none/x.py cannot be written"),
         ("dump model:square --arg x=f64[3] --emit rust", "'rust' is not one of"),
         ("check model:square --arg x=f64[3] --wrt none", "there is no gradient to check"),
+        ("check model:square --arg x=f64[3] --wrt x.w", "a derivative is taken by a whole argument: --wrt x, which"),
+        ("dump model:square --inputs list.jsn", "did you mean list.json?"),
+        ("dump model:square --inputs lst.json", "did you mean list.json?"),
         ("check model:entropy --arg p=f64[3]", "= here: give data with --inputs"),
         ("check model:entropy --arg p=f64[3] --range 2,1", "2 is not below 1"),
         ("check model:entropy --arg p=f64[3] --range 2", "write two numbers"),
@@ -275,6 +278,11 @@ def test_check_says_what_was_not_checked(run: Run) -> None:
     assert "warning: the C backend does not support" in done.stderr
 
 
+def test_check_says_the_sizes(run: Run) -> None:
+    checked = run("check", "model:square", "--arg", "x=f64[n]", "--points", "2")
+    assert "least of 2 random inputs, n = 7, 11, seed 0" in checked.stdout
+
+
 # ---- cache, ops
 
 
@@ -288,6 +296,13 @@ def test_cache_commands(run: Run, tmp_path_factory: pytest.TempPathFactory, monk
     assert "square_value_and_grad" in digests
     assert all(entry["size_bytes"] > 0 for entry in listed["entries"])
     assert "square_value_and_grad" in run("cache", "list").stdout
+    assert run("check", "model:entropy", "--arg", "p=f64[3]", "--range", "0.1,1", "--points", "1").exit_code == 0
+    names = [row.split()[0] for row in run("cache", "list").stdout.splitlines() if "entropy" in row or "square" in row]
+    assert "entropy" in names[-1] and len(names) > 2
+    assert "square" not in run("cache", "list", "entropy").stdout
+    last = run("cache", "list", "--limit", "1").stdout.splitlines()
+    assert last[-3].startswith(names[-1]) and last[-2] == "the last 1; all: --limit 0"
+    assert len(run("cache", "list", "--limit", "0").stdout.splitlines()) == len(names) + 2
     assert "request: value_and_grad" in run("cache", "why", "square_value_and_grad").stdout
     assert "request: value_and_grad" in run("cache", "why", digests["square_value_and_grad"][:10]).stdout
     assert run("cache", "verify").exit_code == 0
@@ -296,7 +311,8 @@ def test_cache_commands(run: Run, tmp_path_factory: pytest.TempPathFactory, monk
     verified = run("cache", "verify")
     assert verified.exit_code == 1
     assert f"{digests['square_value_and_grad'][:12]}: input.txt has" in verified.stdout
-    assert run("cache", "clear").stdout.startswith(f"removed {len(digests)} entr")
+    count = len(json.loads(run("cache", "list", "--json").stdout)["entries"])
+    assert run("cache", "clear").stdout.startswith(f"removed {count} entr")
     assert run("cache", "list").stdout.startswith("0 entries")
 
 

@@ -51,3 +51,18 @@ def test_c_without_python(tmp_path: Path) -> None:
     compiler, _, program = build.partition(" && ")
     run([*shlex.split(compiler), "-Wall", "-Wextra", "-Werror", "-Wno-format-nonliteral"], tmp_path)
     assert f"prints `{run([program], tmp_path)}`" in text
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler called cc")
+def test_shell(tmp_path: Path) -> None:
+    text = section("From the shell")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    (tmp_path / "model.py").write_text(code)
+    (commands,) = re.findall(r"```\n(python model.py.*?)```", text, flags=re.DOTALL)
+    printed = []
+    for line in commands.splitlines():
+        program, *words = shlex.split(line.partition(" #")[0])
+        start = [sys.executable] if program == "python" else [sys.executable, "-m", program]
+        printed.append(run([*start, *words], tmp_path))
+    assert printed[1].endswith("agreed") and "int loss_value_and_grad(" in printed[2]
+    assert "def loss_value_and_grad(" in printed[3]
