@@ -175,3 +175,16 @@ def test_places_chosen_by_data() -> None:
 @pytest.mark.parametrize("function", [recurrence, trajectory, table, swept_again, written_twice])
 def test_second_derivatives(function: Callable[[Any], Any]) -> None:
     check_grads(tg.grad(function, backend="numpy"), X)
+
+
+def test_conditions_that_are_constants() -> None:
+    def f(x: Any, k: Any) -> Any:
+        for _ in range(3):
+            for i in range(len(x)):
+                if i > 0:
+                    x[i] -= k * (x[i] - x[i - 1])
+        return x @ x
+
+    for size in (1, 2, 3):
+        check_grads(lambda x: f(x.copy(), 0.2), X[:size])
+        assert tg.grad(f)(X[:size].copy(), 0.2).shape == (size,)

@@ -136,7 +136,7 @@ class _Known:
             return self
         known = replace(self, holds={**self.holds, condition: taken})
         operation = condition.producer
-        if operation is None:
+        if operation is None or not operation.operands:  # a parameter or a constant
             return known
         x, *rest = operation.operands
         if operation.op == "logical_not":
