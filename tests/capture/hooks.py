@@ -141,6 +141,10 @@ class NativeHooks:
         assert read() is value
         return value
 
+    def rebinds(self, name, read, carried):
+        assert name in read.__globals__ or read.__closure__
+        assert isinstance(carried, bool)
+
     def display(self, value):
         assert type(value) in (list, dict)
         return value

@@ -95,8 +95,8 @@ class Frame:
         entered: loop: storages read or written in the body -> (value before, block parameter, concrete content before).
         assumed: loop: storages of outer blocks whose content was used as known at capture.
         saved: branch, inner, callee: storages written in it -> (value, concrete) before.
-        slots: items and attributes of Python containers written in it: (container, kind, key) -> (existed, value
-            before).
+        slots: items and attributes of Python containers written in it: (container, kind, key) -> (what captured code
+            gets for the value before, value before).
         lists: lists that changed their length in it -> content before (lists.snapshot).
         appended: loop: arrays appended to a stacked list in it.
     """
@@ -106,7 +106,7 @@ class Frame:
     entered: dict[Storage, tuple[Value, Value, Any]] = field(default_factory=dict)
     assumed: set[Storage] = field(default_factory=set)
     saved: dict[Storage, tuple[Value | None, Any]] = field(default_factory=dict)
-    slots: dict[tuple[int, str, Any], tuple[Any, bool, Any]] = field(default_factory=dict)
+    slots: dict[tuple[int, str, Any], tuple[Any, Any, Any]] = field(default_factory=dict)
     lists: dict[int, tuple[list[Any], Any]] = field(default_factory=dict)
     appended: list[Storage] = field(default_factory=list)
 
@@ -194,6 +194,10 @@ class Capture:
         self.cached: dict[Any, tuple[Block, Any]] = {}
         #: id of what user code gets for a container from outside -> that container
         self.originals: dict[int, Any] = {}
+        #: what user code gets for queues from outside, and their items
+        self.queues: list[tuple[Any, list[Any]]] = []
+        #: dicts from which an item was deleted -> their keys before
+        self.key_orders: dict[int, tuple[Any, list[Any]]] = {}
         self.active: dict[CodeType, int] = {}
         self.created: dict[int, tuple[Any, int]] = {}
         self.events: list[tuple[Span | None, str]] = []

@@ -24,6 +24,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     name(name, value)    load(value, name)    undefined(name)    unpack(value, count, index of the starred target)
     iter(x)    truth(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)    display(list or dict)
     outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
+    rebinds(name, read_fn, carried)     at the start of a function that declares such a variable global or nonlocal
     operate(operator, x, y)             `x + y`, `x < y`, `x in y` and so on
     attempt(handled)    passing()       around the body of a `try`; the type of a handler before the others
     context(manager)                    around the context manager of a `with`
@@ -249,10 +250,17 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         node.body = [
             *start,
             *self.declare({**dict.fromkeys(sorted(globals_)), **dict.fromkeys(sorted(nonlocals))}, nonlocals, place),
+            *(self.rebinds(name, body, place) for name in sorted(globals_ | (nonlocals - self.inner))),
             *(place.assign(name, place.hook("undefined", place.constant(name))) for name in unbound),
             *self.block(body[len(start) :]),
         ]
         return node
+
+    def rebinds(self, name: str, body: list[Node], place: Make) -> Node:
+        """Return the statement that says that this function stores into a variable from outside."""
+        carried = any(name in getattr(node, "tg_state", ()) for node in walk_scope(body))
+        read = place.thunk(place.load(name))
+        return place.expression(place.hook("rebinds", place.constant(name), read, place.constant(carried)))
 
     def nested(self, node: Node, outer: frozenset[str], class_name: str | None) -> None:
         """Convert a function that is defined inside this one; generators and coroutines stay as they are."""

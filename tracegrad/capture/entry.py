@@ -17,9 +17,9 @@ from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLE
 from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, Storage, capturing
 from tracegrad.capture.guards import require_unchanged
 from tracegrad.capture.hooks import call
-from tracegrad.capture.lists import StackedList, count_before, count_of, restore
+from tracegrad.capture.lists import StackedList, count_before, count_of
 from tracegrad.capture.sizes import Fact, as_size
-from tracegrad.capture.staging import read_slot, set_slot
+from tracegrad.capture.staging import read_slot, undo
 from tracegrad.capture.state import Tree, Undefined, flatten
 from tracegrad.capture.tracer import Tracer, asarray, is_traced, unsupported
 from tracegrad.errors import CaptureError, Span
@@ -40,12 +40,13 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A store into an object or container from outside, done again after every call: the slot gets the structure."""
+    """A store into an object or container from outside, done again after every call: the slot gets the structure, or is
+    deleted when that is None."""
 
     container: Any
     kind: str
     key: Any
-    result: Result
+    result: Result | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +133,13 @@ def capture(
             ir.body.params.append(param)
             tracers.append(Tracer(Storage(leaf.type, 0, param), weak=leaf.weak))
         args, kwargs = rebuild(tracers)
-        returned = call(function, *args, **kwargs)
         results: list[Value] = []
-        result = collect(returned, results)
-        effects = _effects(state, results)
+        try:
+            returned = call(function, *args, **kwargs)
+            result = collect(returned, results)
+            effects = _effects(state, results)
+        finally:
+            undo(state.frames[0])
         hidden = list({id(h): h for h in state.hidden.values()}.values())
         ir.body.params.extend(h.value for h in hidden)
         write_back = {}
@@ -227,19 +231,23 @@ def collect(value: Any, results: list[Value]) -> Result:
 
 
 def _effects(state: Capture, results: list[Value]) -> list[Effect]:
-    """Collect stores into outside objects, and undo them: they are done again after each call."""
+    """Collect stores into outside objects, which are undone after the capture and done again after each call."""
     frame = state.frames[0]
     require_unchanged()
     effects = []
-    for (_, kind, key), (container, _, before) in frame.slots.items():
+
+    def add(container: Any, kind: str, key: Any) -> None:
         final = read_slot(container, kind, key)
-        if final is not before:
-            original = state.originals.get(id(container), container)
-            effects.append(Effect(original, kind, key, collect(final, results)))
-        set_slot(container, kind, key, before)
+        result = None if isinstance(final, Undefined) else collect(final, results)
+        effects.append(Effect(state.originals.get(id(container), container), kind, key, result))
+
+    for (_, kind, key), (container, seen, before) in frame.slots.items():
+        final = read_slot(container, kind, key)
+        is_absent = isinstance(final, Undefined) and isinstance(before, Undefined)
+        if final is not before and final is not seen and not is_absent:
+            add(container, kind, key)
     for values, before_items in frame.lists.values():
         if count_of(values) != count_before(before_items):
-            restore(values, before_items)
             raise CaptureError(
                 "the function changes the length of a list from outside",
                 code="TG124",
@@ -247,7 +255,23 @@ def _effects(state: Capture, results: list[Value]) -> list[Effect]:
                 found=f"a list of {count_before(before_items)} items that is not made by the function",
                 help="make the list in the function and return it",
             )
+        for index, (item, item_before) in enumerate(zip(values, before_items, strict=True)):
+            if item is not item_before:
+                add(values, "item", index)
+    for container, keys in state.key_orders.values():
+        for key in _moved_keys(keys, container):
+            effects.append(Effect(state.originals.get(id(container), container), "item", key, None))
+            add(container, "item", key)
     return effects
+
+
+def _moved_keys(before: list[Any], final: dict[Any, Any]) -> list[Any]:
+    """Return the keys of a dict, in order, that must be deleted and stored again for its order to be the final one."""
+    kept = dict.fromkeys(before)
+    expected = [*(k for k in before if k in final), *(k for k in final if k not in kept)]
+    keys = list(final)
+    first = next((i for i, (a, b) in enumerate(zip(expected, keys, strict=True)) if a != b), len(keys))
+    return keys[first:]
 
 
 def _unflatten(tree: Tree, leaves: list[Any]) -> Any:

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.context import HiddenInput, Place, Storage, current, user_span
-from tracegrad.capture.staging import new_list
+from tracegrad.capture.staging import new_list, note_slot, read_slot, set_slot
+from tracegrad.capture.state import Undefined
 from tracegrad.capture.tracer import Tracer, full_name, unsupported
 from tracegrad.errors import CaptureError
 from tracegrad.ir.core import Value
@@ -170,7 +171,9 @@ def _lift_container(value: Any, place: Place) -> Any:
 def _lift_opened(value: Any, place: Place) -> Any:
     if isinstance(value, collections.deque):
         items = [lift(item, place.step("item", index)) for index, item in enumerate(value)]
-        return collections.deque(items, value.maxlen)
+        queue = collections.deque(items, value.maxlen)
+        current().queues.append((queue, items))
+        return queue
     pairs = {key: lift(item, place.step("item", key)) for key, item in value.items()}
     if isinstance(value, collections.defaultdict):
         return collections.defaultdict(value.default_factory, pairs)
@@ -186,7 +189,7 @@ def _outline(place: Place) -> Any:
 def _snapshot(value: Any) -> Any:
     """Return what a container holds now: its owner may change it before the next call."""
     if isinstance(value, _COMPARED) and not isinstance(value, frozenset):
-        return Compared(value[:] if isinstance(value, bytearray | array.array) else value.copy())
+        return Compared(value, value[:] if isinstance(value, bytearray | array.array) else value.copy())
     if not is_open_container(value):
         return value
     if isinstance(value, dict):
@@ -198,12 +201,12 @@ def _snapshot(value: Any) -> Any:
 
 
 class Compared:
-    """An expected value without a hash that is compared by type and value."""
+    """An expected value without a hash that is compared by type and value; `owner` had this value at capture."""
 
-    __slots__ = ("value",)
+    __slots__ = ("owner", "value")
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    def __init__(self, owner: Any, value: Any) -> None:
+        self.owner, self.value = owner, value
 
 
 # ---- guards
@@ -272,6 +275,55 @@ def guard_class_function(cls: type, name: str) -> None:
 def _is_stable(value: Any, place: Place) -> bool:
     """Return whether reading a place again gives the same object."""
     return place.read() is value
+
+
+# ---- stores
+
+
+def open_slot(container: Any, kind: str, key: Any, place: Place, *, carried: bool) -> None:
+    """Note that captured code stores into a global, a closure variable or an attribute.
+
+    What it gets where it does not store is the value from outside, read again at every call.
+
+    Args:
+        carried: whether a loop or branch may get the value from before; one that is open may.
+    """
+    capture = current()
+    slot = (id(container), kind, key)
+    if capture.created_depth(container) < 0 and slot not in capture.frames[0].slots:
+        before = read_slot(container, kind, key)
+        seen = before
+        if not isinstance(before, Undefined) and (carried or capture.depth):
+            seen = lift(before, place)
+            set_slot(container, kind, key, seen)
+        capture.frames[0].slots[slot] = (container, seen, before)
+    note_slot(container, kind, key)
+
+
+def open_variable(name: str, read: types.FunctionType, carried: bool) -> None:
+    """Note that a function stores into the global or closure variable that `read` returns."""
+    if read.__closure__:
+        cell = read.__closure__[0]
+        open_slot(cell, "attr", "cell_contents", Place(cell, (("cell", None),), name), carried=carried)
+    else:
+        space = read.__globals__
+        open_slot(space, "item", name, Place(space, (("item", name),), name), carried=carried)
+
+
+def open_attribute(obj: Any, name: str) -> None:
+    """Note that captured code stores into an attribute."""
+    label = f"{getattr(obj, '__name__', type(obj).__name__.lower())}.{name}"
+    if isinstance(obj, types.ModuleType):
+        open_slot(vars(obj), "item", name, Place(vars(obj), (("item", name),), label), carried=False)
+    else:
+        open_slot(obj, "attr", name, Place(obj, (("attribute", name),), label), carried=False)
+
+
+def is_stored(place: Place, value: Any) -> bool:
+    """Return whether captured code has given a variable the value that it has."""
+    kind, key = ("attr", "cell_contents") if place.steps[0][0] == "cell" else place.steps[0]
+    noted = current().frames[0].slots.get((id(place.base), kind, key))
+    return noted is not None and noted[2] is not value
 
 
 # ---- attributes and defaults
@@ -528,7 +580,7 @@ def _as_names(slots: Any) -> tuple[str, ...]:
 
 
 def require_unchanged() -> None:
-    """Check that captured code has not changed sets and queues from outside: it would happen once, at capture.
+    """Check that captured code has not changed sets, queues and bytes from outside: it would happen once, at capture.
 
     Raises:
         CaptureError: it has.
@@ -536,13 +588,16 @@ def require_unchanged() -> None:
     capture = current()
     for place, expected in capture.guards.values():
         if isinstance(expected, Compared):
-            value = place.read()
-            if isinstance(value, set) and value != expected.value:
-                value.clear()
-                value.update(expected.value)
-                raise _changed_outside(place.name, "set")
-    for lifted, original in [(v, capture.originals.get(id(v))) for v in capture.lifted.values()]:
-        if isinstance(lifted, collections.deque) and original is not None and len(lifted) != len(original):
+            owner = expected.owner
+            if owner != expected.value:
+                if isinstance(owner, set):
+                    owner.clear()
+                    owner.update(expected.value)
+                else:
+                    owner[:] = expected.value
+                raise _changed_outside(place.name, type(owner).__name__)
+    for queue, items in capture.queues:
+        if len(queue) != len(items) or any(a is not b for a, b in zip(queue, items, strict=True)):
             raise _changed_outside("a deque", "deque")
 
 

@@ -31,10 +31,13 @@ from tracegrad.capture.guards import (
     guard_presence,
     guard_property,
     guard_unfollowed,
+    is_stored,
     is_user_function,
     lift,
     lift_partial,
     new_container,
+    open_attribute,
+    open_variable,
     read_attribute,
     refuse_changing,
     special_method,
@@ -174,10 +177,17 @@ def outer(value: Any, name: str, read: types.FunctionType) -> Any:
     if isinstance(value, types.ModuleType | Tracer):
         return value
     if read.__closure__:
-        return lift(value, Place(read.__closure__[0], (("cell", None),), name))
-    if name not in read.__globals__:
+        place = Place(read.__closure__[0], (("cell", None),), name)
+    elif name in read.__globals__:
+        place = Place(read.__globals__, (("item", name),), name)
+    else:
         return value  # a builtin
-    return lift(value, Place(read.__globals__, (("item", name),), name))
+    return value if is_stored(place, value) else lift(value, place)
+
+
+def rebinds(name: str, read: types.FunctionType, carried: bool) -> None:
+    """The start of a function that stores into a global or closure variable, `carried` by one of its statements."""
+    open_variable(name, read, carried)
 
 
 def getattr_(obj: Any, name: str, *default: Any) -> Any:
@@ -274,6 +284,7 @@ def setattr_(obj: Any, name: str, value: Any) -> None:
     if isinstance(inspect.getattr_static(type(obj), name, None), property):
         setattr(obj, name, value)
     else:
+        open_attribute(obj, name)
         staging.write_slot(obj, "attr", name, value)
 
 
@@ -661,6 +672,7 @@ HOOKS = types.SimpleNamespace(
     assert_=assert_,
     display=new_container,
     outer=outer,
+    rebinds=rebinds,
     getattr=getattr_,
     getitem=getitem,
     setitem=setitem,

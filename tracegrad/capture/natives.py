@@ -20,6 +20,7 @@ from typing import Any
 
 from tracegrad.capture import staging
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.guards import open_attribute
 from tracegrad.capture.lists import StackedList, unstack
 from tracegrad.capture.tracer import HANDLERS, Tracer, is_traced
 from tracegrad.errors import NeedsPythonValue
@@ -33,6 +34,8 @@ _READS = frozenset(
 _CONSTANT = (str, bytes, int, float, complex, tuple, frozenset, range, slice, type, types.ModuleType, re.Pattern)
 _CONSTANT_MODULES = ("numpy", "datetime", "decimal", "fractions", "math")
 _MUTABLE = (list, dict, set, bytearray, array.array, collections.deque, Iterator)
+#: methods of dicts that delete items
+_DELETES = frozenset({"pop", "popitem", "clear", "move_to_end"})
 _HEAP = frozenset({heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop})
 _CHANGES_FIRST = _HEAP | {next, delattr, operator.delitem}
 
@@ -79,6 +82,7 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], store: 
         store(*args)
         return None
     if f is object.__setattr__:
+        open_attribute(*args[:2])
         staging.write_slot(args[0], "attr", *args[1:])
         return None
     if _is_hashable(f) and f in _INPLACE:
@@ -98,6 +102,10 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], store: 
         require_own(
             target, f"{type(target).__name__}.{name}" if target is own else f"{name} of a {type(target).__name__}"
         )
+    if f is delattr:
+        open_attribute(*args)
+    if isinstance(target, dict) and (f is operator.delitem or name in _DELETES):
+        _note_deletions(target, args[1:] if f is operator.delitem else args[:1] if name == "pop" else tuple(target))
     if f is operator.delitem and isinstance(target, list):
         staging.note_list(target)
         if isinstance(target, StackedList):
@@ -110,6 +118,16 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], store: 
             own[:] = HANDLERS[sorted](list(own), **kwargs)
             return None
     return f(*args, **kwargs)
+
+
+def _note_deletions(items: dict[Any, Any], keys: tuple[Any, ...]) -> None:
+    """Note that items of a dict are about to be deleted, or to change their order."""
+    capture = current()
+    if capture.created_depth(items) < 0:
+        capture.key_orders.setdefault(id(items), (items, list(items)))
+    for key in keys:
+        if key in items:
+            staging.note_slot(items, "item", key)
 
 
 def _call_heap(f: Any, args: tuple[Any, ...]) -> Any:

@@ -78,13 +78,18 @@ SetState = Callable[[tuple[Any, ...]], None]
 def write_slot(container: Any, kind: str, key: Any, value: Any) -> None:
     """Do `container[key] = value` (kind "item") or `setattr(container, key, value)` (kind "attr"), noting it in open
     frames."""
-    capture = current()
-    for frame in capture.frames[capture.created_depth(container) + 1 :]:
-        slot = (id(container), kind, key)
-        if slot not in frame.slots:
-            before = read_slot(container, kind, key)
-            frame.slots[slot] = (container, not isinstance(before, Undefined), before)
+    note_slot(container, kind, key)
     set_slot(container, kind, key, value)
+
+
+def note_slot(container: Any, kind: str, key: Any) -> None:
+    """Note in open frames that a slot is about to change; Undefined stands for none."""
+    capture = current()
+    slot = (id(container), kind, key)
+    for frame in capture.frames[capture.created_depth(container) + 1 :]:
+        if slot not in frame.slots and not (frame.kind == "function" and id(container) in frame.lists):
+            before = read_slot(container, kind, key)
+            frame.slots[slot] = (container, before, before)
 
 
 def read_slot(container: Any, kind: str, key: Any) -> Any:
@@ -93,7 +98,7 @@ def read_slot(container: Any, kind: str, key: Any) -> Any:
         return Undefined(str(key))
     try:
         return container[key] if kind == "item" else getattr(container, key)
-    except (KeyError, IndexError, AttributeError):
+    except (LookupError, AttributeError, ValueError):  # ValueError: an empty cell
         return Undefined(str(key))
 
 
@@ -102,7 +107,7 @@ def set_slot(container: Any, kind: str, key: Any, value: Any) -> None:
     if isinstance(value, Undefined):
         if kind == "item":
             container.pop(key, None)
-        elif hasattr(container, key):
+        elif not isinstance(read_slot(container, kind, key), Undefined):
             delattr(container, key)
     elif kind == "item":
         container[key] = value
@@ -115,14 +120,15 @@ def set_slot(container: Any, kind: str, key: Any, value: Any) -> None:
 
 
 def note_list(values: list[Any]) -> None:
-    """Note that a list is about to change its length."""
+    """Note that a list is about to change its length or the order of its items."""
     capture = current()
     for frame in capture.frames[capture.created_depth(values) + 1 :]:
         if id(values) not in frame.lists:
             frame.lists[id(values)] = (values, snapshot(values))
 
 
-def _undo(frame: Frame) -> None:
+def undo(frame: Frame) -> None:
+    """Give lists, items and attributes the content that they had before a frame changed them."""
     for values, before in frame.lists.values():
         restore(values, before)
     for (_, kind, key), (container, _, before) in reversed(frame.slots.items()):
@@ -259,7 +265,7 @@ def content_of(leaf: Tracer) -> Value:
 
 def leave_branch(frame: Frame) -> dict[Storage, Value]:
     """Undo a branch's writes; return the storages it wrote with their value after."""
-    _undo(frame)
+    undo(frame)
     writes = {}
     for storage, (value, concrete) in frame.saved.items():
         assert storage.value is not None
@@ -1027,11 +1033,11 @@ def _try_loop(
                             exit_values[position, index] = content_of(asarray(leaf))
             except BaseException:
                 capture.leave_loop(frame)
-                _undo(frame)
+                undo(frame)
                 raise
         entered = capture.leave_loop(frame)
         grown = [_Growth(v, count_of(v) - count_before(b), items_of(v)) for v, b in frame.lists.values()]
-        _undo(frame)
+        undo(frame)
         new_lists, new_slots = state.add_lists(grown, trips), state.add_slots(frame)
         if new_lists or new_slots:
             raise _Again

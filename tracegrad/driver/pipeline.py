@@ -32,7 +32,7 @@ from tracegrad.capture.lists import StackedList
 from tracegrad.capture.sizes import SMALLEST
 from tracegrad.capture.staging import leave_branch, new_list, set_slot
 from tracegrad.capture.state import Tree as StateTree
-from tracegrad.capture.state import flatten
+from tracegrad.capture.state import Undefined, flatten
 from tracegrad.capture.state import unflatten as unflatten_state
 from tracegrad.capture.tracer import Tracer, asarray, cast_to, from_value, is_traced
 from tracegrad.codegen.variables import Names
@@ -176,7 +176,8 @@ class Specialization:
             container = effect.container
             if isinstance(container, ArgumentPlace):
                 container = container.find(arguments)
-            set_slot(container, effect.kind, effect.key, effect.result.build(results))
+            value_after = Undefined(str(effect.key)) if effect.result is None else effect.result.build(results)
+            set_slot(container, effect.kind, effect.key, value_after)
         return value
 
     def push_forward(self, values: Sequence[Any], tangents: Sequence[Any]) -> Any:
