@@ -5,6 +5,8 @@ Reads IR values; writes nothing. Used by numpy_api/ for slices and ranges whose 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Value
 from tracegrad.ir.types import Dim, is_integer
@@ -17,6 +19,24 @@ def difference(x: Value, y: Value) -> Dim | None:
     """Return x - y when it is a dimension whatever the traced integers in both are, else None."""
     total = _combine(_linear(x), _linear(y), -1)
     return total.get(None, 0) if all(value is None for value in total) else None
+
+
+def ends(x: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim, list[Value]] | None:
+    """Return the least and the greatest that x gets while the values in it, returned too, take those of their ranges;
+    None when that is not known."""
+    least: Dim = 0
+    greatest: Dim = 0
+    found = []
+    for value, coefficient in _linear(x).items():
+        if value is None:
+            least, greatest = least + coefficient, greatest + coefficient
+            continue
+        if value not in ranges or not isinstance(coefficient, int):
+            return None
+        low, high = ranges[value] if coefficient > 0 else ranges[value][::-1]
+        least, greatest = least + coefficient * low, greatest + coefficient * high
+        found.append(value)
+    return least, greatest, found
 
 
 def _combine(x: _Sum, y: _Sum, factor: Dim) -> _Sum:

@@ -57,6 +57,7 @@ from tracegrad.capture.tracer import (
     unsupported,
 )
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span, TracegradError
+from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, SymbolicDim
@@ -1421,6 +1422,7 @@ def _stage_for(
 
         def run() -> None:
             k = from_value(index, weak=True)
+            _note_range(index, sequence, start, stop)
             if state.growing:
                 state.start_iteration(
                     k if _is_zero(sequence.start) and sequence.step == 1 else (k - sequence.start) // sequence.step
@@ -1438,6 +1440,16 @@ def _stage_for(
         return Operation("for", [start, stop, *inits], attrs, blocks, list(types), span)
 
     _stage_loop(state, parts, emit, sequence.length)
+
+
+def _note_range(index: Value, sequence: Sequence_, start: Value, stop: Value) -> None:
+    """Note which values the index of the loop that is being staged takes, when that is known."""
+    capture, length = current(), sequence.length
+    first, end = static_value(start), static_value(stop)
+    if length is not None and first is not None and end is not None:
+        last = first + (length - 1) * sequence.step
+        capture.ranges[index] = (first, last) if sequence.step > 0 else (last, first)
+        capture.counted[index] = capture.frame
 
 
 def _stage_breaking_for(

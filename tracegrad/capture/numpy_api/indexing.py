@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import current, user_span
-from tracegrad.capture.linear import difference
+from tracegrad.capture.context import RestageError, current, user_span
+from tracegrad.capture.linear import difference, ends
 from tracegrad.capture.numpy_api.common import (
     as_axis,
     as_bool,
@@ -295,12 +295,47 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
         )
     if decide(distance, "<"):
         distance = 0
-    if distance != 0:
-        # Python cuts a slice that reaches past the front; with a fixed length that is an error instead
-        inside = call_handler(np.logical_or, call_handler(np.greater_equal, low, 0), call_handler(np.less, high, 0))
-        check(inside, "IndexError", "a slice with traced bounds must lie inside the axis")
+    if distance != 0 and not _stays_inside(low.value, distance, size):
+        # Python cuts a slice that leaves the axis; with a fixed length that is an error instead
+        whole = call_handler(
+            np.logical_and,
+            call_handler(np.greater_equal, low, 0),
+            call_handler(np.less_equal, high, dim_value(size)),
+        )
+        check(call_handler(np.logical_or, whole, call_handler(np.less, high, 0)), "IndexError", _LEAVES)
     length = distance if step == 1 else (distance + (step - 1)) // step
     return Item("window", axis, step=step, length=length, index=low.value)
+
+
+_LEAVES = (
+    "a slice with traced bounds leaves the axis, where NumPy would cut it: keep the bounds inside, pass them as Python "
+    "ints, or pad the array"
+)
+
+
+def _stays_inside(start: Value, length: Any, size: Any) -> bool:
+    """Return whether a window is known to lie inside its axis.
+
+    Raises:
+        RestageError: one iteration of the loops around certainly has a window that leaves the axis.
+    """
+    capture = current()
+    known = ends(start, capture.ranges)
+    if known is None:
+        return False
+    least, greatest, indices = known
+    if decide(least, ">="):
+        leaves = decide(greatest + length - size, ">")
+    else:
+        leaves = decide(greatest + length, ">=") or decide(least + size, "<")
+    frames = [capture.counted[index] for index in indices]
+    first = min((capture.frames.index(frame) for frame in frames), default=0)
+    if leaves and all(frame in capture.counted.values() for frame in capture.frames[first:]):
+        raise RestageError(
+            "a slice whose length differs between iterations, since it leaves the axis in some",
+            "keep the slice inside the axis, by the bounds of the loop or by padding the array",
+        )
+    return not leaves
 
 
 # ---- reading and writing items
