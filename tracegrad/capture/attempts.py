@@ -67,9 +67,18 @@ class Attempt:
                     span=operation.span,
                     found=f"{names[0]}, which may be raised here when the compiled function runs; by then the handlers "
                     "of the `try` around it are gone",
-                    help="test the condition before with `if` (`if x > 0: y = math.log(x)`), or put the `try` around "
+                    help=f"{_INSTEAD.get(names[0], 'test the condition before with `if`')}, or put the `try` around "
                     "the call of the compiled function",
                 )
+
+
+#: name of an exception -> what to do for it not to come
+_INSTEAD = {
+    "ValueError": "test the condition before with `if` (`if x > 0: y = math.log(x)`)",
+    "ZeroDivisionError": "test the condition before with `if` (`if x != 0: y = 1 / x`)",
+    "IndexError": "test the condition before with `if` (`if i < len(x): y = x[i]`)",
+    "LinAlgError": "make the matrix regular before (`a + 1e-9 * np.eye(n)`)",
+}
 
 
 def _walk(operations: Iterable[Operation]) -> Iterator[Operation]:

@@ -565,6 +565,11 @@ def _branch_error(name: str, what: str, left: str, right: str, span: Any) -> Nee
             "only numbers and arrays can depend on a traced condition: use numbers that stand for the values (0, 1, "
             "... and `==`), or do in each branch what depends on them"
         )
+        if "None" in (left, right):
+            help = (
+                "use a number that stands for None (np.nan, np.inf, 0.0), or a flag beside the value that says whether "
+                "there is one (`found = 1.0`)"
+            )
     return NeedsPythonValue(title, code="TG112", span=span, found=f"{left} when true, {right} when false", help=help)
 
 

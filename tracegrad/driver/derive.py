@@ -238,8 +238,7 @@ def check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: Re
             f"{kind} needs a function that returns a scalar",
             code="TG202",
             span=None,
-            found=f"{name} returns {found}"
-            + (" that does not depend on its arguments" if tree.kind == "static" else ""),
+            found=f"{name} returns {found}",
             help="return one float; with has_aux=True return (scalar, anything); tg.vjp takes functions with several "
             "results",
         )
@@ -277,6 +276,9 @@ def kind_text(tree: Tree, types: Sequence[ArrayType]) -> str:
         return str(types[tree.data])
     if tree.kind in ("tuple", "list", "dict"):
         return f"a {tree.kind} of {len(tree.children)}"
+    if tree.kind in ("static", "identity"):
+        value = tree.data[1] if tree.kind == "static" else tree.data.value
+        return f"a Python {type(value).__name__} that does not depend on its arguments"
     return "None" if tree.kind == "none" else f"a {tree.kind}"
 
 

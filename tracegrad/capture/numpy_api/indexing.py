@@ -214,7 +214,7 @@ def _wrapped(index: Any, axis: int, size: Any) -> Any:
             code="TG117",
             span=user_span(),
             found=f"index {index} is out of bounds for axis {axis} with size {size}",
-            help=f"use an index from -{size} to {size}-1",
+            help=f"use an index from {-size} to {size - 1}" if size != 0 else "test before whether the array is empty",
         )
     return front
 
