@@ -330,3 +330,13 @@ def test_changes_that_are_refused(change: Callable[..., None]) -> None:
     with pytest.raises(CaptureError, match="TG124"):
         tg.grad(f)(2.0)
     assert (list(queue), data, chosen) == ([1.0, 2.0, 3.0], b"ab", {1, 2})
+
+
+def test_functions_that_run_unconverted() -> None:
+    space: dict[str, Any] = {}
+    exec("T = 1.0\ndef f(x):\n    global T\n    T = T + x\n    return x * T\n", space)
+    compiled = tg.value_and_grad(space["f"])
+    assert compiled(2.0) == (6.0, 5.0)
+    assert space["T"] == 3.0
+    assert compiled(2.0) == (10.0, 7.0)
+    assert space["f"](1.0) == 6.0

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import array
 import collections
+import dis
 import functools
 import inspect
 import os
@@ -500,6 +501,34 @@ def guard_unfollowed(function: types.FunctionType, args: tuple[Any, ...], kwargs
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         guard_content(Place(cell, (("cell", None),), name))
     guard_native(function, (*args, *(function.__defaults__ or ())), kwargs)
+    _open_stored(function)
+
+
+def _open_stored(function: types.FunctionType) -> None:
+    """Note that a function that runs unconverted may store into its globals and cells."""
+    space, cells = (
+        function.__globals__,
+        dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)),
+    )
+    for name in sorted(_stored_in(function.__code__)):
+        if name in cells:
+            open_slot(cells[name], "attr", "cell_contents", Place(cells[name], (("cell", None),), name), carried=True)
+        else:
+            open_slot(space, "item", name, Place(space, (("item", name),), name), carried=True)
+
+
+def _stored_in(code: types.CodeType) -> set[str]:
+    """Return the globals and the variables of functions around that code, or code in it, stores into or deletes."""
+    names = {
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")
+        or (instruction.opname in ("STORE_DEREF", "DELETE_DEREF") and instruction.argval in code.co_freevars)
+    }
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _stored_in(constant) - set(code.co_cellvars)
+    return names
 
 
 def _names_of(code: types.CodeType) -> set[str]:
