@@ -340,3 +340,22 @@ def test_functions_that_run_unconverted() -> None:
     assert space["T"] == 3.0
     assert compiled(2.0) == (10.0, 7.0)
     assert space["f"](1.0) == 6.0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arrays_written_in_place_stay_the_same_arrays(backend: str) -> None:
+    array = np.ones(3)
+    item = types.SimpleNamespace(a=array)
+
+    def f(x: Any) -> Any:
+        global TOTAL
+        TOTAL += x
+        item.a *= 2.0
+        return np.sum(TOTAL)
+
+    total = np.zeros(3)
+    globals()["TOTAL"] = total
+    assert tg.function(f, backend=backend)(np.ones(3)) == 3.0
+    assert TOTAL is total
+    assert item.a is array
+    assert (total.tolist(), array.tolist()) == ([1.0] * 3, [2.0] * 3)

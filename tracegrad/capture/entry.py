@@ -18,6 +18,7 @@ from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, Stor
 from tracegrad.capture.guards import require_unchanged
 from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList, count_before, count_of
+from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.staging import read_slot, undo
 from tracegrad.capture.state import Tree, Undefined, flatten
@@ -241,10 +242,11 @@ def _effects(state: Capture, results: list[Value]) -> list[Effect]:
         result = None if isinstance(final, Undefined) else collect(final, results)
         effects.append(Effect(state.originals.get(id(container), container), kind, key, result))
 
+    inputs = {id(h.original): h.tracer for h in state.hidden.values()}
     for (_, kind, key), (container, seen, before) in frame.slots.items():
         final = read_slot(container, kind, key)
         is_absent = isinstance(final, Undefined) and isinstance(before, Undefined)
-        if final is not before and final is not seen and not is_absent:
+        if final is not before and not _is_same(final, inputs.get(id(before), seen)) and not is_absent:
             add(container, kind, key)
     for values, before_items in frame.lists.values():
         if count_of(values) != count_before(before_items):
@@ -263,6 +265,13 @@ def _effects(state: Capture, results: list[Value]) -> list[Effect]:
             effects.append(Effect(state.originals.get(id(container), container), "item", key, None))
             add(container, "item", key)
     return effects
+
+
+def _is_same(final: Any, seen: Any) -> bool:
+    """Return whether two values are one object or one array in Python."""
+    if isinstance(final, Tracer) and isinstance(seen, Tracer) and final.ndim:
+        return is_same_view(final, seen)
+    return final is seen
 
 
 def _moved_keys(before: list[Any], final: dict[Any, Any]) -> list[Any]:
