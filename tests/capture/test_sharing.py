@@ -297,3 +297,30 @@ def test_a_name_bound_in_a_part_of_an_expression_that_may_not_run() -> None:
 
     with pytest.raises(NotImplementedError, match=r"`t := ...` in a part of an expression"):
         tg.function(f)(X)
+
+
+def slot_bound_and_written_in_a_branch(x):
+    b, c, d = x * 0.5, np.zeros(4), {"q": x * 1.0}
+    if x[0] > 2:
+        b = b * 2
+    else:
+        d["q"] = c
+        d["q"][0] += 0.2 * x[1]
+    return weigh([np.sum(b), np.sum(c), np.sum(d["q"])])
+
+
+def slot_of_an_array_that_the_other_branch_writes(x):
+    b = x * 0.5
+    d = {"q": b[1:]}
+    if x[0] > 2:
+        d["q"] = x[1:] * 2
+    else:
+        b[1] = x[2] ** 2
+    return weigh([np.sum(b), np.sum(d["q"])])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("program", [slot_bound_and_written_in_a_branch, slot_of_an_array_that_the_other_branch_writes])
+def test_slots_have_what_a_branch_leaves_in_them(program: Callable[..., Any], backend: str) -> None:
+    for x in (X, X[::-1].copy()):
+        assert float(tg.function(program, backend=backend)(x)) == pytest.approx(float(program(x)), rel=1e-12)

@@ -14,6 +14,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -234,6 +235,19 @@ class _Branch:
         }
         self.writes = leave_branch(frame)
 
+    @contextmanager
+    def reopened(self) -> Iterator[None]:
+        """Stage at the end of the branch inside a with statement, where arrays have the content that it gave them."""
+        before = {storage: (storage.value, storage.concrete) for storage in self.writes}
+        with current().open("branch", self.block):
+            for storage, value in self.writes.items():
+                storage.value, storage.concrete = value, None
+            try:
+                yield
+            finally:
+                for storage, (kept, concrete) in before.items():
+                    storage.value, storage.concrete = kept, concrete
+
 
 class _Appended:
     """What one side of an `if` appended to a list from outside. `count` is -1 for any other change."""
@@ -419,8 +433,8 @@ def _join_slot(
     trees = [flatten(side) for side in sides]
     values: list[dict[int, Value]] = []
     for branch, (leaves, _) in zip(branches, trees, strict=True):
-        with current().builder.into(branch.block):
-            values.append({i: leaf.value for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)})
+        with branch.reopened():
+            values.append({i: content_of(leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)})
     return _join_trees(join, name, trees, values, branches, span)
 
 
