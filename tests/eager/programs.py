@@ -723,6 +723,131 @@ def variable(T: Any, say: Any) -> None:
     say(v, v.grad, isinstance(v, T.Tensor), isinstance(v, T.autograd.Variable))
 
 
+@program
+def saved_for_forward_is_apart_from_saved_for_backward(T: Any, say: Any) -> None:
+    class F(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(x, y)
+            ctx.save_for_forward(y, x)
+            return x * y * y
+
+        @staticmethod
+        def backward(ctx, ct):
+            x, y = ctx.saved_tensors
+            return ct * y * y, 2 * ct * x * y
+
+        @staticmethod
+        def jvp(ctx, t_x, t_y):
+            y, x = ctx.saved_tensors
+            return t_x * y * y + 2 * x * y * t_y
+
+    x, y = T.tensor(2.0, requires_grad=True), T.tensor(3.0, requires_grad=True)
+    say(*T.autograd.grad(F.apply(x, y), (x, y)))
+    ad = T.autograd.forward_ad
+    with ad.dual_level():
+        out = F.apply(ad.make_dual(T.tensor(2.0), T.tensor(1.0)), ad.make_dual(T.tensor(3.0), T.tensor(1.0)))
+        say(ad.unpack_dual(out).tangent)
+
+
+@program
+def powers_keep_the_dtype(T: Any, say: Any) -> None:
+    for dtype in (T.float64, T.float32, T.float16, T.bfloat16, T.int32):
+        for k in (0, 1, 2, 3, 4, 5, 3.0, -1, -2, -3, -3.0):
+            x = T.tensor([1, 2], dtype=dtype)
+            if dtype.is_floating_point:
+                x.requires_grad_()
+                y = x**k
+                ct = T.autograd.grad(y.sum(), x, create_graph=True)[0]
+                say(y.dtype, y.tolist(), ct.dtype, ct.tolist())
+            elif k >= 0:
+                say((x**k).dtype, (x**k).tolist())
+
+
+@program
+def retained_gradient_is_of_the_new_content(T: Any, say: Any) -> None:
+    def set_first(h):
+        h[0] = 5.0
+
+    def write_view(h):
+        h[:1].mul_(3)
+
+    def twice(h):
+        h.mul_(3).add_(1)
+
+    for write in (lambda h: h.relu_(), set_first, write_view, twice, lambda h: h.fill_(3.0), lambda h: h.exp_()):
+        x = T.tensor([1.0, -2.0], requires_grad=True)
+        h = x * 2
+        seen = []
+        h.register_hook(seen.append)
+        h.retain_grad()
+        write(h)
+        (h * h * x).sum().backward()
+        say(h.grad, x.grad, seen, h.retains_grad)
+    for of_view in (True, False):
+        x = T.tensor([1.0, -2.0], requires_grad=True)
+        h = x * 2
+        v = h[:1]
+        v.retain_grad()
+        (v if of_view else h).mul_(3)
+        (h * h + v).sum().backward()
+        say(v.grad, x.grad)
+
+
+@program
+def results_that_are_no_tensors(T: Any, say: Any) -> None:
+    def check(results):
+        class F(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return results(x)
+
+            @staticmethod
+            def backward(ctx, *cts):
+                say(cts)
+                return sum(ct for ct in cts if ct is not None)
+
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        outs = [out for out in F.apply(x) if isinstance(out, T.Tensor)]
+        say([out.output_nr for out in outs])
+        sum(out.sum() * k for k, out in enumerate(outs, 1) if out.requires_grad).backward()
+        say(x.grad)
+
+    check(lambda x: (x * 2, 3, x * 3))
+    check(lambda x: (x.clone(), None))
+    check(lambda x: (None, "text", x.clone(), x * 5))
+    check(lambda x: (x.clone(), T.tensor([1, 2]), x * 3))
+
+
+@program
+def leaf_that_stops_requiring_grad(T: Any, say: Any) -> None:
+    def check(change):
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        z = T.ones(2, requires_grad=True)
+        y = (x * x * z).sum()
+        change(x)
+        y.backward()
+        say(x.grad, z.grad, x.requires_grad)
+
+    check(lambda x: x.requires_grad_(False))
+    check(lambda x: x.detach_())
+    check(lambda x: x.requires_grad_(False).requires_grad_())
+    check(lambda x: (x.register_hook(say), x.requires_grad_(False)))
+
+
+@program
+def writes_into_nothing(T: Any, say: Any) -> None:
+    say(T.zeros(2, 0).add_(1), T.zeros(3, 0).copy_(T.zeros(3, 0)), T.zeros(3, 0).fill_(1), T.zeros(3, 0, 2).zero_())
+    a = T.zeros(2, 0)
+    a[:] = 1
+    a[0] = T.zeros(0)
+    say(a, T.zeros(3, 1).expand(3, 1)[:, :0].add_(1))
+    x = T.zeros(2, 0, requires_grad=True)
+    (x * 2).mul_(3).sum().backward()
+    say(x.grad)
+    attempt(say, lambda: T.zeros(1).expand(3).add_(1))
+
+
 def lines(T: Any, program: Any) -> str:
     """Return what a program prints."""
     printed: list[str] = []

@@ -24,6 +24,7 @@ from tracegrad.runtime.tape import (
     mode,
     needs_grad,
     pack_saved,
+    retain,
     user_place,
 )
 from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
@@ -49,6 +50,7 @@ class FunctionNode(Node):
         self.function = function
         self.title = f"{function.__name__}Backward"
         self.kept: tuple[Any, ...] = ()
+        self.for_forward: tuple[Any, ...] | None = None
         self.dirty: tuple[Tensor, ...] = ()
         self.fixed: tuple[Tensor, ...] = ()
         self.tensor_positions: list[int] = []
@@ -59,15 +61,13 @@ class FunctionNode(Node):
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for backward; a write into them in between is then found."""
-        for tensor in tensors:
-            if tensor is not None and not isinstance(tensor, Tensor):
-                raise TypeError(
-                    f"save_for_backward can only save variables, but argument {tensors.index(tensor)} is of type "
-                    f"{type(tensor).__name__}"
-                )
+        _check_saved("save_for_backward", tensors)
         self.kept = tensors
 
-    save_for_forward = save_for_backward
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for jvp."""
+        _check_saved("save_for_forward", tensors)
+        self.for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which arguments forward wrote in place."""
@@ -109,11 +109,13 @@ class FunctionNode(Node):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors given to save_for_backward.
+        """The tensors given to save_for_backward; in jvp those given to save_for_forward, if there are any.
 
         Raises:
             RuntimeError: they were freed by an earlier backward, or overwritten.
         """
+        if self.for_forward is not None:
+            return self.for_forward
         if self.kept:
             return self.kept
         if self.released:
@@ -160,9 +162,9 @@ class FunctionNode(Node):
 
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
         given: list[Any] = []
-        for ct, (shape, dtype) in zip(cts, self.results, strict=True):
+        for ct, kind in zip(cts, self.results, strict=True):
             if ct is None:
-                given.append(wrap(np.zeros(shape, dtype)) if self.materialize else None)
+                given.append(wrap(np.zeros(*kind)) if self.materialize and kind is not None else None)
             else:
                 given.append(ct if isinstance(ct, Tensor) else wrap(ct))
         found = self.function.backward(self, *given)
@@ -202,6 +204,12 @@ class FunctionNode(Node):
         return from_tensor(ct, create_graph)
 
     input_types: tuple[tuple[tuple[int, ...], Any], ...] = ()
+
+
+def _check_saved(name: str, tensors: Sequence[Any]) -> None:
+    for k, tensor in enumerate(tensors):
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"{name} can only save variables, but argument {k} is of type {type(tensor).__name__}")
 
 
 def _reduced(ct: Tensor, shape: tuple[int, ...], title: str, number: int) -> Tensor:
@@ -293,6 +301,7 @@ class Function:
             cls._attach(node, outputs)
         if mode.level >= 0 and any(t._tangent is not None for t in tensors):
             _push_tangents(cls, node, args, outputs)
+        node.for_forward = None
         if isinstance(output, tuple | list):
             return tuple(outputs)
         return outputs[0]
@@ -300,14 +309,18 @@ class Function:
     @classmethod
     def _attach(cls, node: FunctionNode, outputs: Sequence[Any]) -> None:
         fixed = {id(t) for t in node.fixed}
-        tensors = [t for t in outputs if isinstance(t, Tensor)]
-        attach(node, [wrap(t._a) for t in tensors])
-        for number, tensor in enumerate(tensors):
+        attach(node, [wrap(t._a) if isinstance(t, Tensor) else None for t in outputs])
+        for number, tensor in enumerate(outputs):
+            if not isinstance(tensor, Tensor):
+                continue
+            before, nr = tensor._node, tensor._nr
             tensor._base, tensor._steps, tensor._origin = None, (), ""
             if id(tensor) in fixed or not is_differentiable(tensor._a.dtype):
                 tensor._node, tensor._requires_grad = None, False
             else:
                 tensor._node, tensor._nr, tensor._requires_grad = node, number, False
+                if tensor._retained:
+                    retain(tensor, before, nr)
 
 
 def _push_tangents(cls: type[Function], node: FunctionNode, args: Sequence[Any], outputs: Sequence[Any]) -> None:

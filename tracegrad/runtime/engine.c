@@ -1392,7 +1392,8 @@ static int take_over(PyObject *leaf, PyObject *ct)
 {
     PyObject *variable = SLOT(leaf, AccumulateGrad, variable);
     PyArrayObject *array = (PyArrayObject *)SLOT(variable, Tensor, _a);
-    if (SLOT(variable, Tensor, _grad) != Py_None || SLOT(variable, Tensor, _after) != Py_None ||
+    if (SLOT(variable, Tensor, _requires_grad) != Py_True || SLOT(variable, Tensor, _grad) != Py_None ||
+        SLOT(variable, Tensor, _after) != Py_None ||
         PyArray_BASE((PyArrayObject *)ct) != NULL || !PyArray_IS_C_CONTIGUOUS(array) ||
         !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)ct))
         return 0;

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from tracegrad.runtime.tape import (
     gradient_edge,
     mode,
     needs_grad,
+    retain,
     run_backward,
 )
 from tracegrad.runtime.tensor import Tensor, is_differentiable, method, public, wrap
@@ -351,10 +351,8 @@ def retain_grad(self: Tensor) -> None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self._node is None or self._retained:
         return
-    self._retained = self._node.hooked = True
-    if self._node._retain is None:
-        self._node._retain = {}
-    self._node._retain[self._nr] = weakref.ref(self)
+    self._retained = True
+    retain(self)
 
 
 @method("register_hook")

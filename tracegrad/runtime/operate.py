@@ -382,7 +382,7 @@ def _integer_power(x: Any, exponent: int) -> Any:
         return np.square(x)
     if x.dtype.kind in "iu":
         return x**exponent
-    return np.power(x, np.int64(exponent)) if x.dtype.kind == "f" else np.power(x, x.dtype.type(exponent))
+    return np.power(x, np.int8(exponent)) if x.dtype.kind == "f" else np.power(x, x.dtype.type(exponent))
 
 
 @public("pow")

@@ -179,14 +179,14 @@ class Node:
         code, instruction: where the user's code made the node.
         hooked: hooks are to be run at it.
         pullback: what a kernel's node runs.
-        results: shape and dtype of the results.
+        results: shape and dtype of the results; None for one that is no tensor.
     """
 
     __slots__ = (
         "order", "edges", "saved", "code", "instruction", "hooked", "pullback", "width", "__dict__", "__weakref__",
     )  # fmt: skip
 
-    results: tuple[tuple[tuple[int, ...], Any], ...] = ()
+    results: tuple[tuple[tuple[int, ...], Any] | None, ...] = ()
     title = "Node"
     trace: str | None = None
     _tensor_hooks: dict[int, dict[int, Any]] | None = None
@@ -425,10 +425,9 @@ class AccumulateGrad(Node):
         return self.variable._hooks
 
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
-        ct = cts[0]
-        if ct is None:
+        ct, variable = cts[0], self.variable
+        if ct is None or not variable._requires_grad:
             return ()
-        variable = self.variable
         with _accumulating:
             accumulate(variable, ct, create_graph)
         if variable._after:
@@ -642,16 +641,29 @@ def keep_tangents(outs: Sequence[Tensor], tensors: Sequence[Tensor], tangents: S
                 item.tangent = None if pair is None else pair[1]
 
 
-def attach(node: Node, outs: Sequence[Tensor]) -> None:
-    """Make `node` the producer of its results."""
+def attach(node: Node, outs: Sequence[Tensor | None]) -> None:
+    """Make `node` the producer of its results; None is one that is no tensor."""
     if not isinstance(node, KernelNode):
-        node.results = tuple([(out._a.shape, out._a.dtype) for out in outs])
+        node.results = tuple([None if out is None else (out._a.shape, out._a.dtype) for out in outs])
     node.width = len(outs)
     for number, out in enumerate(outs):
+        if out is None:
+            continue
         if len(outs) == 1 or is_differentiable(out._a.dtype):
             out._node, out._nr = node, number
     if mode.anomaly:
         node.trace = "".join(traceback.format_list(traceback.extract_stack()[:-3]))
+
+
+def retain(tensor: Tensor, before: Node | None = None, nr: int = 0) -> None:
+    """Have the gradient of a tensor kept at the node that made it, no more at the one before."""
+    if before is not None and before._retain is not None:
+        before._retain.pop(nr, None)
+    node = tensor._node
+    node.hooked = True
+    if node._retain is None:
+        node._retain = {}
+    node._retain[tensor._nr] = weakref.ref(tensor)
 
 
 def inference_error() -> RuntimeError:

@@ -29,6 +29,7 @@ from tracegrad.runtime.tape import (
     mode,
     needs_grad,
     record_known,
+    retain,
     user_place,
 )
 from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
@@ -203,8 +204,11 @@ def refresh(view: Tensor) -> None:
     if not (base._requires_grad or base._node is not None) or not is_differentiable(view._a.dtype):
         return
     outline, positions = _outline(view._steps)
+    before, nr = view._node, view._nr
     view._requires_grad = False
     record_known(_STRIDED, (outline,), [base, *positions], view)
+    if view._retained:
+        retain(view, before, nr)
 
 
 _refreshers.append(refresh)
@@ -233,7 +237,11 @@ def check_writable(tensor: Tensor) -> None:
             "normal tensor before doing inplace update."
         )
     array = tensor._a
-    repeated = 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    repeated = (
+        0 in array.strides
+        and array.size
+        and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    )
     if repeated or any(kind == "unfold" and static[1] > static[2] for kind, static, _ in tensor._steps):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
@@ -291,7 +299,8 @@ def write(name: str, tensor: Tensor, compute: Callable[[Tensor], Tensor]) -> Ten
     for item in getattr(node, "saved", None) or ():
         if item.array is target and item.kind[0] == "in":  # the operand itself: keep what it was
             item.array, item.storage = target.copy(), None
-    np.copyto(target, out._a)
+    if target.size:
+        np.copyto(target, out._a)
     mark_written(tensor, name)
     rebase(name, tensor, out)
     return tensor
@@ -318,8 +327,10 @@ def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
         outline, positions = _outline(tensor._steps)
         holder = wrap(base._a)
         record_known(_COPY_SLICES, (outline,), [base, out, *positions], holder)
-        base._node, base._nr = holder._node, 0
+        _hand_over(base, holder._node, 0)
         tensor._seen = -1
+        if tensor._retained:
+            refresh(tensor)
         return
     if node is None:
         edge = gradient_edge(tensor)
@@ -329,4 +340,12 @@ def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
         node.results = ((tensor._a.shape, tensor._a.dtype),)
         node.code, node.instruction = user_place()
         out._nr = 0
-    tensor._node, tensor._nr = node, out._nr
+    _hand_over(tensor, node, out._nr)
+
+
+def _hand_over(tensor: Tensor, node: Node, nr: int) -> None:
+    """Make `node` the producer of a tensor that was written; a gradient that is kept is that of the new content."""
+    before, before_nr = tensor._node, tensor._nr
+    tensor._node, tensor._nr = node, nr
+    if tensor._retained:
+        retain(tensor, before, before_nr)
