@@ -848,6 +848,138 @@ def writes_into_nothing(T: Any, say: Any) -> None:
     attempt(say, lambda: T.zeros(1).expand(3).add_(1))
 
 
+@program
+def division_of_integers_by_zero(T: Any, say: Any) -> None:
+    x, zero = T.tensor([3, -4]), T.tensor([0, 1])
+    for divide in (
+        lambda: x // zero, lambda: x % zero, lambda: x // 0, lambda: x % 0, lambda: 5 // zero, lambda: 5 % zero,
+        lambda: x.fmod(0), lambda: T.remainder(x, other=zero), lambda: T.div(x, zero, rounding_mode="trunc"),
+        lambda: x.div(0, rounding_mode="floor"), lambda: x.clone().remainder_(0), lambda: x.clone().floor_divide_(zero),
+        lambda: x // 2, lambda: x % 3, lambda: x % 3.0, lambda: x.double() // 0, lambda: x / zero, lambda: x.div(2),
+        lambda: x[:0] // zero[:0],
+    ):  # fmt: skip
+        attempt(say, divide)
+
+
+@program
+def powers_to_the_last_derivative(T: Any, say: Any) -> None:
+    for power, orders in (
+        (lambda x: x**3, 4), (lambda x: x**3.0, 4), (lambda x: x**2, 3), (lambda x: x.square(), 3),
+        (lambda x: (x**2).sum(), 3),
+    ):  # fmt: skip
+        for data in (2.0, [2.0]):
+            x = T.tensor(data, requires_grad=True)
+            y = power(x)
+            for _ in range(orders):
+                (y,) = T.autograd.grad(y.sum(), x, create_graph=True)
+                say(y.detach(), y.requires_grad)
+    x = T.tensor(3.0, requires_grad=True)
+    (first,) = T.autograd.grad(x**2, x, create_graph=True)
+    (second,) = T.autograd.grad(first, x, create_graph=True)
+    (second * x).backward()
+    say(first.detach(), second.detach(), x.grad)
+
+
+@program
+def hooks_keep_the_dtype(T: Any, say: Any) -> None:
+    for leaf in (True, False):
+        for dtype in (T.float64, T.int64, T.float32):
+            x = T.tensor([1.0, 2.0], requires_grad=True)
+            h = x if leaf else x * 2
+            h.register_hook(lambda ct, dtype=dtype: ct.to(dtype))
+            attempt(say, (h * h).sum().backward)
+            say(x.grad)
+
+
+@program
+def views_made_by_functions(T: Any, say: Any) -> None:
+    class View(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, view):
+            return view(x)
+
+        @staticmethod
+        def backward(ctx, *cts):
+            return 10 * cts[0].reshape(2), None
+
+    def double(out):
+        out.mul_(2)
+
+    def double_part(out):
+        out[:1].mul_(2)
+
+    def in_place_and_back(out):
+        out.clone().mul_(2).sum().backward()
+
+    def part_and_back(out):
+        (out[:1] * out[:1]).sum().backward()
+
+    views = (lambda x: x.view(2, 1), lambda x: x, lambda x: x.view_as(x), lambda x: (x[:], x * 2), lambda x: x * 2)
+    for view in views:
+        for use in (double, double_part, in_place_and_back, part_and_back):
+            for leaf in (True, False):
+                x = T.tensor([1.0, 2.0], requires_grad=True)
+                out = View.apply(x if leaf else x * 1, view)
+                out = out[0] if isinstance(out, tuple) else out
+                attempt(say, lambda use=use, out=out: use(out))
+                say(x.tolist(), x.grad, out._is_view(), out.is_leaf)
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        h = x * 1
+        out = View.apply(h, view)
+        out = out[0] if isinstance(out, tuple) else out
+        part = out[:1]
+        h.mul_(3)
+        attempt(say, lambda out=out: out.sum().backward(retain_graph=True))
+        attempt(say, lambda part=part: part.sum().backward())
+        say(h.tolist(), x.grad)
+        x = T.tensor([1.0, 2.0])
+        View.apply(x, lambda x: x.view(2, 1)).mul_(2)
+        say(x)
+
+
+@program
+def state_of_optimizers(T: Any, say: Any) -> None:
+    for name, options in (
+        ("SGD", {}), ("SGD", {"momentum": 0.9}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam", {}),
+        ("Adam", {"amsgrad": True}), ("AdamW", {}), ("RMSprop", {}), ("RMSprop", {"momentum": 0.9}),
+        ("Adagrad", {"lr_decay": 0.1}),
+    ):  # fmt: skip
+        x = T.nn.Parameter(T.tensor([1.0, 2.0]))
+        optimizer = getattr(T.optim, name)([x], lr=0.1, **options)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (x * x).sum().backward()
+            optimizer.step()
+        for key in sorted(optimizer.state[x]):
+            kept = optimizer.state[x][key]
+            say(name, key, kept, kept.dtype, kept.shape)
+        other = getattr(T.optim, name)([x], lr=0.1, **options)
+        other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        x.grad = T.ones(2)
+        other.step()
+        say(x)
+
+
+@program
+def refusals(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    for classes, count in (([0, 3], 3), ([0, -1], 3), ([0, -1], -1), ([0.0], -1), ([0], 0), ([0, 2], -1), ([0, 1], 3)):
+        attempt(say, lambda c=classes, n=count: F.one_hot(T.tensor(c), n))
+    attempt(say, lambda: F.one_hot(T.zeros(0, dtype=T.int64)))
+    for dtype in (T.float32, T.int32, T.bool, T.uint8, T.int64):
+        attempt(say, lambda d=dtype: F.nll_loss(T.zeros(2, 3), T.tensor([0, 1], dtype=d)))
+    attempt(say, lambda: T.nn.Parameter(T.tensor([1])))
+    attempt(say, lambda: T.nn.Parameter(T.tensor([1]), requires_grad=False))
+    attempt(say, lambda: T.autograd.grad(T.ones(2, requires_grad=True).sum(), []))
+    true, one = T.tensor([True]), T.tensor([1])
+    for subtract in (
+        lambda: true - true, lambda: 1 - true, lambda: True - true, lambda: true - 1, lambda: true - True,
+        lambda: -true, lambda: true - one, lambda: one - true, lambda: one - True, lambda: T.rsub(true, 1),
+        lambda: one - one, lambda: 2 - one, lambda: T.sub(one, one, alpha=2),
+    ):  # fmt: skip
+        attempt(say, subtract)
+
+
 def lines(T: Any, program: Any) -> str:
     """Return what a program prints."""
     printed: list[str] = []

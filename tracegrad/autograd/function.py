@@ -282,12 +282,16 @@ class Function:
         outputs = list(output) if isinstance(output, tuple | list) else [output]
         given = {id(t) for t in tensors}
         dirty = {id(t) for t in node.dirty}
+        viewed: dict[int, Tensor] = {}
         for k, out in enumerate(outputs):
             if isinstance(out, Tensor) and id(out) in given and id(out) not in dirty:
                 alias = wrap(out._a)
                 alias._storage = out._storage
                 node.kept = tuple(alias if t is out else t for t in node.kept)
                 outputs[k] = alias
+                viewed[id(alias)] = out
+            elif isinstance(out, Tensor) and out._base is not None and id(out) not in dirty:
+                viewed[id(out)] = out._base
         node.tensor_positions = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
         node.input_types = tuple((t._a.shape, t._a.dtype) for t in tensors)
         if executable:
@@ -298,7 +302,7 @@ class Function:
             mark_written(tensor, cls.__name__)
         node.finish(outputs, executable)
         if executable:
-            cls._attach(node, outputs)
+            cls._attach(node, outputs, viewed)
         if mode.level >= 0 and any(t._tangent is not None for t in tensors):
             _push_tangents(cls, node, args, outputs)
         node.for_forward = None
@@ -307,20 +311,31 @@ class Function:
         return outputs[0]
 
     @classmethod
-    def _attach(cls, node: FunctionNode, outputs: Sequence[Any]) -> None:
+    def _attach(cls, node: FunctionNode, outputs: Sequence[Any], viewed: dict[int, Tensor]) -> None:
+        """Make the node that of the results.
+
+        Args:
+            viewed: by id of a result that is a view, what it is a view of.
+        """
         fixed = {id(t) for t in node.fixed}
         attach(node, [wrap(t._a) if isinstance(t, Tensor) else None for t in outputs])
+        carries = [isinstance(t, Tensor) and is_differentiable(t._a.dtype) and id(t) not in fixed for t in outputs]
+        count = sum(carries)
         for number, tensor in enumerate(outputs):
             if not isinstance(tensor, Tensor):
                 continue
             before, nr = tensor._node, tensor._nr
             tensor._base, tensor._steps, tensor._origin = None, (), ""
-            if id(tensor) in fixed or not is_differentiable(tensor._a.dtype):
+            if not carries[number]:
                 tensor._node, tensor._requires_grad = None, False
             else:
                 tensor._node, tensor._nr, tensor._requires_grad = node, number, False
                 if tensor._retained:
                     retain(tensor, before, nr)
+                base = viewed.get(id(tensor))
+                if base is not None:
+                    tensor._base = base if base._base is None else base._base
+                    tensor._seen, tensor._origin = tensor._storage.version, "Function" if count == 1 else "Functions"
 
 
 def _push_tangents(cls: type[Function], node: FunctionNode, args: Sequence[Any], outputs: Sequence[Any]) -> None:

@@ -248,6 +248,8 @@ def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Any:
     """Return minus the log probability of the target classes."""
+    if target._a.dtype not in (np.int64, np.uint8):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.title}")
     _check_classes(input, target, ignore_index)
     chosen = target if target._a.dtype == np.int64 else wrap(target._a.astype(np.int64))
     return apply_composition(_NLL, (reduction, ignore_index, weight is not None), [input, chosen, *_present(weight)])
@@ -744,7 +746,16 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Any:
     """Return 1 at the place of each class number, else 0."""
-    count = int(tensor._a.max()) + 1 if num_classes == -1 else num_classes
+    a = tensor._a
+    if a.dtype != np.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if not a.size and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if a.size and a.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if a.size and num_classes != -1 and a.max() >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    count = int(a.max()) + 1 if num_classes == -1 else num_classes
     return wrap((tensor._a[..., None] == np.arange(count)).astype(np.int64))
 
 

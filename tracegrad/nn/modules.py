@@ -29,7 +29,9 @@ class Parameter(Tensor):
         made = Tensor.__new__(cls)
         if data is not None:
             made._a, made._storage = data._a, data._storage
-        made._requires_grad = requires_grad and is_differentiable(made._a.dtype)
+        if requires_grad and not is_differentiable(made._a.dtype):
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        made._requires_grad = bool(requires_grad)
         return made
 
     def __init__(self, *data: Any, **options: Any) -> None:

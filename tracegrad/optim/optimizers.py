@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.runtime.gradients import enable_grad
-from tracegrad.runtime.tensor import Array, Tensor
+from tracegrad.runtime.tensor import Array, Tensor, wrap
 from tracegrad.runtime.views import mark_written
 
 
@@ -96,6 +96,18 @@ class Optimizer:
         return f"{type(self).__name__} ({len(self.param_groups)} groups)"
 
 
+def _zeros(x: Array) -> Tensor:
+    return wrap(np.zeros_like(x))
+
+
+def _count_step(state: dict[str, Any]) -> int:
+    """Count a step in the state, which keeps the number as a tensor; return it."""
+    if "step" not in state:
+        state["step"] = wrap(np.zeros((), np.float32))
+    state["step"]._a[...] += 1
+    return int(state["step"]._a)
+
+
 def _positive(name: str, value: float) -> None:
     if value < 0.0:
         raise ValueError(f"Invalid {name}: {value}")
@@ -129,10 +141,11 @@ class SGD(Optimizer):
         if group["weight_decay"]:
             gradient = gradient + group["weight_decay"] * x
         if group["momentum"]:
-            velocity = state.get("momentum_buffer")
-            if velocity is None:
-                velocity = state["momentum_buffer"] = np.array(gradient)
+            if "momentum_buffer" not in state:
+                velocity = np.array(gradient)
+                state["momentum_buffer"] = wrap(velocity)
             else:
+                velocity = state["momentum_buffer"]._a
                 velocity *= group["momentum"]
                 velocity += (1 - group["dampening"]) * gradient
             gradient = gradient + group["momentum"] * velocity if group["nesterov"] else velocity
@@ -158,16 +171,18 @@ class Adam(Optimizer):
         )
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
-        if not state:
-            state.update(step=0, exp_avg=np.zeros_like(x), exp_avg_sq=np.zeros_like(x), max_exp_avg_sq=np.zeros_like(x))
-        state["step"] += 1
+        step = _count_step(state)
+        if step == 1:
+            state.update(exp_avg=_zeros(x), exp_avg_sq=_zeros(x))
+            if group["amsgrad"]:
+                state["max_exp_avg_sq"] = _zeros(x)
         first, second = group["betas"]
         if group["weight_decay"]:
             if self.decoupled:
                 x *= 1 - group["lr"] * group["weight_decay"]
             else:
                 gradient = gradient + group["weight_decay"] * x
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean, square = state["exp_avg"]._a, state["exp_avg_sq"]._a
         part = np.empty_like(mean)  # one array for all that is in between
         np.subtract(gradient, mean, out=part)
         part *= 1 - first
@@ -177,12 +192,13 @@ class Adam(Optimizer):
         part *= 1 - second
         square += part
         if group["amsgrad"]:
-            square = np.maximum(state["max_exp_avg_sq"], square, out=state["max_exp_avg_sq"])
+            most = state["max_exp_avg_sq"]._a
+            square = np.maximum(most, square, out=most)
         np.sqrt(square, out=part)
-        part /= (1 - second ** state["step"]) ** 0.5
+        part /= (1 - second**step) ** 0.5
         part += group["eps"]
         np.divide(mean, part, out=part)
-        part *= group["lr"] / (1 - first ** state["step"])
+        part *= group["lr"] / (1 - first**step)
         x -= part
 
 
@@ -211,16 +227,18 @@ class RMSprop(Optimizer):
         super().__init__(params, dict(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum))
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
-        if not state:
-            state.update(square_avg=np.zeros_like(x), momentum_buffer=np.zeros_like(x))
+        if _count_step(state) == 1:
+            state["square_avg"] = _zeros(x)
+            if group["momentum"]:
+                state["momentum_buffer"] = _zeros(x)
         if group["weight_decay"]:
             gradient = gradient + group["weight_decay"] * x
-        square = state["square_avg"]
+        square = state["square_avg"]._a
         square *= group["alpha"]
         square += (1 - group["alpha"]) * gradient * gradient
         step = gradient / (np.sqrt(square) + group["eps"])
         if group["momentum"]:
-            velocity = state["momentum_buffer"]
+            velocity = state["momentum_buffer"]._a
             velocity *= group["momentum"]
             velocity += step
             step = velocity
@@ -237,11 +255,12 @@ class Adagrad(Optimizer):
         super().__init__(params, dict(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps))
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
-        if not state:
-            state.update(step=0, sum=np.zeros_like(x))
-        state["step"] += 1
+        count = _count_step(state)
+        if count == 1:
+            state["sum"] = _zeros(x)
+        total = state["sum"]._a
         if group["weight_decay"]:
             gradient = gradient + group["weight_decay"] * x
-        state["sum"] += gradient * gradient
-        rate = group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
-        x -= rate * gradient / (np.sqrt(state["sum"]) + group["eps"])
+        total += gradient * gradient
+        rate = group["lr"] / (1 + (count - 1) * group["lr_decay"])
+        x -= rate * gradient / (np.sqrt(total) + group["eps"])

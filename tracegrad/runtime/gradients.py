@@ -168,6 +168,8 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     outs, ins = _list(outputs), _list(inputs)
+    if not ins:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     cts = [None] * len(outs) if grad_outputs is None else _list(grad_outputs)
     if is_grads_batched:
         count = next(ct._a.shape[0] for ct in cts if ct is not None)

@@ -7,6 +7,7 @@ in NumPy's terms, so its gradient comes from the op table.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -134,6 +135,15 @@ def _softplus(x: Any) -> Any:
     return np.logaddexp(x.dtype.type(0), x)
 
 
+def _negative(x: Any) -> Any:
+    if x.dtype == np.bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use "
+            "the `~` or `logical_not()` operator instead."
+        )
+    return np.negative(x)
+
+
 _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
     "exp": ("Exp", np.exp), "exp2": ("Exp2", np.exp2), "expm1": ("Expm1", np.expm1), "log": ("Log", np.log),
     "log2": ("Log2", np.log2), "log10": ("Log10", np.log10), "log1p": ("Log1P", np.log1p), "sqrt": ("Sqrt", np.sqrt),
@@ -146,8 +156,8 @@ _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
     "lgamma": ("Lgamma", lambda x: _op(ops.lgamma, x)), "digamma": ("Digamma", lambda x: _op(ops.digamma, x)),
 }  # fmt: skip
 _KEEPING: dict[str, tuple[str, Callable[..., Any]]] = {
-    "neg": ("Neg", np.negative), "abs": ("Abs", np.abs), "square": ("Pow", np.square), "sign": ("Sign", np.sign),
-    "floor": ("Floor", np.floor), "ceil": ("Ceil", np.ceil), "trunc": ("Trunc", np.trunc),
+    "neg": ("Neg", _negative), "abs": ("Abs", np.abs), "square": ("Pow", np.square),
+    "sign": ("Sign", np.sign), "floor": ("Floor", np.floor), "ceil": ("Ceil", np.ceil), "trunc": ("Trunc", np.trunc),
     "round": ("Round", np.rint), "relu": ("Relu", relu_of), "frac": ("Frac", lambda x: x - np.trunc(x)),
     "deg2rad": ("Deg2Rad", lambda x: x * (math.pi / 180)), "rad2deg": ("Rad2Deg", lambda x: x * (180 / math.pi)),
     "conj_physical": ("Conj", np.conj),
@@ -205,9 +215,29 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 @planned(2)
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return input - alpha * other."""
-    if alpha != 1:
-        return elementwise(_SUB_SCALED, (input, other, alpha))
-    return elementwise(_SUB, (input, other)) if _is_operand(other) else NotImplemented
+    if not _is_operand(other):
+        return NotImplemented
+    _refuse_bool(input, other)
+    return elementwise(_SUB, (input, other)) if alpha == 1 else elementwise(_SUB_SCALED, (input, other, alpha))
+
+
+def _refuse_bool(input: Any, other: Any) -> None:
+    """Check the operands of a subtraction.
+
+    Raises:
+        RuntimeError: one is a bool.
+    """
+    count = sum(t._a.dtype == np.bool_ if isinstance(t, Tensor) else isinstance(t, bool) for t in (input, other))
+    if count == 2:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+            "operator instead."
+        )
+    if count:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
+            "use the `~` or `logical_not()` operator instead."
+        )
 
 
 @public("mul", "multiply")
@@ -218,11 +248,28 @@ def mul(input: Any, other: Any) -> Any:
     return elementwise(_MUL, (input, other)) if _is_operand(other) else NotImplemented
 
 
+def refuse_zero(dividend: Any, divisor: Any) -> None:
+    """Check the divisor of a division that gives integers.
+
+    Raises:
+        RuntimeError: it has a zero.
+    """
+    arrays = [t._a if isinstance(t, Tensor) else np.asarray(t) for t in (dividend, divisor)]
+    if all(array.size and array.dtype.kind in "biu" for array in arrays) and not arrays[1].all():
+        raise RuntimeError("ZeroDivisionError")
+
+
 @public("div", "divide", "true_divide")
 @method("div", "divide", "true_divide")
-@planned(2)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Return input / other; `rounding_mode` is None, "trunc" or "floor"."""
+    if rounding_mode is not None:
+        refuse_zero(input, other)
+    return _divide(input, other, rounding_mode)
+
+
+@planned(2)
+def _divide(input: Any, other: Any, rounding_mode: str | None) -> Any:
     if rounding_mode == "floor":
         return elementwise(_FLOOR_DIVIDE, (input, other))
     if rounding_mode == "trunc":
@@ -237,15 +284,16 @@ def _true_divide(self: Any, other: Any) -> Any:
 
 
 method("__radd__")(planned(2)(lambda self, other: elementwise(_ADD, (other, self))))
-method("__rsub__")(planned(2)(lambda self, other: elementwise(_SUB, (other, self))))
 method("__rmul__")(planned(2)(lambda self, other: elementwise(_MUL, (self, other))))
 method("__rtruediv__")(planned(2)(lambda self, other: elementwise(_DIV, (other, self), least=2)))
 
 
 @public()
+@method("__rsub__")
 @planned(2)
 def rsub(input: Any, other: Any) -> Any:
     """Return other - input."""
+    _refuse_bool(other, input)
     return elementwise(_SUB, (other, input))
 
 
@@ -258,9 +306,21 @@ _TRUNC_DIVIDE = promoting("Div", lambda x, y: np.trunc(x / y) if x.dtype.kind ==
 
 
 def _define_binary(
-    name: str, title: str, function: Callable[..., Any], *, least: int = 0, operators: tuple[str, ...] = ()
-) -> Callable[..., Any]:
+    name: str, title: str, function: Callable[..., Any], *, least: int = 0, operators: tuple[str, ...] = (),
+    check: Callable[[Any, Any], None] | None = None,
+) -> Callable[..., Any]:  # fmt: skip
     composition = promoting(title, function)
+
+    def checked(operation: Callable[..., Any], order: int = 1) -> Callable[..., Any]:
+        if check is None:
+            return operation
+
+        @functools.wraps(operation)
+        def call(input: Any, other: Any) -> Any:
+            check(*(input, other)[::order])
+            return operation(input, other)
+
+        return call
 
     def plan(input: Any, other: Any) -> Any:
         return elementwise(composition, (input, other), least=least)
@@ -273,19 +333,19 @@ def _define_binary(
     def reflected(self: Any, other: Any) -> Any:
         return elementwise(composition, (other, self), least=least) if _is_operand(other) else NotImplemented
 
-    apply = named(plan, name, f"Return {name} of each pair of elements.", 2)
+    apply = checked(named(plan, name, f"Return {name} of each pair of elements.", 2))
     public(name)(apply)
     method(name)(apply)
     for each in operators:
-        method(f"__{each}__")(by_operator)
+        method(f"__{each}__")(checked(by_operator))
         if each not in ("eq", "ne", "lt", "le", "gt", "ge"):
-            method(f"__r{each}__")(reflected)
+            method(f"__r{each}__")(checked(reflected, -1))
     return apply
 
 
-_define_binary("floor_divide", "FloorDivide", lambda x, y: x // y, operators=("floordiv",))
-_define_binary("remainder", "Remainder", lambda x, y: x % y, operators=("mod",))
-_define_binary("fmod", "Fmod", np.fmod)
+_define_binary("floor_divide", "FloorDivide", lambda x, y: x // y, operators=("floordiv",), check=refuse_zero)
+_define_binary("remainder", "Remainder", lambda x, y: x % y, operators=("mod",), check=refuse_zero)
+_define_binary("fmod", "Fmod", np.fmod, check=refuse_zero)
 _define_binary("maximum", "Maximum", np.maximum)
 _define_binary("minimum", "Minimum", np.minimum)
 _define_binary("fmax", "Fmax", np.fmax)

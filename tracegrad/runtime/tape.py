@@ -294,6 +294,8 @@ class KernelNode(Node):
             operands.append(ct)
         if create_graph:
             found: Sequence[Any] = apply_kernel(title_of(pullback.kernel), pullback.kernel, operands)
+            if mode.grad and pullback.primal.name.startswith("Pow"):
+                self._keep_flat(pullback, found)
         else:
             found = pullback.kernel(*operands)
         if not keep and saved:
@@ -314,6 +316,15 @@ class KernelNode(Node):
         if any(kind not in read for kind in partial.reads):
             return pullback, operands
         return partial, [read[kind] for kind in partial.reads]
+
+    def _keep_flat(self, pullback: Pullback, found: Sequence[Tensor]) -> None:
+        """Connect derivatives of a power that are constant with its operands, so that loops over orders reach zero."""
+        for k, ct in zip(pullback.gives, found, strict=True):
+            if ct._node is None and self.edges[k][0] is not None:
+                kind = pullback.primal.function.params[k]
+                node = FlatNode(self.edges[k], kind.shape, kind.dtype)
+                node.code, node.instruction = self.code, self.instruction
+                attach(node, [ct])
 
     def release(self) -> None:
         """Forget the saved values."""
@@ -376,6 +387,22 @@ class KernelNode(Node):
             text += f"\n  overwritten by {name} at {describe_place(code, instruction)}"
         text += "\n  help: use the operation that makes a new tensor, or overwrite a clone()"
         return RuntimeError(text)
+
+
+class FlatNode(Node):
+    """A power of exponent 0: the slope is zero everywhere."""
+
+    __slots__ = ("dtype", "shape")
+
+    title = "PowBackward0"
+
+    def __init__(self, edge: Edge, shape: tuple[int, ...], dtype: Any) -> None:
+        super().__init__((edge,))
+        self.shape, self.dtype = shape, dtype
+
+    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
+        zeros = np.zeros(self.shape, self.dtype)
+        return [None if cts[0] is None else wrap(zeros) if create_graph else zeros]
 
 
 _classes: dict[str, type[KernelNode]] = {}
@@ -893,6 +920,7 @@ def _run_prehooks(node: Node, cts: list[Cotangent], create_graph: bool) -> list[
         replaced = hook(tuple(as_tensor(ct) for ct in cts))
         if replaced is not None:
             given = replaced if isinstance(replaced, tuple) else (replaced,)
+            _check_replacements(hook, given, cts)
             cts = [from_tensor(ct, create_graph) for ct in given]
         else:
             cts = [ct if ct is None or create_graph else ct[...] for ct in cts]
@@ -908,6 +936,24 @@ def _check_replacement(hook: Any, new: Any, old: Cotangent) -> None:
             f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value\n  expected {list(shape)}, got "
             f"{list(new._a.shape)}"
         )
+    before = as_tensor(old)
+    assert before is not None
+    if new._a.dtype != before._a.dtype:
+        raise RuntimeError(
+            f"hook '{getattr(hook, '__name__', hook)}' has changed the type of value (was {before.type_name()} got "
+            f"{new.type_name()})"
+        )
+
+
+def _check_replacements(hook: Any, new: Sequence[Any], old: Sequence[Cotangent]) -> None:
+    if len(new) != len(old):
+        raise RuntimeError(
+            f"hook '{getattr(hook, '__name__', hook)}' has returned an incorrect number of values (got {len(new)}, but "
+            f"expected {len(old)})"
+        )
+    for replaced, ct in zip(new, old, strict=True):
+        if replaced is not None and ct is not None:
+            _check_replacement(hook, replaced, ct)
 
 
 def _run_posthooks(
@@ -918,8 +964,7 @@ def _run_posthooks(
         replaced = hook(tuple(as_tensor(ct) for ct in found), outputs)
         if replaced is not None:
             given = replaced if isinstance(replaced, tuple) else (replaced,)
-            if len(given) != len(found):
-                raise RuntimeError(f"hook returned an incorrect number of values: {len(given)} for {len(found)}")
+            _check_replacements(hook, given, found)
             found = [from_tensor(ct, create_graph) for ct in given]
         else:
             found = [ct if ct is None or create_graph else ct[...] for ct in found]

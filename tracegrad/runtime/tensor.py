@@ -86,7 +86,8 @@ class Tensor:
         _requires_grad: for leaves.
         _base, _steps: for a differentiable view: the tensor viewed, and how (views.Step).
         _seen: version of the storage for which a view's node is right.
-        _origin: how a view came about: "" or the reason why it must not be written in place.
+        _origin: how a view came about: "" or the reason why it must not be written in place. A view made by a Function
+            ("Function", or "Functions" for one of several results) has no steps, and its own node for good.
         _accumulator: weak reference to the node that accumulates into a leaf.
         _hooks, _after: hooks of a leaf: on its gradient, and after accumulation.
         _retained: `.grad` of a non-leaf is kept.

@@ -144,10 +144,11 @@ def make_view(name: str, tensor: Tensor, step: Step, *, multiple: bool = False) 
         view._inference = True
     if view._inference:
         return view
-    view._base = tensor if tensor._base is None else tensor._base
+    view._base = tensor if tensor._base is None or is_fixed(tensor) else tensor._base
     view._steps = (*tensor._steps, step)
     view._seen = storage.version
-    view._origin = "multiple" if multiple else tensor._origin if mode.grad else "no_grad"
+    origin = "" if is_fixed(tensor) else tensor._origin
+    view._origin = "multiple" if multiple else origin if mode.grad else "no_grad"
     if mode.grad and needs_grad(tensor) and is_differentiable(view._a.dtype):
         composition = _compositions.get(name)
         if composition is None:
@@ -159,10 +160,15 @@ def make_view(name: str, tensor: Tensor, step: Step, *, multiple: bool = False) 
     return view
 
 
+def is_fixed(tensor: Tensor) -> bool:
+    """Return whether a tensor is a view whose node a Function made: no write may change it."""
+    return tensor._origin in ("Function", "Functions")
+
+
 def tangent_of(tensor: Tensor) -> Tensor | None:
     """Return the tangent of a tensor in forward mode; that of a view is a view of its base's."""
     base = tensor._base
-    if base is None:
+    if base is None or is_fixed(tensor):
         return tensor._tangent[1] if tensor._tangent is not None and tensor._tangent[0] == mode.level else None
     tangent = tangent_of(base)
     if tangent is None:
@@ -198,9 +204,14 @@ def refresh(view: Tensor) -> None:
     """Bring the node of a view up to date with writes into its memory."""
     if view._seen == view._storage.version:
         return
-    view._seen = view._storage.version
     base = view._base
     assert base is not None
+    for fixed in (view, base):
+        if is_fixed(fixed):
+            raise _fixed_error(
+                view, fixed._origin, "is a view and its base or another view of its base has been modified inplace"
+            )
+    view._seen = view._storage.version
     if not (base._requires_grad or base._node is not None) or not is_differentiable(view._a.dtype):
         return
     outline, positions = _outline(view._steps)
@@ -212,6 +223,24 @@ def refresh(view: Tensor) -> None:
 
 
 _refreshers.append(refresh)
+
+
+def _fixed_error(tensor: Tensor, origin: str, found: str) -> RuntimeError:
+    node = tensor._node
+    title = "a function" if node is None else node.title.removesuffix("0").removesuffix("Backward")
+    output = f"Output {tensor._nr} of {title}"
+    if origin == "Functions":
+        return RuntimeError(
+            f"{output} {found}. This view is the output of a function that returns multiple views. Such functions do "
+            "not allow the output views to be modified inplace. You should replace the inplace operation by an "
+            "out-of-place one."
+        )
+    return RuntimeError(
+        f"{output} {found}. This view was created inside a custom Function (or because an input was returned as-is) "
+        "and the autograd logic to handle view+inplace would override the custom backward associated with the custom "
+        "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output "
+        "of the custom Function."
+    )
 
 
 class ZeroNode(Node):
@@ -250,6 +279,9 @@ def check_writable(tensor: Tensor) -> None:
     if not mode.grad:
         return
     base = tensor._base
+    for fixed in (tensor, base):
+        if fixed is not None and is_fixed(fixed):
+            raise _fixed_error(tensor, fixed._origin, "is a view and is being modified inplace")
     if base is not None:
         if base._requires_grad and base._node is None:
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
