@@ -980,6 +980,26 @@ def refusals(T: Any, say: Any) -> None:
         attempt(say, subtract)
 
 
+@program
+def bfloat16_stays(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    ones = T.ones(4, dtype=T.bfloat16)
+    for function in (
+        F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.elu, F.selu, F.celu, F.leaky_relu, F.softplus, F.silu,
+        F.mish, F.hardtanh, F.relu6, F.hardsigmoid, F.logsigmoid, F.softsign, F.tanhshrink,
+        lambda x: F.threshold(x, 0.1, 20.0), lambda x: F.layer_norm(x, (4,), ones, ones),
+        lambda x: F.group_norm(x.reshape(1, 2, 2), 2),
+        lambda x: F.batch_norm(x.reshape(4, 1), None, None, training=True),
+        lambda x: F.dropout(x, 0.5) * 0, lambda x: F.smooth_l1_loss(x, ones), lambda x: F.huber_loss(x, ones),
+        lambda x: F.mse_loss(x, ones), lambda x: F.l1_loss(x, ones), lambda x: x.abs().rsqrt(), lambda x: x.deg2rad(),
+        lambda x: x.sigmoid(), lambda x: x.tanh(), lambda x: x.reciprocal(), lambda x: -x, lambda x: x.frac(),
+    ):  # fmt: skip
+        x = T.tensor([-1.5, 0.5, 2.0, 0.25], dtype=T.bfloat16, requires_grad=True)
+        y = function(x)
+        y.float().sum().backward()
+        say(y.dtype, x.grad.dtype, [round(v + 0.0, 1) for v in y.reshape(-1).tolist()])
+
+
 def lines(T: Any, program: Any) -> str:
     """Return what a program prints."""
     printed: list[str] = []

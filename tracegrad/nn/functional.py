@@ -16,7 +16,7 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import creating, reducing
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import named, sigmoid_of, softplus_of, to_tensor
+from tracegrad.runtime.operate import in_single, named, sigmoid_of, softplus_of, to_tensor
 from tracegrad.runtime.reducing import _log_softmax, _stopped, log_softmax, softmax
 from tracegrad.runtime.shaping import reshape, transpose
 from tracegrad.runtime.tape import Plan, apply_composition, planned
@@ -46,7 +46,7 @@ def _elu(alpha: float, scale: float, x: Any) -> Any:
 
 def _define(name: str, title: str, function: Callable[..., Any], *defaults: Any) -> Any:
     """Make a function of one tensor and static parameters."""
-    composition = Composition(title, function)
+    composition = Composition(title, in_single(function))
 
     def plan(input: Tensor, *parameters: Any, inplace: bool = False, **options: Any) -> Any:
         if inplace:
@@ -124,7 +124,7 @@ def _reduce(reduction: str, x: Any) -> Any:
 
 
 def _difference_loss(name: str, title: str, function: Callable[..., Any], *defaults: Any) -> Any:
-    composition = Composition(title, lambda reduction, *rest: _reduce(reduction, function(*rest)))
+    composition = Composition(title, in_single(lambda reduction, *rest: _reduce(reduction, function(*rest))))
 
     def plan(input: Tensor, target: Tensor, *parameters: Any, reduction: str = "mean", **options: Any) -> Any:
         given = (*parameters, *options.values())
@@ -345,7 +345,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     return Plan(_LINEAR, (), [input, weight, bias])
 
 
-_DROPOUT = Composition("Dropout", lambda scale, x, mask: np.where(mask, x * scale, 0 * x))
+_DROPOUT = Composition("Dropout", in_single(lambda scale, x, mask: np.where(mask, x * scale, 0 * x)))
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
@@ -371,7 +371,7 @@ def _layer_norm(count: int, eps: float, scaled: bool, shifted: bool, x: Any, *re
     return made + rest[-1] if shifted else made
 
 
-_LAYER_NORM = Composition("NativeLayerNorm", _layer_norm)
+_LAYER_NORM = Composition("NativeLayerNorm", in_single(_layer_norm))
 
 
 @planned()
@@ -402,7 +402,7 @@ def _group_norm(groups: int, eps: float, scaled: bool, shifted: bool, x: Any, *r
     return made + rest[-1].reshape(shape) if shifted else made
 
 
-_GROUP_NORM = Composition("NativeGroupNorm", _group_norm)
+_GROUP_NORM = Composition("NativeGroupNorm", in_single(_group_norm))
 
 
 def group_norm(
@@ -426,7 +426,7 @@ def _batch_norm(eps: float, scaled: bool, shifted: bool, known: bool, x: Any, *r
     return made + rest[-1].reshape(shape) if shifted else made
 
 
-_BATCH_NORM = Composition("NativeBatchNorm", _batch_norm)
+_BATCH_NORM = Composition("NativeBatchNorm", in_single(_batch_norm))
 
 
 def batch_norm(

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.tracer import Tracer, from_value
 from tracegrad.capture.tracer import asarray as as_tracer
-from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.tape import Plan, Scalar, apply_composition, planned
@@ -58,6 +58,22 @@ def cast(tensor: Tensor, dtype: Any) -> Tensor:
 def promoting(name: str, function: Callable[..., Any]) -> Composition:
     """Make a composition whose first static argument is the dtype that operands are brought to."""
     return Composition(name, lambda dtype, *xs: function(*[x if x.dtype == dtype else _cast(x, dtype) for x in xs]))
+
+
+def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a function compute in float32 where all its floats are bfloat16, and round the result once."""
+    narrow, wide = dtypes.bfloat16.dtype, dtypes.float32.dtype
+
+    @functools.wraps(function)
+    def inside(*given: Any) -> Any:
+        floats = [x for x in given if isinstance(x, Tracer) and dtypes.category(x.dtype) >= 2]
+        if not floats or any(x.dtype != narrow for x in floats):
+            return function(*given)
+        return function(*[x.astype(wide) if isinstance(x, Tracer) and x.dtype == narrow else x for x in given]).astype(
+            narrow
+        )
+
+    return inside
 
 
 def elementwise(composition: Composition, operands: Sequence[Any], *, least: int = 0) -> Plan:
@@ -169,7 +185,7 @@ _ALIASES = {
 
 
 def _define_unary(name: str, title: str, function: Callable[..., Any], least: int) -> None:
-    composition = promoting(title, function)
+    composition = promoting(title, in_single(function))
 
     def plan(input: Tensor) -> Any:
         return elementwise(composition, (to_tensor(input),), least=least)
