@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -181,3 +185,15 @@ def test_saved_values_are_released() -> None:
     assert node.saved
     y.sum().backward()
     assert not node.saved
+
+
+def test_what_the_documentation_calls_missing_is_missing() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "eager.md").read_text().split("## What is missing")[1]
+    for bullet in text.split("\n- ")[1:]:
+        owner, *names = re.findall(r"`([\w.]+)`", bullet.split("`adaptive_avg_pool2d` takes")[0])
+        place = torch if owner == "torch" else getattr(torch, owner)
+        inner = {"torch": "Tensor", "nn": "functional", "optim": "lr_scheduler"}.get(owner, "graph")
+        for name in names:
+            for start in (place, getattr(place, inner)):
+                with pytest.raises(AttributeError):
+                    operator.attrgetter(name)(start)
