@@ -775,7 +775,7 @@ class Forward:
         given = []
         for number in chosen:
             given.extend(pipeline.tangent_leaves(signature.arguments[number], tangents[number], types, names[number]))
-        return self._arranged(made.push_forward(arguments, given), chosen, primals)
+        return self._arranged(made.call(arguments, values, given), chosen, primals)
 
     def _arranged(self, result: Any, chosen: Sequence[int], primals: Sequence[Any]) -> Any:
         """Return the products with one per primal, None for those without floats."""

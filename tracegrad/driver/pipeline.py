@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import operator
 import re
 import textwrap
 import time
@@ -34,7 +35,7 @@ from tracegrad.capture.staging import leave_branch, new_list, set_slot
 from tracegrad.capture.state import Tree as StateTree
 from tracegrad.capture.state import Undefined, flatten
 from tracegrad.capture.state import unflatten as unflatten_state
-from tracegrad.capture.tracer import Tracer, asarray, cast_to, from_value, is_traced
+from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value, is_traced
 from tracegrad.codegen.variables import Names
 from tracegrad.config import Options, load_options
 from tracegrad.driver.cache import Cache, open_cache
@@ -157,11 +158,15 @@ class Specialization:
         except Exception:  # deleted since, or computed by any code
             return False
 
-    def call(self, values: Sequence[Any], arguments: Sequence[Any]) -> Any:
-        """Call with the array leaves of the arguments, which may have any layout; stores are made into `arguments`."""
+    def call(self, values: Sequence[Any], arguments: Sequence[Any], tangents: Sequence[Any] = ()) -> Any:
+        """Call with the array leaves of the arguments, which may have any layout; stores are made into `arguments`.
+
+        Args:
+            tangents: for "jvp" and "hvp", one for each leaf that has one.
+        """
         program = self.program
-        every = [*values, *program.hidden_values()]
-        paths = [*program.signature.paths(), *(h.place.name for h in program.captured.hidden)]
+        every = [*values, *program.hidden_values(), *tangents]
+        paths = [*program.signature.paths(), *(h.place.name for h in program.captured.hidden), *[""] * len(tangents)]
         for check in BEFORE_RUN:
             check(program, every)
         results = call_flat(
@@ -179,15 +184,6 @@ class Specialization:
             value_after = Undefined(str(effect.key)) if effect.result is None else effect.result.build(results)
             set_slot(container, effect.kind, effect.key, value_after)
         return value
-
-    def push_forward(self, values: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """Call a "jvp" or "hvp" program with the leaves of the arguments and a tangent for each of them."""
-        program = self.program
-        every = [*values, *program.hidden_values(), *tangents]
-        for check in BEFORE_RUN:
-            check(program, every)
-        results = call_flat(self.flat, every, program.inputs, [""] * len(every))
-        return unflatten(program.tree, [_finish(r, i in program.weak) for i, r in enumerate(results)])
 
     def pull_back(self, primals: Sequence[Any], ct: Any) -> tuple[Any, ...]:
         """Call a "vjp" program with the leaves of the primals, hidden inputs included, and a cotangent of the
@@ -534,6 +530,7 @@ def _inline_primal(
     chosen = tuple(p for p, value in enumerate(values) if holds_floats(value))
     inner = _capture_inner(function, dataclasses.replace(request, argnums=chosen), names, values)
     staged = _inline(clone_function(Function("function", inner.block)), inner.outer)
+    inner.write(staged)
     return inner, unflatten(inner.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
 
 
@@ -565,6 +562,8 @@ class _Inner:
 
     Attributes:
         arguments: by position, the structure of each argument differentiated by; leaves are numbers of parameters.
+        writes: parts of the arguments that the function writes in place, with the number of the result that is their
+            new content.
     """
 
     block: Block
@@ -572,10 +571,16 @@ class _Inner:
     arguments: dict[int, Tree]
     tree: Tree
     weak: frozenset[int]
+    writes: list[tuple[Any, int]]
 
     def seeds(self) -> list[int]:
         """Return the numbers of the results that carry a derivative."""
         return [i for i in leaf_numbers(self.tree) if is_inexact(self.block.yields[i].dtype)]
+
+    def write(self, results: Sequence[Value]) -> None:
+        """Stage the writes into the arguments; `results` begins with those of the block."""
+        for array, number in self.writes:
+            call_handler(operator.setitem, array, ..., from_value(results[number]))
 
     def differentiable_part(self) -> Function:
         """Return the function that gives these results."""
@@ -619,6 +624,12 @@ def _capture_inner(
         returned = call(function, *args, **kwargs)
         results: list[Value] = []
         result = entry.collect(returned, results)
+        writes = []
+        for (position, number), tracer in stand_ins.items():
+            tracer._storage.require_fresh()
+            if tracer._storage.value not in block.params:
+                writes.append((trees[position][0][number], len(results)))
+                results.append(tracer.value)
         block.yields = results
     if leave_branch(frame):
         raise CaptureError(
@@ -629,7 +640,7 @@ def _capture_inner(
             help="return the new array as auxiliary value (has_aux=True)",
         )
     tree, weak = _result_tree(result)
-    return _Inner(block, outer, chosen, tree, weak)
+    return _Inner(block, outer, chosen, tree, weak, writes)
 
 
 def inline_derivative(
@@ -657,6 +668,7 @@ def inline_derivative(
         for leaf in tangent_leaves(tree, tangents[position], types, names[position])
     ]
     staged = _inline(made, [*inner.outer, *map(_staged, given)])
+    inner.write(staged)
     return unflatten(derived.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
 
 

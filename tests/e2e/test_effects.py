@@ -1,0 +1,106 @@
+"""What a function stores into its arguments and into objects from outside, under each transform, as Python does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+
+each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
+DIRECTION = np.array([1.0, 3.0])
+
+
+def overwrite(x: Any) -> Any:
+    x[0] = x[1] * 2
+    return np.sum(x**2)
+
+
+TRANSFORMED: dict[str, Callable[[Any, str], Any]] = {
+    "jvp": lambda x, backend: tg.jvp(overwrite, (x,), (DIRECTION,), backend=backend)[1],
+    "hvp": lambda x, backend: tg.hvp(overwrite, (x,), (DIRECTION,), backend=backend)[0],
+    "vhp": lambda x, backend: tg.vhp(overwrite, (DIRECTION,), (x,), backend=backend)[0],
+}
+PRODUCTS: dict[str, Any] = {"jvp": 60.0, "hvp": [0.0, 30.0], "vhp": [0.0, 30.0]}
+
+
+@each_backend
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_forward_mode_writes_into_its_arguments(name: str, backend: str) -> None:
+    spaced = np.array([1.0, 0.0, 2.0, 0.0])[::2]
+    for x in (np.array([1.0, 2.0]), spaced):
+        assert np.array_equal(TRANSFORMED[name](x, backend), PRODUCTS[name])
+        assert x.tolist() == [4.0, 2.0]
+
+
+@each_backend
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_forward_mode_refuses_a_read_only_argument_that_is_written(name: str, backend: str) -> None:
+    x = np.array([1.0, 2.0])
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only: x"):
+        TRANSFORMED[name](x, backend)
+
+
+@each_backend
+def test_forward_mode_stores_into_objects(backend: str) -> None:
+    kept: dict[str, Any] = {}
+
+    def f(x: Any, notes: dict[str, Any]) -> Any:
+        kept["triple"] = x * 3
+        notes["double"] = x * 2
+        return x * x
+
+    notes = {"double": 0.0}
+    assert tg.jvp(f, (2.0, notes), (1.0, None), backend=backend) == (4.0, 4.0)
+    assert kept == {"triple": 6.0}
+    assert notes == {"double": 4.0}
+    assert tg.hvp(f, (3.0, notes), (1.0, None), backend=backend)[0] == 2.0
+    assert kept == {"triple": 9.0}
+    assert notes == {"double": 6.0}
+
+
+INNER: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "grad": (lambda x: tg.grad(overwrite)(x), [0.0, 20.0]),
+    "hessian": (lambda x: tg.hessian(overwrite)(x), [[0.0, 0.0], [0.0, 10.0]]),
+    "jvp": (lambda x: tg.jvp(overwrite, (x,), (DIRECTION,))[1], 60.0),
+    "hvp": (lambda x: tg.hvp(overwrite, (x,), (DIRECTION,))[0], [0.0, 30.0]),
+    "vjp": (lambda x: tg.vjp(overwrite, x)[1](1.0)[0], [0.0, 20.0]),
+    "linearize": (lambda x: tg.linearize(overwrite, x)[1](DIRECTION), 60.0),
+}
+
+
+@each_backend
+@pytest.mark.parametrize("name", INNER)
+def test_derivative_inside_a_function_writes_into_its_argument(name: str, backend: str) -> None:
+    derivative, wanted = INNER[name]
+
+    def f(x: Any) -> Any:
+        y = x * 1.0
+        return derivative(y), y
+
+    found, written = tg.function(f, backend=backend)(np.array([1.0, 2.0]))
+    assert np.array_equal(found, wanted)
+    assert written.tolist() == [4.0, 2.0]
+    x = np.array([1.0, 2.0])
+    assert np.array_equal(tg.function(derivative, backend=backend)(x), wanted)
+    assert x.tolist() == [4.0, 2.0]
+
+
+@each_backend
+def test_what_an_inner_gradient_wrote_has_a_derivative(backend: str) -> None:
+    def f(x: Any) -> Any:
+        y = x * 1.0
+        return np.sum(tg.grad(overwrite)(y)) + np.sum(y**2)  # 10 x_1 + 5 x_1^2
+
+    assert tg.grad(f, backend=backend)(np.array([1.0, 2.0])).tolist() == [0.0, 30.0]
+
+
+@each_backend
+def test_batched_gradient_writes_into_its_argument(backend: str) -> None:
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    assert tg.vmap(tg.grad(overwrite), backend=backend)(x).tolist() == [[0.0, 20.0], [0.0, 40.0]]
+    assert x.tolist() == [[4.0, 2.0], [8.0, 4.0]]
