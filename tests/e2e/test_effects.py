@@ -104,3 +104,24 @@ def test_batched_gradient_writes_into_its_argument(backend: str) -> None:
     x = np.array([[1.0, 2.0], [3.0, 4.0]])
     assert tg.vmap(tg.grad(overwrite), backend=backend)(x).tolist() == [[0.0, 20.0], [0.0, 40.0]]
     assert x.tolist() == [[4.0, 2.0], [8.0, 4.0]]
+
+
+@each_backend
+@pytest.mark.parametrize("kind", ["item", "element", "append"])
+def test_inner_gradient_refuses_stores_into_objects_from_outside(kind: str, backend: str) -> None:
+    def f(x: Any) -> Any:
+        items, values = {"triple": 0.0}, [0.0]
+
+        def inner(y: Any) -> Any:
+            if kind == "item":
+                items["triple"] = y * 3
+            elif kind == "element":
+                values[0] = y * 3
+            else:
+                values.append(y * 3)
+            return y * y
+
+        return tg.grad(inner)(x) + items["triple"] + values[-1]
+
+    with pytest.raises(tg.errors.CaptureError, match="TG208"):
+        tg.function(f, backend=backend)(2.0)

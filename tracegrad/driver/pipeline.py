@@ -631,12 +631,13 @@ def _capture_inner(
                 writes.append((trees[position][0][number], len(results)))
                 results.append(tracer.value)
         block.yields = results
-    if leave_branch(frame):
+    stores = bool(frame.slots or frame.lists)
+    if leave_branch(frame) or stores:
         raise CaptureError(
-            "a function inside a gradient writes into an array from outside",
+            "a function inside a gradient writes into an array or container from outside",
             code="TG208",
             span=user_span(),
-            found="an in-place write whose effect leaves the differentiated function",
+            found="a write or store whose effect leaves the differentiated function",
             help="return the new array as auxiliary value (has_aux=True)",
         )
     tree, weak = _result_tree(result)
