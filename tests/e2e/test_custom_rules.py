@@ -6,7 +6,7 @@ import functools
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -336,3 +336,28 @@ def test_check_finds_a_wrong_rule(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "WRONG" in done.stdout
     assert "x = array([" in done.stdout
+
+
+@each_backend
+def test_rule_that_calls_the_function_with_an_array_known_at_capture(backend: str) -> None:
+    @tg.custom_vjp
+    def solve(p: Any, start: Any) -> Any:
+        return p * start + p
+
+    solve.defvjp(
+        lambda p, start: (solve(p, start), (p, start)), lambda kept, ct: (ct * (kept[1] + 1) * 2, ct * kept[0])
+    )
+
+    def f(p: Any) -> Any:
+        return np.sum(solve(p, np.zeros(2))) + np.sum(solve(p, np.array([1.0, 2.0])) + solve(p, np.float64(3.0)))
+
+    assert tg.grad(f, backend=backend)(np.ones(2)).tolist() == [14.0, 16.0]  # twice 1, 2 and 3, and 4
+    assert tg.jvp(f, (np.ones(2),), (np.array([1.0, 0.0]),), backend=backend)[1] == 14.0
+
+    @tg.custom_jvp
+    def scaled(p: Any, by: Any) -> Any:
+        return p * by
+
+    scaled.defjvp(lambda primals, tangents: (scaled(*primals), 5 * tangents[0] * primals[1]))
+    made = tg.grad(lambda p: np.sum(scaled(p, np.array([1.0, 2.0]))), backend=backend)
+    assert made(np.ones(2)).tolist() == [5.0, 10.0]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+import numpy as np
+
 from tracegrad.capture.context import Storage, current, user_span
 from tracegrad.capture.entry import Result, Static
 from tracegrad.capture.staging import leave_branch, new_list
@@ -44,7 +46,7 @@ class Arguments:
     def key(self) -> Any:
         """Return what tells calls apart that need different functions; None when that cannot be said."""
         statics = [
-            (a, i, type(leaf), leaf)
+            (a, i, type(leaf), _known_key(leaf))
             for a, (leaves, _) in enumerate(self.trees)
             for i, leaf in enumerate(leaves)
             if (a, i) not in self.traced
@@ -64,6 +66,14 @@ class Arguments:
             unflatten(tree, [given.get((a, i), known(leaf)) for i, leaf in enumerate(leaves)], new_list)
             for a, (leaves, tree) in enumerate(self.trees)
         ]
+
+
+def _known_key(leaf: Any) -> Any:
+    """Return what tells a leaf that is known at capture from others: the content of an array."""
+    content = leaf.concrete if isinstance(leaf, Tracer) else leaf
+    if not isinstance(content, np.ndarray):
+        return leaf
+    return content.dtype, content.shape, content.tobytes(), getattr(leaf, "weak", False)
 
 
 def split_arguments(values: Sequence[Any]) -> Arguments:
