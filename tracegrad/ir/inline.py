@@ -46,32 +46,35 @@ def inline_calls(function: Function, chosen: Callable[[Operation], bool] = is_in
 
 def _inline(block: Block, function: Function, now: set[Operation], chosen: Callable[[Operation], bool]) -> bool:
     changed = False
-    operations, block.operations = block.operations, []
+    before = list(block.operations)
+    after = Block()
     mapping: dict[Value, Value] = {}
-    for operation in operations:
+    for operation in before:  # the block stays whole meanwhile: its function may be asked whether it is recursive
         for nested in operation.blocks:
             changed |= _inline(nested, function, now, chosen)
         if operation not in now:
-            block.operations.append(operation)
+            after.operations.append(operation)
             continue
         changed = True
         callee: Function = operation.attrs["function"]
-        yields = inline_body(block, function, callee, [mapping.get(v, v) for v in operation.operands], chosen)
+        yields = inline_body(after, function, callee, [mapping.get(v, v) for v in operation.operands], chosen)
         for old, new in zip(operation.results, yields, strict=True):
             new.name = new.name or old.name
             mapping[old] = new
+    stacks = block.operations[: len(block.operations) - len(before)]
+    block.operations = [*stacks, *after.operations]
     if mapping:
         substitute(block, mapping)
     return changed
 
 
 def own_callees(function: Function) -> list[Function]:
-    """Give a function copies of its own of all functions that it calls, and return them."""
+    """Give a function copies of its own of all functions that it calls, by any kind of call, and return them."""
     copies: dict[Function, Function] = {}
     waiting = [function]
     for current in waiting:
         for operation in walk(current.body):
-            if operation.op != "call":
+            if operation.op != "call" and operation.op not in CUSTOM_OPS:
                 continue
             callee: Function = operation.attrs["function"]
             if callee not in copies:
