@@ -314,3 +314,39 @@ def test_a_cached_function_is_called_once_where_its_result_is_seen(backend: str)
     value, ct = tg.value_and_grad(cached_under_a_condition, backend=backend)(x)
     assert value == cached_under_a_condition(x)
     np.testing.assert_array_equal(ct, [0.0, 8.0, 8.0])
+
+
+def checkpointed_power(x: Any, depth: Any) -> Any:
+    if depth <= 0:
+        return x
+    return tg.checkpoint(lambda y: checkpointed_power(y, depth - 1))(x) * x
+
+
+def matrix_power(M: Any, n: Any) -> Any:
+    if n == 0:
+        return np.eye(3)
+    return M @ matrix_power(M, n - 1)
+
+
+@each_backend
+def test_a_recursion_through_a_checkpoint(backend: str) -> None:
+    x, depth = 0.7, np.array(3)
+    assert tg.function(checkpointed_power, backend=backend)(x, depth) == pytest.approx(x**4, rel=1e-14)
+    assert tg.grad(checkpointed_power, backend=backend)(x, depth) == pytest.approx(4 * x**3, rel=1e-14)
+    found = tg.grad(tg.grad(checkpointed_power), backend=backend)(x, depth)
+    assert found == pytest.approx(12 * x**2, rel=1e-14)
+
+
+@each_backend
+def test_a_recursion_that_ends_with_a_constant_matrix(backend: str) -> None:
+    M, n = np.array([[0.5, 0.25, 0.0], [1.0, 0.5, 0.5], [0.0, 0.25, 2.0]]), np.array(3)
+
+    def f(M: Any, n: Any) -> Any:
+        return np.sum(matrix_power(M, n) * np.linspace(1.0, 2.0, 9).reshape(3, 3)) + np.trace(M @ np.eye(3))
+
+    weights = np.linspace(1.0, 2.0, 9).reshape(3, 3)
+    value, slope = tg.value_and_grad(f, backend=backend)(M, n)
+    assert value == pytest.approx(np.sum(np.linalg.matrix_power(M, 3) * weights) + np.trace(M), rel=1e-14)
+    powers = [np.linalg.matrix_power(M.T, k) for k in range(3)]
+    wanted = np.eye(3) + sum(powers[k] @ weights @ powers[2 - k] for k in range(3))
+    np.testing.assert_allclose(slope, wanted, rtol=1e-13)

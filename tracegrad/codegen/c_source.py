@@ -96,6 +96,7 @@ class _Emitter(BlockWriter):
         self.is_callee = callees is not None
         self.callees: dict[Function, _Emitter] = {} if callees is None else callees
         self.main = self
+        self.file_names.add(self.kernel)
         self.has_calls = any(o.op == "call" for o in walk(self.function.body))
         self.has_faults = self.is_callee or any(o.op in ("call", "parallel") for o in walk(self.function.body))
         if loop is not None:
@@ -156,9 +157,9 @@ class _Emitter(BlockWriter):
         if function not in self.callees:
             loop = operation if operation.op == "parallel" else None
             made = _Emitter(function, self.comments, self.threads, self.callees, loop)
-            made.main = self.main
-            taken = {c.kernel for c in (self.main, *self.callees.values())} | self.names
-            made.kernel = next(n for n in _numbered(made.kernel) if n not in taken)
+            made.main, made.file_names = self.main, self.file_names
+            made.kernel = next(n for n in _numbered(made.kernel) if n not in self.file_names | self.names)
+            self.file_names.add(made.kernel)
             self.callees[function] = made
         return self.callees[function]
 

@@ -108,6 +108,7 @@ class Writer(Elements):
         self.lines: list[Line] = []
         self.depth = 1
         self.names: set[str] = set()
+        self.file_names: set[str] = set()
         self.places: dict[Storage, str] = {}
         self.declared: set[Storage] = set()
         self.bound: dict[Value, str] = {}
@@ -307,6 +308,9 @@ class Writer(Elements):
         if value not in self.tables:
             array = operation.attrs["value"]
             name = self.fresh(value.name or "table")
+            while name in self.file_names:
+                name = self.fresh(name)
+            self.file_names.add(name)
             self.tables[value] = name
             numbers = [literal(x, array.dtype) for x in array.ravel()]
             head = f"static const {self.ctype(array.dtype)} {name}[{array.size}] = {{"
