@@ -683,7 +683,7 @@ def jvp(
     >>> t_out.tolist()
     [2.0, 40.0]
     """
-    out, t_out = _forward(f, "jvp", backend)(tuple(primals), tuple(tangents))
+    out, t_out = _forward(f, "jvp", backend)(_entries("primals", primals), _entries("tangents", tangents))
     return out, t_out
 
 
@@ -733,7 +733,7 @@ def hvp(
     >>> hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))[0].tolist()
     [6.0, 12.0]
     """
-    result: tuple[Any, ...] = _forward(f, "hvp", backend)(tuple(primals), tuple(vectors))
+    result: tuple[Any, ...] = _forward(f, "hvp", backend)(_entries("primals", primals), _entries("vectors", vectors))
     return result
 
 
@@ -761,6 +761,7 @@ class Forward:
         tangents = _per_argument(tangents, primals, values)
         if context.is_capturing():
             every = [p for p, value in enumerate(values) if pipeline.holds_floats(value)]
+            self._check_still(names, tangents, every)
             moving = [p for p in every if tangents[p] is not None]
             chosen = tuple(every if self._kind == "hvp" else moving or every)
             result = pipeline.inline_derivative(
@@ -772,10 +773,18 @@ class Forward:
             made = self._specializations.find(signature)
         types = [leaf.type for leaf in signature.leaves]
         chosen = made.program.request.argnums
+        self._check_still(names, tangents, chosen)
         given = []
         for number in chosen:
             given.extend(pipeline.tangent_leaves(signature.arguments[number], tangents[number], types, names[number]))
         return self._arranged(made.call(arguments, values, given), chosen, primals)
+
+    @staticmethod
+    def _check_still(names: Sequence[str], tangents: Sequence[Any], chosen: Sequence[int]) -> None:
+        """Check that arguments without floats have no tangent."""
+        for position, (name, tangent) in enumerate(zip(names, tangents, strict=True)):
+            if position not in chosen:
+                pipeline.check_still(tangent, pipeline.tangent_name(name))
 
     def _arranged(self, result: Any, chosen: Sequence[int], primals: Sequence[Any]) -> Any:
         """Return the products with one per primal, None for those without floats."""
@@ -793,6 +802,19 @@ class Forward:
         request = Request(self._kind, tuple(chosen), single=False)
         program = pipeline.build_program(self._function, request, signature, sizes, backend=self._backend)
         return pipeline.compile_program(program, self._backend)
+
+
+def _entries(name: str, given: Any) -> tuple[Any, ...]:
+    """Return the entries of a tuple that has one per argument."""
+    if not isinstance(given, tuple | list):
+        raise ArgumentTypeError(
+            f"{name} is a tuple with one entry per argument",
+            code="TG212",
+            span=None,
+            found=f"{name}: {type(given).__name__}",
+            help=f"write {'(x,)' if name == 'primals' else '(v,)'} for a function of one argument",
+        )
+    return tuple(given)
 
 
 def _per_argument(tangents: Sequence[Any], primals: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:

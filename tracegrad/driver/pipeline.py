@@ -447,6 +447,8 @@ def cotangent_leaves(
     if tree.kind == "leaf":
         kind = types[tree.data]
         if not is_inexact(kind.dtype):
+            if of == "argument":
+                check_still(ct, path)
             return []
         array = ct if isinstance(ct, Tracer) else np.asarray(ct)
         if array.shape != kind.shape or not np.can_cast(array.dtype, kind.dtype, "same_kind"):
@@ -454,6 +456,8 @@ def cotangent_leaves(
             raise _misfit(path, str(kind), str(found), of)
         return [cast_to(ct, kind.dtype) if isinstance(ct, Tracer) else array.astype(kind.dtype)]
     if tree.kind in ("none", "static", "identity"):
+        if of == "argument":
+            check_still(ct, path)
         return []
     if tree.kind == "dict":
         if not isinstance(ct, dict) or set(ct) != set(tree.data):
@@ -470,11 +474,46 @@ def cotangent_leaves(
 
 
 def tangent_leaves(tree: Tree, tangent: Any, types: Sequence[ArrayType], name: str) -> list[Any]:
-    """Return the leaves of the tangent of an argument; None is zero."""
+    """Return the leaves of the tangent of an argument; None is zero.
+
+    Raises:
+        ArgumentTypeError: it does not fit the argument, or is not zero where the argument is no float.
+    """
     if tangent is None:
         kinds = [types[number] for number in leaf_numbers(tree)]
         return [np.zeros(kind.shape, kind.dtype) for kind in kinds if is_inexact(kind.dtype)]
-    return cotangent_leaves(tree, tangent, types, f"the tangent of {name.lstrip('=')}", "argument")
+    return cotangent_leaves(tree, tangent, types, tangent_name(name), "argument")
+
+
+def tangent_name(name: str) -> str:
+    return f"the tangent of {name.lstrip('=')}"
+
+
+def check_still(tangent: Any, path: str) -> None:
+    """Check that the tangent of what is no float is zero.
+
+    Raises:
+        ArgumentTypeError: it is not, or this is not known at capture.
+    """
+    if isinstance(tangent, dict):
+        parts = [*tangent.values()]
+    elif isinstance(tangent, tuple | list):
+        parts = [*tangent]
+    else:
+        parts = [*vars(tangent).values()] if dataclasses.is_dataclass(tangent) else []
+        unknown = isinstance(tangent, Tracer) and tangent.concrete is None
+        content = tangent.concrete if isinstance(tangent, Tracer) else tangent
+        if unknown or (isinstance(content, np.ndarray | np.generic | int | float | complex) and np.any(content)):
+            found = tangent.type if isinstance(tangent, Tracer) else repr(tangent)[:100]
+            raise ArgumentTypeError(
+                "a tangent that is not zero is given for an argument that is not a float",
+                code="TG201",
+                span=user_span() if is_capturing() else None,
+                found=f"{path}: {found}",
+                help="pass the argument as float (3.0, or x.astype(float)), or None as its tangent",
+            )
+    for part in parts:
+        check_still(part, path)
 
 
 def _misfit(path: str, wanted: str, found: str, of: str) -> ArgumentTypeError:
@@ -514,6 +553,9 @@ def inline_linearize(function: Callable[..., Any], names: Sequence[str], values:
     moved = inexact_part(inner.tree, inner.seeds())
 
     def push(tangents: Sequence[Any]) -> Any:
+        for p in range(len(values)):
+            if p not in inner.arguments:
+                check_still(tangents[p], tangent_name(names[p]))
         chosen = [p for p in inner.arguments if tangents[p] is not None] or list(inner.arguments)
         given = [leaf for p in chosen for leaf in tangent_leaves(inner.arguments[p], tangents[p], types, names[p])]
         wrt = [number for p in chosen for number in leaf_numbers(inner.arguments[p])]
