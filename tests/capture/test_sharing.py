@@ -324,3 +324,18 @@ def slot_of_an_array_that_the_other_branch_writes(x):
 def test_slots_have_what_a_branch_leaves_in_them(program: Callable[..., Any], backend: str) -> None:
     for x in (X, X[::-1].copy()):
         assert float(tg.function(program, backend=backend)(x)) == pytest.approx(float(program(x)), rel=1e-12)
+
+
+def test_an_array_that_a_loop_writes_before_two_names_are_bound_anew() -> None:
+    def f(x):
+        a, b, c = x * 1.0, x * 0.5, x * 2.0
+        kept = b
+        for _ in range(3):
+            a, b = b, a
+            b = c.copy()
+            a[1:] = c[:-1]
+            a = b
+        return kept[1] + np.sum(a)
+
+    with pytest.raises(NotImplementedError, match="TG136"):
+        tg.function(f)(X)

@@ -1259,8 +1259,8 @@ def _emit_loop(
     if rotating:
         _link_rotating(rotating, after, entry_leaves, sharing, results[len(carries) + len(late) + len(written)])
     sharing.note(fresh, not runs)
-    for key in sharing.written & fresh.keys():
-        for storage in sharing.outside[key]:
+    for key in sharing.written:
+        for storage in () if sharing.cycle(key) else sharing.outside[key]:
             capture.make_stale(storage, f"{state.label(key[0])!r} is written in place in a loop that binds it anew")
     for key, made_here in fresh.items():
         stale = exit_leaves[key].root._storage.stale
