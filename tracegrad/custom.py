@@ -7,6 +7,7 @@ transform/vjp.py for what is made of it. Previous: api.py; next: target.py.
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -41,20 +42,13 @@ from tracegrad.ops import full
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class checkpoint:
-    """Let reverse mode keep only the arguments of a function, and run it again for the cotangents.
-
-    It costs a second run, and saves what reverse mode would keep of the first: in a loop, all values of each iteration.
-
-    >>> f = checkpoint(lambda x: np.sin(np.exp(x)))
-    >>> float(f(0.0)) == np.sin(1.0)
-    True
-    """
+class _Wrapped(ABC):
+    """A function that captured code treats in a way of its own; call it like the function."""
 
     __tracegrad__ = True
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        _check_function(function, "checkpoint")
+        _check_function(function, type(self).__name__)
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._name: str = getattr(function, "__name__", type(function).__name__)
@@ -65,11 +59,26 @@ class checkpoint:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
-        return f"<checkpoint {self._name}>"
+        return f"<{type(self).__name__} {self._name}>"
 
     def __reduce__(self) -> Any:
         """Pickle under its own name where it stands in a module."""
         return global_name(self) or super().__reduce__()
+
+    @abstractmethod
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function; in a capture, stage it."""
+
+
+class checkpoint(_Wrapped):
+    """Let reverse mode keep only the arguments of a function, and run it again for the cotangents.
+
+    It costs a second run, and saves what reverse mode would keep of the first: in a loop, all values of each iteration.
+
+    >>> f = checkpoint(lambda x: np.sin(np.exp(x)))
+    >>> float(f(0.0)) == np.sin(1.0)
+    True
+    """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; in a capture, as one operation."""
@@ -109,30 +118,10 @@ def _check_function(function: Any, kind: str) -> None:
         )
 
 
-class _WithRule:
-    """A function with a rule; call it like the function."""
+class _WithRule(_Wrapped):
+    """A function with a rule."""
 
-    __tracegrad__ = True
-    _rules: tuple[Callable[..., Any], ...]
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        _check_function(function, type(self).__name__)
-        functools.update_wrapper(self, function, updated=())
-        self._function = function
-        self._name: str = getattr(function, "__name__", type(function).__name__)
-        self._parameters = parameters_of(function)
-        self._rules = ()
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Bind as a method does."""
-        return self if instance is None else functools.partial(self, instance)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._name}>"
-
-    def __reduce__(self) -> Any:
-        """Pickle under its own name where it stands in a module."""
-        return global_name(self) or super().__reduce__()
+    _rules: tuple[Callable[..., Any], ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not context.is_capturing():

@@ -1259,8 +1259,8 @@ def _emit_loop(
     if rotating:
         _link_rotating(rotating, after, entry_leaves, sharing, results[len(carries) + len(late) + len(written)])
     sharing.note(fresh, not runs)
-    for key in sharing.written:
-        for storage in () if sharing.cycle(key) else sharing.outside[key]:
+    for key in (key for key in sharing.written if not sharing.cycle(key)):
+        for storage in sharing.outside[key]:
             capture.make_stale(storage, f"{state.label(key[0])!r} is written in place in a loop that binds it anew")
     for key, made_here in fresh.items():
         stale = exit_leaves[key].root._storage.stale
@@ -1291,10 +1291,12 @@ def _link_rotating(
     """Link names that have changed places to the arrays from before: which one each is for depends on the number of
     iterations."""
     builder = current().builder
+    conditions = {}
+    for length in {len(path) for path in rotating.values()}:
+        turns = stage(ops.remainder, count, builder.constant(length))
+        conditions[length] = [stage(ops.equal, turns, builder.constant(turn)) for turn in range(length)]
     for path in rotating.values():
-        turns = stage(ops.remainder, count, builder.constant(len(path)))
-        here = [stage(ops.equal, turns, builder.constant(turn)) for turn in range(len(path))]
-        old = entries[path[0]]
+        old, here = entries[path[0]], conditions[len(path)]
         if not sharing.written.isdisjoint(path):
             # after `turn` iterations the name that is `turn` places further along is for this array
             content = old.value
@@ -1303,8 +1305,9 @@ def _link_rotating(
                 chosen = stage(ops.broadcast_to, here[turn], shape=owner.shape)
                 content = stage(ops.select, chosen, owner, content)
             old.assign(content)
-        for turn, key in enumerate(path):
-            link(after[path[0]], entries[key], here[turn])
+    for path in rotating.values():
+        for holds, key in zip(conditions[len(path)], path, strict=True):
+            link(after[path[0]], entries[key], holds)
 
 
 def _as_type(tracer: Tracer, kind: ArrayType) -> Value:

@@ -316,13 +316,19 @@ class _Sweep:
             if self.is_active(argument):
                 cts.add(argument, ct)
 
-    def checkpoint(self, operation: Operation, cts: Cotangents) -> None:
-        """Run the function of a checkpoint again, from its operands, and reverse it."""
+    def _seeds(self, operation: Operation, cts: Cotangents) -> list[Value] | None:
+        """Take the cotangents of the results, zeros where there is none; None when there are none at all."""
         given = [cts.take(r) if self.is_active(r) else None for r in operation.results]
         if all(ct is None for ct in given):
-            return
+            return None
         pairs = zip(operation.results, given, strict=True)
-        seeds = [ct or zeros(self.builder, r.array_type) for r, ct in pairs if carries_derivative(r)]
+        return [ct or zeros(self.builder, r.array_type) for r, ct in pairs if carries_derivative(r)]
+
+    def checkpoint(self, operation: Operation, cts: Cotangents) -> None:
+        """Run the function of a checkpoint again, from its operands, and reverse it."""
+        seeds = self._seeds(operation, cts)
+        if seeds is None:
+            return
         operands = operation.operands
         wrt = [i for i, v in enumerate(operands) if self.is_active(v) and isinstance(v.type, ArrayType)]
         reverse = vjp(without_prints(operation.attrs["function"]), wrt, keep_primal=False)
@@ -334,11 +340,9 @@ class _Sweep:
 
     def call(self, operation: Operation, cts: Cotangents) -> None:
         """Call the reverse of a recursive function, which runs the function again up to the calls in it."""
-        given = [cts.take(r) if self.is_active(r) else None for r in operation.results]
-        if all(ct is None for ct in given):
+        seeds = self._seeds(operation, cts)
+        if seeds is None:
             return
-        pairs = zip(operation.results, given, strict=True)
-        seeds = [ct or zeros(self.builder, r.array_type) for r, ct in pairs if carries_derivative(r)]
         operands = operation.operands
         wrt = tuple(i for i, v in enumerate(operands) if self.is_active(v) and isinstance(v.type, ArrayType))
         attrs = {"function": reverse_of(operation.attrs["function"], wrt)}
