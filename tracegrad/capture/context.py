@@ -194,9 +194,8 @@ class Capture:
         self.cached: dict[Any, tuple[Block, Any]] = {}
         #: id of what user code gets for a container from outside -> that container
         self.originals: dict[int, Any] = {}
-        #: indices of loops of known bounds -> the least and the greatest; and -> the frame of the loop
+        #: indices of loops of known bounds -> the least and the greatest
         self.ranges: dict[Value, tuple[Any, Any]] = {}
-        self.counted: dict[Value, Frame] = {}
         #: what user code gets for queues from outside, and their items
         self.queues: list[tuple[Any, list[Any]]] = []
         #: dicts from which an item was deleted -> their keys before

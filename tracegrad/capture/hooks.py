@@ -44,6 +44,7 @@ from tracegrad.capture.guards import (
     with_defaults,
 )
 from tracegrad.capture.lists import StackedList
+from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
 from tracegrad.capture.source import SourceUnavailable
 from tracegrad.capture.state import Conflict, Undefined, Unsure
@@ -247,7 +248,7 @@ def _note_contents(error: LookupError, container: Any) -> None:
 
 def setitem(x: Any, key: Any, value: Any) -> None:
     """`x[key] = value`."""
-    if isinstance(x, Tracer | StackedList):
+    if isinstance(x, Tracer | StackedList | Selection):
         x[key] = value
         return
     if isinstance(x, np.ndarray):

@@ -21,12 +21,19 @@ def difference(x: Value, y: Value) -> Dim | None:
     return total.get(None, 0) if all(value is None for value in total) else None
 
 
-def ends(x: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim, list[Value]] | None:
-    """Return the least and the greatest that x gets while the values in it, returned too, take those of their ranges;
-    None when that is not known."""
+def quotient(x: Value, number: int) -> _Sum | None:
+    """Return x // number as coefficients of values (None: the constant part), where those of values are multiples."""
+    total = _linear(x)
+    if any(value is not None and (not isinstance(c, int) or c % number) for value, c in total.items()):
+        return None
+    return {value: c // number for value, c in total.items()}
+
+
+def ends(x: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim] | None:
+    """Return the least and the greatest that x gets while the values in it take those of their ranges; None when that
+    is not known."""
     least: Dim = 0
     greatest: Dim = 0
-    found = []
     for value, coefficient in _linear(x).items():
         if value is None:
             least, greatest = least + coefficient, greatest + coefficient
@@ -35,8 +42,7 @@ def ends(x: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim, l
             return None
         low, high = ranges[value] if coefficient > 0 else ranges[value][::-1]
         least, greatest = least + coefficient * low, greatest + coefficient * high
-        found.append(value)
-    return least, greatest, found
+    return least, greatest
 
 
 def _combine(x: _Sum, y: _Sum, factor: Dim) -> _Sum:

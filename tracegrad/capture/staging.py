@@ -23,6 +23,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import Frame, RestageError, Storage, current, raised_span, user_span
+from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import (
     CapturedList,
     StackedList,
@@ -36,6 +37,7 @@ from tracegrad.capture.lists import (
     snapshot,
 )
 from tracegrad.capture.memory import has_order_of, layout_of, set_layout
+from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.sharing import Key, Part, Sharing, is_same_view, share, sources
 from tracegrad.capture.sizes import as_dim, as_size, decide
 from tracegrad.capture.state import LEAF, Conflict, Tree, Undefined, Unsure, flatten, unflatten
@@ -786,7 +788,7 @@ def as_sequence(iterable: Any) -> Sequence_ | None:
         return Sequence_(0, stacked.length, 1, lambda i: stacked[i])
     if isinstance(iterable, np.ndarray):
         iterable = asarray(iterable)
-    if isinstance(iterable, Tracer):
+    if isinstance(iterable, Tracer | Ragged):
         if not iterable.ndim:
             raise TypeError("iteration over a 0-d array")
         return Sequence_(0, iterable.shape[0], 1, lambda i: iterable[i])
@@ -843,6 +845,10 @@ class _State:
         self.names, self.get_names, self.set_names = names, get_state, set_state
         self.slots: list[tuple[Any, str, Any]] = []
         self.growing: list[_Growth] = []
+        #: position of a variable -> how the lengths of an array change from one iteration to the next
+        self.lengths: dict[int, _Lengths] = {}
+        #: the number of the iteration, from 0, while a body of known length is captured
+        self.number: Any = None
 
     def get(self) -> list[Any]:
         return [*self.get_names(), *(read_slot(*slot) for slot in self.slots)]
@@ -898,7 +904,14 @@ class _State:
             growth.start = growth.values.length
 
     def start_iteration(self, number: Any) -> None:
-        """Set the length of the lists that grow, at the start of the captured body."""
+        """Set the lengths of lists and arrays that change by a fixed number, at the start of the captured body."""
+        self.number = number
+        values = list(self.get_names())
+        for position, lengths in self.lengths.items():
+            for k, step in lengths.steps.items():
+                axes = {**values[position].axes, k: Axis(as_size(lengths.starts[k]) + number * step)}
+                values[position] = Ragged(values[position].content, axes)
+        self.set_names(tuple(values))
         for growth in self.growing:
             note_list(growth.values)
             assert isinstance(growth.values, StackedList)
@@ -916,6 +929,83 @@ class _State:
             assert isinstance(growth.values, StackedList) and trips is not None
             growth.values.added = growth.base + trips * growth.count
             growth.values.length = growth.start + as_size(trips * growth.count)
+
+
+class _Lengths:
+    """How an array that a loop binds anew changes its lengths, along `axes`.
+
+    Attributes:
+        shape: of the content that the loop carries.
+        starts: axis -> length before the loop, where it is known.
+        steps: axis -> how much longer it is after each iteration, where that is the same for all.
+    """
+
+    def __init__(
+        self, shape: tuple[Dim, ...], axes: tuple[int, ...], starts: dict[int, Dim], steps: dict[int, int]
+    ) -> None:
+        self.shape, self.axes, self.starts, self.steps = shape, axes, starts, steps
+
+    def start(self, value: Any) -> Ragged:
+        """Return what the array is before the loop."""
+        return self.lay_out(value if isinstance(value, Ragged) else Ragged(asarray(value), {}))
+
+    def lay_out(self, array: Ragged) -> Ragged:
+        """Return an array in the form in which the loop carries it."""
+        made = array.laid_out(self.shape, self.axes)
+        share(made.content._storage, array.content.root._storage)
+        return made
+
+
+class _Lengthen(Exception):
+    """The body gives an array another length than it started with: capture the loop again with a length that varies."""
+
+    def __init__(self, position: int, lengths: _Lengths) -> None:
+        self.position, self.lengths = position, lengths
+
+
+def _settle_lengths(state: _State, position: int, before: Any, after: Any, trips: Dim | None) -> Any:
+    """Return an array that the body binds as one of the lengths that the loop carries.
+
+    Raises:
+        _Lengthen: it needs another description.
+    """
+    lengths = state.lengths.get(position)
+    if not isinstance(before, Tracer | Ragged) or not isinstance(after, Tracer | Ragged) or after.ndim != before.ndim:
+        return after
+    if not before.ndim or after is before:
+        return after
+    old = before.content.type.shape if isinstance(before, Ragged) else before.type.shape
+    new = after.content.type.shape if isinstance(after, Ragged) else after.type.shape
+    if lengths is None:
+        ragged = set(after.axes) if isinstance(after, Ragged) else set()
+        axes = tuple(k for k in range(before.ndim) if k in ragged or new[k] != old[k])
+        if not axes:
+            return after
+        if position >= len(state.names):
+            raise RestageError(f"{state.label(position)!r} changes its length")
+        starts = {k: old[k] for k in axes}
+        steps = {
+            k: step for k in axes if k not in ragged and trips is not None and isinstance(step := new[k] - old[k], int)
+        }
+        shape = tuple(d + (trips or 0) * steps[k] if steps.get(k, 0) > 0 else d for k, d in enumerate(old))
+        if any(k not in steps and decide(new[k] - old[k], ">") for k in axes):
+            raise RestageError(f"{state.label(position)!r} grows in a loop whose length is not known")
+        raise _Lengthen(position, _Lengths(shape, axes, starts, steps))
+    assert isinstance(before, Ragged)
+    array = after if isinstance(after, Ragged) else Ragged(after, {})
+    more = tuple(k for k in range(array.ndim) if k not in lengths.axes and (k in array.axes or new[k] != old[k]))
+    wrong = tuple(
+        k
+        for k, step in lengths.steps.items()
+        if not array.has_length(k, as_size(lengths.starts[k]) + (state.number + 1) * step)
+    )
+    if any(lengths.steps[k] > 0 for k in wrong):
+        raise RestageError(f"{state.label(position)!r} grows by different numbers of elements")
+    if more or wrong:
+        starts = {**lengths.starts, **{k: old[k] for k in more}}
+        steps = {k: step for k, step in lengths.steps.items() if k not in wrong}
+        raise _Lengthen(position, _Lengths(lengths.shape, (*lengths.axes, *more), starts, steps))
+    return lengths.lay_out(array)
 
 
 class _Growth:
@@ -1009,6 +1099,9 @@ def _stage_loop(
         except _Retype as retype:
             overrides[retype.key] = (retype.kind, retype.weak)
             state.set(entry)
+        except _Lengthen as lengthen:
+            state.lengths[lengthen.position] = lengthen.lengths
+            state.set(entry)
         except _Again:
             state.set([*entry, *state.get()[len(entry) :]])
         except BaseException:
@@ -1037,6 +1130,13 @@ def _try_loop(
     assumed: set[Storage] = set()
     appended: set[Storage] = set()
     state.prepare_lists(trips)
+    for position, value in enumerate(entry):
+        if isinstance(value, Ragged) and position not in state.lengths:
+            state.lengths[position] = _Lengths(value.content.type.shape, tuple(value.axes), {}, {})
+    entry = [
+        state.lengths[position].start(value) if position in state.lengths else value
+        for position, value in enumerate(entry)
+    ]
     for leading, run in parts():
         block = Block(list(leading))
         with capture.open("loop", block) as frame:
@@ -1045,7 +1145,11 @@ def _try_loop(
                 state.set(stand_ins.values)
                 frame.slots.clear()
                 condition = run()
-                exit_trees = [flatten(value) for value in state.get()]
+                exit_trees = []
+                for position, value in enumerate(state.get()):
+                    if position < len(entry):
+                        value = _settle_lengths(state, position, stand_ins.values[position], value, trips)
+                    exit_trees.append(flatten(value))
                 exit_values: dict[tuple[int, int], Value] = {}
                 for position, (leaves, _) in enumerate(exit_trees):
                     for index, leaf in enumerate(leaves):
@@ -1275,10 +1379,24 @@ def _emit_loop(
             final.append(entry[index])
             continue
         value = unflatten(tree, [after.get((index, i), leaf) for i, leaf in enumerate(leaves)], new_list)
+        if isinstance(value, Ragged) and index in state.lengths and trips is not None:
+            value = _finish_lengths(value, state.lengths[index], trips)
         if unsure and is_late and not isinstance(value, Undefined | Unsure) and _user_name(state.label(index)):
             value = Unsure(state.label(index), value, from_value(results[-1], weak=True))
         final.append(value)
     state.set(final)
+
+
+def _finish_lengths(array: Ragged, lengths: _Lengths, trips: Dim) -> Tracer | Ragged:
+    """Return what an array is after a loop of known length: of a fixed shape, where its lengths change evenly."""
+    axes = {
+        k: Axis(as_size(lengths.starts[k] + trips * lengths.steps[k])) if k in lengths.steps else axis
+        for k, axis in array.axes.items()
+    }
+    if set(axes) != set(lengths.steps):
+        return Ragged(array.content, axes)
+    shape = [lengths.starts[k] + trips * lengths.steps[k] if k in axes else d for k, d in enumerate(lengths.shape)]
+    return Ragged(array.content, axes).fixed(tuple(shape))
 
 
 def _link_rotating(
@@ -1445,10 +1563,8 @@ def _stage_for(
         def run() -> None:
             k = from_value(index, weak=True)
             _note_range(index, sequence, start, stop)
-            if state.growing:
-                state.start_iteration(
-                    k if _is_zero(sequence.start) and sequence.step == 1 else (k - sequence.start) // sequence.step
-                )
+            if state.growing or state.lengths:
+                state.start_iteration(_number_of(k, sequence))
             body_fn(sequence.item(k))
             if extra_test is not None:
                 goes_on = truth(extra_test())
@@ -1464,6 +1580,12 @@ def _stage_for(
     _stage_loop(state, parts, emit, sequence.length)
 
 
+def _number_of(index: Tracer, sequence: Sequence_) -> Any:
+    """Return the number of an iteration, from 0."""
+    distance: Any = index if _is_zero(sequence.start) else index - sequence.start
+    return distance if sequence.step == 1 else -distance if sequence.step == -1 else distance // sequence.step
+
+
 def _note_range(index: Value, sequence: Sequence_, start: Value, stop: Value) -> None:
     """Note which values the index of the loop that is being staged takes, when that is known."""
     capture, length = current(), sequence.length
@@ -1471,7 +1593,10 @@ def _note_range(index: Value, sequence: Sequence_, start: Value, stop: Value) ->
     if length is not None and first is not None and end is not None:
         last = first + (length - 1) * sequence.step
         capture.ranges[index] = (first, last) if sequence.step > 0 else (last, first)
-        capture.counted[index] = capture.frame
+        return
+    starts, stops = ends(start, capture.ranges), ends(stop, capture.ranges)
+    if starts is not None and stops is not None:
+        capture.ranges[index] = (starts[0], stops[1] - 1) if sequence.step > 0 else (stops[0] + 1, starts[1])
 
 
 def _stage_breaking_for(

@@ -16,6 +16,7 @@ from typing import Any
 from tracegrad import ops
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lists import StackedList
+from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.tracer import stage
 from tracegrad.errors import TracedNameError, TracegradError
 
@@ -106,6 +107,9 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
         return _flatten_children(kind, tuple(value), list(value.values()))
     if isinstance(value, StackedList):
         return [value.as_tracer()], Tree(StackedList, None, (LEAF,))
+    if isinstance(value, Ragged):
+        content, lengths = value.carried()
+        return [content, *lengths], Tree(Ragged, tuple(value.axes), (LEAF,) * (1 + len(lengths)))
     if isinstance(value, list):
         return _flatten_children(list, len(value), list(value))
     if isinstance(value, tuple):
@@ -141,6 +145,8 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
         return Unsure(tree.data, *children)
     if tree.kind is dict:
         return dict(zip(tree.data, children, strict=True))
+    if tree.kind is Ragged:
+        return Ragged(children[0], {k: Axis(length) for k, length in zip(tree.data, children[1:], strict=True)})
     if tree.kind is StackedList:
         return make_list(list(children[0]))
     if tree.kind is list:

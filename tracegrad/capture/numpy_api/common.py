@@ -1,10 +1,10 @@
 """How NumPy functions are registered, and what all their handlers share: known operands, `out=`, axes and shapes.
 
-Reads arguments as user code gives them; writes nothing. Previous: masked.py; next: elementwise.py.
+Reads arguments as user code gives them; writes nothing. Previous: ragged.py; next: elementwise.py.
 
 A handler is an ordinary function with NumPy's signature. `covers` registers it with three things done in one place:
-operands that are all known at capture are given to NumPy itself, `out=` is written, and selections by a traced mask are
-handed to masked.py.
+operands that are all known at capture are given to NumPy itself, `out=` is written, and arrays whose size is
+known only at run time are handed to masked.py and ragged.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import current, user_span
-from tracegrad.capture.numpy_api.masked import Masked
+from tracegrad.capture.masked import Selection
 from tracegrad.capture.tracer import (
     ALWAYS,
     HANDLERS,
@@ -52,7 +52,7 @@ def covers(*functions: Any, native: bool = True, always: bool = False, masked: b
         native: NumPy computes the result when all operands are known at capture. False for functions that return views,
             that write into their arguments, or that have a rule of their own for known operands.
         always: the handler is used in captured code even when no argument is traced.
-        masked: the handler deals with selections by a traced mask itself.
+        masked: the handler deals with arrays whose size is known only at run time itself.
     """
 
     def decorate(handler: F) -> F:
@@ -77,9 +77,8 @@ def _entry(
     plain = getattr(function[0], function[1]) if isinstance(function, tuple) else function
 
     def entry(*args: Any, **kwargs: Any) -> Any:
-        for argument in args:
-            if type(argument) is Masked and not masked:
-                return argument.call(plain, args, kwargs)
+        if not masked and (selection := _selection(args)) is not None:
+            return selection.call(plain, args, kwargs)
         out = kwargs.pop("out", None)
         if out is None and position is not None and len(args) > position:
             rest = args[position + 1 :]
@@ -98,6 +97,16 @@ def _entry(
         return result
 
     return functools.update_wrapper(entry, handler)
+
+
+def _selection(args: Sequence[Any]) -> Selection | None:
+    """Return the first argument, or item of a list, whose size is known only at run time."""
+    for argument in args:
+        if isinstance(argument, Selection):
+            return argument
+        if isinstance(argument, list | tuple) and (inner := _selection(argument)) is not None:
+            return inner
+    return None
 
 
 def _write_out(name: str, out: Any, compute: Callable[[], Any], where: Any) -> Any:

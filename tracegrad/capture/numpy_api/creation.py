@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ from tracegrad.capture.numpy_api.elementwise import (
     resolve,
     subtract,
 )
+from tracegrad.capture.ragged import Axis, Ragged, count_between, measured
 from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import (
     Tracer,
@@ -86,10 +88,17 @@ def _no_like(like: Any) -> None:
 # ---- filled arrays
 
 
+def _sized(make: Callable[[tuple[Any, ...]], Tracer], shape: Any) -> Any:
+    """Return what `make` makes of a shape, some of whose sizes may be known only at run time."""
+    dims, axes = measured(shape)
+    made = make(as_shape(dims))
+    return Ragged(made, axes) if axes else made
+
+
 @covers(np.zeros)
-def zeros(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Tracer:
+def zeros(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
     _no_like(like)
-    return _ordered(full(as_shape(shape), 0, _dtype(dtype, F64)), order)
+    return _sized(lambda dims: _ordered(full(dims, 0, _dtype(dtype, F64)), order), shape)
 
 
 @covers(np.empty, native=False, always=True)
@@ -121,17 +130,17 @@ def _ordered(made: Tracer, order: str, prototype: Tracer | None = None) -> Trace
 
 
 @covers(np.ones)
-def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Tracer:
+def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
     _no_like(like)
-    return _ordered(full(as_shape(shape), 1, _dtype(dtype, F64)), order)
+    return _sized(lambda dims: _ordered(full(dims, 1, _dtype(dtype, F64)), order), shape)
 
 
 @covers(np.full)
 def full_(
     shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
-) -> Tracer:
+) -> Any:
     _no_like(like)
-    return _ordered(_filled(as_shape(shape), fill_value, dtype), order)
+    return _sized(lambda dims: _ordered(_filled(dims, fill_value, dtype), order), shape)
 
 
 def _filled(shape: tuple[Any, ...], fill_value: Any, dtype: Any) -> Tracer:
@@ -216,7 +225,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
 @covers(np.arange)
 def arange(
     start: Any = None, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, like: Any = None
-) -> Tracer:
+) -> Any:
     _no_like(like)
     if stop is None:
         start, stop = 0, start
@@ -224,6 +233,7 @@ def arange(
     first, last, stride = asarray(start), asarray(stop), asarray(step)
     result_dtype = _dtype(dtype, np.result_type(*[t.dtype for t in (first, last, stride)]))
     count: Any = None
+    axes: dict[int, Axis] = {}
     known_step = known_scalar(stride)
     if known_step is not None and is_known((first, last)):
         count = len(np.arange(known_scalar(first), known_scalar(last), known_step))
@@ -235,7 +245,9 @@ def arange(
             count = (sign * distance + (abs(number) - 1)) // abs(number)
             if decide(count, "<"):
                 count = 0
-    if count is None:
+    if count is None and known_step is not None and known_step == int(known_step):
+        (count,), axes = measured((count_between(first, last, int(known_step)),))
+    if count is None or isinstance(count, Tracer):
         raise NeedsPythonValue(
             "the number of elements of np.arange is known only at run time",
             code="TG107",
@@ -247,9 +259,9 @@ def arange(
     positions = iota((count,), 0, result_dtype)
     if known_step != 1:
         positions = multiply(positions, cast_to(stride, result_dtype))
-    if known_scalar(first) is not None and known_scalar(first) == 0:
-        return positions
-    return add(positions, cast_to(first, result_dtype))
+    if known_scalar(first) is None or known_scalar(first) != 0:
+        positions = add(positions, cast_to(first, result_dtype))
+    return Ragged(positions, axes) if axes else positions
 
 
 def _line(start: Tracer, stop: Tracer, num: Any, endpoint: bool, axis: int) -> tuple[Tracer, Tracer]:

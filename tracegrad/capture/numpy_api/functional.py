@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.capture.masked import Masked, same_value, unknown_count
 from tracegrad.capture.numpy_api.common import as_axis, as_bool, as_shape, covers, full, iota, reshape, select, spread
 from tracegrad.capture.numpy_api.elementwise import logical_not, logical_or
 from tracegrad.capture.numpy_api.indexing import getitem
-from tracegrad.capture.numpy_api.masked import Masked, same_value, unknown_count
 from tracegrad.capture.tracer import (
     HANDLERS,
     Tracer,

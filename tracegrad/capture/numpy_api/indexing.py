@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import RestageError, current, user_span
+from tracegrad.capture.context import current, user_span
 from tracegrad.capture.linear import difference, ends
+from tracegrad.capture.masked import Masked, Selection, same_value, unknown_count
 from tracegrad.capture.numpy_api.common import (
     as_axis,
     as_bool,
@@ -32,8 +33,8 @@ from tracegrad.capture.numpy_api.common import (
     spread,
     wrap_known,
 )
-from tracegrad.capture.numpy_api.masked import Masked, same_value, unknown_count
-from tracegrad.capture.sizes import decide
+from tracegrad.capture.ragged import Axis, Ragged, narrow, unknown_length
+from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
     Tracer,
     asarray,
@@ -47,7 +48,7 @@ from tracegrad.capture.tracer import (
     unsupported,
     view_of,
 )
-from tracegrad.errors import NeedsPythonValue, TracedIndexError, TracedValueError
+from tracegrad.errors import TracedIndexError, TracedValueError
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Value
 from tracegrad.ir.types import BOOL, I64, SymbolicDim, is_integer
@@ -61,10 +62,12 @@ class Item:
     """What a key says of one axis.
 
     Attributes:
-        kind: "slice" (static), "window" (traced start, static length), "int" (static), "point" (traced scalar), "array"
-            (index array, one axis), "mask" (traced bool array; may cover several axes), or "new" (None).
+        kind: "slice" (static), "window" (traced start, static length), "ragged" (traced length), "int" (static),
+            "point" (traced scalar), "array" (index array, one axis), "mask" (traced bool array; may cover several
+            axes), or "new" (None).
         axis: the first axis it is about; -1 for "new".
-        start, stop, step: of a slice, as IR dimensions, 0 <= start <= stop <= size and step >= 1; an int is start.
+        start, stop, step: of a slice, as IR dimensions, 0 <= start <= stop <= size and step >= 1; an int is start; of
+            ragged ones as they are given.
         reverse: the slice runs backwards over start:stop:step.
         full: the slice is the whole axis, forwards.
         length: number of elements of a slice or window.
@@ -99,7 +102,6 @@ def parse(shape: tuple[Any, ...], key: Any) -> list[Item]:
 
     Raises:
         TracedIndexError: a static index is out of range, or there are too many.
-        NeedsPythonValue: a slice whose length depends on traced values.
     """
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = [_part(p) for p in parts]
@@ -282,27 +284,21 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
         first, last = _known_bound(start), _known_bound(stop)
         if not isinstance(first, Tracer) and not isinstance(last, Tracer):
             return _slice_item(slice(first, last, step), axis, size)
-        raise NeedsPythonValue(
-            "the length of a slice depends on traced values",
-            code="TG118",
-            span=user_span(),
-            found="bounds whose difference is not known at capture"
-            if step > 0
-            else "a backwards slice with traced bounds",
-            help="pass the bound as a Python int, or compute it from floats by which no derivative is taken, use "
-            "bounds at a fixed distance (`x[i:i + 3]`), or the whole axis with a mask: "
-            "np.where(np.arange(n) < i, x, 0)",
-        )
+        return Item("ragged", axis, start=start, stop=stop, step=step)
     if decide(distance, "<"):
         distance = 0
-    if distance != 0 and not _stays_inside(low.value, distance, size):
-        # Python cuts a slice that leaves the axis; with a fixed length that is an error instead
-        whole = call_handler(
-            np.logical_and,
-            call_handler(np.greater_equal, low, 0),
-            call_handler(np.less_equal, high, dim_value(size)),
-        )
-        check(call_handler(np.logical_or, whole, call_handler(np.less, high, 0)), "IndexError", _LEAVES)
+    if distance != 0:
+        leaves = _leaves_axis(low.value, distance, size)
+        if leaves and step == 1:
+            return Item("ragged", axis, start=start, stop=stop, step=step)
+        if leaves is not False:
+            # Python cuts a slice that leaves the axis; with a fixed length that is an error instead
+            whole = call_handler(
+                np.logical_and,
+                call_handler(np.greater_equal, low, 0),
+                call_handler(np.less_equal, high, dim_value(size)),
+            )
+            check(call_handler(np.logical_or, whole, call_handler(np.less, high, 0)), "IndexError", _LEAVES)
     length = distance if step == 1 else (distance + (step - 1)) // step
     return Item("window", axis, step=step, length=length, index=low.value)
 
@@ -313,29 +309,15 @@ _LEAVES = (
 )
 
 
-def _stays_inside(start: Value, length: Any, size: Any) -> bool:
-    """Return whether a window is known to lie inside its axis.
-
-    Raises:
-        RestageError: one iteration of the loops around certainly has a window that leaves the axis.
-    """
-    capture = current()
-    known = ends(start, capture.ranges)
+def _leaves_axis(start: Value, length: Any, size: Any) -> bool | None:
+    """Return whether a window leaves its axis, by the ranges of the loops around; None when that is not known."""
+    known = ends(start, current().ranges)
     if known is None:
-        return False
-    least, greatest, indices = known
+        return None
+    least, greatest = known
     if decide(least, ">="):
-        leaves = decide(greatest + length - size, ">")
-    else:
-        leaves = decide(greatest + length, ">=") or decide(least + size, "<")
-    frames = [capture.counted[index] for index in indices]
-    first = min((capture.frames.index(frame) for frame in frames), default=0)
-    if leaves and all(frame in capture.counted.values() for frame in capture.frames[first:]):
-        raise RestageError(
-            "a slice whose length differs between iterations, since it leaves the axis in some",
-            "keep the slice inside the axis, by the bounds of the loop or by padding the array",
-        )
-    return not leaves
+        return decide(greatest + length - size, ">")
+    return decide(greatest + length, ">=") or decide(least + size, "<")
 
 
 # ---- reading and writing items
@@ -560,11 +542,13 @@ def _keeps_contiguous(items: Sequence[Item]) -> bool:
 @covers(operator.getitem, native=False, masked=True)
 def getitem(x: Any, key: Any) -> Any:
     """Do `x[key]`."""
-    if isinstance(x, Masked) or not isinstance(x, Tracer | np.ndarray):
-        return x[as_known(key)] if is_known(key) and not isinstance(x, Masked) else x[key]
+    if isinstance(x, Selection) or not isinstance(x, Tracer | np.ndarray):
+        return x[as_known(key)] if is_known(key) and not isinstance(x, Selection) else x[key]
     base = asarray(x)
     content = base.concrete if is_known(key) else None
     items = parse(base.type.shape, key)
+    if any(item.kind == "ragged" for item in items):
+        return _ragged_part(base, items)
     if any(item.kind == "mask" for item in items):
         return _select_mask(base, items)
     if not _is_basic(items):
@@ -649,6 +633,9 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     if _write_known(x, key, value):
         return
     items = parse(x.type.shape, key)
+    if any(item.kind == "ragged" for item in items):
+        _ragged_part(x, items).write(value)
+        return
     if any(item.kind == "mask" for item in items):
         _assign_mask(x, items, value)
         return
@@ -660,7 +647,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     if _is_same_view(base, items, value):
         return  # `a[1:3] += v` has written through the view already
     made = plan(items, writing=True)
-    new = fit(value, made.shape, base.dtype)
+    new = fit(value.fixed(made.shape) if isinstance(value, Ragged) else value, made.shape, base.dtype)
     base.assign(write_items(base.value, items, new.value))
 
 
@@ -676,12 +663,42 @@ def _write_known(x: Tracer, key: Any, value: Any) -> bool:
     storage = x._storage
     if x._view is not None or storage.concrete is None or storage.depth != current().depth:
         return False
-    if storage.concrete.size > _KNOWN_WRITE_LIMIT or isinstance(value, Masked) or not is_known((key, value)):
+    if storage.concrete.size > _KNOWN_WRITE_LIMIT or isinstance(value, Selection) or not is_known((key, value)):
         return False
     content = np.array(storage.concrete)
     content[as_known(key)] = as_known(value)
     storage.value, storage.concrete = None, content
     return True
+
+
+# ---- slices whose length is known only at run time
+
+
+def _ragged_part(x: Tracer, items: Sequence[Item]) -> Ragged:
+    """Return `x[key]` for a key with such slices: a view of the whole axes, and which of their elements are in it."""
+    if not _is_basic(items):
+        raise unknown_length("a slice of unknown length together with an index array or a mask")
+    base = x
+    axes: dict[int, Axis] = {}
+    others: list[Item] = []
+    place = 0
+    for item in items:
+        if item.kind == "ragged":
+            size = x.type.shape[item.axis]
+            axes[place] = narrow(Axis(as_size(size)), slice(item.start, item.stop, item.step))
+            item = _static(item.axis, 0, size, 1, False, size, size)
+        others.append(item)
+        place += item.kind not in ("int", "point")
+    while (lead := _leads_by_ints(base)) is not None:
+        base, others = lead[0], [*lead[1], *_shifted(others, len(lead[1]))]
+    view = view_of(
+        base,
+        lambda value: read_items(value, others),
+        lambda value, new: write_items(value, others, new),
+        contiguous=False,
+        key=tuple(others),
+    )
+    return Ragged(view, axes)
 
 
 # ---- masks known only at run time

@@ -22,6 +22,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import user_span
+from tracegrad.capture.masked import Selection
 from tracegrad.capture.numpy_api.common import (
     check,
     covers,
@@ -52,7 +53,6 @@ from tracegrad.capture.numpy_api.elementwise import (
     trunc,
 )
 from tracegrad.capture.numpy_api.indexing import getitem
-from tracegrad.capture.numpy_api.masked import Masked
 from tracegrad.capture.staging import if_exp, is_number
 from tracegrad.capture.text import Part, parts_of
 from tracegrad.capture.tracer import (
@@ -429,7 +429,7 @@ def print_(*values: Any, sep: Any = None, end: Any = None, file: Any = None, flu
     for position, value in enumerate(values):
         if position:
             parts.append(_escaped(" " if sep is None else sep))
-        for part in parts_of(value.as_tracer() if isinstance(value, Masked) else value):
+        for part in parts_of(value.as_tracer() if isinstance(value, Selection) else value):
             if isinstance(part, Part):
                 traced.append(part.value)
             parts.append(part.field if isinstance(part, Part) else _escaped(part))

@@ -1,6 +1,6 @@
 """The elements that a traced mask selects, `a[mask]`: their number is known only at run time.
 
-Previous: tracer.py; next: common.py.
+Previous: tracer.py; next: ragged.py.
 
 A Masked keeps the whole array and the mask. Elementwise operations work on the whole array; reductions leave the other
 elements out by a select; assigning it back at the same mask is a select. What needs the number of elements is refused.
@@ -33,22 +33,56 @@ _REDUCTIONS: dict[Any, Any] = {
 }
 
 
-class Masked:
-    """`content[mask]`, with `mask` a bool array of the shape of `content`; `leading` is the rank of the user's mask."""
+class Selection:
+    """A part of an array whose size is known only at run time; operators and NumPy functions come to `call`."""
 
-    __slots__ = ("content", "leading", "mask")
+    __slots__ = ("content",)
     __array_priority__ = 2000.0
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, content: Tracer, mask: Tracer, leading: int | None) -> None:
-        self.content, self.mask, self.leading = content, mask, leading
+    def __init__(self, content: Tracer) -> None:
+        self.content = content
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Do what a NumPy function does with selections among its arguments."""
+        raise NotImplementedError
 
     def as_tracer(self) -> Tracer:
-        raise unknown_count()
+        """Refuse to be an array.
+
+        Raises:
+            CaptureError: always; a subclass says which.
+        """
+        raise NotImplementedError
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.as_tracer()[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.as_tracer()[key] = value
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return self.call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self.call(function, args, kwargs)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.content.dtype
+
+
+class Masked(Selection):
+    """`content[mask]`, with `mask` a bool array of the shape of `content`; `leading` is the rank of the user's mask."""
+
+    __slots__ = ("leading", "mask")
+
+    def __init__(self, content: Tracer, mask: Tracer, leading: int | None) -> None:
+        super().__init__(content)
+        self.mask, self.leading = mask, leading
+
+    def as_tracer(self) -> Tracer:
+        raise unknown_count()
 
     @property
     def ndim(self) -> int:
@@ -64,25 +98,13 @@ class Masked:
     def __iter__(self) -> Any:
         raise unknown_count()
 
-    def __getitem__(self, key: Any) -> Any:
-        raise unknown_count()
-
     def copy(self) -> Masked:
         return Masked(self.content.copy(), self.mask, self.leading)
 
     def astype(self, dtype: Any) -> Masked:
         return Masked(self.content.astype(dtype), self.mask, self.leading)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method != "__call__":
-            raise unknown_count()
-        return self.call(ufunc, inputs, kwargs)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return self.call(function, args, kwargs)
-
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Do what a NumPy function does with selections among its arguments."""
         if isinstance(function, np.ufunc) and function.nout == 1:
             return Masked(call_handler(function, *[self._operand(a) for a in args], **kwargs), self.mask, self.leading)
         if function in (np.round, np.clip, np.nan_to_num, abs):
@@ -120,11 +142,12 @@ class Masked:
         if fill is None:
             return call_handler(function, self.content, axis=axes, where=self.mask, **kwargs)
         if isinstance(fill, str):
-            fill = _bound(self.content.dtype, fill)
+            fill = extreme(self.content.dtype, fill)
         return call_handler(function, call_handler(np.where, self.mask, self.content, fill), axis=axes, **kwargs)
 
 
-def _bound(dtype: np.dtype[Any], which: str) -> Any:
+def extreme(dtype: np.dtype[Any], which: str) -> Any:
+    """Return the "highest" or the "lowest" value of a dtype."""
     if dtype.kind == "b":
         return which == "highest"
     if dtype.kind in "iu":
@@ -167,27 +190,27 @@ def _same_attributes(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return True
 
 
-def _binary(ufunc: Any, reflected: bool) -> Callable[[Masked, Any], Any]:
-    def method(self: Masked, other: Any) -> Any:
+def _binary(ufunc: Any, reflected: bool) -> Callable[[Selection, Any], Any]:
+    def method(self: Selection, other: Any) -> Any:
         return self.call(ufunc, (other, self) if reflected else (self, other), {})
 
     return method
 
 
-def _unary(ufunc: Any) -> Callable[[Masked], Any]:
+def _unary(ufunc: Any) -> Callable[[Selection], Any]:
     return lambda self: self.call(ufunc, (self,), {})
 
 
 def _reduction(function: Any) -> Callable[..., Any]:
-    def method(self: Masked, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Selection, *args: Any, **kwargs: Any) -> Any:
         return self.call(function, (self, *args), kwargs)
 
     return method
 
 
-for _name, _ufunc in OPERATORS.items():
-    setattr(Masked, f"__{_name}__", _binary(_ufunc, False))
-    setattr(Masked, f"__r{_name}__", _binary(_ufunc, True))
+for _name, _ufunc in {**OPERATORS, "matmul": np.matmul}.items():
+    setattr(Selection, f"__{_name}__", _binary(_ufunc, False))
+    setattr(Selection, f"__r{_name}__", _binary(_ufunc, True))
 for _name, _ufunc in {
     "eq": np.equal,
     "ne": np.not_equal,
@@ -196,8 +219,8 @@ for _name, _ufunc in {
     "gt": np.greater,
     "ge": np.greater_equal,
 }.items():
-    setattr(Masked, f"__{_name}__", _binary(_ufunc, False))
+    setattr(Selection, f"__{_name}__", _binary(_ufunc, False))
 for _name, _ufunc in {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}.items():
-    setattr(Masked, f"__{_name}__", _unary(_ufunc))
+    setattr(Selection, f"__{_name}__", _unary(_ufunc))
 for _function in (np.sum, np.prod, np.any, np.all, np.mean, np.var, np.std, np.max, np.min, np.round, np.clip):
-    setattr(Masked, _function.__name__.replace("amax", "max").replace("amin", "min"), _reduction(_function))
+    setattr(Selection, _function.__name__.replace("amax", "max").replace("amin", "min"), _reduction(_function))

@@ -1,0 +1,956 @@
+"""Arrays with an axis whose length is found when the program runs: `x[:i]`, `A[k + 1:, k]`, `np.zeros(i)` in a loop.
+
+Previous: masked.py; next: numpy_api/.
+
+A Ragged keeps a content of a fixed size and, for each such axis, where its elements start and how many there are.
+Elementwise operations work on the whole content; reductions and products leave the other elements out by a select;
+writes go through a select too. Lengths that must agree and may differ are compared when the program runs. What cannot
+be done so is refused with NeedsPythonValue, and the loop around is unrolled where that is possible.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.context import current, user_span
+from tracegrad.capture.linear import difference, ends, quotient
+from tracegrad.capture.masked import Masked, Selection, extreme, same_value
+from tracegrad.capture.sizes import as_size, decide
+from tracegrad.capture.tracer import (
+    OPERATORS,
+    Tracer,
+    asarray,
+    call_handler,
+    cast_to,
+    from_value,
+    make_weak,
+    resolve_content,
+    stage,
+)
+from tracegrad.errors import NeedsPythonValue
+from tracegrad.ir.bounds import static_value
+from tracegrad.ir.core import Value
+from tracegrad.ir.types import I64, Dim, is_integer
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: function -> what it does where one of its arguments is ragged
+_HANDLERS: dict[Any, Callable[..., Any]] = {}
+#: functions of scalars that are applied to each element, besides NumPy's ufuncs
+_ELEMENTWISE = frozenset({np.where, np.clip, np.round, np.nan_to_num, np.real, np.imag, np.sinc, np.isclose, abs})
+
+
+def _does(*functions: Any) -> Callable[[F], F]:
+    def decorate(handler: F) -> F:
+        for function in functions:
+            _HANDLERS[function] = handler
+        return handler
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """The elements of an axis that belong to the array: from `start` to before `stop`, as ints, sizes or traced ints,
+    in this order or backwards."""
+
+    stop: Any
+    start: Any = 0
+    backwards: bool = False
+
+    @property
+    def length(self) -> Any:
+        return self.stop if _is_zero(self.start) else self.stop - self.start
+
+
+class Ragged(Selection):
+    """An array whose `axes` (axis -> Axis) hold fewer elements than those of `content`, perhaps a view."""
+
+    __slots__ = ("axes",)
+
+    def __init__(self, content: Tracer, axes: dict[int, Axis]) -> None:
+        super().__init__(content)
+        self.axes = axes
+
+    def as_tracer(self) -> Tracer:
+        raise unknown_length()
+
+    def __repr__(self) -> str:
+        return f"<an array of {self.ndim} dimensions and a length known only when the compiled function runs>"
+
+    @property
+    def ndim(self) -> int:
+        return self.content.ndim
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return tuple(self.axes[k].length if k in self.axes else d for k, d in enumerate(self.content.shape))
+
+    @property
+    def size(self) -> Any:
+        total: Any = 1
+        for length in self.shape:
+            total = total * length
+        return total
+
+    @property
+    def T(self) -> Ragged:
+        return _transpose(self)
+
+    def __len__(self) -> int:
+        return operator.index(self.shape[0])
+
+    def __iter__(self) -> Any:
+        raise unknown_length()
+
+    def forwards(self) -> Ragged:
+        """Return the same array with all axes in the order of the content; a copy when they are not."""
+        content, own = self.content, dict(self.axes)
+        for k, axis in self.axes.items():
+            if axis.backwards:
+                index = call_handler(np.subtract, axis.stop - 1, _positions(content.type.shape[k]))
+                content = _taken(content, k, call_handler(np.maximum, index, 0))
+                own[k] = Axis(axis.length)
+        return self if content is self.content else Ragged(content, own)
+
+    def copy(self, order: str = "C") -> Ragged:
+        return Ragged(self.content.copy(), self.axes)
+
+    def astype(self, dtype: Any, **kwargs: Any) -> Ragged:
+        return Ragged(self.content.astype(dtype, **kwargs), self.axes)
+
+    def fill(self, value: Any) -> None:
+        self.write(value)
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        handler = _HANDLERS.get(function)
+        if handler is not None and function in _VIEWS:
+            return handler(*args, **kwargs)
+        args = _all_forwards(args)
+        if handler is not None:
+            return handler(*args, **kwargs)
+        is_ufunc = isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
+        if (is_ufunc or function in _ELEMENTWISE) and not set(kwargs) - {"_python"}:
+            return _elementwise(function, args, kwargs)
+        raise unknown_length()
+
+    # ---- indexing
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, Selection):
+            raise unknown_length()
+        inner, axes = self._resolve(key)
+        part = call_handler(operator.getitem, self.content, inner)
+        if isinstance(part, Ragged):
+            axes = {**part.axes, **axes}
+            part = part.content
+        return Ragged(part, axes) if axes else part
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        inner, axes = self._resolve(key)
+        if axes:
+            self[key].write(value)
+        else:
+            call_handler(operator.setitem, self.content, inner, value)
+
+    def _resolve(self, key: Any) -> tuple[tuple[Any, ...], dict[int, Axis]]:
+        """Return a key for the content, and the ragged axes of what it selects."""
+        parts = list(key) if isinstance(key, tuple) else [key]
+        missing = self.ndim - sum(1 for part in parts if part is not None and part is not Ellipsis)
+        if missing < 0:
+            raise IndexError(f"too many indices for array: array is {self.ndim}-dimensional")
+        dots = [k for k, part in enumerate(parts) if part is Ellipsis] or [len(parts)]
+        parts[dots[0] : dots[0] + 1] = [slice(None)] * missing
+        inner: list[Any] = []
+        axes: dict[int, Axis] = {}
+        own = place = 0
+        for part in parts:
+            if part is None:
+                inner.append(None)
+                place += 1
+                continue
+            axis = self.axes.get(own)
+            own += 1
+            if isinstance(part, slice):
+                if axis is not None:
+                    axes[place] = narrow(axis, part)
+                inner.append(part if axis is None else slice(None))
+                place += 1
+            elif _is_index(part):
+                inner.append(part if axis is None else _position(part, axis))
+            else:
+                raise unknown_length("an index array or a mask for a part of unknown length")
+        return tuple(inner), axes
+
+    def write(self, value: Any) -> None:
+        """Write a value into the elements, as `self[...] = value` does."""
+        content, shape = self.content, self.content.type.shape
+        if isinstance(value, Ragged) and _is_same(self, value):
+            return  # `x[:i] += v` has written already
+        new = value.forwards() if isinstance(value, Ragged) else Ragged(asarray(value), {})
+        if new.ndim > self.ndim:
+            raise unknown_length()
+        for axis in set(self.axes) | {k + self.ndim - new.ndim for k in new.axes}:
+            own = axis - self.ndim + new.ndim
+            if own >= 0:
+                new = _place(new, own, self.axes.get(axis), shape[axis])
+        result = call_handler(np.where, _mask(self, self.axes), _cast(new.content, self.dtype), content)
+        if result.type.shape != shape:
+            raise unknown_length()
+        content.assign(cast_to(result, self.dtype).value)
+
+    def has_length(self, k: int, length: Any) -> bool:
+        """Return whether an axis surely is of a length."""
+        own = self.axes[k].length if k in self.axes else as_size(self.content.type.shape[k])
+        return difference(_value(own), _value(length)) == 0
+
+    def laid_out(self, shape: tuple[Dim, ...], axes: tuple[int, ...]) -> Ragged:
+        """Return the same array with a content of a shape, its elements from 0 on, and all of `axes` ragged."""
+        array = self.forwards()
+        content = array.content
+        if content._view is not None:
+            content = content.copy()
+        own: dict[int, Axis] = {}
+        for k in axes:
+            axis = array.axes.get(k, Axis(as_size(content.type.shape[k])))
+            content, own[k] = _shifted(content, k, axis), Axis(axis.length)
+            if not _at_least(as_size(shape[k]) - axis.length, 0):
+                _require(call_handler(np.less_equal, axis.length, as_size(shape[k])), "ValueError", _UNEQUAL)
+            if _holds(content.type.shape[k], shape[k]):
+                missing = as_size(shape[k] - content.type.shape[k])
+                widths = [(0, missing if j == k else 0) for j in range(content.ndim)]
+                content = call_handler(np.pad, content, widths)
+            else:
+                content = _cut(content, k, shape[k]).copy()
+        return Ragged(content, own)
+
+    def carried(self) -> tuple[Tracer, list[Any]]:
+        """Return a content whose elements begin at 0, and the lengths, as values that loops carry.
+
+        Raises:
+            NeedsPythonValue: the array is a view, which would lose its connection.
+        """
+        if self.content._view is not None:
+            raise unknown_length("a name bound to a view in a loop or branch (help: copy it, `.copy()`)")
+        array = self.forwards()
+        content = array.content
+        for k, axis in array.axes.items():
+            content = _shifted(content, k, axis)
+        return content, [axis.length for axis in array.axes.values()]
+
+    def fixed(self, shape: tuple[Any, ...]) -> Tracer:
+        """Return the array as one of a fixed shape, checked when the program runs.
+
+        Raises:
+            NeedsPythonValue: it does not fit.
+        """
+        array = self.forwards()
+        content = array.content
+        for k, axis in array.axes.items():
+            place = k - self.ndim + len(shape)
+            if place < 0 or not _holds(shape[place], content.type.shape[k]):
+                raise unknown_length()
+            _require_equal(axis.length, as_size(shape[place]))
+            content = _cut(_shifted(content, k, axis), k, shape[place])
+        return content
+
+
+def _all_forwards(args: Any) -> Any:
+    if isinstance(args, Ragged):
+        return args.forwards()
+    return type(args)(_all_forwards(a) for a in args) if type(args) in (tuple, list) else args
+
+
+def unknown_length(
+    found: str = "an array whose length is known only at run time, where it must be known before",
+) -> Exception:
+    """Return the error for what needs the length of a ragged axis."""
+    return NeedsPythonValue(
+        "the length of a slice depends on traced values",
+        code="TG118",
+        span=user_span(),
+        found=found,
+        help="pass the bound as a Python int, or compute it from floats by which no derivative is taken, use bounds at "
+        "a fixed distance (`x[i:i + 3]`), or the whole axis with a mask: np.where(np.arange(n) < i, x, 0)",
+    )
+
+
+# ---- traced ints
+
+
+def _value(number: Any) -> Value:
+    return cast_to(asarray(number), I64).value
+
+
+def span_of(number: Any) -> tuple[Dim, Dim] | None:
+    """Return the least and greatest that an int, size or traced int gets in the loops around, None when not known."""
+    if isinstance(number, int):
+        return number, number
+    return ends(_value(number), current().ranges)
+
+
+def _at_least(number: Any, least: int) -> bool:
+    """Return whether a number is surely `least` or more."""
+    found = span_of(number)
+    return found is not None and decide(found[0] - least, ">=")
+
+
+def _plus(x: Any, y: Any) -> Any:
+    return y if _is_zero(x) else x if _is_zero(y) else x + y
+
+
+def _is_zero(number: Any) -> bool:
+    return isinstance(number, int) and number == 0
+
+
+def _is_index(part: Any) -> bool:
+    if isinstance(part, bool | np.bool_ | list | tuple):
+        return False
+    tracer = asarray(part)
+    return not tracer.ndim and is_integer(tracer.dtype)
+
+
+def _number(part: Any) -> Any:
+    """Return a bound or an index as an int, a size or a traced Python int."""
+    if hasattr(part, "dim") or type(part) is int:
+        return part
+    if not _is_index(part):
+        raise TypeError("only integer scalar arrays can be converted to a scalar index")
+    tracer = asarray(part)
+    return int(tracer.concrete) if tracer.concrete is not None else make_weak(tracer)
+
+
+def _front(bound: Any, size: Any, least: int) -> Any:
+    """Return a bound of a slice counted from the front and cut to least ... size + least."""
+    bound = _number(bound)
+    if not _at_least(bound, 0):
+        found = span_of(bound)
+        if found is not None and decide(found[1], "<"):
+            bound = bound + size
+        else:
+            bound = make_weak(call_handler(np.where, bound < 0, bound + size, bound))
+        if not _at_least(bound, least):
+            bound = make_weak(call_handler(np.maximum, bound, least))
+    most = _plus(size, least)
+    return bound if _at_least(most - bound, 0) else make_weak(call_handler(np.minimum, bound, most))
+
+
+def narrow(axis: Axis, part: slice) -> Axis:
+    """Return the elements of an axis that a slice selects.
+
+    Raises:
+        NeedsPythonValue: the step is not 1 or -1.
+    """
+    step = 1 if part.step is None else operator.index(part.step)
+    size = axis.length
+    if step == 1:
+        low = 0 if part.start is None else _front(part.start, size, 0)
+        high = size if part.stop is None else _front(part.stop, size, 0)
+    elif step == -1:
+        low = 0 if part.stop is None else _front(part.stop, size, -1) + 1
+        high = size if part.start is None else _front(part.start, size, -1) + 1
+    else:
+        raise unknown_length(f"a slice with the step {step} and traced bounds")
+    if not _is_zero(low) and not _at_least(high - low, 0):
+        high = make_weak(call_handler(np.maximum, high, low))
+    if axis.backwards:
+        start = axis.start if high is size else axis.stop - high
+        return Axis(axis.stop if _is_zero(low) else axis.stop - low, start, step > 0)
+    return Axis(axis.stop if high is size else _plus(axis.start, high), _plus(axis.start, low), step < 0)
+
+
+def _position(index: Any, axis: Axis) -> Any:
+    """Return where an element stands in the content; that there is one is checked when the program runs."""
+    index = _number(index)
+    if not _at_least(index, 0):
+        found = span_of(index)
+        negative = found is not None and decide(found[1], "<")
+        index = index + axis.length if negative else call_handler(np.where, index < 0, index + axis.length, index)
+        if not _at_least(index, 0):
+            _require(call_handler(np.greater_equal, index, 0), "IndexError", _OUTSIDE)
+    if not _at_least(axis.length - 1 - index, 0):
+        _require(call_handler(np.less, index, axis.length), "IndexError", _OUTSIDE)
+    return axis.stop - 1 - index if axis.backwards else _plus(axis.start, index)
+
+
+_OUTSIDE = "an index is out of bounds for a part whose length is known only at run time"
+_UNEQUAL = (
+    "operands could not be broadcast together: the lengths of slices differ (one of length 1 is not spread where its "
+    "length is known only at run time)"
+)
+
+
+def _require(condition: Any, error: str, message: str) -> None:
+    tracer = asarray(condition)
+    if tracer.concrete is None or not tracer.concrete:
+        stage(ops.check, tracer.value, error=error, message=message)
+
+
+def _is_equal(x: Any, y: Any) -> bool:
+    """Return whether two numbers are surely equal.
+
+    Raises:
+        NeedsPythonValue: they surely differ.
+    """
+    if isinstance(x, int) and isinstance(y, int):
+        distance: Dim | None = x - y
+    else:
+        a, b = _value(x), _value(y)
+        distance = 0 if same_value(a, b) else difference(a, b)
+    if distance is not None and decide(distance, "!="):
+        raise unknown_length("parts of different lengths")
+    return distance is not None
+
+
+def _require_equal(x: Any, y: Any) -> None:
+    if not _is_equal(x, y):
+        _require(call_handler(np.equal, x, y), "ValueError", _UNEQUAL)
+
+
+def _is_size(number: Any, size: Dim) -> bool:
+    """Return whether a number surely is a size."""
+    return number == size if isinstance(number, int) else difference(_value(number), _value(as_size(size))) == 0
+
+
+def _is_same_start(x: Axis, y: Axis) -> bool:
+    return (
+        x.start is y.start or (_is_zero(x.start) and _is_zero(y.start)) or same_value(_value(x.start), _value(y.start))
+    )
+
+
+def measured(shape: Any) -> tuple[Any, dict[int, Axis]]:
+    """Return a shape with the greatest that they can get for sizes known only at run time, and the axes of these."""
+    if not isinstance(shape, tuple | list):
+        (dim,), axes = measured((shape,))
+        return dim, axes
+    dims = list(shape)
+    axes = {}
+    for k, length in enumerate(dims):
+        if not isinstance(length, Tracer) or length.ndim or not is_integer(length.dtype) or length.concrete is not None:
+            continue
+        if static_value(length.value) is not None or (found := span_of(length)) is None:
+            continue
+        if resolve_content(length) is None:
+            if not decide(found[0], ">="):
+                length = make_weak(call_handler(np.maximum, length, 0))
+            dims[k], axes[k] = as_size(found[1]), Axis(length)
+    return tuple(dims), axes
+
+
+def count_between(first: Tracer, last: Tracer, step: int) -> Any:
+    """Return how many numbers are in range(first, last, step), where it is linear in traced ints; None elsewhere."""
+    if any(t.ndim or not is_integer(t.dtype) for t in (first, last)) or step == 0:
+        return None
+    sign = 1 if step > 0 else -1
+    distance = call_handler(np.subtract, last, first) * sign + (abs(step) - 1)
+    terms = quotient(_value(distance), abs(step))
+    if terms is None:
+        return None
+    total: Any = as_size(terms.pop(None, 0))
+    for value, coefficient in terms.items():
+        assert value is not None
+        total = _plus(total, from_value(value, weak=True) * as_size(coefficient))
+    return total
+
+
+# ---- moving and masking contents
+
+
+def _positions(size: Dim) -> Any:
+    return from_value(stage(ops.iota, shape=(size,), dtype=I64, axis=0))
+
+
+def _mask(array: Ragged, axes: Sequence[int] | dict[int, Axis]) -> Any:
+    """Return which elements of the content belong to the array, along some axes."""
+    mask: Any = None
+    for k in axes:
+        axis = array.axes[k]
+        size = array.content.type.shape[k]
+        positions = _positions(size)
+        inside = None if _is_size(axis.stop, size) else call_handler(np.less, positions, axis.stop)
+        if not _is_zero(axis.start) or inside is None:
+            after = call_handler(np.greater_equal, positions, axis.start)
+            inside = after if inside is None else call_handler(np.logical_and, after, inside)
+        column = call_handler(np.reshape, inside, (-1, *[1] * (array.ndim - k - 1)))
+        mask = column if mask is None else call_handler(np.logical_and, mask, column)
+    return mask
+
+
+def _filled(array: Any, axes: Sequence[int], fill: Any) -> Tracer:
+    """Return the content with a value in the elements that do not belong to the array, along some axes."""
+    axes = [k for k in axes if k in array.axes]
+    result: Tracer = call_handler(np.where, _mask(array, axes), array.content, fill) if axes else array.content
+    return result
+
+
+def _at(k: int, part: Any) -> tuple[Any, ...]:
+    return (*[slice(None)] * k, part)
+
+
+def _taken(content: Tracer, k: int, index: Any) -> Tracer:
+    """Return the elements at some positions of axis k."""
+    if content.type.shape[k] == 0:
+        shape = (*content.shape[:k], index.shape[0], *content.shape[k + 1 :])
+        empty: Tracer = call_handler(np.broadcast_to, cast_to(asarray(0), content.dtype), shape)
+        return empty
+    taken: Tracer = call_handler(operator.getitem, content, _at(k, index))
+    return taken
+
+
+def _shifted(content: Tracer, k: int, axis: Axis) -> Tracer:
+    """Return a content in which the elements of axis k begin at 0."""
+    if _is_zero(axis.start):
+        return content
+    size = content.type.shape[k]
+    if isinstance(axis.start, int):
+        return _cut(content, k, size, axis.start)
+    found = span_of(axis.start)
+    least = found[0] if found is not None and decide(found[0], ">=") else 0
+    last = as_size(size) - 1
+    index = call_handler(np.minimum, call_handler(np.add, _positions(size - least), axis.start), last)
+    return _taken(content, k, index)
+
+
+def _cut(content: Tracer, k: int, stop: Dim, start: Dim = 0) -> Tracer:
+    if content.type.shape[k] == stop and start == 0:
+        return content
+    part: Tracer = call_handler(operator.getitem, content, _at(k, slice(as_size(start), as_size(stop))))
+    return part
+
+
+def _holds(inner: Dim, outer: Dim) -> bool:
+    return inner == outer or decide(outer - inner, ">=")
+
+
+def _smallest(dims: Sequence[Dim]) -> Dim:
+    least = dims[0]
+    for dim in dims[1:]:
+        least = least if _holds(least, dim) else dim
+    return least
+
+
+def _place(value: Ragged, k: int, axis: Axis | None, size: Dim) -> Ragged:
+    """Return a value with its axis k laid out as in an array that it is written into: at `axis`, or all of `size`."""
+    own, dim = value.axes.get(k), value.content.type.shape[k]
+    if own is None and dim == 1:
+        return value
+    length = own.length if own is not None else as_size(dim)
+    _require_equal(length, axis.length if axis is not None else as_size(size))
+    rest = {j: a for j, a in value.axes.items() if j != k}
+    content = value.content
+    start = axis.start if axis is not None else 0
+    if own is not None:
+        if axis is not None and not axis.backwards and dim == size and _is_same_start(own, axis):
+            return Ragged(content, rest)
+        content = _shifted(content, k, own)
+    inner = content.type.shape[k]
+    if axis is not None and axis.backwards:
+        index = call_handler(np.subtract, axis.stop - 1, _positions(size))
+    elif _is_zero(start) and _holds(size, inner):
+        return Ragged(_cut(content, k, size), rest)
+    else:
+        index = call_handler(np.subtract, _positions(size), start)
+    return Ragged(_taken(content, k, call_handler(np.clip, index, 0, as_size(inner) - 1)), rest)
+
+
+def _cast(content: Tracer, dtype: np.dtype[Any]) -> Tracer:
+    return cast_to(asarray(content), dtype)
+
+
+def _is_same(target: Ragged, value: Ragged) -> bool:
+    """Return whether two are surely the same part of one array."""
+    ours, theirs = target.content, value.content
+    if set(target.axes) != set(value.axes) or target.dtype != value.dtype:
+        return False
+    if ours is not theirs:
+        a, b = ours._view, theirs._view
+        if a is None or b is None or a.base is not b.base or a.key is None or b.key is None or len(a.key) != len(b.key):
+            return False
+        if not all(p.same(q) for p, q in zip(a.key, b.key, strict=True)):
+            return False
+    return all(
+        _is_same_start(axis, value.axes[k])
+        and axis.backwards is value.axes[k].backwards
+        and same_value(_value(axis.length), _value(value.axes[k].length))
+        for k, axis in target.axes.items()
+    )
+
+
+# ---- elementwise
+
+
+def _align(operands: list[Ragged]) -> tuple[list[Tracer], dict[int, Axis]]:
+    """Return contents that broadcast, and the ragged axes of what is computed from them."""
+    ndim = max(o.ndim for o in operands)
+    contents = [o.content for o in operands]
+    axes: dict[int, Axis] = {}
+    for last in range(1, ndim + 1):
+        having = [
+            (j, o.ndim - last)
+            for j, o in enumerate(operands)
+            if o.ndim >= last and (o.ndim - last in o.axes or contents[j].type.shape[o.ndim - last] != 1)
+        ]
+        ragged = [(j, k, operands[j].axes[k]) for j, k in having if k in operands[j].axes]
+        if not ragged:
+            continue
+        first = ragged[0][2]
+        fixed = [contents[j].type.shape[k] for j, k in having if k not in operands[j].axes]
+        sizes = [contents[j].type.shape[k] for j, k in having]
+        if fixed:
+            for j, k, axis in ragged:
+                _require_equal(axis.length, as_size(fixed[0]))
+                content = _shifted(contents[j], k, axis)
+                if not _holds(fixed[0], content.type.shape[k]):
+                    raise unknown_length()
+                contents[j] = _cut(content, k, fixed[0])
+            continue
+        for _, _, axis in ragged[1:]:
+            _require_equal(axis.length, first.length)
+        if all(_is_same_start(axis, first) for _, _, axis in ragged) and all(size == sizes[0] for size in sizes):
+            axes[ndim - last] = first
+            continue
+        for j, k, axis in ragged:
+            contents[j] = _shifted(contents[j], k, axis)
+        least = _smallest([contents[j].type.shape[k] for j, k in having])
+        for j, k, _ in ragged:
+            contents[j] = _cut(contents[j], k, least)
+        axes[ndim - last] = Axis(first.length)
+    return contents, axes
+
+
+def _elementwise(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    operands = [_as_operand(a) for a in args]
+    contents, axes = _align([o for o in operands if o is not None])
+    rest = iter(contents)
+    result = call_handler(
+        function, *[a if o is None else next(rest) for a, o in zip(args, operands, strict=True)], **kwargs
+    )
+    return Ragged(result, axes) if axes else result
+
+
+def _as_operand(value: Any) -> Ragged | None:
+    """Return an operand that has axes, None for the others."""
+    if isinstance(value, Ragged):
+        return value
+    if isinstance(value, Masked):
+        raise unknown_length()
+    if value is None or isinstance(value, bool | int | float | complex | np.generic) or hasattr(value, "dim"):
+        return None
+    tracer = asarray(value)
+    return Ragged(tracer, {}) if tracer.ndim else None
+
+
+# ---- reductions
+
+_FILLS: dict[Any, Any] = {
+    np.sum: 0,
+    np.nansum: 0,
+    np.prod: 1,
+    np.any: False,
+    np.all: True,
+    np.count_nonzero: 0,
+    np.max: "lowest",
+    np.min: "highest",
+}
+
+
+def _chosen(array: Ragged, axis: Any) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(array.ndim))
+    numbers = tuple(operator.index(k) for k in (axis if isinstance(axis, tuple | list) else (axis,)))
+    for number in numbers:
+        if not -array.ndim <= number < array.ndim:
+            raise np.exceptions.AxisError(number, array.ndim)
+    return tuple(number % array.ndim for number in numbers)
+
+
+def _without(array: Ragged, gone: Sequence[int], keepdims: bool) -> dict[int, Axis]:
+    """Return the ragged axes that are left after a reduction."""
+    rest = {k: axis for k, axis in array.axes.items() if k not in gone}
+    return rest if keepdims else {k - sum(1 for g in gone if g < k): axis for k, axis in rest.items()}
+
+
+def _require_some(array: Ragged, axes: Sequence[int], what: str) -> None:
+    for k in axes:
+        if k in array.axes and not _at_least(array.axes[k].length, 1):
+            _require(call_handler(np.greater, array.axes[k].length, 0), "ValueError", what)
+
+
+def _reduction(function: Any, fill: Any) -> Callable[..., Any]:
+    def reduce(a: Any, axis: Any = None, **kwargs: Any) -> Any:
+        if not isinstance(a, Ragged) or set(kwargs) - {"keepdims", "dtype"}:
+            raise unknown_length()
+        axes = _chosen(a, axis)
+        value = fill
+        if isinstance(fill, str):
+            _require_some(a, axes, f"zero-size array to reduction operation {function.__name__} which has no identity")
+            value = extreme(a.dtype, fill)
+        result = call_handler(function, _filled(a, axes, value), axis=axes, **kwargs)
+        rest = _without(a, axes, kwargs.get("keepdims", False))
+        return Ragged(result, rest) if rest else result
+
+    return reduce
+
+
+for _function, _fill in _FILLS.items():
+    _HANDLERS[_function] = _reduction(_function, _fill)
+for _builtin, _function in ((sum, np.sum), (max, np.max), (min, np.min)):
+    _HANDLERS[_builtin] = _HANDLERS[_function]
+for _ufunc, _function in ((np.add, np.sum), (np.multiply, np.prod), (np.maximum, np.max), (np.minimum, np.min)):
+    _HANDLERS[_ufunc.reduce] = lambda a, axis=0, _reduce=_HANDLERS[_function], **kwargs: _reduce(a, axis, **kwargs)
+
+
+def _moment(function: Any) -> Callable[..., Any]:
+    def moment(a: Any, axis: Any = None, **kwargs: Any) -> Any:
+        if not isinstance(a, Ragged) or set(kwargs) - {"keepdims", "ddof", "dtype"}:
+            raise unknown_length()
+        axes = _chosen(a, axis)
+        inside = [k for k in axes if k in a.axes]
+        where = call_handler(np.broadcast_to, _mask(a, inside), a.content.shape) if inside else True
+        result = call_handler(function, a.content, axis=axes, where=where, **kwargs)
+        rest = _without(a, axes, kwargs.get("keepdims", False))
+        return Ragged(result, rest) if rest else result
+
+    return moment
+
+
+for _function in (np.mean, np.var, np.std):
+    _HANDLERS[_function] = _moment(_function)
+
+
+def _extremum(function: Any, fill: str) -> Callable[..., Any]:
+    def find(a: Any, axis: Any = None) -> Any:
+        if not isinstance(a, Ragged) or (a.ndim > 1 and axis is None):
+            raise unknown_length()
+        (k,) = _chosen(a, axis)
+        _require_some(a, (k,), f"attempt to get {function.__name__} of an empty sequence")
+        if k in a.axes:
+            a = Ragged(_shifted(a.content, k, a.axes[k]), {**a.axes, k: Axis(a.axes[k].length)})
+        result = call_handler(function, _filled(a, (k,), extreme(a.dtype, fill)), axis=k)
+        rest = _without(a, (k,), False)
+        return Ragged(result, rest) if rest else result
+
+    return find
+
+
+_HANDLERS[np.argmax] = _extremum(np.argmax, "lowest")
+_HANDLERS[np.argmin] = _extremum(np.argmin, "highest")
+
+
+@_does(np.linalg.norm)
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    if not isinstance(x, Ragged) or ord not in (None, 1, 2, np.inf, "fro") or (x.ndim > 1 and axis is not None):
+        raise unknown_length()
+    return call_handler(np.linalg.norm, _filled(x, range(x.ndim), 0), ord, None, keepdims)
+
+
+def _cumulative(function: Any) -> Callable[..., Any]:
+    def cumulate(a: Any, axis: Any = None, **kwargs: Any) -> Any:
+        if not isinstance(a, Ragged) or (a.ndim > 1 and axis is None) or kwargs:
+            raise unknown_length()
+        (k,) = _chosen(a, axis)
+        if k not in a.axes:
+            return Ragged(call_handler(function, a.content, k), a.axes)
+        own = a.axes[k]
+        return Ragged(call_handler(function, _shifted(a.content, k, own), k), {**a.axes, k: Axis(own.length)})
+
+    return cumulate
+
+
+for _function in (np.cumsum, np.cumprod, np.maximum.accumulate, np.minimum.accumulate):
+    _HANDLERS[_function] = _cumulative(_function)
+
+
+# ---- products
+
+
+def _contracted(a: Ragged, j: int, b: Ragged, k: int) -> tuple[Ragged, Ragged]:
+    """Return operands whose axes j and k are summed over: of one size, and zero outside."""
+    (x, y), axes = _align([Ragged(_last(a.content, j), _only(a, j)), Ragged(_last(b.content, k), _only(b, k))])
+    size = max(x.ndim, y.ndim) - 1
+    if size in axes:
+        axis = axes[size]
+        x = _filled(Ragged(x, {x.ndim - 1: axis}), (x.ndim - 1,), 0)
+        y = _filled(Ragged(y, {y.ndim - 1: axis}), (y.ndim - 1,), 0)
+    return (
+        Ragged(_last(x, j), {i: axis for i, axis in a.axes.items() if i != j}),
+        Ragged(_last(y, k), {i: axis for i, axis in b.axes.items() if i != k}),
+    )
+
+
+def _only(a: Ragged, j: int) -> dict[int, Axis]:
+    return {a.ndim - 1: a.axes[j]} if j in a.axes else {}
+
+
+def _last(content: Tracer, j: int) -> Tracer:
+    """Return the content with axis j and the last one exchanged."""
+    return content if j == content.ndim - 1 else call_handler(np.swapaxes, content, j, -1)
+
+
+@_does(np.matmul, np.dot)
+def _matmul(a: Any, b: Any, **kwargs: Any) -> Any:
+    x, y = _as_operand(a), _as_operand(b)
+    if kwargs or x is None or y is None or x.ndim > 2 or y.ndim > 2:
+        raise unknown_length()
+    if x.ndim == y.ndim == 1:
+        if all(0 in part.axes for part in (x, y)):
+            return call_handler(np.sum, call_handler(np.multiply, x, y))
+    x, y = _contracted(x, x.ndim - 1, y, max(y.ndim - 2, 0))
+    result = call_handler(np.matmul, x.content, y.content)
+    axes = {0: x.axes[0]} if 0 in x.axes else {}
+    if y.ndim == 2 and 1 in y.axes:
+        axes[x.ndim - 1] = y.axes[1]
+    return Ragged(result, axes) if axes else result
+
+
+@_does(np.inner, np.vdot)
+def _inner(a: Any, b: Any) -> Any:
+    x, y = _as_operand(a), _as_operand(b)
+    if x is None or y is None or x.ndim != 1 or y.ndim != 1 or x.dtype.kind == "c":
+        raise unknown_length()
+    return _matmul(x, y)
+
+
+@_does(np.outer)
+def _outer(a: Any, b: Any) -> Any:
+    x, y = _as_operand(a), _as_operand(b)
+    if x is None or y is None or x.ndim != 1 or y.ndim != 1:
+        raise unknown_length()
+    return call_handler(np.multiply, x[:, None] if x.axes else x.content[:, None], y if y.axes else y.content)
+
+
+# ---- shape
+
+
+@_does(len)
+def _len(x: Ragged) -> Any:
+    return x.shape[0]
+
+
+@_does(np.shape)
+def _shape(a: Ragged) -> Any:
+    return a.shape
+
+
+@_does(np.size)
+def _size(a: Ragged, axis: Any = None) -> Any:
+    return a.size if axis is None else a.shape[_chosen(a, axis)[0]]
+
+
+@_does(np.ndim)
+def _ndim(a: Ragged) -> int:
+    return a.ndim
+
+
+@_does(np.copy, np.array)
+def _copy(a: Any, dtype: Any = None, **kwargs: Any) -> Ragged:
+    if not isinstance(a, Ragged) or set(kwargs) - {"copy"}:
+        raise unknown_length()
+    return a.copy() if dtype is None else a.astype(dtype).copy()
+
+
+@_does(np.asarray, np.ascontiguousarray, np.atleast_1d)
+def _asarray(a: Any, dtype: Any = None) -> Ragged:
+    if not isinstance(a, Ragged):
+        raise unknown_length()
+    return a if dtype is None or np.dtype(dtype) == a.dtype else a.astype(dtype)
+
+
+@_does(np.transpose)
+def _transpose(a: Ragged, axes: Any = None) -> Ragged:
+    if axes is not None or a.ndim > 2:
+        raise unknown_length()
+    return Ragged(a.content.T, {a.ndim - 1 - k: axis for k, axis in a.axes.items()})
+
+
+@_does(np.flip)
+def _flip_all(m: Ragged, axis: Any = None) -> Ragged:
+    chosen = _chosen(m, axis)
+    part: Ragged = m[tuple(slice(None, None, -1 if k in chosen else 1) for k in range(m.ndim))]
+    return part
+
+
+@_does(np.append)
+def _append(arr: Any, values: Any, axis: Any = None) -> Ragged:
+    return _concatenate((arr, values if np.ndim(values) else [values]))
+
+
+@_does(np.concatenate, np.hstack)
+def _concatenate(arrays: Any, axis: Any = 0) -> Ragged:
+    parts = [part if isinstance(part, Ragged) else Ragged(asarray(part), {}) for part in arrays]
+    if axis != 0 or any(part.ndim != 1 for part in parts):
+        raise unknown_length()
+    dtype = np.result_type(*[part.dtype for part in parts])
+    content, length = parts[0].content, parts[0].shape[0]
+    if parts[0].axes:
+        content = _shifted(content, 0, parts[0].axes[0])
+    for part in parts[1:]:
+        size = content.type.shape[0] + part.content.type.shape[0]
+        positions = _positions(size)
+        widths = [(0, part.content.shape[0])]
+        moved = part.content
+        if part.content.type.shape[0] != 1:
+            own = part.axes[0].start if part.axes else 0
+            index = _plus(call_handler(np.subtract, positions, length), own)
+            moved = _taken(moved, 0, call_handler(np.clip, index, 0, part.content.shape[0] - 1))
+        content = call_handler(np.where, positions < length, call_handler(np.pad, content, widths), moved)
+        length = _plus(length, part.shape[0])
+    return Ragged(_cast(content, dtype), {0: Axis(length)})
+
+
+@_does(np.diff)
+def _diff(a: Any, n: Any = 1) -> Any:
+    if not isinstance(a, Ragged) or a.ndim != 1 or n != 1:
+        raise unknown_length()
+    return a[1:] - a[:-1]
+
+
+def _like(function: Any) -> Callable[..., Any]:
+    def make(a: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(a, Ragged) or "shape" in kwargs:
+            raise unknown_length()
+        return Ragged(call_handler(function, a.content, *args, **kwargs), a.axes)
+
+    return make
+
+
+for _function in (np.zeros_like, np.ones_like, np.full_like, np.empty_like):
+    _HANDLERS[_function] = _like(_function)
+
+
+#: functions that give views, or look at the shape alone
+_VIEWS = frozenset(
+    {np.transpose, np.flip, np.asarray, np.ascontiguousarray, np.atleast_1d, len, np.shape, np.size, np.ndim}
+)
+
+
+# ---- methods
+
+
+def _method(function: Any) -> Callable[..., Any]:
+    def method(self: Ragged, *args: Any, **kwargs: Any) -> Any:
+        return self.call(function, (self, *args), kwargs)
+
+    return method
+
+
+for _name in ("cumsum", "cumprod", "argmax", "argmin", "dot", "transpose"):
+    setattr(Ragged, _name, _method(getattr(np, _name)))
+
+
+def _inplace(ufunc: Any) -> Callable[[Ragged, Any], Ragged]:
+    def method(self: Ragged, other: Any) -> Ragged:
+        self.write(self.call(ufunc, (self, other), {}))
+        return self
+
+    return method
+
+
+for _name, _ufunc in OPERATORS.items():
+    setattr(Ragged, f"__i{_name}__", _inplace(_ufunc))
