@@ -70,7 +70,7 @@ class Item:
             ragged ones as they are given.
         reverse: the slice runs backwards over start:stop:step.
         full: the slice is the whole axis, forwards.
-        length: number of elements of a slice or window.
+        length: number of elements of a slice or window; of a ragged one the most that it can be, None when not known.
         index: value of a point, window start, index array or mask.
     """
 
@@ -290,7 +290,7 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
     if distance != 0:
         leaves = _leaves_axis(low.value, distance, size)
         if leaves and step == 1:
-            return Item("ragged", axis, start=start, stop=stop, step=step)
+            return Item("ragged", axis, start=start, stop=stop, step=step, length=distance)
         if leaves is not False:
             # Python cuts a slice that leaves the axis; with a fixed length that is an error instead
             whole = call_handler(
@@ -674,6 +674,15 @@ def _write_known(x: Tracer, key: Any, value: Any) -> bool:
 # ---- slices whose length is known only at run time
 
 
+def _cover(item: Item, axis: Axis, size: Any) -> tuple[Item, Axis]:
+    """Return a slice or window that stays inside the axis and covers a ragged slice, and the elements of it."""
+    if item.length is None or not decide(size - item.length, ">"):
+        return _static(item.axis, 0, size, 1, False, size, size), axis
+    start = call_handler(np.minimum, axis.start, as_size(size - item.length))
+    window = Item("window", item.axis, length=item.length, index=cast_to(asarray(start), I64).value)
+    return window, Axis(axis.stop - start, axis.start - start)
+
+
 def _ragged_part(x: Tracer, items: Sequence[Item]) -> Ragged:
     """Return `x[key]` for a key with such slices: a view of the whole axes, and which of their elements are in it."""
     if not _is_basic(items):
@@ -686,7 +695,7 @@ def _ragged_part(x: Tracer, items: Sequence[Item]) -> Ragged:
         if item.kind == "ragged":
             size = x.type.shape[item.axis]
             axes[place] = narrow(Axis(as_size(size)), slice(item.start, item.stop, item.step))
-            item = _static(item.axis, 0, size, 1, False, size, size)
+            item, axes[place] = _cover(item, axes[place], size)
         others.append(item)
         place += item.kind not in ("int", "point")
     while (lead := _leads_by_ints(base)) is not None:
