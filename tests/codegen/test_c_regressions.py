@@ -49,6 +49,26 @@ def rows_swapped_in_a_loop(c):
     return np.prod(np.diag(A))
 
 
+def places_in_a_list(c):
+    k = int(np.argmax(c))
+    return np.sum(c[[0, k, 2]] * np.array([1.0, 2.0, 3.0])) * c[k]
+
+
+def places_in_a_list_of_a_loop(c):
+    total = 0.0
+    for k in range(3):
+        kept = c[np.array([0, k, 4]) % 3]
+        c[[0, k]] = kept[1:] * 0.5
+        total = total + np.sum(c * kept[[k, 0, k]]) * c[k]
+    return total
+
+
+def places_of_elements(c):
+    k = np.argmax(c)
+    M = np.outer(c, c)
+    return np.sum(tg.vmap(lambda row, i: row[[0, i, k]] ** 2)(M, np.array([2, 1, 0])) * M)
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -59,13 +79,19 @@ def rows_swapped_in_a_loop(c):
         block_of_rows_scaled,
         sorted_diagonal,
         rows_swapped_in_a_loop,
+        places_in_a_list,
+        places_in_a_list_of_a_loop,
+        places_of_elements,
     ],
     ids=lambda f: f.__name__,
 )
 def test_c_equals_numpy(program: Callable[..., Any]) -> None:
     c = np.array([0.3, -0.7, 1.1])
-    expected, ct = tg.value_and_grad(program)(c)
-    found, found_ct = tg.value_and_grad(program, backend="c")(c)
-    assert float(expected) == pytest.approx(float(program(c)), rel=1e-12)
+    expected, ct = tg.value_and_grad(program)(c.copy())
+    found, found_ct = tg.value_and_grad(program, backend="c")(c.copy())
+    assert float(expected) == pytest.approx(float(program(c.copy())), rel=1e-12)
     assert float(found) == pytest.approx(float(expected), rel=1e-12)
     np.testing.assert_allclose(found_ct, ct, rtol=1e-11, atol=1e-12)
+    seed = np.array([1.0, -0.5, 2.0])
+    _, t_out = tg.jvp(program, (c.copy(),), (seed,), backend="c")
+    assert float(t_out) == pytest.approx(float(ct @ seed), rel=1e-10)

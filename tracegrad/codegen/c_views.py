@@ -411,6 +411,17 @@ class Views(Elements):
                 found.append((user, block))
         return found
 
+    def _is_index_array(self, value: Value) -> bool:
+        """Return whether an array holds indices of a gather, which a loop checks before they are used."""
+        if not value.shape:
+            return False
+        users = [user for user, _ in self.uses.get(value, ()) if user is not None and len(user.results) == 1]
+        return any(
+            (user.op == "gather" and value in user.operands[1:])
+            or (user.result in self.lazy and self._is_index_array(user.result))
+            for user in users
+        )
+
     def _inline_small(self) -> None:
         """Inline small values without a name that are used once, and constants of any kind."""
         for operation in reversed(list(walk(self.function.body))):
@@ -421,7 +432,7 @@ class Views(Elements):
                 continue
             value = operation.result
             weight = 1 + sum(self.weights.get(v, 0) for v in operation.operands)
-            if value.name or value in self.forced or weight > EXPRESSION_WEIGHT:
+            if value.name or value in self.forced or weight > EXPRESSION_WEIGHT or self._is_index_array(value):
                 continue
             uses = self._effective_uses(value)
             is_sign = operation.op == "negative" and not value.shape and weight == 1
