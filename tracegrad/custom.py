@@ -7,6 +7,7 @@ transform/vjp.py for what is made of it. Previous: api.py; next: target.py.
 from __future__ import annotations
 
 import functools
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -31,8 +32,9 @@ from tracegrad.capture.functions import (
 )
 from tracegrad.capture.guards import lift
 from tracegrad.capture.hooks import call
+from tracegrad.capture.sharing import passing
 from tracegrad.capture.state import Tree, flatten
-from tracegrad.capture.tracer import Tracer, asarray, cast_to
+from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value
 from tracegrad.driver.pipeline import call_arguments
 from tracegrad.errors import ArgumentError, ArgumentTypeError
 from tracegrad.ir.core import Operation, Value
@@ -88,14 +90,18 @@ class checkpoint(_Wrapped):
         arguments, span = split_arguments(values), user_span()
         opened = Opened(self, None, [new_function(self._name)])
         found: list[Result] = []
+        writes: list[tuple[Tracer, int]] = []
 
         def run(body: Body) -> list[Value]:
-            tracers = body.arguments(arguments)
-            inner_args, inner_kwargs = call_arguments(names, arguments.rebuild(tracers))
+            inner_args, inner_kwargs = call_arguments(names, body.arguments(arguments))
             results: list[Value] = []
-            found.append(collect(call(self._function, *inner_args, **inner_kwargs), results))
-            if body.is_written(tracers):
-                refuse_write(self)
+            with passing(body.passed(arguments)):
+                found.append(collect(call(self._function, *inner_args, **inner_kwargs), results))
+                if body.is_stored_into():
+                    refuse_write(self)
+                for (argument, leaf), tracer in body.written().items():
+                    writes.append((arguments.trees[argument][0][leaf], len(results)))
+                    results.append(tracer.value)
             return results
 
         fill_function(opened.functions[0], run, self)
@@ -104,6 +110,8 @@ class checkpoint(_Wrapped):
         attrs = {"function": opened.functions[0]}
         operation = Operation("checkpoint", [*arguments.operands, *free], attrs, [], kinds, span)
         current().builder.block.operations.append(operation)
+        for array, number in writes:
+            call_handler(operator.setitem, array, ..., from_value(operation.results[number]))
         return join_results(found[0], operation.results)
 
 
@@ -182,11 +190,10 @@ class _WithRule(_Wrapped):
         found: list[Result] = []
 
         def run(body: Body) -> list[Value]:
-            tracers = body.arguments(arguments)
-            args, kwargs = call_arguments(names, arguments.rebuild(tracers))
+            args, kwargs = call_arguments(names, body.arguments(arguments))
             results: list[Value] = []
             found.append(collect(call(self._function, *args, **kwargs), results))
-            if body.is_written(tracers):
+            if body.is_written():
                 refuse_write(self)
             return results
 
@@ -269,12 +276,11 @@ class custom_vjp(_WithRule):
         residuals: list[Result] = []
 
         def run_forward(body: Body) -> list[Value]:
-            tracers = body.arguments(arguments)
-            returned = self._call_rule(forward, names, arguments.rebuild(tracers))
+            returned = self._call_rule(forward, names, body.arguments(arguments))
             if not isinstance(returned, tuple) or len(returned) != 2:
                 self._refuse("forward", "no pair (out, residuals)", _kind(returned))
             outs = self._aligned(opened, returned[0], result, "forward")
-            if body.is_written(tracers):
+            if body.is_written():
                 refuse_write(forward)
             kept: list[Value] = []
             residuals.append(collect(returned[1], kept))
@@ -347,11 +353,11 @@ class custom_jvp(_WithRule):
                 body.param(t.type, f"t_{value.name}" if value.name else "t", t.weak) if is_inexact(t.dtype) else None
                 for t, value in zip(arguments.tracers, arguments.operands, strict=True)
             ]
-            returned = call(rule, tuple(arguments.rebuild(primals)), tuple(arguments.rebuild(tangents, _zero_of)))
+            returned = call(rule, tuple(primals), tuple(arguments.rebuild(tangents, _zero_of)))
             if not isinstance(returned, tuple) or len(returned) != 2:
                 self._refuse("rule", "no pair (out, t_out)", _kind(returned))
             outs = self._aligned(opened, returned[0], result, "rule")
-            if body.is_written(primals):
+            if body.is_written():
                 refuse_write(rule)
             parts = _match(result.tree, returned[1])
             if parts is None:

@@ -121,3 +121,66 @@ def test_recursive_function_without_a_name(backend: str) -> None:
     power = lambda x, n: x if n < 1.5 else x * power(x, n - 1.0)
     np.testing.assert_allclose(tg.function(lambda x, n: power(x, n) + 1.0, backend=backend)(1.5, 4.0), 1.5**4 + 1.0)
     np.testing.assert_allclose(tg.grad(lambda x, n: power(x, n), backend=backend)(1.5, 4.0), 4 * 1.5**3)
+
+
+def local(x):
+    y = x.copy()
+    y[0] = 2 * x[1]
+    y[1:] += y[0]
+    for k in range(3):
+        y[k] = y[k] * x[k]
+    return np.sin(y)
+
+
+def scale(state, k):
+    y = state["y"]
+    y[k] = np.sin(y[k]) * y[(k + 1) % 3]
+    return y[k]
+
+
+def grow(y):
+    while np.sum(y) < 30:
+        y *= 1.5
+        y[0] += y[1]
+    return y[2]
+
+
+def writes_local(x, apply=tg.checkpoint):
+    for _ in range(3):
+        x = apply(local)(x)
+    return np.sum(x)
+
+
+def writes_an_entry(x, apply=tg.checkpoint):
+    state, total = {"y": x * 1.0}, 0.0
+    for k in range(3):
+        total = total + apply(scale)(state, k)
+    return total * state["y"][1]
+
+
+def writes_a_row(x, apply=tg.checkpoint):
+    rows = np.outer(x, x)
+    a = apply(grow)(rows[1])
+    b = apply(grow)(rows[:, 2])
+    return a * rows[1, 0] + b * np.sum(rows**2)
+
+
+def writes_in_a_branch(x, apply=tg.checkpoint):
+    y = x * 1.0
+    total = apply(grow)(y) if x[0] > 0 else 0.0
+    return total * y[0] + np.sum(y**3)
+
+
+@each_backend
+@pytest.mark.parametrize("f", [writes_local, writes_an_entry, writes_a_row, writes_in_a_branch])
+def test_writes_are_seen(f, backend: str) -> None:
+    x = np.array([1.0, 2.0, 3.0])
+
+    def plain(x):
+        return f(x, lambda g: g)
+
+    assert float(tg.function(f, backend=backend)(x)) == pytest.approx(float(plain(x)), rel=1e-13)
+    np.testing.assert_allclose(tg.grad(f, backend=backend)(x), tg.grad(plain)(x), rtol=1e-11)
+    np.testing.assert_allclose(tg.hessian(f, backend=backend)(x), tg.hessian(plain)(x), rtol=1e-10)
+    t_out, t_expected = (tg.jvp(g, (x,), (X,), backend=backend)[1] for g in (f, plain))
+    assert float(t_out) == pytest.approx(float(t_expected), rel=1e-11)

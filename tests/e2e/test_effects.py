@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -125,3 +126,113 @@ def test_inner_gradient_refuses_stores_into_objects_from_outside(kind: str, back
 
     with pytest.raises(tg.errors.CaptureError, match="TG208"):
         tg.function(f, backend=backend)(2.0)
+
+
+@dataclasses.dataclass
+class Pair:
+    first: Any
+    second: Any
+
+
+def store(y: Any, kept: Any) -> Any:
+    if isinstance(kept, Pair):
+        kept.second = y * 3
+    elif isinstance(kept, dict):
+        kept["second"] = y * 3
+    else:
+        kept[1] = y * 3
+    return np.sum(y * y)
+
+
+def append(y: Any, kept: Any) -> Any:
+    kept.append(y * 3)
+    return np.sum(y * y)
+
+
+CALLS: dict[str, Callable[[Callable[..., Any], Any, Any], Any]] = {
+    "grad": lambda f, x, kept: tg.grad(f)(x, kept),
+    "jvp": lambda f, x, kept: tg.jvp(f, (x, kept), (x, None)),
+    "linearize": lambda f, x, kept: tg.linearize(f, x, kept),
+    "hessian": lambda f, x, kept: tg.hessian(f)(x, kept),
+    "vmap": lambda f, x, kept: tg.vmap(f, in_axes=(0, None))(np.stack([x, x]), kept),
+    "checkpoint": lambda f, x, kept: tg.checkpoint(f)(x, kept),
+    "custom_jvp": lambda f, x, kept: with_rule(f)(x, kept),
+}
+
+
+def with_rule(f: Callable[..., Any]) -> Any:
+    made = tg.custom_jvp(f)
+    made.defjvp(lambda primals, tangents: (f(*primals), np.sum(tangents[0])))
+    return made
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    ("inner", "make"),
+    [
+        (store, lambda x: [x * 1.0, x * 2.0]),
+        (store, lambda x: {"first": x * 1.0, "second": x * 2.0}),
+        (store, lambda x: Pair(x * 1.0, x * 2.0)),
+        (append, lambda x: [x * 1.0]),
+    ],
+    ids=["item", "key", "field", "append"],
+)
+def test_stores_into_containers_that_are_arguments_are_refused(
+    name: str, inner: Callable[..., Any], make: Callable[[Any], Any]
+) -> None:
+    def f(x: Any) -> Any:
+        CALLS[name](inner, x, make(x))
+        return np.sum(x)
+
+    with pytest.raises(tg.errors.CaptureError, match=r"TG208|TG225|TG234"):
+        tg.function(f)(np.array([1.0, 2.0]))
+
+
+def write_first(a: Any, b: Any) -> Any:
+    a[0] = 7 * a[1]
+    return np.sum(a) + np.sum(b * a[0])
+
+
+def write_last(a: Any, b: Any) -> Any:
+    total = np.sum(b)
+    a[0] = total * a[1]
+    return np.sum(a)
+
+
+WRITERS: dict[str, Callable[[Callable[..., Any], Any, Any], Any]] = {
+    "grad": lambda f, a, b: tg.grad(f, argnums=(0, 1))(a, b)[0],
+    "grad by one": lambda f, a, b: tg.grad(f)(a, b),
+    "vmap": lambda f, a, b: tg.vmap(f)(np.reshape(a, (1, -1)), np.reshape(b, (1, -1))),
+    "checkpoint": lambda f, a, b: tg.checkpoint(f)(a, b),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_an_array_passed_twice_is_not_read_after_a_write(name: str) -> None:
+    def f(x: Any) -> Any:
+        y = x * 1.0
+        return np.sum(WRITERS[name](write_first, y, y)) + np.sum(y)
+
+    def g(x: Any) -> Any:
+        y = x * 1.0
+        return np.sum(WRITERS[name](write_last, y, y)) + np.sum(y)
+
+    with pytest.raises(tg.errors.TracegradError, match="TG136"):
+        tg.function(f)(np.array([1.0, 2.0]))
+    assert tg.function(g)(np.array([1.0, 2.0])) > 0
+
+
+@each_backend
+@pytest.mark.parametrize("name", ["grad", "checkpoint"])
+def test_rows_of_one_array_are_written_apart(name: str, backend: str) -> None:
+    def f(x: Any) -> Any:
+        rows = np.outer(x, x)
+        return np.sum(WRITERS[name](write_first, rows[0], rows[1])) + np.sum(rows)
+
+    def g(x: Any) -> Any:
+        first, second = np.outer(x, x)[0], np.outer(x, x)[1]
+        return np.sum(WRITERS[name](write_first, first, second)) + np.sum(first) + np.sum(second)
+
+    x = np.array([1.0, 2.0])
+    assert np.allclose(tg.value_and_grad(f, backend=backend)(x)[1], tg.value_and_grad(g)(x)[1])
+    assert tg.function(f, backend=backend)(x) == tg.function(g)(x)

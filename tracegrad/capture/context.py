@@ -323,7 +323,7 @@ class Capture:
             names = sorted(
                 {s.name or (s.value.name if s.value is not None else "") or "another" for s in (storage, other)}
             )
-            self.make_stale(other, f"{' and '.join(names)}: one array or two after a loop that binds names anew")
+            self.make_stale(other, f"{' and '.join(names)}: names of one array, or of two")
         if value.producer is not None and storage.type.ndim:
             value.name = value.name or storage.name
 

@@ -6,7 +6,7 @@ Previous: entry.py; next folder: transform.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -15,7 +15,7 @@ import numpy as np
 from tracegrad.capture.context import Storage, current, user_span
 from tracegrad.capture.entry import Result, Static
 from tracegrad.capture.staging import leave_branch, new_list
-from tracegrad.capture.state import Tree, flatten, unflatten
+from tracegrad.capture.state import Tree, flatten, has_changed, unflatten
 from tracegrad.capture.tracer import Tracer, from_value
 from tracegrad.errors import CaptureError
 from tracegrad.ir.core import Block, Function, Operation, Value, free_values, substitute, walk
@@ -136,6 +136,8 @@ class Body:
     def __init__(self) -> None:
         self.block = Block()
         self.tracers: list[Tracer] = []
+        self._given: list[tuple[Any, list[Any], Tree]] = []
+        self._params: Mapping[tuple[int, int], Tracer] = {}
 
     def param(self, kind: ArrayType, name: str, weak: bool = False) -> Tracer:
         """Add a parameter, and return what stands for it."""
@@ -144,13 +146,35 @@ class Body:
         self.tracers.append(Tracer(Storage(kind, current().depth, value), weak=weak))
         return self.tracers[-1]
 
-    def arguments(self, arguments: Arguments) -> list[Tracer]:
-        """Add the parameters for the operands of a call."""
+    def arguments(self, arguments: Arguments) -> list[Any]:
+        """Return the arguments of a call, with a new parameter for each operand."""
         pairs = zip(arguments.tracers, arguments.operands, strict=True)
-        return [self.param(tracer.type, value.name, tracer.weak) for tracer, value in pairs]
+        params = [self.param(tracer.type, value.name, tracer.weak) for tracer, value in pairs]
+        return self.rebuilt(arguments.trees, dict(zip(arguments.traced, params, strict=True)))
 
-    def is_written(self, tracers: Sequence[Tracer]) -> bool:
-        return any(t._storage.value not in self.block.params for t in tracers)
+    def rebuilt(self, trees: Sequence[tuple[list[Any], Tree]], params: Mapping[tuple[int, int], Tracer]) -> list[Any]:
+        """Return the arguments with parameters for some leaves."""
+        self._params = params
+        for a, (leaves, tree) in enumerate(trees):
+            own = [params.get((a, i), leaf) for i, leaf in enumerate(leaves)]
+            self._given.append((unflatten(tree, own, new_list), own, tree))
+        return [value for value, _, _ in self._given]
+
+    def passed(self, arguments: Arguments) -> list[tuple[Tracer, Tracer]]:
+        """Return the parameters for operands of a call, each with what it is for."""
+        return [(self._params[place], t) for place, t in zip(arguments.traced, arguments.tracers, strict=True)]
+
+    def is_written(self) -> bool:
+        """Return whether there were writes into arrays or containers of the arguments."""
+        return bool(self.written()) or self.is_stored_into()
+
+    def written(self) -> dict[tuple[int, int], Tracer]:
+        """Return the arrays of the arguments that were written."""
+        return {place: t for place, t in self._params.items() if t._storage.value not in self.block.params}
+
+    def is_stored_into(self) -> bool:
+        """Return whether there were stores into containers of the arguments."""
+        return any(has_changed(*given) for given in self._given)
 
 
 def fill_function(function: Function, run: Callable[[Body], list[Value]], called: Any) -> None:

@@ -27,8 +27,7 @@ from tracegrad.capture.functions import (
     new_function,
     refuse_write,
 )
-from tracegrad.capture.staging import new_list
-from tracegrad.capture.state import Tree, flatten, unflatten
+from tracegrad.capture.state import Tree, flatten
 from tracegrad.capture.tracer import Tracer, asarray, cast_to, result_dtype
 from tracegrad.errors import CaptureError, TracegradError
 from tracegrad.ir.core import Operation, Value
@@ -173,11 +172,7 @@ class _Recursion(Opened):
     def run(self, found: list[Result], body: Body) -> list[Value]:
         names = {p: self.name_of(p) for p in self.kinds}
         given = {p: body.param(kind, names[p], weak) for p, (kind, weak) in self.kinds.items()}
-        values = [
-            unflatten(tree, [given.get((a, i), leaf) for i, leaf in enumerate(leaves)], new_list)
-            for a, (leaves, tree) in enumerate(self.trees)
-        ]
-        args, kwargs = self.split(values)
+        args, kwargs = self.split(body.rebuilt(self.trees, given))
         capture = current()
         capture.calls.append(Call(self.owner, args, kwargs, capture.depth))
         try:
@@ -186,7 +181,7 @@ class _Recursion(Opened):
             capture.calls.pop()
         results: list[Value] = []
         found.append(collect(returned, results))
-        if body.is_written(list(given.values())):
+        if body.is_written():
             refuse_write(self.owner)
         return results
 

@@ -10,7 +10,8 @@ values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tracegrad.capture.context import RestageError, Storage, current
@@ -64,6 +65,50 @@ def share(one: Storage, other: Storage) -> None:
         for storage, added in ((one, other), (other, one)):
             current().touch(storage)
             storage.shares = (*storage.shares, added)
+
+
+@contextmanager
+def passing(passed: Sequence[tuple[Tracer, Tracer]]) -> Iterator[None]:
+    """Capture a function whose arguments stand for arrays: what is written into one is not seen in what may be the same
+    array, which must not be read after it.
+
+    Args:
+        passed: pairs of a stand-in and the array it is for.
+    """
+    capture = current()
+    mark = len(capture.changes)
+    held: dict[Storage, list[tuple[Tracer, Tracer]]] = {}
+    found = [(*pair, sources(pair[1].root._storage)) for pair in passed if pair[1].ndim]
+    for stand_in, array, storages in found:
+        for storage, _ in storages:
+            share(stand_in._storage, storage)
+            for other, at in held.setdefault(storage, []):
+                if not _is_apart(at, array):
+                    share(stand_in._storage, other._storage)
+            held[storage].append((stand_in, array))
+    try:
+        yield
+    finally:
+        capture.undo(mark)
+
+
+def _is_apart(one: Tracer, other: Tracer) -> bool:
+    """Return whether two arrays are surely parts of one array without a common element."""
+    mine, yours = one._view, other._view
+    if mine is None or yours is None or mine.key is None or yours.key is None:
+        return False
+    ranges = [{item.axis: _range(item) for item in view.key or () if item.axis >= 0} for view in (mine, yours)]
+    pairs = [(ranges[0][axis], ranges[1][axis]) for axis in ranges[0].keys() & ranges[1].keys()]
+    return is_same_view(mine.base, yours.base) and any(a and b and (a[1] <= b[0] or b[1] <= a[0]) for a, b in pairs)
+
+
+def _range(item: Any) -> tuple[int, int] | None:
+    """Return the first position that an item of an index selects, and the one after the last, if they are known."""
+    if item.kind == "int" and isinstance(item.start, int):
+        return item.start, item.start + 1
+    if item.kind == "slice" and isinstance(item.start, int) and isinstance(item.stop, int):
+        return item.start, item.stop
+    return None
 
 
 def is_same_view(one: Any, other: Any) -> bool:

@@ -10,7 +10,7 @@ code keep their identity.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracegrad import ops
@@ -120,6 +120,12 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
     if id(value) in current().created and hasattr(value, "__dict__"):
         return _flatten_children(kind, tuple(vars(value)), list(vars(value).values()))
     return [value], LEAF
+
+
+def has_changed(value: Any, leaves: Sequence[Any], tree: Tree) -> bool:
+    """Return whether a value made of leaves and a structure holds others by now: something was stored into it."""
+    found, structure = flatten(value)
+    return structure != tree or any(a is not b for a, b in zip(found, leaves, strict=True))
 
 
 def _flatten_children(kind: Any, data: Any, children: list[Any]) -> tuple[list[Any], Tree]:

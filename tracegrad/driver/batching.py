@@ -20,8 +20,9 @@ from tracegrad.capture.context import Storage, current, user_span
 from tracegrad.capture.entry import leaf_name
 from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList
+from tracegrad.capture.sharing import passing
 from tracegrad.capture.staging import leave_branch, new_list
-from tracegrad.capture.state import Tree, Undefined, flatten, unflatten
+from tracegrad.capture.state import Tree, Undefined, flatten, has_changed, unflatten
 from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
 from tracegrad.driver.pipeline import call_arguments, hoist_stacks, target_backend
 from tracegrad.errors import ArgumentError, CaptureError
@@ -89,14 +90,17 @@ class Batch:
         block = Block()
         with current().open("branch", block) as frame:
             inner = [argument.element(block) for argument in arguments]
-            args, kwargs = call_arguments(names, inner)
-            returned, tree = flatten(call(self._function, *args, **kwargs))
-            block.yields = [asarray(leaf).value for leaf in returned if _is_array(leaf)]
+            args, kwargs = call_arguments(names, [element for element, _ in inner])
             batched = [leaf for argument in arguments for leaf in argument.leaves if leaf.axis is not None]
-            written = [leaf for leaf in batched if leaf.is_written()]
-            block.yields += [leaf.stand_in.value for leaf in written if leaf.stand_in is not None]
+            with passing([(leaf.stand_in, leaf.tracer) for leaf in batched if leaf.stand_in is not None]):
+                returned, tree = flatten(call(self._function, *args, **kwargs))
+                block.yields = [asarray(leaf).value for leaf in returned if _is_array(leaf)]
+                written = [leaf for leaf in batched if leaf.is_written()]
+                block.yields += [leaf.stand_in.value for leaf in written if leaf.stand_in is not None]
             static = [_ARRAY if _is_array(leaf) else leaf for leaf in returned]
-        stores = bool(frame.slots or frame.lists)
+            trees = [argument.tree for argument in arguments]
+            is_stored_into = any(has_changed(*given, tree) for given, tree in zip(inner, trees, strict=True))
+        stores = bool(frame.slots or frame.lists) or is_stored_into
         if leave_branch(frame) or stores or any(not leaf.is_shared for leaf in written):
             raise CaptureError(
                 "a function under vmap writes into something from outside",
@@ -167,9 +171,9 @@ class _Argument:
             found.append(_Leaf(leaf, path, axis % ndim, tracer, isinstance(leaf, Tracer)))
         return _Argument(tree, found)
 
-    def element(self, block: Block) -> Any:
-        """Return the argument for one element, whose batched leaves are parameters of the block."""
-        values = []
+    def element(self, block: Block) -> tuple[Any, list[Any]]:
+        """Return the argument for one element, whose batched leaves are parameters of the block, and its leaves."""
+        values: list[Any] = []
         for leaf in self.leaves:
             if leaf.axis is None:
                 values.append(leaf.value)
@@ -180,7 +184,7 @@ class _Argument:
             leaf.stand_in = Tracer(Storage(kind, current().depth, leaf.param))
             block.params.append(leaf.param)
             values.append(leaf.stand_in)
-        return unflatten(self.tree, values)  # a store into one of its lists is one into something from outside
+        return unflatten(self.tree, values), values  # a store into one of its lists is one into something from outside
 
 
 def _is_array(leaf: Any) -> bool:

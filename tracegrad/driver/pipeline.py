@@ -30,10 +30,11 @@ from tracegrad.capture.guards import Compared, Same, is_open_container
 from tracegrad.capture.hooks import call
 from tracegrad.capture.known import contents_hold
 from tracegrad.capture.lists import StackedList
+from tracegrad.capture.sharing import passing
 from tracegrad.capture.sizes import SMALLEST
 from tracegrad.capture.staging import leave_branch, new_list, set_slot
 from tracegrad.capture.state import Tree as StateTree
-from tracegrad.capture.state import Undefined, flatten
+from tracegrad.capture.state import Undefined, flatten, has_changed
 from tracegrad.capture.state import unflatten as unflatten_state
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value, is_traced
 from tracegrad.codegen.variables import Names
@@ -657,23 +658,24 @@ def _capture_inner(
             storage = Storage(tracer.type, capture.depth + 1, param)
             stand_ins[position, number] = Tracer(storage, weak=tracer.weak)
         chosen[position] = _result_tree(entry.Result(structure, tuple(numbers), (False,) * len(numbers)))[0]
-    with capture.open("inner", block) as frame:
-        arguments = []
+    passed = [(stand_in, trees[position][0][number]) for (position, number), stand_in in stand_ins.items()]
+    with capture.open("inner", block) as frame, passing([(s, a) for s, a in passed if isinstance(a, Tracer)]):
+        given = []
         for position, (leaves, structure) in enumerate(trees):
             inner = [stand_ins.get((position, number), leaf) for number, leaf in enumerate(leaves)]
-            arguments.append(unflatten_state(structure, inner, new_list))
-        args, kwargs = call_arguments(names, arguments)
+            given.append((unflatten_state(structure, inner, new_list), inner, structure))
+        args, kwargs = call_arguments(names, [argument for argument, _, _ in given])
         returned = call(function, *args, **kwargs)
         results: list[Value] = []
         result = entry.collect(returned, results)
         writes = []
         for (position, number), tracer in stand_ins.items():
-            tracer._storage.require_fresh()
             if tracer._storage.value not in block.params:
                 writes.append((trees[position][0][number], len(results)))
                 results.append(tracer.value)
         block.yields = results
-    stores = bool(frame.slots or frame.lists)
+        is_stored_into = any(has_changed(*argument) for argument in given)
+    stores = bool(frame.slots or frame.lists) or is_stored_into
     if leave_branch(frame) or stores:
         raise CaptureError(
             "a function inside a gradient writes into an array or container from outside",
