@@ -350,3 +350,74 @@ def test_a_recursion_that_ends_with_a_constant_matrix(backend: str) -> None:
     powers = [np.linalg.matrix_power(M.T, k) for k in range(3)]
     wanted = np.eye(3) + sum(powers[k] @ weights @ powers[2 - k] for k in range(3))
     np.testing.assert_allclose(slope, wanted, rtol=1e-13)
+
+
+TABLE = np.array([0.5, -1.0, 2.0])
+
+
+def branching(v: Any, n: Any) -> Any:
+    if n <= 0:
+        return v
+    total = 0.0
+    for j in range(2):
+        total = total + branching(v * TABLE[j], n - 1) * TABLE[j + 1]
+    return total + TABLE[n % 3]
+
+
+def reads_a_table(x: Any) -> Any:
+    total = 0.0
+    for k in range(3):
+        total = total + branching(np.sin(x[k]), k) * x[k]
+    return total
+
+
+def calls_each_other(x: Any) -> Any:
+    t = 2 * x
+
+    def even(v: Any, n: Any) -> Any:
+        if n <= 0:
+            return v * t[0]
+        return odd(v, n - 1) * t[n % 3]
+
+    def odd(v: Any, n: Any) -> Any:
+        if n <= 0:
+            return t[1] * TABLE[0]
+        return np.sin(even(v, n - 1)) + TABLE[n % 3]
+
+    total = 0.0
+    for k in range(4):
+        total = total + even(x[1] ** 2, k)
+    return total
+
+
+@tg.custom_jvp
+def wave(x: Any) -> Any:
+    return np.sin(TABLE * x)
+
+
+@tg.custom_jvp
+def shifted_wave(x: Any) -> Any:
+    return np.cos(TABLE * x)
+
+
+wave.defjvp(lambda primals, tangents: (wave(*primals), TABLE * shifted_wave(*primals) * tangents[0]))
+shifted_wave.defjvp(lambda primals, tangents: (shifted_wave(*primals), -TABLE * wave(*primals) * tangents[0]))
+
+
+def rules_call_each_other(x: Any) -> Any:
+    return np.sum(wave(x) * x)
+
+
+@each_backend
+@pytest.mark.parametrize("f", [reads_a_table, calls_each_other, rules_call_each_other])
+def test_values_from_outside_reach_every_call(f: Any, backend: str) -> None:
+    x = np.array([0.3, 0.7, -0.4])
+    steps = 1e-6 * np.eye(3)
+    value, ct = tg.value_and_grad(f, backend=backend)(x)
+    assert float(value) == pytest.approx(float(f(x)), rel=1e-13)
+    np.testing.assert_allclose(ct, [(f(x + s) - f(x - s)) / 2e-6 for s in steps], rtol=1e-7, atol=1e-8)
+    found = tg.hessian(f, backend=backend)(x)
+    wanted = [(tg.grad(f)(x + s) - tg.grad(f)(x - s)) / 2e-6 for s in steps]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+    batched = tg.vmap(tg.grad(f), backend=backend)(np.stack([x, 2 * x]))
+    np.testing.assert_allclose(batched, [tg.grad(f)(x), tg.grad(f)(2 * x)], rtol=1e-12)

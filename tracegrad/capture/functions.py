@@ -209,11 +209,7 @@ def refuse_write(called: Any) -> NoReturn:
 
 
 def close_functions(opened: Opened) -> list[Value]:
-    """Make parameters of the free values of some functions, the same ones for all; return the free values.
-
-    Raises:
-        CaptureError: a function inside refers to one of these, and there are free values.
-    """
+    """Make parameters of the free values of some functions, the same ones for all; return the free values."""
     copied: dict[Value, Operation] = {}
     free: dict[Value, None] = {}
     for function in opened.functions:
@@ -241,15 +237,45 @@ def close_functions(opened: Opened) -> list[Value]:
         for operation in inside:
             operation.operands.extend(params)
             opened.calls.remove(operation)
-    if opened.calls and free:
-        raise CaptureError(
-            f"{getattr(opened.owner, '__name__', opened.owner)} is called in a rule of another function that it calls",
-            code="TG235",
-            span=opened.calls[0].span,
-            found=f"{next(iter(free)).name or 'a value'}, which is read from outside",
-            help="pass it as an argument",
-        )
+    _pass_on(opened, list(free))
     return list(free)
+
+
+def _pass_on(opened: Opened, free: Sequence[Value]) -> None:
+    """Pass the free values of some functions through those that they call to calls of themselves."""
+    calls = set(opened.calls)
+    bodies: dict[Function, list[Operation]] = {}
+    waiting = list(opened.functions)
+    while waiting:
+        function = waiting.pop()
+        if function not in bodies:
+            bodies[function] = list(walk(function.body))
+            waiting.extend(callee for o in bodies[function] for callee in _callees(o))
+    passing: set[Function] = set()
+    settled = False
+    while not settled:
+        settled = True
+        for function, operations in bodies.items():
+            for operation in operations:
+                callees = _callees(operation)
+                if function not in opened.functions and (operation in calls or not passing.isdisjoint(callees)):
+                    settled &= function in passing
+                    passing.add(function)
+                if not passing.isdisjoint(callees) and not passing.issuperset(callees):
+                    passing.update(callees)
+                    settled = False
+    added = {f: f.params[len(f.params) - len(free) :] for f in opened.functions}
+    for function in passing:
+        added[function] = [Value(v.type, v.name) for v in free]
+        function.params.extend(added[function])
+    for function, operations in bodies.items():
+        for operation in operations:
+            if operation in calls or not passing.isdisjoint(_callees(operation)):
+                operation.operands.extend(added[function])
+
+
+def _callees(operation: Operation) -> list[Function]:
+    return [value for value in operation.attrs.values() if isinstance(value, Function)]
 
 
 def join_results(result: Result, values: Sequence[Value], leaf: Callable[[Value, bool], Any] | None = None) -> Any:
