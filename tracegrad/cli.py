@@ -43,6 +43,7 @@ from tracegrad.capture.context import OUTSIDE
 from tracegrad.capture.numpy_api import creation as _creation  # noqa: F401 fills HANDLERS
 from tracegrad.capture.tracer import HANDLERS
 from tracegrad.config import BACKENDS, VERSION, configure_logging, load_options
+from tracegrad.custom import RuleCall
 from tracegrad.driver import pipeline
 from tracegrad.driver.cache import Cache, open_cache
 from tracegrad.driver.explain import why as explain_entry
@@ -54,7 +55,7 @@ from tracegrad.ir.printer import print_function
 from tracegrad.runtime.signature import signature_of, walk
 from tracegrad.suggestion import suggest
 from tracegrad.target import Inputs, bind_inputs, describe_failure, load_function, read_inputs, refuse
-from tracegrad.testing.check_grads import Comparison, build_instances, compare, plain_function
+from tracegrad.testing.check_grads import Comparison, build_instances, compare, find_wrong_rules, plain_function
 from tracegrad.testing.identities import complex_step_digits, dot_product_digits
 
 OUTSIDE.add(__file__)
@@ -65,6 +66,8 @@ _HINTS = {
     "TG202": "--wrt none dumps the function itself; `tracegrad check` takes functions with any results",
     "TG810": "give data with --inputs, or choose where random data lies, for example --range 0.1,2",
     "TG620": "--emit python works for this function",
+    "TG222": "--wrt names the arguments that are batched; without it all are",
+    "TG223": "--wrt names the arguments that are batched; without it all are",
 }
 
 #: what `--transform` takes
@@ -224,8 +227,8 @@ def main() -> None:
 @click.option(
     "--transform",
     type=click.Choice(TRANSFORMS),
-    help="What to make of the function; --wrt names the arguments differentiated, under vmap those batched (along axis "
-    "0; give their types with the axis). Default: value_and_grad.",
+    help="What to make of the function; --wrt names the arguments differentiated, under vmap those batched, all by "
+    "default (along axis 0; give their types with the axis). Default: value_and_grad.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of the terminal.")
 @click.pass_context
@@ -284,7 +287,7 @@ def dump(
 def build(function: Callable[..., Any], inputs: Inputs, kind: str, wrt: str | None, backend: str = "numpy") -> Program:
     """Capture and transform a function as `--wrt` says."""
     argnums = choose_arguments(wrt, inputs)
-    function, made = transformed(function, inputs, kind, argnums)
+    function, made = transformed(function, inputs, kind, argnums if wrt is not None else None)
     request = RequestMaker(made if argnums is not None else "function", argnums)(inputs.names)
     signature, sizes = inputs.signature(), inputs.example_sizes()
     with readable_failures(function, inputs), contextlib.redirect_stdout(sys.stderr):
@@ -298,10 +301,16 @@ def build(function: Callable[..., Any], inputs: Inputs, kind: str, wrt: str | No
 def transformed(
     function: Callable[..., Any], inputs: Inputs, kind: str, argnums: int | tuple[int, ...] | None
 ) -> tuple[Callable[..., Any], str]:
-    """Return the function to capture for `--transform`, and the derivative to request of it."""
+    """Return the function to capture for `--transform`, and the derivative to request of it.
+
+    Args:
+        argnums: the arguments batched by "vmap"; None: all of them.
+    """
     if kind != "vmap":
         return function, kind
-    batched = range(len(inputs.names)) if argnums is None else argnums if isinstance(argnums, tuple) else (argnums,)
+    if argnums is None:
+        return vmap(function), "function"
+    batched = argnums if isinstance(argnums, tuple) else (argnums,)
     axes = tuple(0 if position in batched else None for position in range(len(inputs.names)))
     return vmap(function, in_axes=axes), "function"
 
@@ -492,8 +501,8 @@ def _interval(ctx: click.Context, parameter: click.Parameter, value: str | None)
     "--transform",
     type=click.Choice(TRANSFORMS),
     default="grad",
-    help="What to check. hessian and hvp check the derivatives of the gradient, vmap those of the batched function; "
-    "all others check those of the function.",
+    help="What to check. hessian and hvp check the derivatives of the gradient too, vmap those of the batched function "
+    "(--wrt names what is batched, all by default); all others check those of the function.",
 )
 def check(
     target: str,
@@ -527,17 +536,20 @@ def check(
         refuse("there is no gradient to check", "TG808", "--wrt none", "name arguments of the function")
     argnums = chosen if isinstance(chosen, tuple) else (chosen,)
     backends = backend or BACKENDS
+    checked = {"": function}
     if transform in ("hessian", "hvp"):
-        function = grad(function, argnums=argnums)
+        checked["gradient"] = grad(function, argnums=argnums)
     elif transform == "vmap":
-        function, _ = transformed(function, inputs, transform, chosen)
+        checked[""] = transformed(function, inputs, transform, None if wrt is None else chosen)[0]
     signature, sizes = inputs.signature(), inputs.example_sizes()
-    identities: list[tuple[str, str, float]] = []
+    identities: dict[tuple[str, str], float] = {}
     with readable_failures(function, inputs), contextlib.redirect_stdout(io.StringIO()):
-        made = build_instances(function, argnums, signature, sizes, backends)
+        instances = {of: build_instances(f, argnums, signature, sizes, backends) for of, f in checked.items()}
+        made = instances[""]
         rng = np.random.default_rng(seed)
         rows: list[Comparison] = []
         wrong: tuple[int, list[Any], list[Comparison]] | None = None
+        rules: list[tuple[RuleCall, list[Comparison]]] = []
         used: list[Mapping[str, int]] = []
         for point in range(points):
             used.append(inputs.example_sizes(point))
@@ -546,25 +558,32 @@ def check(
             if any(instance.sizes(drawn) is None for instance in made.values()):  # made for other sizes only
                 used[-1] = sizes
                 values = inputs.draw(rng, sizes, interval)
-            found = compare(function, made, inputs.names, values, argnums, rng)
+            found = [
+                dataclasses.replace(c, of=of)
+                for of, f in checked.items()
+                for c in compare(f, instances[of], inputs.names, values, argnums, rng)
+            ]
             rows.extend(found)
             if wrong is None and not all(c.agrees for c in found):
                 wrong = point, values, [c for c in found if not c.agrees]
-            if point == 0:
-                identities = find_identities(function, inputs.names, values, argnums, tuple(made))
+                rules = find_wrong_rules(function, inputs.names, values, rng)
+            for f in checked.values():
+                tried = find_identities(f, inputs.names, values, argnums, tuple(made), seed + point)
+                for key, digits in tried.items():
+                    identities[key] = min(digits, identities.get(key, digits))
     _print_table(target, inputs, rows, tuple(made), used, seed)
-    for what, name, digits in identities:
+    for (what, name), digits in identities.items():
         click.echo(f"{what}, backend {name}: {digits:.1f} digits agree")
     if identities:
         click.echo()
     for missing in [b for b in backends if b not in made]:
         click.echo(f"backend {missing} was not checked, see the warning")
     if wrong is not None:
-        _print_disagreement(wrong, inputs, points)
+        _print_disagreement(wrong, inputs, points, rules)
         raise click.exceptions.Exit(1)
     if not made:
         raise click.exceptions.Exit(2)
-    if any(digits < 1.5 for _, _, digits in identities):
+    if any(digits < 1.5 for digits in identities.values()):
         click.echo(click.style("disagreed", fg="red", bold=True))
         raise click.exceptions.Exit(1)
     click.echo(click.style("agreed", fg="green", bold=True))
@@ -576,17 +595,18 @@ def find_identities(
     values: Sequence[Any],
     argnums: Sequence[int],
     backends: Sequence[str],
-) -> list[tuple[str, str, float]]:
+    seed: int,
+) -> dict[tuple[str, str], float]:
     """Return which identities were tried with which backend, and to how many digits they hold."""
-    found = []
+    found = {}
     for backend in backends:
         for what, digits_of in (
             ("forward and reverse mode", dot_product_digits),
             ("forward mode and a complex step", complex_step_digits),
         ):
-            digits = digits_of(function, names, values, argnums, np.random.default_rng(0), backend)
+            digits = digits_of(function, names, values, argnums, np.random.default_rng(seed), backend)
             if digits is not None:
-                found.append((what, backend, digits))
+                found[what, backend] = digits
     return found
 
 
@@ -603,12 +623,11 @@ def _print_table(
     sizes = [f"{n} = {', '.join(str(s) for s in dict.fromkeys(at[n] for at in used))}" for n in used[0]]
     where = f", {'; '.join(sizes)}" if sizes else ""
     click.echo(f"digits that agree with finite differences, least of {len(used)} {data}{where}, seed {seed}\n")
-    names = dict.fromkeys(row.name for row in rows)
     table = []
-    for name in names:
-        cells = [name or "(value)"]
+    for of, name in dict.fromkeys((row.of, row.name) for row in rows):
+        cells = [f"{name or '(value)'}{f' ({of})' if of else ''}"]
         for backend in backends:
-            own = [row for row in rows if (row.backend, row.name) == (backend, name)]
+            own = [row for row in rows if (row.backend, row.of, row.name) == (backend, of, name)]
             mark = "" if all(row.agrees for row in own) else "  WRONG"
             cells.append(f"{min(row.digits for row in own):.1f}{mark}")
         table.append(cells)
@@ -616,18 +635,32 @@ def _print_table(
     click.echo()
 
 
-def _print_disagreement(wrong: tuple[int, list[Any], list[Comparison]], inputs: Inputs, points: int) -> None:
+def _print_disagreement(
+    wrong: tuple[int, list[Any], list[Comparison]],
+    inputs: Inputs,
+    points: int,
+    rules: Sequence[tuple[RuleCall, list[Comparison]]],
+) -> None:
     point, values, found = wrong
     for c in found:
-        what = f"slope along a random direction of {c.name}" if c.name else "value"
-        click.echo(f"backend {c.backend}: the {what} is {c.found:.15g}, the plain function gives {c.expected:.15g}")
+        click.echo(f"backend {c.backend}: the {_what(c)}, the plain function gives {c.expected:.15g}")
     if not all(c.settled for c in found):
         click.echo("differences with small steps do not settle: is there a kink or a jump near the input?")
     click.echo(f"at point {point + 1} of {points}:")
     with np.printoptions(threshold=60, precision=17):
         for name, value in zip(inputs.names, values, strict=True):
             click.echo(f"  {name.lstrip('=')} = {value!r}")
+        for call, comparisons in rules:
+            for c in comparisons:
+                click.echo(f"the rule of {call.name} is wrong: the {_what(c)}, {call.name} gives {c.expected:.15g}, at")
+            for name, value in zip(call.names, call.values, strict=True):
+                click.echo(f"  {name.lstrip('=')} = {value!r}")
     click.echo(click.style("disagreed", fg="red", bold=True))
+
+
+def _what(c: Comparison) -> str:
+    what = f"slope {f'of the {c.of} ' if c.of else ''}along a random direction of {c.name}" if c.name else "value"
+    return f"{what} is {c.found:.15g}"
 
 
 def print_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -6,10 +6,14 @@ transform/vjp.py for what is made of it. Previous: api.py; next: target.py.
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -126,6 +130,30 @@ def _check_function(function: Any, kind: str) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class RuleCall:
+    """A call of a function with a rule outside of a capture; arrays are copies."""
+
+    function: Callable[..., Any]
+    name: str
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
+_noted: ContextVar[list[RuleCall] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noting_calls() -> Iterator[list[RuleCall]]:
+    """Note the calls of functions with rules outside of captures."""
+    calls: list[RuleCall] = []
+    token = _noted.set(calls)
+    try:
+        yield calls
+    finally:
+        _noted.reset(token)
+
+
 class _WithRule(_Wrapped):
     """A function with a rule."""
 
@@ -133,6 +161,10 @@ class _WithRule(_Wrapped):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not context.is_capturing():
+            calls = _noted.get()
+            if calls is not None and self._rules:
+                names, values = bind(self._parameters, self._function, args, kwargs)
+                calls.append(RuleCall(self, self._name, tuple(names), copy.deepcopy(tuple(values))))
             return self._function(*args, **kwargs)
         names, values = bind(self._parameters, self._function, args, kwargs)
         arguments = split_arguments(values)

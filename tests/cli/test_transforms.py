@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tracegrad as tg
+from tracegrad import cli
 
 ROOT = Path(__file__).parents[2]
 X = np.array([0.3, 0.7, 1.1])
@@ -94,3 +96,71 @@ def test_complex_step_of_an_analytic_function(tmp_path: Path) -> None:
     module.write_text("import numpy as np\n\ndef f(x):\n    return np.sum(np.exp(np.sin(x)))\n")
     text = run("check", f"{module}:f", "--arg", "x=f64[4]")
     assert float(re.findall(r"complex step, backend c: ([\d.]+) digits", text)[0]) > 13
+
+
+WRONG_RULES = """import numpy as np
+import tracegrad as tg
+
+
+@tg.custom_vjp
+def doubled(y):
+    return 2 * y
+
+
+doubled.defvjp(lambda y: (2 * y, None), lambda _, ct: (ct,))
+
+
+@tg.custom_jvp
+def softplus(z, k=2):
+    return np.log1p(np.exp(k * z)) / k
+
+
+@softplus.defjvp
+def _(primals, tangents):
+    return softplus(*primals), tangents[0] / (1 + np.exp(-primals[0] * primals[1]))
+
+
+def f(x):
+    return np.sum(softplus(x) * doubled(x + 1.0))
+"""
+
+
+@pytest.mark.parametrize("kind", ["grad", "hessian", "hvp", "jacobian"])
+def test_a_wrong_rule_is_named_with_its_input(tmp_path: Path, kind: str) -> None:
+    module = tmp_path / "model.py"
+    module.write_text(WRONG_RULES)
+    command = [sys.executable, "-m", "tracegrad", "check", f"{module}:f", "--arg", "x=f64[2]", "--transform", kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 1, done.stderr
+    assert "backend c: the slope along a random direction of x is" in done.stdout
+    assert "the rule of doubled is wrong: the slope along a random direction of y is" in done.stdout
+    assert "  y = array([1." in done.stdout
+    assert "the rule of softplus" not in done.stdout
+
+
+def test_dump_vmap_batches_every_argument(tmp_path: Path) -> None:
+    module = tmp_path / "model.py"
+    module.write_text("def f(x, y, n=2):\n    return x @ y * n\n")
+    words = ("dump", f"{module}:f", "--arg", "x=f64[b,3]", "--arg", "y=f64[b,3]", "--transform", "vmap")
+    scope: dict[str, object] = {}
+    exec(run(*words), scope)
+    x, y = np.arange(12.0).reshape(2, 2, 3)
+    np.testing.assert_allclose(scope["f_vmap"](x, y, 2), [2 * x[0] @ y[0], 2 * x[1] @ y[1]])
+    exec(run(*words[:4], "--arg", "y=f64[3]", "--transform", "vmap", "--wrt", "x"), scope)
+    np.testing.assert_allclose(scope["f_vmap"](x, y[0], 2), 2 * x @ y[0])
+
+
+def test_the_complex_step_is_taken_at_every_point(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = tmp_path / "stepped.py"
+    module.write_text("import numpy as np\n\n\ndef f(x):\n    return np.sum(np.sin(x))\n")
+    points = []
+
+    def step(function, names, values, *rest):
+        points.append(values[0].tolist())
+        return 16.0 - len(points)
+
+    monkeypatch.setattr(cli, "complex_step_digits", step)
+    words = ["check", f"{module}:f", "--arg", "x=f64[2]", "--points", "3", "--backend", "numpy"]
+    found = CliRunner().invoke(cli.main, words, standalone_mode=False)
+    assert len(points) == len({tuple(p) for p in points}) == 3
+    assert "a complex step, backend numpy: 13.0 digits" in found.output

@@ -20,15 +20,18 @@ import numpy as np
 
 from tracegrad.api import Transformed, bind, parameters_of
 from tracegrad.config import BACKENDS
+from tracegrad.custom import RuleCall, noting_calls
 from tracegrad.driver import pipeline
 from tracegrad.driver.derive import Request, leaf_numbers
 from tracegrad.driver.pipeline import Specialization
-from tracegrad.errors import ArgumentError, ArgumentTypeError
+from tracegrad.errors import ArgumentError, ArgumentTypeError, TracegradError
 from tracegrad.ir.types import is_complex, is_inexact
 from tracegrad.runtime.signature import Signature, flatten, signature_of, unflatten
 
 _STEPS: Final = tuple(1e-2 / 4**k for k in range(7))
 _MOST_DIGITS: Final = 15.0
+#: calls of one function with a rule that are checked
+_RULE_CALLS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class Comparison:
         digits: how many digits agree.
         agrees: whether that is enough for the precision of the inputs.
         settled: whether differences with small steps agreed among themselves.
+        of: of what the slope is, "" for the function.
     """
 
     backend: str
@@ -52,6 +56,7 @@ class Comparison:
     digits: float
     agrees: bool
     settled: bool = True
+    of: str = ""
 
 
 def check_grads(
@@ -184,6 +189,37 @@ def compare(
     return found
 
 
+def find_wrong_rules(
+    function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], rng: np.random.Generator
+) -> list[tuple[RuleCall, list[Comparison]]]:
+    """Return calls by the plain function at one input, the first of each function whose rule is wrong there."""
+    args, kwargs = pipeline.call_arguments(names, [_copied_tree(value) for value in values])
+    with noting_calls() as calls, np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        function(*args, **kwargs)
+    found: dict[Any, tuple[RuleCall, list[Comparison]]] = {}
+    counts: dict[Any, int] = {}
+    made: dict[Any, dict[str, Specialization]] = {}
+    for call in calls:
+        counts[call.function] = counts.get(call.function, 0) + 1
+        argnums = float_arguments(call.names, call.values)
+        if call.function in found or counts[call.function] > _RULE_CALLS or not argnums:
+            continue
+        signature = signature_of(call.names, call.values)[0]
+        try:
+            if (call.function, signature) not in made:
+                made[call.function, signature] = build_instances(call.function, argnums, signature, {}, ("numpy",))
+            instances = made[call.function, signature]
+            wrong = [
+                c for c in compare(call.function, instances, call.names, call.values, argnums, rng) if not c.agrees
+            ]
+        except TracegradError:  # it cannot be checked by itself at this input
+            continue
+        if wrong:
+            found[call.function] = call, wrong
+    return list(found.values())
+
+
 def _comparison(
     backend: str, name: str, found: float, expected: float, size: float, noise: float, rtol: float, settled: bool = True
 ) -> Comparison:
@@ -294,6 +330,11 @@ def _double(leaf: Any) -> Any:
     if not is_inexact(leaf.dtype.newbyteorder("=")):
         return _copied(leaf)
     return leaf.astype(np.complex128 if is_complex(leaf.dtype) else np.float64)
+
+
+def _copied_tree(value: Any) -> Any:
+    tree, _, leaves = flatten(value)
+    return unflatten(tree, [_copied(leaf) for leaf in leaves])
 
 
 def _copied(leaf: Any) -> Any:
