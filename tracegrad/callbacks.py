@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
+import optree
 
 from tracegrad.capture import context
 from tracegrad.capture.context import user_span
 from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
 from tracegrad.custom import custom_jvp
-from tracegrad.errors import ArgumentError
+from tracegrad.errors import ArgumentError, ArgumentTypeError
 from tracegrad.ir.types import ArrayType, array_type, is_complex, is_float
-from tracegrad.ops.callbacks import callback_name
+from tracegrad.ops.callbacks import callback_name, misfit
+from tracegrad.runtime.signature import NAMESPACE
 
 #: numeric rules
 RULES: Final = ("finite-difference", "complex-step")
@@ -31,7 +34,8 @@ def pure_callback(fn: Callable[..., Any], result: Any, *args: Any, rule: Any = N
     Args:
         fn: a function of arrays without effects, which cannot be captured or need not be. The NumPy backend alone
             can call it.
-        result: what it returns: a type such as "f64[3]", an array of that shape and dtype, or a tuple of these.
+        result: what it returns: a type such as "f64[3]", an array of that shape and dtype, or a tuple, list or dict of
+            these.
         args: arrays and numbers.
         rule: its derivative. None: it has none, and asking for one is an error. A function
             `rule(primals, tangents) -> (out, t_out)` as for `custom_jvp`. "finite-difference": central differences of
@@ -51,24 +55,78 @@ def pure_callback(fn: Callable[..., Any], result: Any, *args: Any, rule: Any = N
             found=f"rule={rule!r}",
             help=f"choose one of {', '.join(map(repr, RULES))}, or give a function (primals, tangents) -> (out, t_out)",
         )
-    kinds = _kinds(result)
+    leaves, tree = optree.tree_flatten(_plain(result), namespace=NAMESPACE)
+    kinds = tuple(_kind(leaf) for leaf in leaves)
     if not context.is_capturing() or not is_traced(args):
         return fn(*args)
-    call = functools.partial(_stage, fn, kinds, "")
+    flat = _flat(fn, tree)
     if rule is None:
-        return call(*args)
-
-    def wrapped(*values: Any) -> Any:
-        return call(*values)
-
-    wrapped.__name__ = getattr(fn, "__name__", "callback").strip("<>")
-    made = custom_jvp(wrapped)
-    made.defjvp(rule if callable(rule) else functools.partial(_numeric_rule, fn, kinds, rule, made))
+        return tree.unflatten(_stage(flat, kinds, "", *args))
+    key = (_identity(fn), _identity(rule), kinds, tree)
+    opened = (o.owner for o in reversed(context.current().opened))
+    made = next((owner for owner in opened if isinstance(owner, _Callback) and owner.key == key), None)
+    if made is None:
+        made = _Callback(flat, kinds, tree, key)
+        made.defjvp(rule if callable(rule) else functools.partial(_numeric_rule, flat, kinds, tree, rule, made))
     return made(*args)
 
 
-def _kinds(result: Any) -> list[ArrayType]:
-    return [_kind(r) for r in result] if isinstance(result, tuple | list) else [_kind(result)]
+def _plain(result: Any) -> Any:
+    """Return a declared result with Python's own lists for those of captured code."""
+    if isinstance(result, dict):
+        return {key: _plain(part) for key, part in result.items()}
+    if isinstance(result, list) or type(result) is tuple:
+        return (list if isinstance(result, list) else tuple)(_plain(part) for part in result)
+    return result
+
+
+class _Callback(custom_jvp):
+    """A callback with a rule. The rule may call it: a callback with the same key is the same one."""
+
+    def __init__(self, flat: Callable[..., Any], kinds: Sequence[ArrayType], tree: Any, key: Any) -> None:
+        def wrapped(*values: Any) -> Any:
+            return tree.unflatten(_stage(flat, kinds, "", *values))
+
+        wrapped.__name__ = _name(flat)
+        super().__init__(wrapped)
+        self.key = key
+
+
+def _identity(function: Any) -> Any:
+    """Return what a function has in common with others made by the same code from the same values."""
+    if not isinstance(function, FunctionType):
+        return function if isinstance(function, str) else id(function)
+    cells = tuple(id(_content(cell)) for cell in function.__closure__ or ())
+    return function.__code__, cells, id(function.__globals__), tuple(map(id, function.__defaults__ or ()))
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # the name is not bound yet
+        return None
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", "callback")).strip("<>")
+
+
+@functools.lru_cache(maxsize=256)
+def _flat(fn: Callable[..., Any], tree: Any) -> Callable[..., Any]:
+    """Return the function that gives the arrays of the result in a tuple; one alone by itself."""
+    if tree.num_nodes == 1 or (tree.type in (tuple, list) and tree.num_nodes == tree.num_leaves + 1 > 2):
+        return fn
+
+    def flat(*args: Any) -> Any:
+        returned = fn(*args)
+        try:
+            found = tree.flatten_up_to(returned)
+        except ValueError as error:
+            raise misfit(_name(fn), str(error).splitlines()[0]) from None
+        return found[0] if len(found) == 1 else tuple(found)
+
+    flat.__name__ = _name(fn)
+    return flat
 
 
 def _kind(result: Any) -> ArrayType:
@@ -79,23 +137,31 @@ def _kind(result: Any) -> ArrayType:
     if isinstance(result, Tracer):
         return result.type
     array = np.asarray(result)
+    if array.dtype.kind not in "biufc":
+        raise ArgumentTypeError(
+            "this says no type of a callback's result",
+            code="TG238",
+            span=user_span(),
+            found=f"{type(result).__name__} {result!r}"[:120],
+            help='write a type such as "f64[3]", an array, or a tuple, list or dict of these',
+        )
     return ArrayType(array.dtype, array.shape)
 
 
-def _stage(fn: Callable[..., Any], kinds: Sequence[ArrayType], label: str, *args: Any) -> Any:
+def _stage(fn: Callable[..., Any], kinds: Sequence[ArrayType], label: str, *args: Any) -> tuple[Any, ...]:
     """Stage a call; return its results."""
     attrs = {"name": callback_name(fn, label), "results": tuple(kinds)}
     builder, operands = context.current().builder, [asarray(a).value for a in args]
     builder.span = user_span()
     operation = builder.append("callback", operands, attrs, [], list(kinds))
     builder.span = None
-    made = tuple(from_value(value) for value in operation.results)
-    return made[0] if len(made) == 1 else made
+    return tuple(from_value(value) for value in operation.results)
 
 
 def _numeric_rule(
     fn: Callable[..., Any],
     kinds: Sequence[ArrayType],
+    tree: Any,
     rule: str,
     call: Callable[..., Any],
     primals: tuple[Any, ...],
@@ -106,11 +172,10 @@ def _numeric_rule(
     moving = [i for i, t in enumerate(tangents) if t is not None]
     shapes = [asarray(primals[i]).type.shape for i in moving]
     types = [ArrayType(k.dtype, (*k.shape, *shape)) for k in kinds if _is_smooth(k) for shape in shapes]
-    label = f"{rule.replace('-', '_')}_of_{getattr(fn, '__name__', 'callback').strip('<>')}"
+    label = f"{rule.replace('-', '_')}_of_{_name(fn)}"
     smooth = tuple(k for k, kind in enumerate(kinds) if _is_smooth(kind))
     jacobian = _jacobian_of(fn, rule, tuple(moving), smooth, len(kinds))
-    blocks = _stage(jacobian, types, label, *primals)
-    blocks = iter(blocks if isinstance(blocks, tuple) else (blocks,))
+    blocks = iter(_stage(jacobian, types, label, *primals))
     moved: list[Any] = []
     for kind in kinds:
         if not _is_smooth(kind):
@@ -118,7 +183,7 @@ def _numeric_rule(
             continue
         terms = [np.tensordot(next(blocks), tangents[i], len(shape)) for i, shape in zip(moving, shapes, strict=True)]
         moved.append(functools.reduce(lambda a, b: a + b, terms))
-    return out, moved[0] if len(kinds) == 1 else tuple(moved)
+    return out, tree.unflatten(moved)
 
 
 def _is_smooth(kind: ArrayType) -> bool:

@@ -180,7 +180,7 @@ class _WithRule(_Wrapped):
             )
         return self._staged(names, arguments)
 
-    _define = ""
+    _define = _op = ""
 
     def _staged(self, names: Sequence[str], arguments: Arguments) -> Any:
         """Stage the call."""
@@ -212,7 +212,7 @@ class _WithRule(_Wrapped):
         names = ("function", "forward", "backward") if len(opened.functions) == 3 else ("function", "rule")
         attrs = {**dict(zip(names, opened.functions, strict=True)), "arguments": len(arguments.operands)}
         outs = opened.functions[0].results[: opened.outs]
-        operation = Operation(type(self).__name__, list(arguments.operands), attrs, [], [v.type for v in outs], span)
+        operation = Operation(self._op, list(arguments.operands), attrs, [], [v.type for v in outs], span)
         for result, out in zip(operation.results, outs, strict=True):
             result.name = "" if out in opened.functions[0].params else out.name
         current().builder.block.operations.append(operation)
@@ -290,7 +290,7 @@ class custom_vjp(_WithRule):
     3.0
     """
 
-    _define = "defvjp(forward, backward)"
+    _define, _op = "defvjp(forward, backward)", "custom_vjp"
     _suffixes = ("", "_forward", "_backward")
 
     def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
@@ -363,7 +363,7 @@ class custom_jvp(_WithRule):
     True
     """
 
-    _define = "defjvp(rule)"
+    _define, _op = "defjvp(rule)", "custom_jvp"
     _suffixes = ("", "_rule")
 
     def defjvp(self, rule: F) -> F:

@@ -102,3 +102,53 @@ def test_c_backend_falls_back() -> None:
     f = tg.function(lambda x: tg.pure_callback(np.sin, x, x), backend="c")
     with pytest.warns(RuntimeWarning, match="NumPy backend is used"):
         np.testing.assert_allclose(f(X), np.sin(X))
+
+
+def sine(x):
+    return tg.pure_callback(np.sin, "f64[3]", x, rule=lambda p, t: (sine(p[0]), cosine(p[0]) * t[0]))
+
+
+def cosine(x):
+    return tg.pure_callback(np.cos, "f64[3]", x, rule=lambda p, t: (cosine(p[0]), -sine(p[0]) * t[0]))
+
+
+def test_rules_that_call_the_callback_itself() -> None:
+    def f(x):
+        return np.sum(sine(x) * x)
+
+    def g(x):
+        return np.sum(np.sin(x) * x)
+
+    for derivative in (tg.grad, tg.hessian, tg.jacfwd, lambda f: tg.grad(lambda x: np.sum(tg.grad(f)(x) ** 2))):
+        np.testing.assert_allclose(derivative(f)(X), derivative(g)(X), rtol=1e-13)
+
+
+def parts(x):
+    return {"wave": np.sin(x), "rest": [x[0] ** 2, (2 * x,)], "count": len(x)}
+
+
+PARTS = {"wave": "f64[3]", "rest": ["f64[]", (X,)], "count": "i64[]"}
+
+
+@pytest.mark.parametrize("rule", ["finite-difference", "complex-step"])
+def test_results_of_any_structure(rule) -> None:
+    def f(x):
+        found = tg.pure_callback(parts, PARTS, x, rule=rule)
+        return np.sum(found["wave"]) * found["rest"][0] + np.sum(found["rest"][1][0] ** 2) * found["count"]
+
+    def g(x):
+        return np.sum(np.sin(x)) * x[0] ** 2 + np.sum((2 * x) ** 2) * 3
+
+    assert float(tg.function(f)(X)) == pytest.approx(float(g(X)), rel=1e-14)
+    np.testing.assert_allclose(tg.grad(f)(X), tg.grad(g)(X), rtol=1e-7)
+    found = tg.function(lambda x: tg.pure_callback(parts, PARTS, x))(X)
+    assert list(found) == ["wave", "rest", "count"]
+    assert found["rest"][1][0].tolist() == (2 * X).tolist()
+    with pytest.raises(tg.errors.ArgumentTypeError, match="TG238"):
+        tg.function(lambda x: tg.pure_callback(parts, {"wave": "f64[3]"}, x))(X)
+
+
+def test_the_numeric_rule_is_named_in_the_code() -> None:
+    for rule in ("finite-difference", "complex-step"):
+        text = tg.grad(lambda x, rule=rule: np.sum(tg.pure_callback(np.sin, "f64[3]", x, rule=rule))).source(X)
+        assert f"{rule.replace('-', '_')}_of_sin" in text

@@ -49,7 +49,7 @@ def run(name: str, results: tuple[str, ...], *arguments: Any) -> Any:
     returned = _FUNCTIONS[name](*given)
     parts = (returned,) if len(results) == 1 else tuple(returned)
     if len(parts) != len(results):
-        raise _misfit(name, f"{len(parts)} arrays, not {len(results)}")
+        raise misfit(name.rpartition("_")[0], f"{len(parts)} arrays, not {len(results)}")
     made = [_checked(name, part, text) for part, text in zip(parts, results, strict=True)]
     return made[0] if len(made) == 1 else tuple(made)
 
@@ -61,16 +61,17 @@ def _checked(name: str, part: Any, text: str) -> Any:
     else:
         kind = array_type(text)
     if array.shape != kind.shape or not np.can_cast(array.dtype, kind.dtype, "same_kind"):
-        raise _misfit(name, f"{array.dtype} array of shape {array.shape}, not {kind}")
+        raise misfit(name.rpartition("_")[0], f"{array.dtype} array of shape {array.shape}, not {kind}")
     return array.astype(kind.dtype) if array.ndim else array.astype(kind.dtype)[()]
 
 
-def _misfit(name: str, found: str) -> ArgumentTypeError:
+def misfit(name: str, found: str) -> ArgumentTypeError:
+    """Return the error for a callback whose result is not what was declared."""
     return ArgumentTypeError(
         "a callback returns something else than was declared",
         code="TG238",
         span=None,
-        found=f"{name.rpartition('_')[0]} returns {found}",
+        found=f"{name} returns {found}",
         help="declare the type that it returns: tg.pure_callback(fn, 'f64[3]', x)",
     )
 
