@@ -7,8 +7,8 @@ Previous: custom.py; next: explanation.py.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from types import FunctionType
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -16,9 +16,10 @@ import optree
 
 from tracegrad.capture import context
 from tracegrad.capture.context import user_span
+from tracegrad.capture.nodes import HOOKS
 from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
 from tracegrad.custom import custom_jvp
-from tracegrad.errors import ArgumentError, ArgumentTypeError
+from tracegrad.errors import ArgumentError, ArgumentTypeError, CaptureError
 from tracegrad.ir.types import ArrayType, array_type, is_complex, is_float
 from tracegrad.ops.callbacks import callback_name, misfit
 from tracegrad.runtime.signature import NAMESPACE
@@ -59,7 +60,7 @@ def pure_callback(fn: Callable[..., Any], result: Any, *args: Any, rule: Any = N
     kinds = tuple(_kind(leaf) for leaf in leaves)
     if not context.is_capturing() or not is_traced(args):
         return fn(*args)
-    flat = _flat(fn, tree)
+    flat = _flat(_as_written(fn), tree)
     if rule is None:
         return tree.unflatten(_stage(flat, kinds, "", *args))
     key = (_identity(fn), _identity(rule), kinds, tree)
@@ -78,6 +79,45 @@ def _plain(result: Any) -> Any:
     if isinstance(result, list) or type(result) is tuple:
         return (list if isinstance(result, list) else tuple)(_plain(part) for part in result)
     return result
+
+
+def _as_written(function: Any) -> Any:
+    """Return a function that captured code defines without the hooks in it, to be run outside of the capture."""
+    code = getattr(function, "__code__", None)
+    if code is None or HOOKS not in code.co_freevars:
+        return function
+    running = [call.function.__code__ for call in context.current().calls if isinstance(call.function, FunctionType)]
+    cells = dict(zip(code.co_freevars, function.__closure__, strict=True))
+    found = {
+        nested
+        for nested in _nested(running)
+        if (nested.co_name, nested.co_firstlineno, nested.co_varnames[: nested.co_argcount])
+        == (code.co_name, code.co_firstlineno, code.co_varnames[: code.co_argcount])
+        and cells.keys() >= set(nested.co_freevars)
+    }
+    if len(found) != 1:
+        return function
+    (plain,) = found
+    traced = [name for name in plain.co_freevars if is_traced(_content(cells[name]))]
+    if traced:
+        raise CaptureError(
+            "a traced value is used outside the call that made it",
+            code="TG129",
+            span=user_span(),
+            found=f"{traced[0]}, which the callback {_name(function)} reads from the function around it",
+            help=f"pass it as an argument: tg.pure_callback(fn, result, ..., {traced[0]})",
+        )
+    closure = tuple(cells[name] for name in plain.co_freevars)
+    made = FunctionType(plain, function.__globals__, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def _nested(codes: Iterable[CodeType]) -> Iterator[CodeType]:
+    for code in codes:
+        inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        yield from inner
+        yield from _nested(inner)
 
 
 class _Callback(custom_jvp):

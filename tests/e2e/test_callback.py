@@ -152,3 +152,28 @@ def test_the_numeric_rule_is_named_in_the_code() -> None:
     for rule in ("finite-difference", "complex-step"):
         text = tg.grad(lambda x, rule=rule: np.sum(tg.pure_callback(np.sin, "f64[3]", x, rule=rule))).source(X)
         assert f"{rule.replace('-', '_')}_of_sin" in text
+
+
+def test_functions_that_captured_code_defines() -> None:
+    def f(x, power=2):
+        def opaque(y, *, scale=1.5):
+            out = np.empty_like(y)
+            for i in range(len(y)):
+                out[i] = y[i] ** power if y[i].real > 0 else y[i] * scale
+            return out
+
+        total = np.sum(tg.pure_callback(opaque, "f64[3]", x, rule="complex-step") ** 2)
+        for k in range(3):
+            total = total + tg.pure_callback(lambda y: 2 * y, "f64[3]", x * k, rule="finite-difference")[k]
+        return total
+
+    assert float(tg.function(f)(X)) == pytest.approx(float(f(X)), rel=1e-14)
+    np.testing.assert_allclose(tg.grad(f)(X), [4 * X[0] ** 3, 4.5 * X[1] + 2, 4 * X[2] ** 3 + 4], rtol=1e-9)
+
+
+def test_a_callback_that_reads_a_traced_value_is_refused() -> None:
+    def f(x):
+        return np.sum(tg.pure_callback(lambda y: y * x[0], "f64[3]", x))
+
+    with pytest.raises(tg.errors.CaptureError, match=r"TG129(.|\n)*x, which the callback lambda reads"):
+        tg.function(f)(X)
