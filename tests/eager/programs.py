@@ -1005,3 +1005,27 @@ def lines(T: Any, program: Any) -> str:
     printed: list[str] = []
     program(T, lambda *values: printed.append(" ".join(map(str, values))))
     return "\n".join(printed) + "\n"
+
+
+@program
+def strides_follow_the_operands(T: Any, say: Any) -> None:
+    x = T.arange(24.0).reshape(2, 3, 4)
+    permuted = x.permute(2, 0, 1)
+    flat = T.arange(3.0).expand(2, 3)
+    for made in (
+        permuted + 1, permuted * permuted.contiguous(), permuted.exp(), permuted[:, :, ::2] * 2, permuted.clone(),
+        permuted.double(),
+        permuted.contiguous(), permuted.sum(0), permuted.sum(0, keepdim=True), permuted.cumsum(1), permuted.softmax(0),
+        permuted.sort(0).values, permuted[[0, 2]], permuted[:, [0, 1]], flat + flat, flat.clone(),
+        T.zeros_like(permuted),
+        T.zeros_like(flat), T.cat([permuted, permuted]), permuted.flip(0), permuted[None], x.unsqueeze(-1),
+        flat.unsqueeze(0),
+        x[:, 1:2].squeeze(), permuted.max(1).indices,
+    ):  # fmt: skip
+        say(made.stride(), made.is_contiguous())
+    attempt(say, lambda: permuted.view(-1))
+    attempt(say, lambda: (permuted + 1).view(4, 6))
+    say(permuted.transpose(0, 2).transpose(0, 1).view(-1).stride())
+    weight = T.ones(3, 4).t().requires_grad_()
+    (weight * 2).sum().backward()
+    say(weight.grad.stride())

@@ -6,6 +6,7 @@ Reads and writes tensors; each is a composition of table ops. First file of nn/;
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import creating, reducing
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import in_single, named, sigmoid_of, softplus_of, to_tensor
+from tracegrad.runtime.operate import broadcast_shape, in_single, named, pointwise, sigmoid_of, softplus_of, to_tensor
 from tracegrad.runtime.reducing import _log_softmax, _stopped, log_softmax, softmax
 from tracegrad.runtime.shaping import reshape, transpose
 from tracegrad.runtime.tape import Plan, apply_composition, planned
@@ -46,7 +47,7 @@ def _elu(alpha: float, scale: float, x: Any) -> Any:
 
 def _define(name: str, title: str, function: Callable[..., Any], *defaults: Any) -> Any:
     """Make a function of one tensor and static parameters."""
-    composition = Composition(title, in_single(function))
+    composition = pointwise(title, in_single(function))
 
     def plan(input: Tensor, *parameters: Any, inplace: bool = False, **options: Any) -> Any:
         if inplace:
@@ -124,10 +125,17 @@ def _reduce(reduction: str, x: Any) -> Any:
 
 
 def _difference_loss(name: str, title: str, function: Callable[..., Any], *defaults: Any) -> Any:
-    composition = Composition(title, in_single(lambda reduction, *rest: _reduce(reduction, function(*rest))))
+    composition = pointwise(title, in_single(lambda reduction, *rest: _reduce(reduction, function(*rest))))
 
     def plan(input: Tensor, target: Tensor, *parameters: Any, reduction: str = "mean", **options: Any) -> Any:
         given = (*parameters, *options.values())
+        if target._a.shape != input._a.shape:
+            warnings.warn(
+                f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
+                "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+                stacklevel=2,
+            )
+            broadcast_shape(input, target)
         return Plan(composition, (reduction, *given, *defaults[len(given) :]), [input, target])
 
     return named(plan, name, f"Return {name}; `reduction` is mean, sum or none.")
@@ -181,8 +189,8 @@ def _bce_with_logits(reduction: str, weighted: bool, balanced: bool, x: Any, y: 
     return _reduce(reduction, loss * weights[0] if weighted else loss)
 
 
-_BCE = Composition("BinaryCrossEntropy", _bce)
-_BCE_LOGITS = Composition("BinaryCrossEntropyWithLogits", _bce_with_logits)
+_BCE = pointwise("BinaryCrossEntropy", _bce)
+_BCE_LOGITS = pointwise("BinaryCrossEntropyWithLogits", _bce_with_logits)
 
 
 @planned()
@@ -345,7 +353,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     return Plan(_LINEAR, (), [input, weight, bias])
 
 
-_DROPOUT = Composition("Dropout", in_single(lambda scale, x, mask: np.where(mask, x * scale, 0 * x)))
+_DROPOUT = pointwise("Dropout", in_single(lambda scale, x, mask: np.where(mask, x * scale, 0 * x)))
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
@@ -756,7 +764,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Any:
     if a.size and num_classes != -1 and a.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
     count = int(a.max()) + 1 if num_classes == -1 else num_classes
-    return wrap((tensor._a[..., None] == np.arange(count)).astype(np.int64))
+    return wrap((tensor._a[..., None] == np.arange(count)).astype(np.int64, order="C"))
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:

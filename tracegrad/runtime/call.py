@@ -1,7 +1,7 @@
 """The slow path of a call: brings arguments into the form that a kernel takes, and writes back what it changed.
 
 Reads the leaves of a call (signature.py) and an Executable in flat form (driver/launch.py); gives its result. Also
-turns the errors of kernels into Python's. Previous: signature.py; next: tensor.py.
+turns the errors of kernels into Python's. Previous: signature.py; next: engine.py.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.runtime import dtypes
+from tracegrad.runtime.layout import LIKE_OPERANDS, arrange
 from tracegrad.runtime.operate import cast, to_tensor
 from tracegrad.runtime.shaping import sizes_of
 from tracegrad.runtime.tape import mode, needs_grad
@@ -292,19 +293,13 @@ def _like(name: str, make: Any) -> None:
     ) -> Any:
         kind = input._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
         made: Tensor = make(input, kind, *values)
-        if made._a.ndim > 1 and not input._a.flags.c_contiguous and made._a.shape == input._a.shape:
-            made._a = _same_layout(made._a, input._a)
+        if not input._a.flags.c_contiguous and memory_format != "torch.contiguous_format":
+            made._a = arrange(LIKE_OPERANDS, (input._a,), made._a)
         return made.requires_grad_() if requires_grad else made
 
     apply.__name__ = name
     apply.__doc__ = f"Return a tensor of the shape and dtype of another: {name}."
     public(name)(apply)
-
-
-def _same_layout(array: Array, like: Array) -> Array:
-    made = np.empty_like(like, array.dtype, order="K")
-    np.copyto(made, array)
-    return made
 
 
 _like("zeros_like", lambda x, kind: zeros(x._a.shape, dtype=kind))

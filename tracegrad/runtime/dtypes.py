@@ -1,6 +1,6 @@
 """Dtypes of eager tensors under torch's names, and how operands of different dtypes combine.
 
-Reads no other file; the default dtype is kept here. Previous: engine.py; next: tensor.py.
+Reads no other file; the default dtype is kept here. Previous: kernel.py; next: tensor.py.
 
 torch promotes by category (bool, integer, float, complex) and, within a category, lets arrays win over rank-0 arrays
 and these over Python numbers; NumPy does not.

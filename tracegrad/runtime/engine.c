@@ -33,7 +33,7 @@
 
 #define TYPES(X) X(Tensor) X(Storage) X(Saved) X(KernelNode) X(AccumulateGrad) X(Plan) X(Scalar) X(DType)
 #define OBJECTS(X) X(sequence) X(nowhere) X(package) X(quiet_context) X(quietly) X(refresh) X(apply_slowly) \
-    X(node_class) X(inference_error) X(add) X(is_finite)
+    X(node_class) X(inference_error) X(add) X(is_finite) X(arrange) X(like_operands)
 #define SLOTS(X) \
     X(Tensor, _a) X(Tensor, _storage) X(Tensor, _node) X(Tensor, _nr) X(Tensor, _requires_grad) X(Tensor, _grad) \
     X(Tensor, _base) X(Tensor, _steps) X(Tensor, _seen) X(Tensor, _origin) X(Tensor, _accumulator) \
@@ -45,7 +45,7 @@
     X(KernelNode, hooked) X(KernelNode, pullback) X(KernelNode, width) \
     X(AccumulateGrad, variable) \
     X(Composition, node_name) X(Composition, table) \
-    X(Kernel, _run) \
+    X(Kernel, _run) X(Kernel, layout) \
     X(Pullback, kernel) X(Pullback, reads) X(Pullback, gives) X(Pullback, in_order) X(Pullback, fast)
 
 #define X(name) static PyTypeObject *name##_type;
@@ -168,6 +168,28 @@ static PyObject *as_array(PyObject *value)
         return value;
     PyObject *made = PyArray_FromAny(value, NULL, 0, 0, NPY_ARRAY_ENSUREARRAY, NULL);
     Py_DECREF(value);
+    return made;
+}
+
+/* strided(array, shape, strides): a view of the memory from the first element on, with strides in bytes. */
+static PyObject *strided(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
+{
+    npy_intp sizes[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+    if (n_args != 3 || !PyArray_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "strided takes an array, a shape and strides");
+        return NULL;
+    }
+    PyArrayObject *array = (PyArrayObject *)args[0];
+    int rank = PyArray_IntpFromSequence(args[1], sizes, NPY_MAXDIMS);
+    if (rank < 0 || PyArray_IntpFromSequence(args[2], strides, NPY_MAXDIMS) != rank) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "strided takes as many strides as sizes");
+        return NULL;
+    }
+    PyObject *made = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef(PyArray_DESCR(array)), rank, sizes,
+                                          strides, PyArray_DATA(array), PyArray_FLAGS(array) & NPY_ARRAY_WRITEABLE, NULL);
+    if (made != NULL && PyArray_SetBaseObject((PyArrayObject *)made, Py_NewRef(args[0])) < 0)
+        Py_CLEAR(made);
     return made;
 }
 
@@ -807,6 +829,48 @@ static PyObject *number_array(PyObject *value, PyArray_Descr *descr)
     return array;
 }
 
+/* Give a result (consumed) the strides that follow from those of the operands; see layout.py. */
+static PyObject *settle(PyObject *kernel, PyObject **operands, Py_ssize_t n, PyObject *out)
+{
+    PyObject *layout = SLOT(kernel, Kernel, layout);
+    if (out == NULL || layout == Py_None)
+        return out;
+    PyArrayObject *array = (PyArrayObject *)out;
+    int usual = PyArray_IS_C_CONTIGUOUS(array);
+    for (Py_ssize_t i = 0; usual && i < n; i++)
+        usual = PyArray_IS_C_CONTIGUOUS((PyArrayObject *)operands[i]);
+    npy_intp step = PyArray_ITEMSIZE(array);
+    for (int axis = PyArray_NDIM(array) - 1; usual && axis >= 0; axis--) {
+        usual = PyArray_STRIDE(array, axis) == step;
+        step *= PyArray_DIM(array, axis) ? PyArray_DIM(array, axis) : 1;
+    }
+    if (!usual && layout == py_like_operands) { /* nothing to do where all have the same strides */
+        usual = n > 0;
+        for (Py_ssize_t i = 0; usual && i < n; i++) {
+            PyArrayObject *operand = (PyArrayObject *)operands[i];
+            int rank = PyArray_NDIM(array);
+            usual = PyArray_NDIM(operand) == rank && PyArray_ITEMSIZE(operand) == PyArray_ITEMSIZE(array) &&
+                    PyArray_CompareLists(PyArray_DIMS(operand), PyArray_DIMS(array), rank) &&
+                    PyArray_CompareLists(PyArray_STRIDES(operand), PyArray_STRIDES(array), rank);
+        }
+        if (usual && !PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA))
+            usual = 0;
+    }
+    if (usual)
+        return out;
+    PyObject *given = PyTuple_New(n);
+    if (given == NULL) {
+        Py_DECREF(out);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n; i++)
+        PyTuple_SET_ITEM(given, i, Py_NewRef(operands[i]));
+    PyObject *made = PyObject_CallFunctionObjArgs(py_arrange, layout, given, out, NULL);
+    Py_DECREF(given);
+    Py_DECREF(out);
+    return made;
+}
+
 /* Run the kernel of a record on the arguments of a call, and record the application; a tensor or a tuple of tensors. */
 static PyObject *execute(State *state, Record *record, PyObject *const *args)
 {
@@ -843,7 +907,8 @@ static PyObject *execute(State *state, Record *record, PyObject *const *args)
             goto finish;
         }
         for (; n_outs < PyTuple_GET_SIZE(found); n_outs++) {
-            outs[n_outs] = new_tensor(as_array(Py_NewRef(PyTuple_GET_ITEM(found, n_outs))));
+            PyObject *array = as_array(Py_NewRef(PyTuple_GET_ITEM(found, n_outs)));
+            outs[n_outs] = new_tensor(settle(record->kernel, arrays, n, array));
             if (outs[n_outs] == NULL)
                 break;
         }
@@ -852,7 +917,7 @@ static PyObject *execute(State *state, Record *record, PyObject *const *args)
         if (!complete)
             goto finish;
     } else {
-        outs[0] = new_tensor(as_array(found));
+        outs[0] = new_tensor(settle(record->kernel, arrays, n, as_array(found)));
         if (outs[0] == NULL)
             goto finish;
         n_outs = 1;
@@ -1678,6 +1743,7 @@ static PyObject *configure(PyObject *module, PyObject *given)
 static PyMethodDef functions[] = {
     {"configure", configure, METH_O, NULL},
     {"wrap", wrap, METH_O, NULL},
+    {"strided", (PyCFunction)(void (*)(void))strided, METH_FASTCALL, NULL},
     {"apply", (PyCFunction)(void (*)(void))apply, METH_FASTCALL, NULL},
     {"record", (PyCFunction)(void (*)(void))record_known, METH_FASTCALL, NULL},
     {"walk", (PyCFunction)(void (*)(void))walk_back, METH_FASTCALL, NULL},

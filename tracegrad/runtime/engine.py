@@ -1,7 +1,7 @@
 """The fast path of eager tensors: engine.c as a module, or None where it cannot be compiled.
 
 Compiled once per machine and Python, when eager tensors are first used. Everything in it is done by tensor.py and
-tape.py too, slower. Previous: kernel.py; next: dtypes.py.
+tape.py too, slower. Previous: call.py; next: layout.py.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.operate import cast
 from tracegrad.runtime.shaping import stack
 from tracegrad.runtime.tape import _CLONE as CLONE
+from tracegrad.runtime.tape import _IN_ROWS as IN_ROWS
 from tracegrad.runtime.tape import (
     Edge,
     RemovableHandle,
@@ -385,16 +386,13 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -
 @method("clone")
 def clone(input: Tensor, *, memory_format: Any = None) -> Any:
     """Return a copy; gradients go through."""
-    made = apply_composition(CLONE, (), [input])
-    if not input._a.flags.c_contiguous:
-        made._a = np.copy(input._a, order="K")
-    return made
+    return apply_composition(IN_ROWS if memory_format == "torch.contiguous_format" else CLONE, (), [input])
 
 
 @method("contiguous")
-def contiguous(self: Tensor) -> Any:
+def contiguous(self: Tensor, memory_format: Any = None) -> Any:
     """Return the tensor in row-major order; itself if it is so."""
-    return self if self._a.flags.c_contiguous else apply_composition(CLONE, (), [self])
+    return self if self._a.flags.c_contiguous else apply_composition(IN_ROWS, (), [self])
 
 
 # ---- switches

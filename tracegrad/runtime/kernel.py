@@ -3,7 +3,7 @@
 Reads a function written for NumPy arrays (`lambda x, y: x * y`) and the types of its operands; traces it into IR, and
 makes two functions of that: the value, and the pullback, each compiled through codegen/numpy_source.py when first
 run. The pullback is built from the VJP rules of the op table, so there is no second table of gradients; and it is a
-function in IR itself, so its own pullback follows in the same way, to any order. Previous: call.py; next: engine.py.
+function in IR itself, so its own pullback follows in the same way, to any order. Previous: layout.py; next: dtypes.py.
 
 What a node must keep is not declared: it is what the pullback reads after dead code is gone.
 """
@@ -33,6 +33,7 @@ from tracegrad.ops.elementwise import add
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.manager import final_pipeline, run_passes
 from tracegrad.passes.pads import write_pads
+from tracegrad.runtime.layout import ROWS
 from tracegrad.transform.vjp import vjp
 
 Array = np.ndarray[Any, Any]
@@ -76,12 +77,13 @@ class Kernel:
         name: of the composition, for source text.
         function: the IR.
         single: whether it has exactly one result.
+        layout: which strides its results get (layout.py); None for those that come about.
     """
 
-    __slots__ = ("_jvps", "_make", "_made", "_partial", "_pullbacks", "_run", "name")
+    __slots__ = ("_jvps", "_make", "_made", "_partial", "_pullbacks", "_run", "layout", "name")
 
-    def __init__(self, name: str, make: Callable[[], Function]) -> None:
-        self.name, self._make = name, make
+    def __init__(self, name: str, make: Callable[[], Function], layout: str | None = None) -> None:
+        self.name, self._make, self.layout = name, make, layout
         self._made: Function | None = None
         self._run: Callable[..., Any] | None = None
         self._pullbacks: dict[int, Pullback] = {}
@@ -180,12 +182,15 @@ class Composition:
         name: torch's name of the operation, without "Backward".
         function: `function(*static, *operands)`; what it applies is staged.
         overload: the number at the end of the node's name.
+        layout: which strides its results get (layout.py).
     """
 
-    __slots__ = ("function", "kernels", "name", "node_name", "table")
+    __slots__ = ("function", "kernels", "layout", "name", "node_name", "table")
 
-    def __init__(self, name: str, function: Callable[..., Any], *, overload: int = 0) -> None:
-        self.name, self.function = name, function
+    def __init__(
+        self, name: str, function: Callable[..., Any], *, overload: int = 0, layout: str | None = ROWS
+    ) -> None:
+        self.name, self.function, self.layout = name, function, layout
         self.node_name = f"{name}Backward{overload}"
         self.kernels: dict[Hashable, Kernel] = {}
         self.table: Any = None  # of engine.c
@@ -204,7 +209,7 @@ class Composition:
             types = [ArrayType(array.dtype, array.shape) for array in arrays]
             if len(self.kernels) >= MAX_KERNELS:
                 self.kernels.clear()
-            made = Kernel(self.name, lambda: trace(self.function, static, types))
+            made = Kernel(self.name, lambda: trace(self.function, static, types), self.layout)
             self.kernels[full] = made
         return made
 

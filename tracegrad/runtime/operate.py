@@ -20,6 +20,7 @@ from tracegrad.capture.tracer import Tracer, from_value
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.layout import LIKE_OPERANDS
 from tracegrad.runtime.tape import Plan, Scalar, apply_composition, planned
 from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
 from tracegrad.runtime.views import make_view, write
@@ -36,7 +37,7 @@ def to_tensor(value: Any, dtype: Any = None) -> Tensor:
     return wrap(np.asarray(value, dtype))
 
 
-_CAST = Composition("ToCopy", lambda dtype, x: _cast(x, dtype))
+_CAST = Composition("ToCopy", lambda dtype, x: _cast(x, dtype), layout=LIKE_OPERANDS)
 
 
 def _cast(x: Any, dtype: Any) -> Any:
@@ -55,9 +56,14 @@ def cast(tensor: Tensor, dtype: Any) -> Tensor:
     return made
 
 
+def pointwise(name: str, function: Callable[..., Any]) -> Composition:
+    """Make the composition of an elementwise operation."""
+    return Composition(name, function, layout=LIKE_OPERANDS)
+
+
 def promoting(name: str, function: Callable[..., Any]) -> Composition:
     """Make a composition whose first static argument is the dtype that operands are brought to."""
-    return Composition(name, lambda dtype, *xs: function(*[x if x.dtype == dtype else _cast(x, dtype) for x in xs]))
+    return pointwise(name, lambda dtype, *xs: function(*[x if x.dtype == dtype else _cast(x, dtype) for x in xs]))
 
 
 def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,10 +93,7 @@ def elementwise(composition: Composition, operands: Sequence[Any], *, least: int
     if dtypes.category(dtype) < least:
         dtype = dtypes.default_of(least)
     made = [operand_of(t, dtype) for t in operands]
-    try:
-        np.broadcast_shapes(*[array.shape for array in arrays])
-    except ValueError:
-        raise shape_error([t for t in made if isinstance(t, Tensor)]) from None
+    broadcast_shape(*[t for t in made if isinstance(t, Tensor)])
     return Plan(composition, (dtype,), made)
 
 
@@ -99,6 +102,18 @@ def operand_of(value: Any, dtype: np.dtype[Any]) -> Tensor | Scalar:
     if isinstance(value, Tensor):
         return value
     return Scalar(value, dtype) if type(value) in Number else wrap(np.asarray(value, dtype))
+
+
+def broadcast_shape(*tensors: Tensor) -> tuple[int, ...]:
+    """Return the shape of elementwise operations on tensors.
+
+    Raises:
+        RuntimeError: the shapes do not go together.
+    """
+    try:
+        return np.broadcast_shapes(*[t._a.shape for t in tensors])
+    except ValueError:
+        raise shape_error(tensors) from None
 
 
 def shape_error(tensors: Sequence[Tensor]) -> RuntimeError:
@@ -397,7 +412,7 @@ Tensor.__hash__ = lambda self: id(self)  # type: ignore[method-assign]
 
 
 def _define_logical(name: str, function: Callable[..., Any]) -> None:
-    composition = Composition(name, lambda *xs: function(*[x if x.dtype == np.bool_ else x != 0 for x in xs]))
+    composition = pointwise(name, lambda *xs: function(*[x if x.dtype == np.bool_ else x != 0 for x in xs]))
 
     def plan(*operands: Any) -> Any:
         return Plan(composition, (), [to_tensor(x) for x in operands])
@@ -412,7 +427,7 @@ for _name, _function in (
     ("logical_not", np.logical_not),
 ):  # fmt: skip
     _define_logical(_name, _function)
-_INVERT = Composition("BitwiseNot", np.invert)
+_INVERT = pointwise("BitwiseNot", np.invert)
 
 
 @public("bitwise_not")
@@ -424,7 +439,7 @@ def bitwise_not(input: Tensor) -> Any:
 
 
 def _define_test(name: str, function: Callable[..., Any]) -> None:
-    composition = Composition(name, lambda x: function(x) if x.dtype.kind in "fcV" else x != x)
+    composition = pointwise(name, lambda x: function(x) if x.dtype.kind in "fcV" else x != x)
 
     apply = named(lambda input: Plan(composition, (), [input]), name, f"Return {name} of each element.")
     public(name)(apply)
@@ -446,7 +461,7 @@ def isfinite(input: Tensor) -> Any:
 
 _POW = promoting("Pow", lambda x, y: x**y)
 _POW.node_name = "PowBackward1"
-_POW_INTEGER = Composition("Pow", lambda exponent, dtype, x: _integer_power(_cast(x, dtype), exponent))
+_POW_INTEGER = pointwise("Pow", lambda exponent, dtype, x: _integer_power(_cast(x, dtype), exponent))
 
 
 def _integer_power(x: Any, exponent: int) -> Any:
@@ -491,7 +506,7 @@ def _clamp(has_low: bool, has_high: bool, dtype: Any, x: Any, *bounds: Any) -> A
     return x
 
 
-_CLAMP = Composition("Clamp", _clamp)
+_CLAMP = pointwise("Clamp", _clamp)
 
 
 @public("clamp", "clip")
@@ -522,7 +537,7 @@ def clamp_max(input: Tensor, max: Any) -> Any:
     return clamp(input, max=max)
 
 
-_WHERE = Composition("Where", lambda dtype, c, x, y: np.where(c, _cast(x, dtype), _cast(y, dtype)))
+_WHERE = pointwise("Where", lambda dtype, c, x, y: np.where(c, _cast(x, dtype), _cast(y, dtype)))
 
 
 @public()
@@ -582,7 +597,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 
 # ---- complex numbers
 
-_ANGLE = Composition("Angle", lambda x: np.angle(x))
+_ANGLE = pointwise("Angle", lambda x: np.angle(x))
 
 
 @public()
@@ -617,7 +632,7 @@ def complex_(real: Tensor, imag: Tensor) -> Any:
     return Plan(_COMPLEX, (dtypes.complex_of(real._a.dtype),), [real, imag])
 
 
-_COMPLEX = Composition("Complex", lambda dtype, x, y: x.astype(dtype) + y.astype(dtype) * dtype.type(1j))
+_COMPLEX = pointwise("Complex", lambda dtype, x, y: x.astype(dtype) + y.astype(dtype) * dtype.type(1j))
 
 
 @public()

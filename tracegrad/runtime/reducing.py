@@ -5,6 +5,8 @@ Reads and writes tensors. Previous: shaping.py; next: gradients.py.
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.layout import LIKE_OPERANDS, ROWS, settle
 from tracegrad.runtime.operate import _cast, mul, named, sub, to_tensor
 from tracegrad.runtime.shaping import axis_of, reshape
 from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned
@@ -131,12 +134,23 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
     return dim, correction
 
 
+def _warn_if_too_few(name: str, input: Tensor, dim: Any, correction: float) -> None:
+    count = math.prod(input._a.shape[axis] for axis in axes_of(dim, input._a.ndim))
+    if count <= correction:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+            "(input numel divided by output numel).",
+            stacklevel=3,
+        )
+
+
 @public()
 @method("var")
 @planned()
 def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Return the variance; its divisor is the count minus `correction`, 1 by default."""
     dim, less = _correction(dim, unbiased, correction)
+    _warn_if_too_few("var", input, dim, less)
     return Plan(_VAR, (axes_of(dim, input._a.ndim), less, keepdim), [input])
 
 
@@ -146,6 +160,7 @@ def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = Fa
 def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Return the standard deviation; its gradient is 0 where it is 0."""
     dim, less = _correction(dim, unbiased, correction)
+    _warn_if_too_few("std", input, dim, less)
     return Plan(_STD, (axes_of(dim, input._a.ndim), less, keepdim), [input])
 
 
@@ -213,7 +228,11 @@ _PAIRS = {
     name: _pair(name) for name in ("max", "min", "sort", "topk", "median", "mode", "cummax", "cummin", "kthvalue")
 }
 _ALONG = {
-    name: Composition(name.capitalize(), lambda dim, keep, x, index: _pick(x, index, dim, keep))
+    name: Composition(
+        name.capitalize(),
+        lambda dim, keep, x, index: _pick(x, index, dim, keep),
+        layout=LIKE_OPERANDS if name == "sort" else ROWS,
+    )
     for name in ("max", "min", "sort", "topk", "median", "cummax", "cummin", "kthvalue")
 }
 
@@ -228,9 +247,10 @@ def _picked(name: str, input: Tensor, index: np.ndarray[Any, Any], dim: int, kee
     places = wrap(np.asarray(index, np.int64))
     if not input._a.ndim:
         return _PAIRS[name](input.clone(), places)
+    places._a = settle(str(_ALONG[name].layout), (input._a,), places._a)
     values = apply_composition(_ALONG[name], (dim, keepdim), [input, places])
     if not keepdim:
-        places = wrap(np.squeeze(places._a, dim))
+        places = wrap(settle(ROWS, (), np.squeeze(places._a, dim)))
     return _PAIRS[name](values, places)
 
 
@@ -263,7 +283,7 @@ def _position(name: str, find: Callable[..., Any]) -> None:
         found = find(input._a, axis=None if dim is None else axis_of(dim, input._a.ndim))
         if keepdim and dim is not None:
             found = np.expand_dims(found, dim)
-        return wrap(np.asarray(found, np.int64))
+        return wrap(settle(ROWS, (), np.asarray(found, np.int64)))
 
     apply.__name__ = name
     apply.__doc__ = f"Return the position: {name}."
@@ -397,7 +417,7 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any
 def _any_all(name: str, function: Callable[..., Any]) -> None:
     def apply(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         axes = None if dim is None else axes_of(dim, input._a.ndim)
-        return wrap(np.asarray(function(input._a, axis=axes, keepdims=keepdim)))
+        return wrap(settle(ROWS, (), np.asarray(function(input._a, axis=axes, keepdims=keepdim))))
 
     apply.__name__ = name
     apply.__doc__ = f"Return whether {name} elements are true."

@@ -14,6 +14,7 @@ import numpy as np
 
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, reshaped_strides, strided
 from tracegrad.runtime.operate import _cast, cast, in_place, to_tensor
 from tracegrad.runtime.tape import Plan, apply_composition, planned
 from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
@@ -64,10 +65,7 @@ def _full_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def _is_view_of(array: Array, shape: tuple[int, ...]) -> bool:
-    if array.flags.c_contiguous:
-        return True
-    made = array.reshape(shape)
-    return made.size == 0 or np.shares_memory(made, array)
+    return array.flags.c_contiguous or reshaped_strides(array, shape) is not None
 
 
 @public()
@@ -185,9 +183,23 @@ def _property_T(self: Tensor) -> Any:
 
 
 setattr(Tensor, "T", property(_property_T))  # noqa: B010 properties beside the annotations of Tensor
-setattr(Tensor, "mT", property(lambda self: transpose(self, -2, -1)))  # noqa: B010
-setattr(Tensor, "H", property(lambda self: transpose(self, -2, -1).conj()))  # noqa: B010
-setattr(Tensor, "mH", property(lambda self: transpose(self, -2, -1).conj()))  # noqa: B010
+
+
+def _define_matrix_property(name: str) -> None:
+    def transposed(self: Tensor) -> Any:
+        rank = self._a.ndim
+        if rank < 2 or (name == "H" and rank > 2):
+            kind = "matrices (2-D tensors)" if name == "H" else "matrices or batches of matrices"
+            more = " For batches of matrices, consider using tensor.mH" if rank > 2 else ""
+            raise RuntimeError(f"tensor.{name} is only supported on {kind}. Got {rank}-D tensor.{more}")
+        made = transpose(self, -2, -1)
+        return made if name == "mT" else made.conj()
+
+    setattr(Tensor, name, property(transposed))
+
+
+for _name in ("mT", "H", "mH"):
+    _define_matrix_property(_name)
 
 
 @public()
@@ -213,7 +225,7 @@ def _regroup(name: str, input: Tensor, shape: tuple[int, ...]) -> Tensor:
 def unsqueeze(input: Tensor, dim: int) -> Any:
     """Return a view with a new axis of size 1."""
     at = axis_of(dim, input._a.ndim + 1)
-    return _regroup("Unsqueeze", input, (*input._a.shape[:at], 1, *input._a.shape[at:]))
+    return make_view("Unsqueeze", input, ("index", (*[("slice", None, None, None)] * at, None), ()))
 
 
 @method("expand")
@@ -415,7 +427,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Any:
 
 # ---- copies, joins
 
-_FLIP = Composition("Flip", lambda axes, x: np.flip(x, axes))
+_FLIP = Composition("Flip", lambda axes, x: np.flip(x, axes), layout=LIKE_OPERANDS)
 _ROLL = Composition("Roll", lambda shifts, axes, x: np.roll(x, shifts, axes))
 _CAT = Composition("Cat", lambda axis, dtype, *xs: np.concatenate([_cast(x, dtype) for x in xs], axis=axis))
 _STACK = Composition("Stack", lambda axis, dtype, *xs: np.stack([_cast(x, dtype) for x in xs], axis=axis))
@@ -645,7 +657,34 @@ def get_item(self: Tensor, key: Any) -> Any:
         self._a[_key(template, [o._a for o in operands])]
     except IndexError as error:
         raise IndexError(str(error)) from None
-    return apply_composition(_INDEX, (template,), [self, *operands])
+    made: Tensor = apply_composition(_INDEX, (template,), [self, *operands])
+    if not self._a.flags.c_contiguous or 1 in self._a.shape:
+        made._a = _in_order_of(self._a, template, [o._a for o in operands], made._a)
+    return made
+
+
+def _in_order_of(array: Array, template: tuple[Any, ...], places: Sequence[Array], out: Array) -> Array:
+    """Return what an index with arrays gave with torch's strides: those of the axes that are not indexed decide."""
+    full: list[Any] = []
+    for entry in template:
+        if entry is Ellipsis:
+            taken = sum(e is not None and e is not Ellipsis for e in template)
+            full += [("slice", None, None, None)] * (array.ndim - taken)
+        else:
+            full.append(entry)
+    indexed = [k for k, entry in enumerate(full) if isinstance(entry, tuple) and entry[0] == "at"]
+    if len(indexed) != len(places):
+        return out  # a bool as index
+    shape = np.broadcast_shapes(*[p.shape for p in places])
+    rest = array[tuple(e if e is None else slice(0, 1) if k in indexed else slice(*e[1:]) for k, e in enumerate(full))]
+    axes = [k for k in range(rest.ndim) if k not in indexed]
+    together = indexed[-1] - indexed[0] == len(indexed) - 1
+    at = indexed[0] if together else 0
+    strides = [rest.strides[k] for k in axes]
+    source = strided(array, out.shape, [*strides[:at], *[0] * len(shape), *strides[at:]])
+    ones = (1,) * (len(axes) - at)
+    indices = [np.broadcast_to(p, shape) for p in places]
+    return arrange(LIKE_OPERANDS, (source, *[p.reshape((*p.shape, *ones)) for p in indices]), out)
 
 
 @method("__setitem__")
@@ -674,7 +713,7 @@ def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumula
     )
 
 
-_FULL_COPY = Composition("Copy", lambda x, y: np.broadcast_to(_cast(y, x.dtype), x.shape))
+_FULL_COPY = Composition("Copy", lambda x, y: np.broadcast_to(_cast(y, x.dtype), x.shape), layout=None)
 
 
 @method("copy_")
@@ -691,7 +730,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return write("copy_", self, lambda x: apply_composition(_FULL_COPY, (), [x, source]))
 
 
-_FILL = Composition("Fill", lambda x, y: np.broadcast_to(y, x.shape))
+_FILL = Composition("Fill", lambda x, y: np.broadcast_to(y, x.shape), layout=None)
 
 
 @method("fill_")

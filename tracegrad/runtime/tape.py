@@ -29,6 +29,7 @@ import numpy as np
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition, Kernel, Pullback, quiet_context, quietly
+from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, empty, is_dense, settle
 from tracegrad.runtime.tensor import Array, Storage, Tensor, is_differentiable, wrap
 
 Edge = tuple["Node | None", int]
@@ -486,21 +487,9 @@ def in_layout(ct: Array, like: Array, owned: bool) -> Array:
         return ct if owned and ct.flags.c_contiguous else ct.copy()
     if owned and ct.strides == like.strides:
         return ct
-    made = np.empty_like(like, ct.dtype, order="K")
+    made = empty(like.shape, ct.dtype, like.strides)
     np.copyto(made, ct)
     return made
-
-
-def is_dense(array: Array) -> bool:
-    """Return whether elements fill their memory without gaps or overlaps, in some order of the axes."""
-    expected = array.itemsize
-    for stride, size in sorted(zip(array.strides, array.shape, strict=True)):
-        if size == 1:
-            continue
-        if stride != expected:
-            return False
-        expected *= size
-    return True
 
 
 # ---- recording
@@ -528,8 +517,9 @@ def accumulator(tensor: Tensor) -> AccumulateGrad:
 _refreshers: list[Callable[[Tensor], None]] = []
 _tangent_rules: list[Callable[..., Any]] = []
 _NOWHERE: Edge = (None, 0)
-_ADD = Composition("Add", lambda x, y: x + y)
-_CLONE = Composition("Clone", lambda x: x.copy())
+_ADD = Composition("Add", lambda x, y: x + y, layout=LIKE_OPERANDS)
+_CLONE = Composition("Clone", lambda x: x.copy(), layout=LIKE_OPERANDS)
+_IN_ROWS = Composition("Clone", lambda x: x.copy())
 
 
 class Scalar(NamedTuple):
@@ -598,7 +588,8 @@ def needs_grad(tensor: Tensor) -> bool:
 
 def apply_kernel(title: str, kernel: Kernel, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Run a kernel on tensors; record a node if gradients are on and an operand needs one."""
-    outs = [wrap(a) for a in kernel(*[t._a for t in tensors])]
+    arrays = [t._a for t in tensors]
+    outs = [wrap(settle(kernel.layout, arrays, a)) for a in kernel(*arrays)]
     if mode.grad:
         record_if_needed(title, kernel, tensors, outs)
     if mode.level >= 0 and _tangent_rules:
@@ -995,5 +986,6 @@ if engine:
             sequence=_sequence, nowhere=_NOWHERE, package=_PACKAGE, quiet_context=quiet_context, quietly=quietly,
             refresh=lambda tensor: _refreshers[0](tensor), apply_slowly=apply_plan, node_class=node_class,
             inference_error=inference_error, add=np.add, is_finite=lambda x: bool(np.isfinite(x).all()),
+            arrange=arrange, like_operands=LIKE_OPERANDS,
         )
     )  # fmt: skip

@@ -17,6 +17,7 @@ import numpy as np
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.layout import LIKE_OPERANDS, expanded, reshaped, strided
 from tracegrad.runtime.tape import (
     _CLONE,
     Cotangent,
@@ -43,13 +44,15 @@ def take_step(kind: str, static: tuple[Any, ...], positions: Sequence[Any], x: A
     if kind == "index":
         key = _key(static, positions)
         found = x[key]
-        return x[(*key, ...)] if isinstance(found, np.generic) else found  # a view of rank 0, not a number
+        if isinstance(found, np.generic):
+            return x[(*key, ...)]  # a view of rank 0, not a number
+        return _with_new_axes(static, x, found) if None in static and isinstance(x, np.ndarray) else found
     if kind == "permute":
         return np.transpose(x, static)
     if kind == "reshape":
-        return np.reshape(x, static)
+        return reshaped(x, static) if isinstance(x, np.ndarray) else np.reshape(x, static)
     if kind == "expand":
-        return np.broadcast_to(x, static)
+        return expanded(x, static) if isinstance(x, np.ndarray) else np.broadcast_to(x, static)
     if kind == "diagonal":
         return np.diagonal(x, *static)
     if kind == "unfold":
@@ -57,6 +60,22 @@ def take_step(kind: str, static: tuple[Any, ...], positions: Sequence[Any], x: A
         return _windows(dim, size, step, x)
     assert kind in ("real", "imag"), f"unknown step {kind}"
     return x.real if kind == "real" else x.imag
+
+
+def _with_new_axes(static: tuple[Any, ...], x: Any, found: Any) -> Any:
+    """Return what a key with None gives, with torch's strides: a new axis steps over the whole axis after it."""
+    strides = list(found.strides)
+    at = axis = 0
+    for k, entry in enumerate(static):
+        if entry is None:
+            strides[at] = x.shape[axis] * x.strides[axis] if axis < x.ndim else x.itemsize
+            at += 1
+        elif entry is Ellipsis:
+            skipped = x.ndim - axis - sum(later is not None for later in static[k + 1 :])
+            at, axis = at + skipped, axis + skipped
+        else:
+            at, axis = at + (entry[0] == "slice"), axis + 1
+    return strided(found, found.shape, strides)
 
 
 def _windows(dim: int, size: int, step: int, x: Any) -> Any:
@@ -338,7 +357,7 @@ def write(name: str, tensor: Tensor, compute: Callable[[Tensor], Tensor]) -> Ten
     return tensor
 
 
-_CAST = Composition("ToCopy", lambda dtype, x: x.astype(dtype))
+_CAST = Composition("ToCopy", lambda dtype, x: x.astype(dtype), layout=LIKE_OPERANDS)
 
 
 def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
