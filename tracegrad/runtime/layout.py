@@ -127,7 +127,7 @@ def settle(layout: str | None, operands: Sequence[Array], out: Array) -> Array:
         return out
     if out.flags.c_contiguous and (layout == ROWS or all(array.flags.c_contiguous for array in operands)):
         strides = row_major(out.shape, out.itemsize)
-        return out if 1 not in out.shape or out.strides == strides else strided(out, out.shape, strides)
+        return out if out.strides == strides else strided(out, out.shape, strides)
     return arrange(layout, operands, out)
 
 
