@@ -1029,3 +1029,115 @@ def strides_follow_the_operands(T: Any, say: Any) -> None:
     weight = T.ones(3, 4).t().requires_grad_()
     (weight * 2).sum().backward()
     say(weight.grad.stride())
+
+
+@program
+def views_whose_base_leaves_the_graph(T: Any, say: Any) -> None:
+    x = T.ones(3, requires_grad=True)
+    for write in (None, lambda base: base.mul_(3), lambda base: base.mul_(T.tensor(2.0, requires_grad=True))):
+        base = x * 2
+        view = base[0]
+        base.detach_()
+        if write is not None:
+            write(base)
+        say(view.requires_grad, base.requires_grad, view.grad_fn.name())
+        x.grad = None
+        view.backward()
+        say(x.grad)
+    attempt(say, lambda: view.detach_())
+    base = T.zeros(3)
+    view = base[0]
+    base.requires_grad_()
+    say(view.requires_grad, view.is_leaf, (view * 2).grad_fn.next_functions)
+    attempt(say, lambda: view.mul_(2))
+    (view * 2).backward()
+    say(view.grad, base.grad)
+    with T.no_grad():
+        quiet = x.view(-1)
+    say(quiet.requires_grad, quiet.grad_fn)
+
+
+@program
+def views_that_cannot_follow_a_write(T: Any, say: Any) -> None:
+    x = T.ones(4, requires_grad=True)
+    base = x * 2
+    part = base.split(2)[0]
+    with T.no_grad():
+        quiet = base[1]
+    attempt(say, lambda: part.mul_(2))
+    attempt(say, lambda: quiet.mul_(2))
+    base.mul_(2)
+    for view in (part, quiet):
+        say(view.requires_grad)
+        for use in ("view.grad_fn", "view.is_leaf", "view * 2", "view.detach()"):
+            attempt(say, lambda use=use, view=view: eval(use, {"view": view}))
+    plain = T.zeros(4).split(2)[0]
+    attempt(say, lambda: plain.mul_(2))
+    attempt(say, lambda: plain.mul_(x[0]))
+
+
+@program
+def writes_over_shared_memory(T: Any, say: Any) -> None:
+    x = T.arange(4.0)
+    attempt(say, lambda: x.mul_(x[0]))
+    attempt(say, lambda: x[:2].copy_(x[1:3]))
+    attempt(say, lambda: x[1:].add_(x[:-1]))
+    attempt(say, lambda: x.mul_(x))
+    attempt(say, lambda: x[:2].copy_(x[2:]))
+    attempt(say, lambda: T.zeros(1, 2).expand(2, 2).add_(1))
+    attempt(say, lambda: T.zeros(1, 2).expand(2, 2).fill_(1))
+    w = T.ones(1, 3, requires_grad=True)
+    base = w * 2
+    base.expand(2, 2, 3)[0, 0, 1] = 5.0
+    say(base.detach())
+    base.sum().backward()
+    say(w.grad)
+    old = T.ones(2)
+    old.mul_(2)
+    view = old[0]
+    old.data = T.zeros(2)
+    say(old._version, old, view)
+
+
+@program
+def cotangents_that_do_not_depend(T: Any, say: Any) -> None:
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+    y = T.tensor([3.0, 4.0], requires_grad=True)
+    b = T.tensor(1.0, requires_grad=True)
+    for out in ((x * y + b).sum(), x @ y + b, (x / y).sum() + b, (x.exp() * y).sum() * b):
+        found = T.autograd.grad(out, [x, y, b], create_graph=True)
+        say([g.requires_grad for g in found])
+        for g in found:
+            if g.requires_grad:
+                say([None if h is None else h.detach() for h in T.autograd.grad(
+                    g.sum(), [x, y, b], retain_graph=True, allow_unused=True)])  # fmt: skip
+    attempt(say, lambda: T.autograd.grad(T.autograd.grad((x * y).sum(), x, create_graph=True)[0].sum(), x))
+
+
+@program
+def nodes_show_differentiable_operands(T: Any, say: Any) -> None:
+    x = T.ones(3, requires_grad=True)
+    for made in (x[0], x[T.tensor([0, 1])], x * 2, x.gather(0, T.tensor([1])), 2 / x):
+        say(made.grad_fn.name(), len(made.grad_fn.next_functions))
+    seen = []
+    y = x[1]
+    y.grad_fn.register_hook(lambda inputs, outputs: seen.append((len(inputs), len(outputs))))
+    y.backward()
+    say(seen, x.grad)
+    ran = []
+    z = x * 2
+    z.grad_fn.register_prehook(lambda outputs: ran.append("node"))
+    z.register_hook(lambda g: ran.append("tensor"))
+    T.autograd.grad(z.sum(), z, retain_graph=True)
+    say(ran)
+    z.sum().backward(inputs=[z])
+    say(ran, z.retains_grad, z.grad)
+    x.register_hook(lambda g: g * 100)
+    y = x * 2
+    y.register_hook(lambda g: g * 10)
+    loss = (y * 3).sum()
+    for wanted in ([y], [x, y], [x]):
+        say(T.autograd.grad(loss, wanted, retain_graph=True))
+    names = (x**2.5, 2.0**x, x.clamp(0, 1), x.clamp(min=x), x.scatter_add(0, T.tensor([0]), x), T.nn.functional.celu(x))
+    say([made.grad_fn.name() for made in names])
+    say([(x * 1).fill_(2.0).grad_fn.name(), (x * 1).zero_().grad_fn.name(), (x * 1).copy_(x).grad_fn.name()])

@@ -286,7 +286,7 @@ def test_unfold_is_a_view() -> None:
     (h * h).sum().backward()
     assert x.grad.flatten().tolist() == [0.0, *(18.0 * k for k in range(1, 12))]
     with pytest.raises(RuntimeError, match="more than one element"):
-        h.unfold(1, 2, 1).zero_()
+        h.unfold(1, 2, 1).mul_(2)
     with pytest.raises(RuntimeError, match="maximum size for tensor at dimension 1 is 4 but size is 5"):
         h.unfold(1, 5, 1)
     with pytest.raises(RuntimeError, match="step is 0 but must be > 0"):

@@ -19,7 +19,7 @@ from tracegrad.runtime import creating, reducing
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import broadcast_shape, in_single, named, pointwise, sigmoid_of, softplus_of, to_tensor
 from tracegrad.runtime.reducing import _log_softmax, _stopped, log_softmax, softmax
-from tracegrad.runtime.shaping import reshape, transpose
+from tracegrad.runtime.shaping import axis_of, reshape, transpose
 from tracegrad.runtime.tape import Plan, apply_composition, planned
 from tracegrad.runtime.tensor import METHODS, Tensor, wrap
 
@@ -63,7 +63,7 @@ gelu = _define("gelu", "Gelu", _gelu, "none")
 softplus = _define("softplus", "Softplus", _softplus, 1.0, 20.0)
 leaky_relu = _define("leaky_relu", "LeakyRelu", lambda slope, x: np.where(x > 0, x, slope * x), 0.01)
 elu = _define("elu", "Elu", lambda alpha, x: _elu(alpha, 1.0, x), 1.0)
-celu = _define("celu", "Elu", lambda a, x: np.where(x > 0, x, a * np.expm1(np.where(x > 0, 0 * x, x) / a)), 1.0)
+celu = _define("celu", "Celu", lambda a, x: np.where(x > 0, x, a * np.expm1(np.where(x > 0, 0 * x, x) / a)), 1.0)
 selu = _define("selu", "Elu", lambda x: _elu(1.6732632423543772, 1.0507009873554805, x))
 silu = _define("silu", "Silu", lambda x: x * sigmoid_of(x))
 mish = _define("mish", "Mish", lambda x: x * np.tanh(softplus_of(x)))
@@ -102,10 +102,21 @@ def prelu(input: Tensor, weight: Tensor) -> Any:
     return METHODS["where"](input, input > 0, input * reshape(weight, shape if weight.numel() > 1 else (1,)))
 
 
+_GLU = Composition("Glu", in_single(lambda axis, x: _gated(*np.split(x, 2, axis))))
+
+
+def _gated(x: Any, gate: Any) -> Any:
+    return x * sigmoid_of(gate)
+
+
+@planned()
 def glu(input: Tensor, dim: int = -1) -> Any:
     """Return the first half times the sigmoid of the second."""
-    a, b = METHODS["chunk"](input, 2, dim)
-    return a * b.sigmoid()
+    axis = axis_of(dim, input._a.ndim)
+    size = input._a.shape[axis]
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {size}")
+    return Plan(_GLU, (axis,), [input])
 
 
 def softmin(input: Tensor, dim: int | None = None) -> Any:

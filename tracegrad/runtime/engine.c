@@ -293,6 +293,11 @@ static int is_stale(PyObject *tensor)
            !same_number(SLOT(tensor, Tensor, _seen), SLOT(SLOT(tensor, Tensor, _storage), Storage, version));
 }
 
+static int is_in_graph(PyObject *tensor)
+{
+    return SLOT(tensor, Tensor, _node) != Py_None || SLOT(tensor, Tensor, _requires_grad) == Py_True;
+}
+
 static int bring_up_to_date(PyObject *tensor)
 {
     if (!is_stale(tensor))
@@ -729,6 +734,8 @@ static PyObject *edges_of(const Pattern *pattern, PyObject **tensors, Py_ssize_t
             edge = Py_NewRef(py_nowhere);
         } else if (SLOT(tensors[i], Tensor, _node) != Py_None) {
             edge = PyTuple_Pack(2, SLOT(tensors[i], Tensor, _node), SLOT(tensors[i], Tensor, _nr));
+        } else if (SLOT(tensors[i], Tensor, _requires_grad) != Py_True) {
+            edge = Py_NewRef(py_nowhere); /* a view that is not connected with its base */
         } else {
             PyObject *leaf = accumulator(tensors[i]);
             edge = leaf == NULL ? NULL : PyTuple_Pack(2, leaf, zero);
@@ -774,8 +781,9 @@ static int record_application(Record *record, PyObject **tensors, PyObject **arr
 {
     uint64_t mask = 0;
     for (Py_ssize_t i = 0; i < record->n_operands; i++)
-        if (tensors[i] != NULL && (SLOT(tensors[i], Tensor, _node) != Py_None ||
-                                   SLOT(tensors[i], Tensor, _requires_grad) == Py_True))
+        if (tensors[i] != NULL &&
+            (is_in_graph(tensors[i]) || (SLOT(tensors[i], Tensor, _base) != Py_None &&
+                                         is_in_graph(SLOT(tensors[i], Tensor, _base)))))
             mask |= (uint64_t)1 << i;
     if (mask == 0)
         return 0;

@@ -25,6 +25,7 @@ from tracegrad.runtime.tape import (
     add_hook,
     apply_composition,
     as_tensor,
+    asks_for_grad,
     gradient_edge,
     mode,
     needs_grad,
@@ -132,7 +133,10 @@ def backward(
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     for k, tensor in enumerate(chosen):
         if not needs_grad(tensor):
-            raise RuntimeError(f"One of the differentiated Tensors does not require grad: inputs[{k}]")
+            raise RuntimeError(
+                f"can't retain_grad on Tensor that has requires_grad=False\n  found: inputs[{k}] does not require grad"
+            )
+        retain_grad(tensor)
     wanted = [_edge(t) for t in chosen]
     arrived = run_backward(roots, keep=keep, create_graph=create_graph, wanted=wanted, accumulate_wanted=True)
     for tensor, ct in zip(chosen, arrived, strict=True):
@@ -233,11 +237,17 @@ def tensor_backward(
 
 
 def _requires_grad(self: Tensor) -> bool:
-    return needs_grad(self)
+    return asks_for_grad(self)
+
+
+def _assign_requires_grad(self: Tensor, value: bool) -> None:
+    needs_grad(self)
+    if value and self._node is not None:
+        raise RuntimeError("you can only change requires_grad flags of leaf variables.")
+    _set_requires_grad(self, value)
 
 
 def _set_requires_grad(self: Tensor, value: bool) -> None:
-    needs_grad(self)
     if not value and self._node is not None:
         raise RuntimeError(
             "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
@@ -310,10 +320,10 @@ def _data(self: Tensor) -> Tensor:
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:
-    self._a, self._storage = value._a, value._storage
+    self._a = value._a  # the count of writes goes on
 
 
-setattr(Tensor, "requires_grad", property(_requires_grad, _set_requires_grad))  # noqa: B010
+setattr(Tensor, "requires_grad", property(_requires_grad, _assign_requires_grad))  # noqa: B010
 setattr(Tensor, "grad", property(_grad, _set_grad))  # noqa: B010
 setattr(Tensor, "grad_fn", property(_grad_fn))  # noqa: B010
 setattr(Tensor, "is_leaf", property(_is_leaf))  # noqa: B010
@@ -341,7 +351,8 @@ def detach_(self: Tensor) -> Tensor:
     if self._base is not None:
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
-            "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets."
+            "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, "
+            "and hence detach_() cannot be called on these gradients."
         )
     self._node, self._nr, self._requires_grad, self._retained = None, 0, False, False
     return self

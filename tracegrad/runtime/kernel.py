@@ -11,6 +11,9 @@ What a node must keep is not declared: it is what the pullback reads after dead 
 from __future__ import annotations
 
 import contextvars
+import functools
+import itertools
+import operator
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -80,11 +83,12 @@ class Kernel:
         layout: which strides its results get (layout.py); None for those that come about.
     """
 
-    __slots__ = ("_jvps", "_make", "_made", "_partial", "_pullbacks", "_run", "layout", "name")
+    __slots__ = ("_depends", "_jvps", "_make", "_made", "_partial", "_pullbacks", "_run", "layout", "name")
 
     def __init__(self, name: str, make: Callable[[], Function], layout: str | None = None) -> None:
         self.name, self._make, self.layout = name, make, layout
         self._made: Function | None = None
+        self._depends: list[int] | None = None
         self._run: Callable[..., Any] | None = None
         self._pullbacks: dict[int, Pullback] = {}
         self._partial: dict[tuple[int, tuple[bool, ...]], Pullback] = {}
@@ -95,6 +99,13 @@ class Kernel:
         if self._made is None:
             self._made = self._make()
         return self._made
+
+    @property
+    def depends(self) -> list[int]:
+        """The operands that each result is computed from, a bit per operand."""
+        if self._depends is None:
+            self._depends = _dependences(self.function)
+        return self._depends
 
     @property
     def single(self) -> bool:
@@ -245,6 +256,17 @@ def _reached(function: Function, wanted: set[int]) -> set[Value]:
     return active
 
 
+def _dependences(function: Function) -> list[int]:
+    """Return the parameters that each result is computed from, a bit per parameter."""
+    found = {param: 1 << k for k, param in enumerate(function.params)}
+    for operation in function.body.operations:
+        mask = functools.reduce(operator.or_, [found.get(v, 0) for v in operation.operands], 0)
+        if operation.blocks:
+            mask = (1 << len(function.params)) - 1
+        found.update((r, mask) for r in operation.results)
+    return [found.get(r, 0) for r in function.results]
+
+
 def build_pullback(kernel: Kernel, mask: int, present: tuple[bool, ...] | None = None) -> Pullback:
     """Build the pullback of a kernel from the rules of the op table, for the cotangents of all results or of some."""
     function = kernel.function
@@ -309,8 +331,11 @@ class _Sweep:
                 for operand, ct in zip(operation.operands, given, strict=True):
                     if ct is not None and operand in active:
                         found[operand] = add(found[operand], ct) if operand in found else ct
+            reached = -1  # the cotangent of an operand that has no part in what has a cotangent is none at all
+            if not all(present):
+                reached = functools.reduce(operator.or_, itertools.compress(_dependences(function), present), 0)
             for k in wanted:
-                if is_inexact(params[k].dtype):
+                if is_inexact(params[k].dtype) and reached >> k & 1:
                     found.setdefault(function.params[k], zeros_like(params[k]))
         self.gives = tuple(k for k in wanted if function.params[k] in found)
         block.yields = [found[function.params[k]] for k in self.gives]

@@ -8,6 +8,7 @@ in NumPy's terms, so its gradient comes from the op table.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -56,14 +57,16 @@ def cast(tensor: Tensor, dtype: Any) -> Tensor:
     return made
 
 
-def pointwise(name: str, function: Callable[..., Any]) -> Composition:
+def pointwise(name: str, function: Callable[..., Any], overload: int = 0) -> Composition:
     """Make the composition of an elementwise operation."""
-    return Composition(name, function, layout=LIKE_OPERANDS)
+    return Composition(name, function, overload=overload, layout=LIKE_OPERANDS)
 
 
-def promoting(name: str, function: Callable[..., Any]) -> Composition:
+def promoting(name: str, function: Callable[..., Any], overload: int = 0) -> Composition:
     """Make a composition whose first static argument is the dtype that operands are brought to."""
-    return pointwise(name, lambda dtype, *xs: function(*[x if x.dtype == dtype else _cast(x, dtype) for x in xs]))
+    return pointwise(
+        name, lambda dtype, *xs: function(*[x if x.dtype == dtype else _cast(x, dtype) for x in xs]), overload
+    )
 
 
 def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,9 +119,24 @@ def broadcast_shape(*tensors: Tensor) -> tuple[int, ...]:
         raise shape_error(tensors) from None
 
 
+def check_written(target: Tensor, source: Tensor) -> None:
+    """Check that a tensor can be filled with the elements of another.
+
+    Raises:
+        RuntimeError: the shapes do not go together.
+    """
+    shape = broadcast_shape(target, source)
+    if shape != target._a.shape or source._a.ndim > target._a.ndim:
+        raise RuntimeError(f"output with shape {list(target._a.shape)} doesn't match the broadcast shape {list(shape)}")
+
+
 def shape_error(tensors: Sequence[Tensor]) -> RuntimeError:
     """Return torch's error for shapes that do not broadcast."""
-    a, b = tensors[0]._a.shape, tensors[1]._a.shape
+    a, b = next(
+        pair
+        for pair in itertools.combinations([t._a.shape for t in tensors], 2)
+        if any(n != m and 1 not in (n, m) for n, m in zip(pair[0][::-1], pair[1][::-1], strict=False))
+    )
     n = max(len(a), len(b))
     wide_a, wide_b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
     axis = max(k for k in range(n) if wide_a[k] != wide_b[k] and 1 not in (wide_a[k], wide_b[k]))
@@ -132,7 +150,8 @@ def in_place(name: str, function: Callable[..., Any]) -> None:
     """Attach the in-place form of a method."""
 
     def method_in_place(self: Tensor, *args: Any, **keywords: Any) -> Tensor:
-        return write(name, self, lambda x: function(x, *args, **keywords))
+        given = [t for t in (*args, *keywords.values()) if isinstance(t, Tensor)]
+        return write(name, self, lambda x: function(x, *args, **keywords), given)
 
     method_in_place.__name__ = name
     method(name)(method_in_place)
@@ -226,6 +245,8 @@ softplus_of = _softplus
 _ADD = promoting("Add", lambda x, y: np.logical_or(x, y) if x.dtype == np.bool_ else x + y)
 _ADD_SCALED = promoting("Add", lambda x, y, alpha: x + y * alpha)
 _SUB = promoting("Sub", lambda x, y: x - y)
+_RSUB = promoting("Rsub", lambda x, y: x - y, 1)
+_RDIV = promoting("Mul", lambda x, y: x / y)
 _SUB_SCALED = promoting("Sub", lambda x, y, alpha: x - y * alpha)
 _MUL = promoting("Mul", lambda x, y: np.logical_and(x, y) if x.dtype == np.bool_ else x * y)
 _DIV = promoting("Div", lambda x, y: x / y)
@@ -316,7 +337,7 @@ def _true_divide(self: Any, other: Any) -> Any:
 
 method("__radd__")(planned(2)(lambda self, other: elementwise(_ADD, (other, self))))
 method("__rmul__")(planned(2)(lambda self, other: elementwise(_MUL, (self, other))))
-method("__rtruediv__")(planned(2)(lambda self, other: elementwise(_DIV, (other, self), least=2)))
+method("__rtruediv__")(planned(2)(lambda self, other: elementwise(_RDIV, (other, self), least=2)))
 
 
 @public()
@@ -325,7 +346,7 @@ method("__rtruediv__")(planned(2)(lambda self, other: elementwise(_DIV, (other, 
 def rsub(input: Any, other: Any) -> Any:
     """Return other - input."""
     _refuse_bool(other, input)
-    return elementwise(_SUB, (other, input))
+    return elementwise(_RSUB, (other, input))
 
 
 def _is_operand(value: Any) -> bool:
@@ -459,8 +480,7 @@ def isfinite(input: Tensor) -> Any:
 
 # ---- powers
 
-_POW = promoting("Pow", lambda x, y: x**y)
-_POW.node_name = "PowBackward1"
+_POW_OF_NUMBER, _POW, _NUMBER_POW = (promoting("Pow", lambda x, y: x**y, overload) for overload in range(3))
 _POW_INTEGER = pointwise("Pow", lambda exponent, dtype, x: _integer_power(_cast(x, dtype), exponent))
 
 
@@ -487,10 +507,12 @@ def power(input: Any, exponent: Any) -> Any:
             return Plan(_POW_INTEGER, (int(exponent), dtype), [input])
     if isinstance(exponent, int) and exponent < 0 and dtypes.category(input._a.dtype) < 2:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
-    return elementwise(_POW, (input, exponent))
+    if not isinstance(input, Tensor):
+        return elementwise(_NUMBER_POW, (input, exponent))
+    return elementwise(_POW if isinstance(exponent, Tensor) else _POW_OF_NUMBER, (input, exponent))
 
 
-method("__rpow__")(planned(2)(lambda self, other: elementwise(_POW, (other, self))))
+method("__rpow__")(planned(2)(lambda self, other: elementwise(_NUMBER_POW, (other, self))))
 
 # ---- bounds and choice
 
@@ -506,7 +528,7 @@ def _clamp(has_low: bool, has_high: bool, dtype: Any, x: Any, *bounds: Any) -> A
     return x
 
 
-_CLAMP = pointwise("Clamp", _clamp)
+_CLAMP, _CLAMP_TO_NUMBERS = pointwise("Clamp", _clamp), pointwise("Clamp", _clamp, 1)
 
 
 @public("clamp", "clip")
@@ -520,7 +542,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Any:
     dtype = dtypes.result_type(
         [t._a for t in (input, *given) if isinstance(t, Tensor)], [b for b in given if not isinstance(b, Tensor)]
     )
-    return Plan(_CLAMP, (min is not None, max is not None, dtype), [input, *[operand_of(b, dtype) for b in given]])
+    composition = _CLAMP if any(isinstance(b, Tensor) for b in given) else _CLAMP_TO_NUMBERS
+    return Plan(composition, (min is not None, max is not None, dtype), [input, *[operand_of(b, dtype) for b in given]])
 
 
 @public()
@@ -551,7 +574,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         [t._a for t in values if isinstance(t, Tensor)], [v for v in values if not isinstance(v, Tensor)]
     )
     chosen = to_tensor(condition, np.dtype(np.bool_))
-    return Plan(_WHERE, (dtype,), [chosen, operand_of(input, dtype), operand_of(other, dtype)])
+    made = [chosen, operand_of(input, dtype), operand_of(other, dtype)]
+    broadcast_shape(*[t for t in (*made[1:], chosen) if isinstance(t, Tensor)])
+    return Plan(_WHERE, (dtype,), made)
 
 
 method("where")(lambda self, condition, other: where(condition, self, other))
@@ -645,9 +670,17 @@ def angle(input: Tensor) -> Any:
 
 # ---- in place
 
+
+@method("masked_fill_")
+def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """Replace the elements under the mask."""
+    others = [t for t in (mask, value) if isinstance(t, Tensor)]
+    return write("masked_fill_", self, lambda x: masked_fill(x, mask, value), others, repeats=True)
+
+
 for _name, _function in (
     ("add_", add), ("sub_", sub), ("mul_", mul), ("div_", div), ("pow_", power), ("clamp_", clamp),
-    ("clip_", clamp), ("clamp_min_", clamp_min), ("clamp_max_", clamp_max), ("masked_fill_", masked_fill),
+    ("clip_", clamp), ("clamp_min_", clamp_min), ("clamp_max_", clamp_max),
     ("lerp_", lerp), ("addcmul_", addcmul), ("addcdiv_", addcdiv),
     ("remainder_", METHODS["remainder"]), ("floor_divide_", METHODS["floor_divide"]), ("fmod_", METHODS["fmod"]),
 ):  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, reshaped_strides, strided
-from tracegrad.runtime.operate import _cast, cast, in_place, to_tensor
+from tracegrad.runtime.operate import _cast, cast, check_written, in_place, to_tensor
 from tracegrad.runtime.tape import Plan, apply_composition, planned
 from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
 from tracegrad.runtime.views import Step, make_view, write
@@ -73,8 +73,10 @@ def _is_view_of(array: Array, shape: tuple[int, ...]) -> bool:
 def reshape(input: Tensor, *shape: Any) -> Any:
     """Return the elements under another shape: a view where the memory allows, else a copy."""
     sizes = _full_shape(sizes_of(shape), input._a.size)
-    if _is_view_of(input._a, sizes):
+    if input._a.flags.c_contiguous:
         return make_view("View", input, ("reshape", sizes, ()))
+    if _is_view_of(input._a, sizes):
+        return make_view("ReshapeAlias", input, ("reshape", sizes, ()))
     return apply_composition(_RESHAPE, (sizes,), [input])
 
 
@@ -133,9 +135,15 @@ def unflatten(self: Tensor, dim: int, sizes: Sequence[int]) -> Any:
 @method("permute")
 def permute(input: Tensor, *dims: Any) -> Any:
     """Return a view with the axes in another order."""
-    axes = tuple(axis_of(d, input._a.ndim) for d in sizes_of(dims))
-    if sorted(axes) != list(range(input._a.ndim)):
-        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match: {dims}")
+    given, rank = sizes_of(dims), input._a.ndim
+    if len(given) != rank:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {rank} is not equal to len(dims) = {len(given)}"
+        )
+    axes = tuple(axis_of(d, rank) for d in given)
+    if len(set(axes)) != rank:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
     return make_view("Permute", input, ("permute", axes, ()))
 
 
@@ -144,9 +152,9 @@ def permute(input: Tensor, *dims: Any) -> Any:
 def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
     """Return a view with two axes exchanged."""
     axes = list(range(input._a.ndim))
+    a, b = axis_of(dim0, len(axes)), axis_of(dim1, len(axes))
     if not axes:
         return make_view("Transpose", input, ("permute", (), ()))
-    a, b = axis_of(dim0, len(axes)), axis_of(dim1, len(axes))
     axes[a], axes[b] = b, a
     return make_view("Transpose", input, ("permute", tuple(axes), ()))
 
@@ -233,6 +241,11 @@ def expand(self: Tensor, *sizes: Any) -> Any:
     """Return a view repeated along axes of size 1, and along new ones in front."""
     wanted, shape = sizes_of(sizes), self._a.shape
     new = len(wanted) - len(shape)
+    if new < 0:
+        raise RuntimeError(
+            f"expand({self.type_name()}{{{list(shape)}}}, size={list(wanted)}): the number of sizes provided "
+            f"({len(wanted)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
+        )
     full = tuple(shape[k - new] if n == -1 and k >= new else n for k, n in enumerate(wanted))
     for k, n in enumerate(shape):
         if full[k + new] != n and n != 1:
@@ -298,6 +311,8 @@ def _slice_step(ndim: int, dim: int, start: int, stop: int, step: int = 1) -> St
 @method("narrow")
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
     """Return a view of part of an axis."""
+    if not input._a.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     dim = axis_of(dim, input._a.ndim)
     size = input._a.shape[dim]
     if start < 0:
@@ -325,6 +340,9 @@ def select(input: Tensor, dim: int, index: int) -> Any:
 @method("diagonal")
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """Return a view of the diagonal, as the last axis."""
+    dim1, dim2 = axis_of(dim1, input._a.ndim), axis_of(dim2, input._a.ndim)
+    if dim1 == dim2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     return make_view("Diagonal", input, ("diagonal", (offset, dim1, dim2), ()))
 
 
@@ -351,6 +369,8 @@ def _pieces(input: Tensor, dim: int, bounds: Sequence[int], name: str) -> tuple[
 @method("split")
 def split(input: Tensor, split_size: Any, dim: int = 0) -> Any:
     """Return views of pieces of one size, or of given sizes."""
+    if not input._a.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     dim = axis_of(dim, input._a.ndim)
     size = input._a.shape[dim]
     if isinstance(split_size, int):
@@ -371,6 +391,8 @@ def split(input: Tensor, split_size: Any, dim: int = 0) -> Any:
 @method("chunk")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
     """Return views of at most so many pieces."""
+    if not input._a.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     size = input._a.shape[axis_of(dim, input._a.ndim)]
     return split(input, max(1, -(-size // chunks)), dim)
 
@@ -460,9 +482,25 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
     """Return tensors joined along an axis."""
     given = [x for x in tensors if x._a.shape != (0,)] or list(tensors[:1])
     if not given:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    for k, x in enumerate(tensors):
+        if not x._a.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
+    shape = given[0]._a.shape
+    axis = axis_of(dim, len(shape))
+    for x in given:
+        other = x._a.shape
+        if len(other) != len(shape):
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(shape)} and {len(other)}")
+        for k, (n, m) in enumerate(zip(shape, other, strict=True)):
+            if k != axis and n != m:
+                number = next(j for j, each in enumerate(tensors) if each is x)
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {axis}. Expected size {n} but got size {m} for "
+                    f"tensor number {number} in the list."
+                )
     dtype = dtypes.result_type([x._a for x in given], [])
-    return apply_composition(_CAT, (axis_of(dim, given[0]._a.ndim), dtype), list(given))
+    return apply_composition(_CAT, (axis, dtype), list(given))
 
 
 @public()
@@ -570,6 +608,11 @@ def _basic_step(entries: Sequence[Any], array: Array) -> Step:
     positions: list[int] = []
     used = sum(1 for e in entries if e is not None and e is not Ellipsis)
     if used > array.ndim:
+        if not array.ndim:
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+                "convert a 0-dim tensor to a number"
+            )
         raise IndexError(f"too many indices for tensor of dimension {array.ndim}")
     axis = 0
     for entry in entries:
@@ -639,7 +682,9 @@ def _put(template: Any, accumulate: bool, x: Any, values: Any, *places: Any) -> 
     return made
 
 
-_INDEX_PUT = Composition("IndexPut", _put)
+_INDEX_PUT, _INDEX_ADD, _INDEX_COPY, _INDEX_FILL = (
+    Composition(name, _put) for name in ("IndexPut", "IndexAdd", "IndexCopy", "IndexFill")
+)
 
 
 @method("__getitem__")
@@ -687,6 +732,12 @@ def _in_order_of(array: Array, template: tuple[Any, ...], places: Sequence[Array
     return arrange(LIKE_OPERANDS, (source, *[p.reshape((*p.shape, *ones)) for p in indices]), out)
 
 
+def _without_leading_ones(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    while len(shape) > rank and shape[0] == 1:
+        shape = shape[1:]
+    return shape
+
+
 @method("__setitem__")
 def set_item(self: Tensor, key: Any, value: Any) -> None:
     """Write values into a place."""
@@ -695,13 +746,32 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
     given = to_tensor(value, None if isinstance(value, Tensor) else self._a.dtype)
     if all(_is_basic(e) for e in entries):
         place = make_view("Slice", self, _basic_step(entries, self._a))
-        place.copy_(given)
+        if given._a.ndim > place._a.ndim:
+            given = reshape(given, _without_leading_ones(given._a.shape, place._a.ndim))
+        if given._a.ndim:
+            place.copy_(expand(given, place._a.shape))
+        else:
+            write("fill_", place, lambda x: apply_composition(_FULL_COPY, (), [x, given]), [given], repeats=True)
         return
     template, operands = _advanced(entries, self._a)
+    if given._a.size != 1:
+        _check_values(self._a, template, [o._a for o in operands], given._a.shape)
     write(
         "index_put_", self,
-        lambda x: apply_composition(_INDEX_PUT, (template, False), [x, cast(given, x._a.dtype), *operands]),
+        lambda x: apply_composition(_INDEX_PUT, (template, False), [x, cast(given, x._a.dtype), *operands]), [given],
     )  # fmt: skip
+
+
+def _check_values(array: Array, template: tuple[Any, ...], places: Sequence[Array], shape: tuple[int, ...]) -> None:
+    try:
+        place = array[_key(template, places)].shape
+    except IndexError as error:
+        raise IndexError(str(error)) from None
+    if len(shape) > len(place) or any(n not in (1, m) for n, m in zip(shape[::-1], place[::-1], strict=False)):
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(shape)} cannot be broadcast to indexing result of shape "
+            f"{list(place)}"
+        )
 
 
 @method("index_put_")
@@ -709,7 +779,10 @@ def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumula
     """Write values at index arrays, or add them."""
     template, operands = _advanced([_plain(i) for i in indices], self._a)
     return write(
-        "index_put_", self, lambda x: apply_composition(_INDEX_PUT, (template, accumulate), [x, values, *operands])
+        "index_put_",
+        self,
+        lambda x: apply_composition(_INDEX_PUT, (template, accumulate), [x, values, *operands]),
+        [values],
     )
 
 
@@ -720,35 +793,43 @@ _FULL_COPY = Composition("Copy", lambda x, y: np.broadcast_to(_cast(y, x.dtype),
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Replace the content by that of another tensor, broadcast and converted."""
     source = to_tensor(src)
-    try:
-        np.broadcast_to(source._a, self._a.shape)
-    except ValueError:
-        raise RuntimeError(
-            f"The expanded size of the tensor {list(self._a.shape)} must match the existing size "
-            f"{list(source._a.shape)}"
-        ) from None
-    return write("copy_", self, lambda x: apply_composition(_FULL_COPY, (), [x, source]))
+
+    def compute(x: Tensor) -> Tensor:
+        check_written(x, source)
+        made: Tensor = apply_composition(_FULL_COPY, (), [x, source])
+        return made
+
+    return write("copy_", self, compute, [source])
 
 
-_FILL = Composition("Fill", lambda x, y: np.broadcast_to(y, x.shape), layout=None)
+_FULL_COPY.node_name = "CopyBackwards"
+_ZERO = Composition("Zero", lambda x, y: np.broadcast_to(y, x.shape), layout=None)
+_FILL = Composition("Fill", lambda x, y: np.broadcast_to(y, x.shape), overload=2, layout=None)
 
 
 @method("fill_")
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Set all elements to a number."""
     filler = to_tensor(value, self._a.dtype)
-    return write("fill_", self, lambda x: apply_composition(_FILL, (), [x, filler]))
+    if filler._a.ndim:
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {filler._a.ndim} dimensions."
+        )
+    return write("fill_", self, lambda x: apply_composition(_FILL, (), [x, filler]), [filler], repeats=True)
 
 
 @method("zero_")
 def zero_(self: Tensor) -> Tensor:
     """Set all elements to 0."""
     zero = wrap(np.zeros((), self._a.dtype))
-    return write("zero_", self, lambda x: apply_composition(_FILL, (), [x, zero]))
+    return write("zero_", self, lambda x: apply_composition(_ZERO, (), [x, zero]), repeats=True)
 
 
 _GATHER = Composition("Gather", lambda dim, x, index: _along(x, index, dim))
-_SCATTER = Composition("Scatter", lambda dim, add, x, index, values: _put_along(dim, add, x, index, values))
+_SCATTER, _SCATTER_ADD = (
+    Composition(name, lambda dim, add, x, index, values: _put_along(dim, add, x, index, values))
+    for name in ("Scatter", "ScatterAdd")
+)
 
 
 def _grid(index: Any, dim: int) -> tuple[Any, ...]:
@@ -806,7 +887,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
 @method("scatter_add")
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
     """Return a copy with values added at positions along an axis."""
-    return apply_composition(_SCATTER, (axis_of(dim, input._a.ndim), True), [input, _int64(index), src])
+    return apply_composition(_SCATTER_ADD, (axis_of(dim, input._a.ndim), True), [input, _int64(index), src])
 
 
 in_place("scatter_", scatter)
@@ -834,7 +915,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     """Return a copy with slices added at positions of an axis."""
     template = (*_lead(axis_of(dim, input._a.ndim)), ("at", 0))
-    return apply_composition(_INDEX_PUT, (template, True), [input, source, _int64(index)])
+    return apply_composition(_INDEX_ADD, (template, True), [input, source, _int64(index)])
 
 
 @public()
@@ -842,7 +923,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     """Return a copy with slices replaced at positions of an axis."""
     template = (*_lead(axis_of(dim, input._a.ndim)), ("at", 0))
-    return apply_composition(_INDEX_PUT, (template, False), [input, source, _int64(index)])
+    return apply_composition(_INDEX_COPY, (template, False), [input, source, _int64(index)])
 
 
 @public()
@@ -850,7 +931,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     """Return a copy with positions of an axis filled."""
     template = (*_lead(axis_of(dim, input._a.ndim)), ("at", 0))
-    return apply_composition(_INDEX_PUT, (template, False), [input, to_tensor(value, input._a.dtype), _int64(index)])
+    return apply_composition(_INDEX_FILL, (template, False), [input, to_tensor(value, input._a.dtype), _int64(index)])
 
 
 for _name, _function in (("index_add_", index_add), ("index_copy_", index_copy), ("index_fill_", index_fill)):

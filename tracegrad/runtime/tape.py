@@ -170,6 +170,10 @@ class Saved:
         self.unpack: Any = None
 
 
+#: nodes that torch names after their namespace
+_OWN_NAMES = ("AccumulateGrad", "CopySlices", "CopyBackwards")
+
+
 class Node:
     """An operation that was recorded.
 
@@ -207,7 +211,7 @@ class Node:
 
     def name(self) -> str:
         """Return the name, such as `MulBackward0`."""
-        return f"torch::autograd::{self.title}" if self.title in ("AccumulateGrad", "CopySlices") else self.title
+        return f"torch::autograd::{self.title}" if self.title in _OWN_NAMES else self.title
 
     @property
     def next_functions(self) -> tuple[Edge, ...]:
@@ -246,6 +250,14 @@ class Node:
         """Return the cotangent per edge."""
         raise NotImplementedError
 
+    def hook_inputs(self, found: Sequence[Cotangent]) -> list[Cotangent]:
+        """Return of the cotangents per edge those that hooks see."""
+        return list(found)
+
+    def from_hook(self, given: Sequence[Cotangent]) -> list[Cotangent]:
+        """Return the cotangents per edge for what hooks made of `hook_inputs`."""
+        return list(given)
+
     def place(self) -> str:
         """Return where the user's code made the node."""
         return describe_place(self.code, self.instruction)
@@ -266,6 +278,26 @@ class KernelNode(Node):
     __slots__ = ()
 
     pullback: Pullback
+
+    @functools.cached_property
+    def shown(self) -> list[int]:
+        """The operands that hooks and next_functions see: positions and masks are none."""
+        params = self.pullback.primal.function.params
+        return [k for k in range(len(self.edges)) if is_differentiable(params[k].dtype)]
+
+    @property
+    def next_functions(self) -> tuple[Edge, ...]:
+        """The nodes that made the operands."""
+        return tuple(self.edges[k] for k in self.shown)
+
+    def hook_inputs(self, found: Sequence[Cotangent]) -> list[Cotangent]:
+        return [found[k] for k in self.shown]
+
+    def from_hook(self, given: Sequence[Cotangent]) -> list[Cotangent]:
+        full: list[Cotangent] = [None] * len(self.edges)
+        for k, ct in zip(self.shown, given, strict=True):
+            full[k] = ct
+        return full
 
     def source(self) -> str:
         """Return the NumPy text of the backward pass."""
@@ -580,10 +612,23 @@ def planned(numbers: int = 0) -> Callable[[F], F]:
 
 
 def needs_grad(tensor: Tensor) -> bool:
-    """Return whether a gradient goes to the tensor."""
+    """Return whether a tensor requires grad; its view is then up to date."""
     if tensor._base is not None:
         _refreshers[0](tensor)
-    return tensor._requires_grad or tensor._node is not None
+    return asks_for_grad(tensor)
+
+
+def asks_for_grad(tensor: Tensor) -> bool:
+    """Return whether a tensor requires grad.
+
+    A view made in no_grad, or before its base came to require grad, asks for one too, though none arrives.
+    """
+    base = tensor._base
+    return (
+        tensor._requires_grad
+        or tensor._node is not None
+        or (base is not None and (base._requires_grad or base._node is not None))
+    )
 
 
 def apply_kernel(title: str, kernel: Kernel, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -643,7 +688,8 @@ def record(title: str, kernel: Kernel, mask: int, tensors: Sequence[Tensor], out
         node.saved = saved
         if mode.saving:
             pack_saved(saved, tensors, outs)
-    attach(node, outs)
+    single = len(outs) == 1
+    attach(node, [out if single or kernel.depends[k] & mask else None for k, out in enumerate(outs)])
     return node
 
 
@@ -804,12 +850,14 @@ def _walk(
         needed = _needed(nodes, set(captures))
 
     def visit(node: Node, cts: list[Cotangent]) -> Sequence[Cotangent]:
+        runs = needed is None or node in needed or (accumulate_wanted and node in captures)
+        arrived = cts
         if node.hooked or (type(node) is AccumulateGrad and node.variable._hooks):
-            cts = _run_prehooks(node, cts, create_graph)
+            cts = _run_prehooks(node, cts, create_graph, runs)
         if node in captures:
             for nr, capture in captures[node].items():
                 if not accumulate_wanted or not isinstance(node, AccumulateGrad):
-                    capture.found = cts[nr]
+                    capture.found = (arrived if runs and not accumulate_wanted else cts)[nr]  # as in torch
         if needed is None or node in needed or (accumulate_wanted and node in captures and not node.edges):
             return _apply(node, cts, create_graph, keep)
         return [None] * len(node.edges)
@@ -887,7 +935,8 @@ def _warn_trace(node: Node) -> None:
     )
 
 
-def _run_prehooks(node: Node, cts: list[Cotangent], create_graph: bool) -> list[Cotangent]:
+def _run_prehooks(node: Node, cts: list[Cotangent], create_graph: bool, runs: bool) -> list[Cotangent]:
+    """Run the hooks on the cotangents of results and, if the node itself runs, those before it."""
     cts = list(cts)
     hooked = {0: node.variable._hooks} if isinstance(node, AccumulateGrad) else node._tensor_hooks or {}
     for nr, hooks in hooked.items():
@@ -907,7 +956,7 @@ def _run_prehooks(node: Node, cts: list[Cotangent], create_graph: bool) -> list[
                 accumulate(tensor, cts[nr], create_graph)
             else:
                 tensor._grad = wrap(np.asarray(tensor._grad._a + cts[nr]))
-    for hook in list((node._prehooks or {}).values()):
+    for hook in list((node._prehooks or {}).values()) if runs else ():
         replaced = hook(tuple(as_tensor(ct) for ct in cts))
         if replaced is not None:
             given = replaced if isinstance(replaced, tuple) else (replaced,)
@@ -951,6 +1000,7 @@ def _run_posthooks(
     node: Node, found: Sequence[Cotangent], cts: Sequence[Cotangent], create_graph: bool
 ) -> Sequence[Cotangent]:
     outputs = tuple(as_tensor(ct) for ct in cts)
+    found = node.hook_inputs(found)
     for hook in list((node._posthooks or {}).values()):
         replaced = hook(tuple(as_tensor(ct) for ct in found), outputs)
         if replaced is not None:
@@ -959,7 +1009,7 @@ def _run_posthooks(
             found = [from_tensor(ct, create_graph) for ct in given]
         else:
             found = [ct if ct is None or create_graph else ct[...] for ct in found]
-    return found
+    return node.from_hook(found)
 
 
 # ---- modes

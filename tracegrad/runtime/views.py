@@ -17,7 +17,7 @@ import numpy as np
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.layout import LIKE_OPERANDS, expanded, reshaped, strided
+from tracegrad.runtime.layout import LIKE_OPERANDS, expanded, is_dense, reshaped, strided
 from tracegrad.runtime.tape import (
     _CLONE,
     Cotangent,
@@ -29,11 +29,12 @@ from tracegrad.runtime.tape import (
     gradient_edge,
     mode,
     needs_grad,
+    record,
     record_known,
     retain,
     user_place,
 )
-from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
+from tracegrad.runtime.tensor import Array, Tensor, is_differentiable, wrap
 
 #: one step from a tensor to a view: what is done, with what, and positions that differ from call to call
 Step = tuple[str, tuple[Any, ...], tuple[int, ...]]
@@ -127,13 +128,13 @@ def _write(steps: Outline, base: Any, values: Any, *positions: Any) -> Any:
 
 
 def _is_awkward(steps: Outline, shape: tuple[int, ...]) -> bool:
-    """Return whether tracers could not be written through the steps: diagonals, windows, numbers instead of views."""
+    """Return whether tracers cannot be written through the steps: diagonals, windows, repetitions, numbers."""
     x: Any = np.empty(shape)
     for kind, static, count in steps[:-1]:
         x = take_step(kind, static, (0,) * count, x)
         if not x.ndim:
             return True
-    return any(kind in ("diagonal", "unfold") for kind, _, _ in steps)
+    return any(kind in ("diagonal", "unfold", "expand") for kind, _, _ in steps)
 
 
 _STRIDED = Composition("AsStrided", lambda steps, x, *positions: _take_all(steps, x, positions))
@@ -230,13 +231,21 @@ def refresh(view: Tensor) -> None:
             raise _fixed_error(
                 view, fixed._origin, "is a view and its base or another view of its base has been modified inplace"
             )
-    view._seen = view._storage.version
-    if not (base._requires_grad or base._node is not None) or not is_differentiable(view._a.dtype):
+    is_graph = base._requires_grad or base._node is not None
+    if not (is_graph or view._node is not None) or not is_differentiable(view._a.dtype):
         return
+    if view._origin:
+        raise _view_error(view, "its base or another view of its base has been")
+    view._seen = view._storage.version
     outline, positions = _outline(view._steps)
     before, nr = view._node, view._nr
     view._requires_grad = False
-    record_known(_STRIDED, (outline,), [base, *positions], view)
+    operands = [base, *positions]
+    if is_graph:
+        record_known(_STRIDED, (outline,), operands, view)
+    else:  # the base was cut from its graph: so is the view
+        kernel = _STRIDED.kernel((outline,), [t._a for t in operands])
+        record(_STRIDED.node_name, kernel, 1, operands, (view,))
     if view._retained:
         retain(view, before, nr)
 
@@ -273,17 +282,25 @@ class ZeroNode(Node):
         return [None]
 
 
-def check_writable(tensor: Tensor) -> None:
-    """Check that a tensor may be written in place.
+def check_writable(tensor: Tensor, others: Sequence[Tensor] = (), *, repeats: bool = False) -> None:
+    """Check that a tensor may be written in place with values computed from `others`.
+
+    Args:
+        repeats: it does not matter if elements are written several times.
 
     Raises:
-        RuntimeError: it is a leaf that requires grad, a view of one, or another tensor that must stay.
+        RuntimeError: it is a leaf that requires grad, a view of one, or another tensor that must stay; or its memory
+            overlaps with itself or with a part of another tensor.
     """
     if tensor._inference and not mode.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
             "normal tensor before doing inplace update."
         )
+    if mode.grad and any(map(needs_grad, (tensor, *others))):
+        _check_place_in_graph(tensor)
+    if repeats:
+        return
     array = tensor._a
     repeated = (
         0 in array.strides
@@ -295,32 +312,53 @@ def check_writable(tensor: Tensor) -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
-    if not mode.grad:
-        return
+    if any(t._storage is tensor._storage and _overlaps_in_part(t._a, array) for t in others):
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            "memory location. Please clone() the tensor before performing the operation."
+        )
+
+
+def _check_place_in_graph(tensor: Tensor) -> None:
     base = tensor._base
     for fixed in (tensor, base):
         if fixed is not None and is_fixed(fixed):
             raise _fixed_error(tensor, fixed._origin, "is a view and is being modified inplace")
     if base is not None:
-        if base._requires_grad and base._node is None:
+        if tensor._origin:
+            raise _view_error(tensor, "is being")
+        if base._node is None and needs_grad(tensor):
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-        if tensor._origin and needs_grad(base):
-            title = "a function" if tensor._node is None else tensor._node.title.removesuffix("Backward0")
-            if tensor._origin == "multiple":
-                raise RuntimeError(
-                    f"Output {tensor._nr} of {title} is a view and is being modified inplace. This view is the output "
-                    "of a function that returns multiple views. Such functions do not allow the output views to be "
-                    "modified inplace. You should replace the inplace operation by an out-of-place one."
-                )
-            if tensor._origin == "no_grad":
-                raise RuntimeError(
-                    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given "
-                    "that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
-                    "moving both the view and the inplace either both inside the no_grad block (if you don't want the "
-                    "inplace to be tracked) or both outside (if you want the inplace to be tracked)."
-                )
     if tensor._requires_grad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _view_error(view: Tensor, modified: str) -> RuntimeError:
+    """Return the error for a write into a view, or into the base of one, whose node cannot follow."""
+    place = f"A view was created in no_grad mode and {modified} modified inplace with grad mode enabled."
+    if view._node is not None:
+        title = view._node.title.removesuffix("Backward0")
+        place = f"Output {view._nr} of {title} is a view and {modified} modified inplace."
+    if view._origin == "multiple":
+        return RuntimeError(
+            f"{place} This view is the output of a function that returns multiple views. Such functions do not allow "
+            "the output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
+        )
+    return RuntimeError(
+        f"{place} Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
+        "moving both the view and the inplace either both inside the no_grad block (if you don't want the inplace to "
+        "be tracked) or both outside (if you want the inplace to be tracked)."
+    )
+
+
+def _overlaps_in_part(a: Array, b: Array) -> bool:
+    """Return whether two arrays without gaps share some elements, and not all in the same order."""
+    if a is b or not a.size or not b.size or not is_dense(a) or not is_dense(b):
+        return False
+    first, second = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
+    if first == second and a.nbytes == b.nbytes and a.strides == b.strides:
+        return False
+    return bool(first < second + b.nbytes and second < first + a.nbytes)
 
 
 def mark_written(tensor: Tensor, name: str) -> None:
@@ -330,9 +368,21 @@ def mark_written(tensor: Tensor, name: str) -> None:
     storage.writer = (name, *user_place())
 
 
-def write(name: str, tensor: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
-    """Replace the content of a tensor by `compute(tensor)`, in place; return the tensor."""
-    check_writable(tensor)
+def write(
+    name: str,
+    tensor: Tensor,
+    compute: Callable[[Tensor], Tensor],
+    others: Sequence[Tensor] = (),
+    *,
+    repeats: bool = False,
+) -> Tensor:
+    """Replace the content of a tensor by `compute(tensor)`, in place; return the tensor.
+
+    Args:
+        others: tensors that `compute` reads, too.
+        repeats: it does not matter if elements are written several times.
+    """
+    check_writable(tensor, others, repeats=repeats)
     out = compute(tensor)
     target, source = tensor._a, out._a
     if source.shape != target.shape:

@@ -1,0 +1,141 @@
+"""Random programs of views, in-place writes, cuts, hooks and backward passes: after each line every tensor is as in torch.
+
+Compared are values, shapes, strides, gradients, versions, names of nodes and all flags, and the classes of errors. Not
+compared: gradients that `create_graph` made, but for their values; whether a write into a saved value is refused, for
+the two save different values in places.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+
+# ruff: noqa: E501
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch (CPU)")
+
+VALUES = (
+    "{a} * {b}", "{a} * 2", "{a} + {b}", "{a}.sin()", "{a}.tanh()", "{a}.sum()", "{a}.clone()", "{a} * {a}", "{a}.mean(0)",
+    "{a} - 1", "T.cat([{a}, {b}])", "T.where({a} > 1, {a}, {b})", "{a} / 3", "{a}[[0, 1]]",
+)  # fmt: skip
+VIEWS = (
+    "{a}[0]", "{a}[1:]", "{a}.view(-1)", "{a}.t()", "{a}.detach()", "{a}.data", "{a}.diagonal()", "{a}.expand(2, *{a}.shape)",
+    "{a}.unsqueeze(0)", "{a}.split(1)[0]", "{a}.unbind(0)[0]", "{a}.narrow(0, 0, 1)", "{a}[..., ::2]", "{a}[:, 1]",
+    "{a}.chunk(2)[0]", "{a}.view_as({a})", "{a}.squeeze()", "{a}.T", "{a}.flatten()", "{a}.permute(1, 0)", "{a}.view(3, 2)",
+    "{a}.swapaxes(0, 1)", "{a}.contiguous()", "{a}.reshape(-1)",
+)  # fmt: skip
+WRITES = (
+    "{a}.mul_(2)", "{a}.add_({b})", "{a}.zero_()", "{a}.copy_({b})", "{a}[0] = 1.5", "{a}[1:] = {b}", "{a}.sin_()", "{a}.fill_(0.5)",
+    "{a} += 1", "{a} *= {b}", "{a}[0] = {b}", "{a}[0] += 1", "{a}.clamp_(0, 1)", "{a}.tanh_()", "{a}.sub_({b})",
+    "{a}.masked_fill_({a} > 1, 0.3)",
+)  # fmt: skip
+STATES = (
+    "{a}.detach_()", "{a}.requires_grad_()", "{a}.requires_grad_(False)", "{a}.retain_grad()", "{a}.register_hook(lambda g: g * 2)",
+    "{a}.register_hook(lambda g: log.append(g.detach().numpy().copy()))", "{a}.grad = None", "{a}.grad.zero_()",
+    "{a}.data.mul_(2)", "{a}.data[0] = 3.0", "{a}.detach().add_(1)", "{a}.requires_grad = True", "{a}.grad = T.ones_like({a})",
+    "{a}.register_post_accumulate_grad_hook(lambda p: log.append(p.grad.detach().numpy().copy()))",
+    "{a} = {a}.detach().requires_grad_()", "{a}.grad_fn.register_hook(lambda i, o: log.append(len(i)))", "{a}.grad.mul_(2)",
+)  # fmt: skip
+WALKS = (
+    "({a} * {a}).sum().backward({keep})", "{a}.sum().backward({keep})", "{a}.backward(T.ones_like({a}), {keep})",
+    "({a} * {b}).sum().backward({keep})", "{a}.sum().backward(inputs=[{b}], {keep})",
+    "log.extend(g.detach().numpy().copy() for g in T.autograd.grad(({a} * {b}).sum(), [{a}, {b}], {keep}))",
+    "log.extend(None if g is None else g.detach().numpy().copy() for g in "
+    "T.autograd.grad({a}.sum(), [{b}], allow_unused=True, {keep}))",
+)  # fmt: skip
+KEEP = ("", "retain_graph=True", "retain_graph=True", "create_graph=True")
+NEW_NAME = (VALUES, VIEWS)
+
+
+def draw_program(rng: random.Random) -> list[str]:
+    lines: list[str] = []
+    names: list[str] = []
+    for _ in range(rng.choice([1, 2, 2, 3])):
+        shape = rng.choice([(2, 3), (3,), (2, 2), (3, 3), (2, 3)])
+        names.append(f"t{len(names)}")
+        values = (np.arange(np.prod(shape)).reshape(shape) * 0.37 + len(names) * 0.11 + 0.2).round(2).tolist()
+        lines.append(f"{names[-1]} = T.tensor({values}, dtype=T.float64, requires_grad={rng.random() < 0.6})")
+    for _ in range(rng.randint(4, 14)):
+        kind = rng.choices((VALUES, VIEWS, WRITES, STATES, WALKS), (22, 28, 22, 14, 14))[0]
+        line = rng.choice(kind).format(a=rng.choice(names), b=rng.choice(names), keep=rng.choice(KEEP))
+        if kind in NEW_NAME:
+            names.append(f"t{len(names)}")
+            line = f"{names[-1]} = {line}"
+        quiet = kind in (VALUES, WRITES, STATES) and rng.random() < 0.12
+        lines.append(f"with T.no_grad(): {line}" if quiet else line)
+    return lines
+
+
+def state_of(T: Any, x: Any) -> dict[str, Any]:
+    """Return all that a tensor shows."""
+    try:
+        node = x.grad_fn
+    except RuntimeError:
+        return {"cut off": True, "requires_grad": x.requires_grad}
+    strides = tuple(s if n != 1 else 0 for s, n in zip(x.stride(), x.shape, strict=True))
+    return {
+        "shape": tuple(x.shape), "strides": strides, "values": x.detach().numpy().copy(), "version": x._version,
+        "requires_grad": x.requires_grad, "is_leaf": x.is_leaf, "node": None if node is None else node.name(),
+        "is_view": x._is_view(), "grad": None if x.grad is None else x.grad.detach().numpy().copy(),
+        "grad requires grad": x.grad is not None and x.grad.requires_grad,
+    }  # fmt: skip
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12)
+    return type(a) is type(b) and bool(a == b)
+
+
+def step(line: str, names: dict[str, Any]) -> str | None:
+    try:
+        exec(line, names)
+    except Exception as error:
+        overwritten = "modified by an inplace operation" in str(error)
+        return "overwritten" if overwritten else type(error).__name__
+    return None
+
+
+def reads_what_it_writes(line: str, names: dict[str, Any]) -> bool:
+    """Return whether a write reads the memory that it writes under another name: torch's result is not defined."""
+    found = [names[n] for n in dict.fromkeys(re.findall(r"t\d+", line)) if n in names]
+    memory = [x.untyped_storage().data_ptr() for x in found]
+    return any(w.split("{a}")[1].split("{b}")[0] in line for w in WRITES if "{b}" in w) and len(set(memory)) < len(
+        memory
+    )
+
+
+def check_program(lines: list[str]) -> int:
+    """Run a program in both; return the number of lines that were compared."""
+    both: list[dict[str, Any]] = [{"T": T, "log": []} for T in (torch, tg)]
+    for number, line in enumerate(lines):
+        shown = "\n".join(lines[: number + 1])
+        if reads_what_it_writes(line, both[0]):
+            return number
+        expected, found = (step(line, names) for names in both)
+        if "overwritten" in (expected, found) or any(
+            x.numel() == 0 for x in both[0].values() if isinstance(x, torch.Tensor)
+        ):
+            return number
+        assert expected == found, shown
+        logs = [names["log"] for names in both]
+        assert len(logs[0]) == len(logs[1]) and all(map(same, *logs)), f"{shown}\n{logs}"
+        for name in sorted(n for n in both[0] if n.startswith("t") and n in both[1]):
+            expected_state, found_state = (state_of(names["T"], names[name]) for names in both)
+            for what, value in expected_state.items():
+                assert same(value, found_state.get(what)), (
+                    f"{shown}\n{name}.{what}: {value}, not {found_state.get(what)}"
+                )
+    return len(lines)
+
+
+@pytest.mark.parametrize("group", range(12))
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_random_programs(group: int) -> None:
+    compared = sum(check_program(draw_program(random.Random(f"{group} {k}"))) for k in range(60))
+    assert compared > 300
