@@ -1141,3 +1141,57 @@ def nodes_show_differentiable_operands(T: Any, say: Any) -> None:
     names = (x**2.5, 2.0**x, x.clamp(0, 1), x.clamp(min=x), x.scatter_add(0, T.tensor([0]), x), T.nn.functional.celu(x))
     say([made.grad_fn.name() for made in names])
     say([(x * 1).fill_(2.0).grad_fn.name(), (x * 1).zero_().grad_fn.name(), (x * 1).copy_(x).grad_fn.name()])
+
+
+@program
+def bad_states_and_parameters(T: Any, say: Any) -> None:
+    nn = T.nn
+
+    def report(function: Any) -> None:
+        try:
+            say(function())
+        except Exception as error:
+            say(type(error).__name__, error)
+
+    report(lambda: nn.BatchNorm1d(3)(T.ones(1, 3)))
+    report(lambda: nn.BatchNorm2d(3)(T.ones(1, 3, 1, 1)))
+    report(lambda: nn.BatchNorm2d(3)(T.ones(2, 3)))
+    report(lambda: nn.BatchNorm1d(3)(T.ones(1, 3, 2, 2)))
+    report(lambda: nn.GroupNorm(3, 3)(T.ones(1, 3, 1)))
+    report(lambda: nn.BatchNorm1d(3).eval()(T.ones(1, 3)).shape)
+    say(nn.BatchNorm1d(3), nn.BatchNorm2d(2, affine=False))
+    leaf = T.ones(2, requires_grad=True)
+    report(lambda: T.optim.SGD(leaf, lr=0.1))
+    report(lambda: T.optim.SGD([], lr=0.1))
+    report(lambda: T.optim.SGD([leaf * 2], lr=0.1))
+    report(lambda: T.optim.SGD([leaf], lr=-0.1))
+    report(lambda: T.optim.Adam([leaf], betas=(1.0, 0.9)))
+    report(lambda: T.optim.SGD([{"params": [leaf]}, {"params": [leaf]}], lr=0.1))
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    state = model.state_dict()
+    report(lambda: model.load_state_dict({k: v for k, v in state.items() if k != "0.weight"}))
+    report(lambda: model.load_state_dict({**state, "x.y": T.ones(1)}))
+    report(lambda: model.load_state_dict({**state, "x.y": T.ones(1)}, strict=False))
+    report(lambda: model.load_state_dict({**state, "0.weight": T.ones(2, 2)}))
+    report(lambda: model.load_state_dict(state))
+    report(lambda: model.load_state_dict([1]))
+    report(lambda: model.register_parameter("a.b", None))
+    report(lambda: model.register_buffer("0", T.ones(1)))
+    report(lambda: setattr(model[0], "weight", T.ones(3, 2)))
+    module = nn.Module()
+    module.register_buffer("kept", T.ones(1))
+    module.register_buffer("lost", T.ones(1), persistent=False)
+    module.first = module.second = nn.Linear(1, 1)
+    say(list(module.state_dict()), len(list(module.parameters())))
+    norm = nn.BatchNorm1d(2, momentum=None)
+    for k in range(3):
+        norm(T.tensor([[0.0, 1.0], [2.0, k]]))
+    say(norm.running_mean, norm.running_var, norm.num_batches_tracked)
+
+
+@program
+def half_precision_rounds_once(T: Any, say: Any) -> None:
+    for dtype in (T.float16, T.bfloat16):
+        x = T.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]], dtype=dtype)
+        for made in (x.softmax(1), x.std(1), x.sum(1), x.exp(), T.nn.functional.layer_norm(x, (3,))):
+            say(made.dtype, made.float())

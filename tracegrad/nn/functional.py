@@ -16,6 +16,7 @@ from tracegrad import ops
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import creating, reducing
+from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import broadcast_shape, in_single, named, pointwise, sigmoid_of, softplus_of, to_tensor
 from tracegrad.runtime.reducing import _log_softmax, _stopped, log_softmax, softmax
@@ -277,7 +278,7 @@ def nll_loss(
 def _soft_cross_entropy(reduction: str, smoothing: float, weighted: bool, x: Any, target: Any, *weight: Any) -> Any:
     axis = 1 if x.ndim > 1 else 0
     classes = x.shape[axis]
-    logs = _log_softmax(axis, x.dtype, x)
+    logs = _log_softmax(axis, x)
     target = target * (1 - smoothing) + smoothing / classes
     if weighted:
         shape = tuple(-1 if k == axis else 1 for k in range(x.ndim))
@@ -424,10 +425,26 @@ def _group_norm(groups: int, eps: float, scaled: bool, shifted: bool, x: Any, *r
 _GROUP_NORM = Composition("NativeGroupNorm", in_single(_group_norm))
 
 
+def _check_batch_size(count: int, shown: Sequence[int]) -> None:
+    if count == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shown!r}")
+
+
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Any:
     """Return the tensor with mean 0 and variance 1 per group of channels."""
+    if input._a.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input._a.ndim}")
+    batch, channels, *places = input._a.shape
+    if channels % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input._a.shape)} and num_groups={num_groups}"
+        )
+    _check_batch_size(
+        batch * channels // num_groups * math.prod(places), [batch * channels // num_groups, num_groups, *places]
+    )
     static = (num_groups, eps, weight is not None, bias is not None)
     return apply_composition(_GROUP_NORM, static, [input, *_present(weight, bias)])
 
@@ -460,11 +477,14 @@ def batch_norm(
 ) -> Any:
     """Return the tensor with mean 0 and variance 1 per channel; running statistics are updated in training."""
     known = not training
+    if training:
+        _check_batch_size(input._a.size // input._a.shape[1], input.shape)
     if training and running_mean is not None and running_var is not None:
         axes = tuple(k for k in range(input._a.ndim) if k != 1)
         count = input._a.size // input._a.shape[1]
-        running_mean._a[...] += momentum * (input._a.mean(axes) - running_mean._a)
-        running_var._a[...] += momentum * (input._a.var(axes) * count / max(count - 1, 1) - running_var._a)
+        with no_grad():
+            running_mean.add_(wrap(momentum * (input._a.mean(axes) - running_mean._a)))
+            running_var.add_(wrap(momentum * (input._a.var(axes) * count / (count - 1) - running_var._a)))
     static = (eps, weight is not None, bias is not None, known)
     statistics = _present(running_mean, running_var) if known else []
     return apply_composition(_BATCH_NORM, static, [input, *statistics, *_present(weight, bias)])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,22 @@ class Parameter(Tensor):
     __str__ = __repr__
 
 
+def _type_name(value: Any) -> str:
+    return value.type_name() if type(value) is Tensor else type(value).__name__
+
+
+class IncompatibleKeys(NamedTuple):
+    """What a state and a module do not have in common."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+
 class Module:
     """Base of all modules: assign parameters and modules as attributes, and define `forward`."""
 
@@ -52,13 +68,15 @@ class Module:
         self._parameters: dict[str, Any] = {}
         self._buffers: dict[str, Any] = {}
         self._modules: dict[str, Any] = {}
+        self._transient: set[str] = set()
         self._forward_hooks: dict[int, Any] = {}
         self._forward_pre_hooks: dict[int, Any] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Parameter | Module):
             if "_modules" not in self.__dict__:
-                raise AttributeError(f"cannot assign {name} before Module.__init__() call")
+                kind = "parameter" if isinstance(value, Parameter) else "module"
+                raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
             self.__dict__.pop(name, None)
             places = (self._parameters, self._modules)
             own, other = places if isinstance(value, Parameter) else places[::-1]
@@ -67,8 +85,7 @@ class Module:
         elif "_parameters" in self.__dict__ and name in self._parameters:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{type(value).__name__}' as parameter '{name}' (torch.nn.Parameter or None "
-                    "expected)"
+                    f"cannot assign '{_type_name(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
                 )
             self._parameters[name] = None
         elif "_buffers" in self.__dict__ and name in self._buffers:
@@ -118,15 +135,45 @@ class Module:
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter."""
+        if "_parameters" not in self.__dict__:
+            raise AttributeError("cannot assign parameter before Module.__init__() call")
+        self._check_name("parameter", name, self._parameters)
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{_type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None "
+                "required)"
+            )
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is no parameter but belongs to the state."""
+        if "_buffers" not in self.__dict__:
+            raise AttributeError("cannot assign buffer before Module.__init__() call")
+        self._check_name("buffer", name, self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+            )
         self._buffers[name] = tensor
+        if not persistent:
+            self._transient.add(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a module."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{_type_name(module)} is not a Module subclass")
+        self._check_name("module", name, self._modules)
         self._modules[name] = module
+
+    def _check_name(self, kind: str, name: str, own: dict[str, Any]) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {_type_name(name)}")
+        if hasattr(self, name) and name not in own:
+            raise KeyError(f"attribute '{name}' already exists")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain "."')
+        if not name:
+            raise KeyError(f'{kind} name can\'t be empty string ""')
 
     register_module = add_module
 
@@ -182,13 +229,15 @@ class Module:
         for _, buffer in self._named("_buffers", recurse):
             yield buffer
 
-    def state_dict(self) -> OrderedDict[str, Tensor]:
+    def state_dict(self, *, prefix: str = "") -> OrderedDict[str, Tensor]:
         """Return parameters and buffers by path, detached."""
         state: OrderedDict[str, Tensor] = OrderedDict()
-        for path, module in self.named_modules():
-            for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
-                if tensor is not None:
-                    state[f"{path}.{name}" if path else name] = tensor.detach()
+        for name, tensor in [*self._parameters.items(), *self._buffers.items()]:
+            if tensor is not None and name not in self._transient:
+                state[prefix + name] = tensor.detach()
+        for name, module in self._modules.items():
+            if module is not None:
+                state.update(module.state_dict(prefix=f"{prefix}{name}."))
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Tensor], strict: bool = True) -> Any:
@@ -197,23 +246,31 @@ class Module:
         Raises:
             RuntimeError: names are missing or too many (with `strict`), or shapes differ.
         """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         own = self.state_dict()
         missing = [k for k in own if k not in state_dict]
         unexpected = [k for k in state_dict if k not in own]
-        if strict and (missing or unexpected):
-            raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\tMissing key(s): {missing}\n\t"
-                f"Unexpected key(s): {unexpected}"
-            )
+        faults = []
+        for kind, names in (("Unexpected", unexpected), ("Missing", missing)):
+            if strict and names:
+                listed = ", ".join(f'"{name}"' for name in names)
+                faults.append(f"{kind} key(s) in state_dict: {listed}. ")
         with no_grad():
             for name, tensor in own.items():
-                if name in state_dict:
-                    if tensor.shape != state_dict[name].shape:
-                        raise RuntimeError(
-                            f"size mismatch for {name}: {state_dict[name].shape!r} does not fit {tensor.shape!r}"
-                        )
-                    tensor.copy_(state_dict[name])
-        return missing, unexpected
+                if name not in state_dict:
+                    continue
+                given = state_dict[name]
+                if tensor.shape == given.shape:
+                    tensor.copy_(given)
+                    continue
+                faults.append(
+                    f"size mismatch for {name}: copying a param with shape {given.shape!r} from checkpoint, the shape "
+                    f"in current model is {tensor.shape!r}."
+                )
+        if faults:
+            raise RuntimeError("\n\t".join([f"Error(s) in loading state_dict for {type(self).__name__}:", *faults]))
+        return IncompatibleKeys(missing, unexpected)
 
     # ---- changes of all
 
@@ -542,36 +599,60 @@ class GroupNorm(Module):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
 
-class BatchNorm1d(Module):
-    """Mean 0 and variance 1 per channel: of the batch in training, of the past in evaluation."""
+class _BatchNorm(Module):
+    ranks: tuple[int, ...]
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
-        track_running_stats: bool = True,
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.register_parameter("weight", Parameter(creating.ones(num_features)) if affine else None)
-        self.register_parameter("bias", _new(num_features) if affine else None)
+        self.register_parameter("bias", _new(num_features) if affine and bias else None)
         tracked = track_running_stats
         self.register_buffer("running_mean", creating.zeros(num_features) if tracked else None)
         self.register_buffer("running_var", creating.ones(num_features) if tracked else None)
         self.register_buffer("num_batches_tracked", creating.tensor(0) if tracked else None)
 
     def forward(self, input: Tensor) -> Any:
+        if input._a.ndim not in self.ranks:
+            ranks = " or ".join(f"{n}D" for n in self.ranks)
+            raise ValueError(f"expected {ranks} input (got {input._a.ndim}D input)")
+        momentum = self.momentum
         if self.training and self.num_batches_tracked is not None:
-            self.num_batches_tracked._a[...] += 1
+            self.num_batches_tracked.add_(1)
+            if momentum is None:  # the mean of all batches
+                momentum = 1.0 / float(self.num_batches_tracked)
         training = self.training or self.running_mean is None
         return F.batch_norm(
-            input, self.running_mean, self.running_var, self.weight, self.bias, training, self.momentum, self.eps
+            input, self.running_mean, self.running_var, self.weight, self.bias, training, momentum or 0.0, self.eps
         )
 
     def extra_repr(self) -> str:
-        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.weight is not None}, "
+            f"bias={self.bias is not None}, "
+            f"track_running_stats={self.running_mean is not None}"
+        )
 
 
-class BatchNorm2d(BatchNorm1d):
+class BatchNorm1d(_BatchNorm):
+    """Mean 0 and variance 1 per channel: of the batch in training, of the past in evaluation."""
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
     """Mean 0 and variance 1 per channel of images."""
+
+    ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Mean 0 and variance 1 per channel of volumes."""
+
+    ranks = (5,)
 
 
 class Embedding(Module):

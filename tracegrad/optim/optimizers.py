@@ -5,7 +5,8 @@ Reads `.grad`, writes parameters. First file of optim/; next: lr_scheduler.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,12 @@ class Optimizer:
     """
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
-        groups: list[Any] = [params] if isinstance(params, Tensor) else list(params)
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                + params.type_name()
+            )
+        groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -44,6 +50,14 @@ class Optimizer:
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
             if p._node is not None:
                 raise ValueError("can't optimize a non-leaf Tensor")
+        known = {p for group in self.param_groups for p in group["params"]}
+        if any(p in known for p in made):
+            raise ValueError("some parameters appear in more than one parameter group")
+        if len(set(made)) != len(made):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
+                stacklevel=3,
+            )
         self.param_groups.append({**self.defaults, **param_group, "params": made})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -93,7 +107,11 @@ class Optimizer:
             group.update({k: v for k, v in given.items() if k != "params"})
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__} ({len(self.param_groups)} groups)"
+        lines = [f"{type(self).__name__} ("]
+        for number, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {number}")
+            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
+        return "\n".join([*lines, ")"])
 
 
 def _zeros(x: Array) -> Tensor:
@@ -113,12 +131,18 @@ def _positive(name: str, value: float) -> None:
         raise ValueError(f"Invalid {name}: {value}")
 
 
+def _fractions(betas: Sequence[float]) -> None:
+    for k, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
+
+
 class SGD(Optimizer):
     """Stochastic gradient descent, with momentum."""
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
-        weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
+        weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip
         _positive("learning rate", lr)
         _positive("momentum value", momentum)
@@ -162,10 +186,12 @@ class Adam(Optimizer):
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False,
+        weight_decay: float = 0, amsgrad: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip
         _positive("learning rate", lr)
         _positive("epsilon value", eps)
+        _fractions(betas)
+        _positive("weight_decay value", weight_decay)
         super().__init__(
             params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize)
         )
@@ -222,7 +248,7 @@ class RMSprop(Optimizer):
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
-        weight_decay: float = 0.0, momentum: float = 0.0,
+        weight_decay: float = 0, momentum: float = 0,
     ) -> None:  # fmt: skip
         super().__init__(params, dict(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum))
 
@@ -249,7 +275,7 @@ class Adagrad(Optimizer):
     """Steps divided by the root of the sum of squared gradients."""
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
+        self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
         eps: float = 1e-10,
     ) -> None:  # fmt: skip
         super().__init__(params, dict(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps))

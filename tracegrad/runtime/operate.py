@@ -70,13 +70,14 @@ def promoting(name: str, function: Callable[..., Any], overload: int = 0) -> Com
 
 
 def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Have a function compute in float32 where all its floats are bfloat16, and round the result once."""
-    narrow, wide = dtypes.bfloat16.dtype, dtypes.float32.dtype
+    """Have a function compute in float32 where all its floats are half or bfloat16, and round the result once."""
+    wide = dtypes.float32.dtype
 
     @functools.wraps(function)
     def inside(*given: Any) -> Any:
         floats = [x for x in given if isinstance(x, Tracer) and dtypes.category(x.dtype) >= 2]
-        if not floats or any(x.dtype != narrow for x in floats):
+        narrow = floats[0].dtype if floats else wide
+        if narrow not in (dtypes.bfloat16.dtype, dtypes.float16.dtype) or any(x.dtype != narrow for x in floats):
             return function(*given)
         return function(*[x.astype(wide) if isinstance(x, Tracer) and x.dtype == narrow else x for x in given]).astype(
             narrow

@@ -18,7 +18,7 @@ from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, ROWS, settle
-from tracegrad.runtime.operate import _cast, mul, named, sub, to_tensor
+from tracegrad.runtime.operate import _cast, in_single, mul, named, sub, to_tensor
 from tracegrad.runtime.shaping import axis_of, reshape
 from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned
 from tracegrad.runtime.tensor import Tensor, method, public, wrap
@@ -122,8 +122,8 @@ def _root(x: Any) -> Any:
     return np.where(zero, x * 0, np.sqrt(np.where(zero, x * 0 + 1, x)))
 
 
-_VAR = Composition("Var", _variance)
-_STD = Composition("Std", _deviation)
+_VAR = Composition("Var", in_single(_variance))
+_STD = Composition("Std", in_single(_deviation))
 
 
 def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
@@ -363,7 +363,7 @@ def _stopped(x: Any) -> Any:
     return from_value(ops.stop_gradient(as_tracer(x).value))
 
 
-_LOGSUMEXP = Composition("Logsumexp", _log_sum_exp)
+_LOGSUMEXP = Composition("Logsumexp", in_single(_log_sum_exp))
 
 
 @public()
@@ -374,20 +374,22 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Any:
     return Plan(_LOGSUMEXP, (axes_of(dim, input._a.ndim), keepdim), [input])
 
 
-def _softmax(axis: int, dtype: Any, x: Any) -> Any:
-    x = _cast(x, dtype)
+def _softmax(axis: int, x: Any) -> Any:
     powers = np.exp(x - _stopped(np.max(x, axis=axis, keepdims=True)))
     return powers / np.sum(powers, axis=axis, keepdims=True)
 
 
-def _log_softmax(axis: int, dtype: Any, x: Any) -> Any:
-    x = _cast(x, dtype)
+def _log_softmax(axis: int, x: Any) -> Any:
     shifted = x - _stopped(np.max(x, axis=axis, keepdims=True))
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
-_SOFTMAX = Composition("Softmax", _softmax)
-_LOG_SOFTMAX = Composition("LogSoftmax", _log_softmax)
+def _along_axis(name: str, function: Callable[..., Any]) -> Composition:
+    wide = in_single(function)
+    return Composition(name, lambda axis, dtype, x: wide(axis, _cast(x, dtype)))
+
+
+_SOFTMAX, _LOG_SOFTMAX = _along_axis("Softmax", _softmax), _along_axis("LogSoftmax", _log_softmax)
 
 
 def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype: Any) -> Any:
