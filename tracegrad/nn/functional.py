@@ -686,10 +686,10 @@ def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any, x: Any) -> 
         pads = ((0, 0),) * lead + tuple((p, p) for p in padding)
         inside = np.pad(np.ones(x.shape, x.dtype), pads) > 0
         x = np.where(inside, np.pad(x, pads), floor.dtype.type(-np.inf))
-    places, _ = _windows(x, kernel, stride, dilation)
-    stacked = np.stack(places, axis=0)
-    best = np.expand_dims(np.argmax(stacked, axis=0), 0)
-    return np.take_along_axis(stacked, best, axis=0)[0]
+    (best, *places), _ = _windows(x, kernel, stride, dilation)
+    for place in places:  # the first of equal ones gets the gradient; NaN wins
+        best = np.where((place > best) | np.isnan(place), place, best)
+    return best
 
 
 def _avg_pool(kernel: Any, stride: Any, padding: Any, count_pad: bool, x: Any) -> Any:

@@ -44,15 +44,19 @@ def _plain(activate: Callable[[Any], Any]) -> Callable[..., Any]:
 
 def _lstm(x: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, *biases: Any) -> Any:
     from_input, from_state = _gates(x, h, weight_ih, weight_hh, biases)
-    enter, forget, new, out = _parts(from_input + from_state, 4)
-    c = sigmoid_of(forget) * c + sigmoid_of(enter) * np.tanh(new)
-    return sigmoid_of(out) * np.tanh(c), c
+    gates = from_input + from_state
+    size = h.shape[-1]
+    enter, forget = _parts(sigmoid_of(gates[..., : 2 * size]), 2)
+    new, out = np.tanh(gates[..., 2 * size : 3 * size]), sigmoid_of(gates[..., 3 * size :])
+    c = forget * c + enter * new
+    return out * np.tanh(c), c
 
 
 def _gru(x: Any, h: Any, weight_ih: Any, weight_hh: Any, *biases: Any) -> Any:
-    from_input, from_state = (_parts(g, 3) for g in _gates(x, h, weight_ih, weight_hh, biases))
-    reset, update = (sigmoid_of(a + b) for a, b in zip(from_input[:2], from_state[:2], strict=True))
-    new = np.tanh(from_input[2] + reset * from_state[2])
+    from_input, from_state = _gates(x, h, weight_ih, weight_hh, biases)
+    size = 2 * h.shape[-1]
+    reset, update = _parts(sigmoid_of(from_input[..., :size] + from_state[..., :size]), 2)
+    new = np.tanh(from_input[..., size:] + reset * from_state[..., size:])
     return new + update * (h - new)
 
 
