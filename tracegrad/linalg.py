@@ -5,6 +5,8 @@ Reads and writes tensors. Everything is composed of operations of the op table.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +21,19 @@ matmul = reducing.matmul
 vector_norm = reducing.vector_norm
 cross = reducing.cross
 vecdot = reducing.vecdot
-LinAlgError = np.linalg.LinAlgError
+
+
+class LinAlgError(np.linalg.LinAlgError, RuntimeError):
+    """A matrix has no inverse or factors."""
+
+
+@contextmanager
+def _saying(text: str) -> Iterator[None]:
+    """Turn NumPy's errors into torch's."""
+    try:
+        yield
+    except np.linalg.LinAlgError:
+        raise LinAlgError(text) from None
 
 
 def _check_square(a: Tensor, name: str) -> None:
@@ -43,7 +57,8 @@ _CHOLESKY = Composition("LinalgCholeskyEx", np.linalg.cholesky)
 def inv(A: Tensor) -> Any:
     """Return the inverse of each matrix; LinAlgError when singular."""
     _check_square(A, "inv")
-    return apply_composition(_INV, (), [A])
+    with _saying("linalg.inv: The inversion could not be completed because the input matrix is singular."):
+        return apply_composition(_INV, (), [A])
 
 
 def det(A: Tensor) -> Any:
@@ -70,6 +85,15 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Any:
     _check_square(A, "solve")
     if not left:
         return transpose(solve(transpose(A, -2, -1), transpose(B, -2, -1)), -2, -1)
+    vectors = B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1])
+    if B.shape[-1 if vectors else -2] != A.shape[-1]:
+        sizes = f"{A.shape[-2]}x{A.shape[-1]} and {'x'.join(map(str, B.shape[-2:]))}"
+        raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation AX = B ({sizes})")
+    with _saying("linalg.solve: The solver failed because the input matrix is singular."):
+        return _solve(A, B)
+
+
+def _solve(A: Tensor, B: Tensor) -> Any:
     if B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1]):
         return apply_composition(_SOLVE, (), [A, B.unsqueeze(-1)]).squeeze(-1)
     stack = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
@@ -85,7 +109,10 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Any:
     """
     _check_square(A, "cholesky")
     symmetric = (A + _adjoint(A)) * 0.5
-    factor = apply_composition(_CHOLESKY, (), [symmetric])
+    with _saying(
+        "linalg.cholesky: The factorization could not be completed because the input is not positive-definite."
+    ):
+        factor = apply_composition(_CHOLESKY, (), [symmetric])
     return _adjoint(factor) if upper else factor
 
 

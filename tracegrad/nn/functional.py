@@ -15,13 +15,13 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
-from tracegrad.runtime import creating, reducing
+from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import broadcast_shape, in_single, named, pointwise, sigmoid_of, softplus_of, to_tensor
 from tracegrad.runtime.reducing import _log_softmax, _stopped, log_softmax, softmax
 from tracegrad.runtime.shaping import axis_of, reshape, transpose
-from tracegrad.runtime.tape import Plan, apply_composition, planned
+from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned
 from tracegrad.runtime.tensor import METHODS, Tensor, wrap
 
 # ---- activations
@@ -205,7 +205,6 @@ _BCE = pointwise("BinaryCrossEntropy", _bce)
 _BCE_LOGITS = pointwise("BinaryCrossEntropyWithLogits", _bce_with_logits)
 
 
-@planned()
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Any:
     """Return the cross entropy of probabilities and targets in [0, 1]."""
     if target.shape != input.shape:
@@ -213,7 +212,9 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
             "Please ensure they have the same size."
         )
-    return Plan(_BCE, (reduction, weight is not None), [input, target, *_present(weight)])
+    if input._a.size and not (0 <= input._a.min() and input._a.max() <= 1):
+        raise RuntimeError("all elements of input should be between 0 and 1")
+    return apply_plan(_BCE, (reduction, weight is not None), [input, target, *_present(weight)])
 
 
 def _present(*tensors: Tensor | None) -> list[Tensor]:
@@ -264,12 +265,40 @@ def _check_classes(input: Tensor, target: Tensor, ignored: int) -> None:
             raise IndexError(f"Target {wrong.ravel()[0]} is out of bounds.")
 
 
+def _check_target_shape(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
+    """Check that there is one class number per place.
+
+    Raises:
+        ValueError: the batches have different sizes.
+        RuntimeError: other sizes differ.
+    """
+    if len(shape) <= 1:
+        if target not in ((), (1,)):
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        return
+    if not target or target[0] != shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({shape[0]}) to match target batch_size ({target[0] if target else 0})."
+        )
+    if len(shape) == 2 and len(target) != 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if target != (shape[0], *shape[2:]):
+        raise RuntimeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(target)}")
+
+
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Any:
     """Return minus the log probability of the target classes."""
+    _check_target_shape(input._a.shape, target._a.shape)
     if target._a.dtype not in (np.int64, np.uint8):
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.title}")
+    if weight is not None and weight._a.shape != input._a.shape[1 if input._a.ndim > 1 else 0 :][:1]:
+        raise RuntimeError(
+            "weight tensor should be defined either for all "
+            f"{input._a.shape[1 if input._a.ndim > 1 else 0]} classes or no classes but got weight tensor of shape: "
+            f"{list(weight._a.shape)}"
+        )
     _check_classes(input, target, ignore_index)
     chosen = target if target._a.dtype == np.int64 else wrap(target._a.astype(np.int64))
     return apply_composition(_NLL, (reduction, ignore_index, weight is not None), [input, chosen, *_present(weight)])
@@ -304,7 +333,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Any:
     """Return the cross entropy of softmax(input) and class numbers or probabilities; axis 1 has the classes."""
-    if target._a.dtype.kind == "f":
+    if target._a.shape == input._a.shape and dtypes.category(target._a.dtype) == 2:
         static = (reduction, label_smoothing, weight is not None)
         return apply_composition(_SOFT_CROSS_ENTROPY, static, [input, target, *_present(weight)])
     axis = 1 if input._a.ndim > 1 else 0
@@ -564,6 +593,25 @@ def _convolve(
         pads = ((0, 0),) * ndim
     else:
         pads = tuple((p, p) for p in _pair(padding, ndim))
+    for what, given in (("stride", steps), ("dilation", spread)):
+        if len(given) != ndim:
+            raise RuntimeError(
+                f"expected {what} to be a single integer value or a list of {ndim} values to match the convolution "
+                f"dimensions, but got {what}={list(given)}"
+            )
+    if bias is not None and bias._a.shape != weight._a.shape[:1]:
+        raise RuntimeError(
+            f"Given weight of size {list(weight._a.shape)}, expected bias to be 1-dimensional with "
+            f"{weight._a.shape[0]} elements, but got bias of size {list(bias._a.shape)} instead"
+        )
+    padded = [n + a + b for n, (a, b) in zip(input._a.shape[2:], pads, strict=True)]
+    reach = [d * (k - 1) + 1 for d, k in zip(spread, weight._a.shape[2:], strict=True)]
+    if any(n < m for n, m in zip(padded, reach, strict=True)):
+        shown = (" x ".join(map(str, sizes)) for sizes in (padded, reach))
+        raise RuntimeError(
+            "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than "
+            "actual input size".format(*shown)
+        )
     static = (steps, pads, spread, groups, bias is not None)
     made = apply_composition(_CONVOLUTION, static, [input, weight, *_present(bias)])
     return reshape(made, made._a.shape[1:]) if single else made
@@ -714,20 +762,42 @@ _MAX_POOLS = {1: Composition("MaxPool1D", _max_pool), 2: Composition("MaxPool2DW
 _AVG_POOLS = {1: Composition("AvgPool1D", _avg_pool), 2: Composition("AvgPool2D", _avg_pool)}
 
 
-def _pool_options(ndim: int, kernel_size: Any, stride: Any, padding: Any) -> tuple[Any, Any, Any]:
-    kernel = _pair(kernel_size, ndim)
-    return kernel, kernel if stride in (None, ()) else _pair(stride, ndim), _pair(padding, ndim)
+def _pool_options(
+    input: Tensor, ndim: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1
+) -> tuple[Any, Any, Any]:
+    """Return kernel, stride and padding per axis.
+
+    Raises:
+        RuntimeError: the input has another rank than it should, or no window fits.
+    """
+    kernel, spread = _pair(kernel_size, ndim), _pair(dilation, ndim)
+    steps, pads = kernel if stride in (None, ()) else _pair(stride, ndim), _pair(padding, ndim)
+    shape = input._a.shape
+    if len(shape) not in (ndim + 1, ndim + 2):
+        raise RuntimeError(f"non-empty {ndim + 1}D or {ndim + 2}D (batch mode) tensor expected for input")
+    sizes = []
+    for n, k, step, pad, gap in zip(shape[-ndim:], kernel, steps, pads, spread, strict=True):
+        if pad > (gap * (k - 1) + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={pad}, kernel_size={k} and "
+                f"dilation={gap}"
+            )
+        sizes.append((n + 2 * pad - gap * (k - 1) - 1) // step + 1)
+    if any(n < 1 for n in sizes):
+        given, made = ("x".join(map(str, (shape[-ndim - 1], *s))) for s in (shape[-ndim:], sizes))
+        raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({made}). Output size is too small")
+    return kernel, steps, pads
 
 
 def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Any:
     """Return the greatest element of each window; of ties the first one gets the gradient."""
-    kernel, steps, pads = _pool_options(2, kernel_size, stride, padding)
+    kernel, steps, pads = _pool_options(input, 2, kernel_size, stride, padding, dilation)
     return apply_composition(_MAX_POOLS[2], (kernel, steps, pads, _pair(dilation, 2)), [input])
 
 
 def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Any:
     """Return the greatest element of each window."""
-    kernel, steps, pads = _pool_options(1, kernel_size, stride, padding)
+    kernel, steps, pads = _pool_options(input, 1, kernel_size, stride, padding, dilation)
     return apply_composition(_MAX_POOLS[1], (kernel, steps, pads, _pair(dilation, 1)), [input])
 
 
@@ -740,8 +810,10 @@ def avg_pool2d(
     count_include_pad: bool = True,
 ) -> Any:
     """Return the mean of each window."""
+    if ceil_mode:
+        raise NotImplementedError("avg_pool2d: ceil_mode is not there")
     return apply_composition(
-        _AVG_POOLS[2], (*_pool_options(2, kernel_size, stride, padding), count_include_pad), [input]
+        _AVG_POOLS[2], (*_pool_options(input, 2, kernel_size, stride, padding), count_include_pad), [input]
     )
 
 
@@ -754,8 +826,10 @@ def avg_pool1d(
     count_include_pad: bool = True,
 ) -> Any:
     """Return the mean of each window."""
+    if ceil_mode:
+        raise NotImplementedError("avg_pool2d: ceil_mode is not there")
     return apply_composition(
-        _AVG_POOLS[1], (*_pool_options(1, kernel_size, stride, padding), count_include_pad), [input]
+        _AVG_POOLS[1], (*_pool_options(input, 1, kernel_size, stride, padding), count_include_pad), [input]
     )
 
 

@@ -37,8 +37,10 @@ def _array_of(data: Any, dtype: Any) -> Array:
     """Return a new array for nested lists, numbers, arrays or tensors."""
     if isinstance(data, Tensor):
         return np.array(data._a, None if dtype is None else dtypes.numpy_dtype(dtype))
-    if isinstance(data, list | tuple) and _holds_tensors(data):
-        data = _untensored(data)
+    if isinstance(data, list | tuple):
+        if _holds_tensors(data):
+            data = _untensored(data)
+        _check_regular(data, 0)
     if dtype is not None:
         return np.array(data, dtypes.numpy_dtype(dtype))
     array = np.array(data)
@@ -51,6 +53,24 @@ def _array_of(data: Any, dtype: Any) -> Array:
     if array.dtype.kind == "c":
         return array.astype(dtypes.default_of(3))
     return array
+
+
+def _check_regular(data: Any, depth: int) -> None:
+    """Check that nested lists have one length per depth.
+
+    Raises:
+        ValueError: two lists have different lengths.
+        TypeError: a number stands where lists do, or the other way round.
+    """
+    lists = [isinstance(x, list | tuple) for x in data]
+    if not any(lists):
+        return
+    if not all(lists):
+        raise TypeError("not a sequence" if lists[0] else "must be real number, not list")
+    for row in data:
+        if len(row) != len(data[0]):
+            raise ValueError(f"expected sequence of length {len(data[0])} at dim {depth + 1} (got {len(row)})")
+    _check_regular([x for row in data for x in row], depth + 1)
 
 
 def _keeps_dtype(data: Any) -> bool:
@@ -99,12 +119,25 @@ def from_numpy(ndarray: Array) -> Tensor:
     return wrap(ndarray)
 
 
+def _new_shape(size: Sequence[Any]) -> tuple[int, ...]:
+    """Return the shape of a new tensor.
+
+    Raises:
+        RuntimeError: a size is negative.
+    """
+    shape = sizes_of(size)
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+    return shape
+
+
 def _options(dtype: Any) -> np.dtype[Any]:
     return dtypes.default_of(2) if dtype is None else dtypes.numpy_dtype(dtype)
 
 
 def _filled(size: Sequence[Any], value: Any, dtype: Any, requires_grad: bool) -> Tensor:
-    return _finished(np.full(sizes_of(size), value, _options(dtype)), requires_grad)
+    return _finished(np.full(_new_shape(size), value, _options(dtype)), requires_grad)
 
 
 @public()
@@ -158,6 +191,11 @@ def _steps(bounds: Sequence[Any], dtype: Any) -> tuple[list[Any], np.dtype[Any]]
 def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers from start up to, without, end."""
     values, kind = _steps(bounds, dtype)
+    first, last, step = (0, values[0], 1) if len(values) == 1 else (*values, 1)[:3]
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (last - first) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     return _finished(np.arange(*values).astype(kind), requires_grad)
 
 
@@ -198,13 +236,13 @@ def manual_seed(seed: int) -> Any:
 @public()
 def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return uniform random numbers in [0, 1)."""
-    return _finished(_generator[0].random(sizes_of(size)).astype(_options(dtype)), requires_grad)
+    return _finished(_generator[0].random(_new_shape(size)).astype(_options(dtype)), requires_grad)
 
 
 @public()
 def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return standard normal random numbers."""
-    kind, shape = _options(dtype), sizes_of(size)
+    kind, shape = _options(dtype), _new_shape(size)
     values = _generator[0].standard_normal(shape)
     if kind.kind == "c":
         return _finished(((values + 1j * _generator[0].standard_normal(shape)) / 2**0.5).astype(kind), requires_grad)
@@ -363,9 +401,20 @@ def tolist(self: Tensor) -> Any:
     return self._a.astype(np.float64).tolist() if self._a.dtype.kind == "V" else self._a.tolist()
 
 
-method("__float__")(lambda self: float(item(self)))
-method("__int__")(lambda self: int(item(self)))
-method("__complex__")(lambda self: complex(item(self)))
+def _only(self: Tensor) -> Any:
+    """Return the only element.
+
+    Raises:
+        ValueError: there are more.
+    """
+    if self._a.size != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return item(self)
+
+
+method("__float__")(lambda self: float(_only(self)))
+method("__int__")(lambda self: int(_only(self)))
+method("__complex__")(lambda self: complex(_only(self)))
 
 
 @method("__bool__")
@@ -441,7 +490,7 @@ def resize_(self: Tensor, *size: Any) -> Tensor:
     """Change the shape in place, keeping the elements that fit."""
     if needs_grad(self):
         raise RuntimeError("cannot resize variables that require grad")
-    self._a = np.resize(self._a, sizes_of(size))
+    self._a = np.resize(self._a, _new_shape(size))
     mark_written(self, "resize_")
     return self
 

@@ -396,6 +396,18 @@ def _define_binary(
     return apply
 
 
+def _refuse_floats(name: str, input: Any, other: Any) -> None:
+    """Check the operands of an operation on bits.
+
+    Raises:
+        NotImplementedError: one is a float.
+    """
+    arrays = [t._a for t in (input, other) if isinstance(t, Tensor)]
+    dtype = dtypes.result_type(arrays, [t for t in (input, other) if type(t) in Number])
+    if dtypes.category(dtype) > 1:
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtypes.of(dtype).title}'")
+
+
 _define_binary("floor_divide", "FloorDivide", lambda x, y: x // y, operators=("floordiv",), check=refuse_zero)
 _define_binary("remainder", "Remainder", lambda x, y: x % y, operators=("mod",), check=refuse_zero)
 _define_binary("fmod", "Fmod", np.fmod, check=refuse_zero)
@@ -420,7 +432,8 @@ for _name, _function, _operators in (
     ("bitwise_xor", operator.xor, ("xor",)), ("bitwise_left_shift", operator.lshift, ("lshift",)),
     ("bitwise_right_shift", operator.rshift, ("rshift",)),
 ):  # fmt: skip
-    _define_binary(_name, _name.capitalize(), _function, operators=_operators)
+    _bits = functools.partial(_refuse_floats, _name) if _name.startswith("bitwise") else None
+    _define_binary(_name, _name.capitalize(), _function, operators=_operators, check=_bits)
 for _short, _long in (
     ("gt", "greater"),
     ("ge", "greater_equal"),
@@ -457,6 +470,8 @@ _INVERT = pointwise("BitwiseNot", np.invert)
 @planned()
 def bitwise_not(input: Tensor) -> Any:
     """Return all bits flipped; not x for bool."""
+    if input._a.dtype.kind not in "biu":
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
     return Plan(_INVERT, (), [input])
 
 
@@ -539,7 +554,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Any:
     """Limit elements to [min, max]; at a border the gradient is that of the inside."""
     given = [b for b in (min, max) if b is not None]
     if not given:
-        raise ValueError("torch.clamp: At least one of 'min' or 'max' must not be None")
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     dtype = dtypes.result_type(
         [t._a for t in (input, *given) if isinstance(t, Tensor)], [b for b in given if not isinstance(b, Tensor)]
     )
@@ -589,6 +604,9 @@ _MASKED_FILL = Composition("MaskedFill", lambda x, mask, value: np.where(mask, _
 @planned(3)
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
     """Return the tensor with the elements under the mask replaced."""
+    if mask._a.dtype != np.bool_:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+    broadcast_shape(input, mask)
     return Plan(_MASKED_FILL, (), [input, mask, operand_of(value, input._a.dtype)])
 
 

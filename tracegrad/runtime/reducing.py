@@ -18,8 +18,8 @@ from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, ROWS, settle
-from tracegrad.runtime.operate import _cast, in_single, mul, named, sub, to_tensor
-from tracegrad.runtime.shaping import axis_of, reshape
+from tracegrad.runtime.operate import _cast, broadcast_shape, in_single, mul, named, sub, to_tensor
+from tracegrad.runtime.shaping import axis_of, expand, reshape
 from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned
 from tracegrad.runtime.tensor import Tensor, method, public, wrap
 
@@ -323,7 +323,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     """Return the k greatest (or smallest) elements along an axis, and their positions."""
     axis = axis_of(dim, input._a.ndim)
     index = sort(input.detach(), axis, descending=largest).indices._a
-    if k > input._a.shape[axis]:
+    if not 0 <= k <= (input._a.shape[axis] if input._a.ndim else 1):
         raise RuntimeError("selected index k out of range")
     return _picked("topk", input, np.take(index, np.arange(k), axis=axis), axis)
 
@@ -333,6 +333,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the k-th smallest element along an axis."""
     axis = axis_of(dim, input._a.ndim)
+    if not 1 <= k <= (input._a.shape[axis] if input._a.ndim else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
     index = np.argsort(input._a, axis=axis, kind="stable")
     return _picked("kthvalue", input, np.take(index, [k - 1], axis=axis), axis, keepdim)
 
@@ -595,6 +597,25 @@ _KRON = Composition("Kron", lambda x, y: np.kron(x, y))
 _CROSS = Composition("LinalgCross", lambda dim, x, y: np.cross(x, y, axis=dim))
 
 
+def _product_error(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
+    """Return torch's error for inner sizes that differ."""
+    if len(a) == len(b) == 1:
+        return RuntimeError(
+            f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same number of elements, "
+            f"but got {a[0]} and {b[0]} elements respectively"
+        )
+    if len(b) == 1:
+        rows = math.prod(a[:-1])
+        return RuntimeError(f"size mismatch, got input ({rows}), mat ({rows}x{a[-1]}), vec ({b[0]})")
+    if len(a) > 2 and len(b) > 2:
+        stack = math.prod(np.broadcast_shapes(a[:-2], b[:-2]))
+        return RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{stack}, {a[-1]}] but got: "
+            f"[{stack}, {b[-2]}]."
+        )
+    return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({math.prod(a[:-1])}x{a[-1]} and {b[-2]}x{b[-1]})")
+
+
 def _same_dtype(x: Tensor, y: Tensor) -> None:
     if x._a.dtype != y._a.dtype:
         raise RuntimeError(
@@ -618,10 +639,9 @@ def matmul(input: Tensor, other: Tensor) -> Any:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D")
     inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
     if x.shape[-1] != inner:
-        if x.ndim == 2 and y.ndim == 2:
-            shapes = f"{x.shape[0]}x{x.shape[1]} and {y.shape[0]}x{y.shape[1]}"
-            raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({shapes})")
-        raise RuntimeError(f"size mismatch, got input ({x.shape}), vec ({y.shape})")
+        raise _product_error(x.shape, y.shape)
+    if x.ndim > 2 and y.ndim > 2:
+        broadcast_shape(input[..., 0, 0], other[..., 0, 0])
     ranks = (x.ndim, y.ndim)
     composition = _MM if ranks == (2, 2) else _MV if ranks == (2, 1) else _DOT if ranks == (1, 1) else _MATMUL
     if ranks == (3, 3):
@@ -632,13 +652,20 @@ def matmul(input: Tensor, other: Tensor) -> Any:
 method("__rmatmul__")(lambda self, other: matmul(to_tensor(other), self))
 
 
+def _check_ranks(factors: tuple[Tensor, Tensor], ranks: tuple[int, int]) -> None:
+    for number, (factor, wanted) in enumerate(zip(factors, ranks, strict=True), 1):
+        if factor._a.ndim != wanted:
+            kind = ("", "vector", "matrix", "3D tensor")[wanted]
+            name = "batch" if wanted == 3 else "mat"
+            raise RuntimeError(f"{name}{number} must be a {kind}, got {factor._a.ndim}-D tensor")
+
+
 def _ranked(name: str, ranks: tuple[int, int]) -> None:
     def apply(input: Tensor, other: Tensor) -> Any:
-        if (input._a.ndim, other._a.ndim) != ranks:
-            raise RuntimeError(
-                f"{name}: expected tensors of {ranks[0]} and {ranks[1]} dimensions, but got {input._a.ndim} and "
-                f"{other._a.ndim}"
-            )
+        found = (input._a.ndim, other._a.ndim)
+        if name in ("dot", "inner") and found != ranks:
+            raise RuntimeError(f"1D tensors expected, but got {found[0]}D and {found[1]}D tensors")
+        _check_ranks((input, other), ranks)
         return matmul(input, other)
 
     apply.__name__ = name
@@ -664,10 +691,22 @@ def vecdot(input: Tensor, other: Tensor, dim: int = -1) -> Any:
     return Plan(_VECDOT, (dim,), [input, other])
 
 
-def _scaled_addition(name: str) -> None:
+def _scaled_addition(name: str, ranks: tuple[int, int]) -> None:
     composition = Composition(name.capitalize(), lambda beta, alpha, x, a, b: beta * x + alpha * (a @ b))
 
     def plan(input: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        found = {input._a.dtype, a._a.dtype, b._a.dtype}
+        if len(found) > 1:
+            other = next(t for t in (a, b) if t._a.dtype != input._a.dtype)
+            which = "mat2" if other is b else "mat1"
+            raise RuntimeError(
+                f"self and {which} must have the same dtype, but got {input.dtype.title} and {other.dtype.title}"
+            )
+        _check_ranks((a, b), ranks)
+        columns = b._a.shape[-1:] if ranks[1] > 1 else ()
+        if a._a.shape[-1] != b._a.shape[-2 if columns else 0] or a._a.shape[:-2] != b._a.shape[:-2]:
+            raise _product_error(a._a.shape, b._a.shape)
+        expand(input.detach(), (*a._a.shape[:-1], *columns))
         return Plan(composition, (beta, alpha), [input, a, b])
 
     apply = named(plan, name, f"Return beta * input + alpha * (a @ b): {name}.")
@@ -675,8 +714,8 @@ def _scaled_addition(name: str) -> None:
     method(name)(apply)
 
 
-for _name in ("addmm", "addmv", "baddbmm"):
-    _scaled_addition(_name)
+for _name, _ranks in (("addmm", (2, 2)), ("addmv", (2, 1)), ("baddbmm", (3, 3))):
+    _scaled_addition(_name, _ranks)
 
 
 @public("outer", "ger")
@@ -687,10 +726,41 @@ def outer(input: Tensor, vec2: Tensor) -> Any:
     return Plan(_OUTER, (), [input, vec2])
 
 
+def _check_subscripts(equation: str, shapes: list[tuple[int, ...]]) -> None:
+    inputs, arrow, output = equation.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(shapes):
+        relation = "fewer" if len(shapes) < len(terms) else "more"
+        raise RuntimeError(f"einsum(): {relation} operands were provided than specified in the equation")
+    sizes: dict[str, int] = {}
+    for number, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        letters = term.replace("...", "")
+        if len(letters) > len(shape) or (len(letters) != len(shape) and "..." not in term):
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of "
+                f"dimensions ({len(shape)}) for operand {number} and no ellipsis was given"
+            )
+        before = len(term.partition("...")[0])
+        for k, letter in enumerate(letters):
+            size = shape[k if k < before else k - len(letters)]
+            if size != sizes.get(letter, size) and 1 not in (size, sizes[letter]):
+                raise RuntimeError(
+                    f"einsum(): subscript {letter} has size {size} for operand {number} which does not broadcast with "
+                    f"previously seen size {sizes[letter]}"
+                )
+            sizes[letter] = max(size, sizes.get(letter, size)) if size != 1 else sizes.get(letter, size)
+    for letter in output.replace("...", "") if arrow else "":
+        if letter not in sizes:
+            raise RuntimeError(
+                f"einsum(): output subscript {letter} does not appear in the equation for any input operand"
+            )
+
+
 @public()
 def einsum(equation: str, *operands: Any) -> Any:
     """Return a sum of products in Einstein's notation."""
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
+    _check_subscripts(equation.replace(" ", ""), [t._a.shape for t in given])
     return apply_composition(_EINSUM, (equation.replace(" ", ""),), list(given))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, reshaped_strides, strided
-from tracegrad.runtime.operate import _cast, cast, check_written, in_place, to_tensor
+from tracegrad.runtime.operate import _cast, broadcast_shape, cast, check_written, in_place, to_tensor
 from tracegrad.runtime.tape import Plan, apply_composition, planned
 from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
 from tracegrad.runtime.views import Step, make_view, write
@@ -49,11 +50,13 @@ _RESHAPE.node_name = "UnsafeViewBackward0"
 
 
 def _full_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    if shape.count(-1) > 1:
+        raise RuntimeError("only one dimension can be inferred")
     if -1 in shape:
         known = 1
         for n in shape:
             known *= n if n != -1 else 1
-        if shape.count(-1) > 1 or known == 0 or size % known:
+        if known == 0 or size % known:
             raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {size}")
         return tuple(size // known if n == -1 else n for n in shape)
     known = 1
@@ -108,6 +111,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
     if not shape:
         return reshape(input, (1,))
     start, end = axis_of(start_dim, len(shape)), axis_of(end_dim, len(shape))
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if start == end:
         return input
     size = int(np.prod(shape[start : end + 1], dtype=np.int64))
@@ -283,7 +288,10 @@ _REPEAT = Composition("RepeatInterleave", lambda count, dim, x: np.repeat(x, cou
 @planned()
 def repeat(self: Tensor, *sizes: Any) -> Any:
     """Return a copy repeated along each axis."""
-    return Plan(_TILE, (sizes_of(sizes),), [self])
+    counts = sizes_of(sizes)
+    if len(counts) < self._a.ndim:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    return Plan(_TILE, (counts,), [self])
 
 
 @public()
@@ -393,6 +401,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
     """Return views of at most so many pieces."""
     if not input._a.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     size = input._a.shape[axis_of(dim, input._a.ndim)]
     return split(input, max(1, -(-size // chunks)), dim)
 
@@ -463,6 +473,11 @@ _TRIU = Composition("Triu", lambda k, x: np.triu(x, k))
 def flip(input: Tensor, *dims: Any) -> Any:
     """Return a copy with axes reversed."""
     return Plan(_FLIP, (tuple(axis_of(d, input._a.ndim) for d in sizes_of(dims)),), [input])
+
+
+def _check_matrix(name: str, input: Tensor) -> None:
+    if input._a.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
 
 
 @public()
@@ -536,6 +551,7 @@ def vstack(tensors: Sequence[Tensor]) -> Any:
 @planned()
 def tril(input: Tensor, diagonal: int = 0) -> Any:
     """Return the lower triangle, zeros elsewhere."""
+    _check_matrix("tril", input)
     return Plan(_TRIL, (diagonal,), [input])
 
 
@@ -544,6 +560,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Any:
 @planned()
 def triu(input: Tensor, diagonal: int = 0) -> Any:
     """Return the upper triangle, zeros elsewhere."""
+    _check_matrix("triu", input)
     return Plan(_TRIU, (diagonal,), [input])
 
 
@@ -636,15 +653,46 @@ def _basic_step(entries: Sequence[Any], array: Array) -> Step:
     return ("index", tuple(static), tuple(positions))
 
 
+def _axes_taken(entry: Any) -> int:
+    if isinstance(entry, bool):
+        return 0
+    return entry._a.ndim if isinstance(entry, Tensor) and entry._a.dtype == np.bool_ else 1
+
+
+def _check_mask(shape: tuple[int, ...], axis: int, full: tuple[int, ...]) -> None:
+    for k, n in enumerate(shape):
+        if axis + k < len(full) and full[axis + k] != n:
+            raise IndexError(
+                f"The shape of the mask {list(shape)} at index {k} does not match the shape of the indexed tensor "
+                f"{list(full)} at index {axis + k}"
+            )
+
+
+def _index_error(error: IndexError) -> IndexError:
+    """Return NumPy's error for index arrays in torch's words."""
+    text = str(error).replace("for axis", "for dimension")
+    found = re.search(r"could not be broadcast together with shapes (.*)$", text)
+    if found:
+        shapes = ", ".join(f"[{s.rstrip(',')}]".replace(",", ", ") for s in re.findall(r"\(([^)]*)\)", found[1]))
+        text = f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+    return IndexError(text)
+
+
 def _advanced(entries: Sequence[Any], array: Array) -> tuple[tuple[Any, ...], list[Tensor]]:
     """Return an index with arrays: a template, and the index arrays as operands."""
     template: list[Any] = []
     operands: list[Tensor] = []
-    for entry in entries:
+    used = sum(0 if e is None or e is Ellipsis else _axes_taken(e) for e in entries)
+    axis = 0
+    for position, entry in enumerate(entries):
+        if position:
+            before = entries[position - 1]
+            axis += array.ndim - used if before is Ellipsis else 0 if before is None else _axes_taken(before)
         if isinstance(entry, bool):
             entry = wrap(np.asarray(entry))
         if isinstance(entry, Tensor):
             if entry._a.dtype == np.bool_:
+                _check_mask(entry._a.shape, axis, array.shape)
                 for places in np.nonzero(entry._a) if entry._a.ndim else (np.arange(int(entry._a)),):
                     template.append(("at", len(operands)) if entry._a.ndim else None)
                     operands.append(wrap(places.astype(np.int64)))
@@ -701,7 +749,7 @@ def get_item(self: Tensor, key: Any) -> Any:
     try:
         self._a[_key(template, [o._a for o in operands])]
     except IndexError as error:
-        raise IndexError(str(error)) from None
+        raise _index_error(error) from None
     made: Tensor = apply_composition(_INDEX, (template,), [self, *operands])
     if not self._a.flags.c_contiguous or 1 in self._a.shape:
         made._a = _in_order_of(self._a, template, [o._a for o in operands], made._a)
@@ -766,7 +814,7 @@ def _check_values(array: Array, template: tuple[Any, ...], places: Sequence[Arra
     try:
         place = array[_key(template, places)].shape
     except IndexError as error:
-        raise IndexError(str(error)) from None
+        raise _index_error(error) from None
     if len(shape) > len(place) or any(n not in (1, m) for n, m in zip(shape[::-1], place[::-1], strict=False)):
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(shape)} cannot be broadcast to indexing result of shape "
@@ -858,10 +906,36 @@ def _put_along(dim: int, add: bool, x: Any, index: Any, values: Any) -> Any:
 
 @public()
 @method("gather")
-@planned()
 def gather(input: Tensor, dim: int, index: Tensor) -> Any:
     """Return elements at positions along an axis: out[i][j] = input[index[i][j]][j] for dim 0."""
-    return Plan(_GATHER, (axis_of(dim, input._a.ndim),), [input, _int64(index)])
+    axis = axis_of(dim, input._a.ndim)
+    places = _places("gather", input, axis, index)
+    return apply_composition(_GATHER, (axis,), [input, places])
+
+
+def _places(name: str, input: Tensor, axis: int, index: Tensor) -> Tensor:
+    """Return the index of a gather or scatter as int64.
+
+    Raises:
+        RuntimeError: it has another dtype, rank or size than it should, or points outside.
+    """
+    array, shape = index._a, input._a.shape
+    if array.dtype not in (np.int64, np.int32):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    if not array.size:
+        return _int64(index)
+    if max(array.ndim, 1) != max(len(shape), 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    if any(k != axis and n > m for k, (n, m) in enumerate(zip(array.shape, shape, strict=False))):
+        raise RuntimeError(
+            f"Size does not match at dimension {axis}: Expected index {list(array.shape)} to be no larger than self "
+            f"{list(shape)} apart from dimension {axis}"
+        )
+    size = shape[axis] if shape else 1
+    low, high = array.min(), array.max()
+    if low < 0 or high >= size:
+        raise RuntimeError(f"index {low if low < 0 else high} is out of bounds for dimension {axis} with size {size}")
+    return _int64(index)
 
 
 def _int64(index: Tensor) -> Tensor:
@@ -880,14 +954,25 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int) -> Any:
 def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Any:
     """Return a copy with elements at positions along an axis replaced."""
     values = to_tensor(src if value is None else value, input._a.dtype)
-    return apply_composition(_SCATTER, (axis_of(dim, input._a.ndim), False), [input, _int64(index), values])
+    return _scatter("scatter", _SCATTER, input, dim, index, values)
+
+
+def _scatter(name: str, composition: Composition, input: Tensor, dim: int, index: Tensor, values: Tensor) -> Any:
+    axis = axis_of(dim, input._a.ndim)
+    places = _places(name, input, axis, index)
+    if values._a.ndim and any(n > m for n, m in zip(index._a.shape, values._a.shape, strict=True)):
+        raise RuntimeError(
+            f"Expected index {list(index._a.shape)} to be no larger than self {list(input._a.shape)} apart from "
+            f"dimension {axis} and to be no larger size than src {list(values._a.shape)}"
+        )
+    return apply_composition(composition, (axis, name == "scatter_add"), [input, places, values])
 
 
 @public()
 @method("scatter_add")
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
     """Return a copy with values added at positions along an axis."""
-    return apply_composition(_SCATTER_ADD, (axis_of(dim, input._a.ndim), True), [input, _int64(index), src])
+    return _scatter("scatter_add", _SCATTER_ADD, input, dim, index, src)
 
 
 in_place("scatter_", scatter)
@@ -904,6 +989,10 @@ def _lead(dim: int) -> tuple[Any, ...]:
 def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
     """Return positions of an axis."""
     dim = axis_of(dim, input._a.ndim)
+    if index._a.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if index._a.dtype not in (np.int64, np.int32):
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     size = input._a.shape[dim]
     if index._a.size and not (0 <= index._a.min() and index._a.max() < size):
         raise IndexError("index out of range in self")
@@ -942,7 +1031,7 @@ for _name, _function in (("index_add_", index_add), ("index_copy_", index_copy),
 @method("masked_select")
 def masked_select(input: Tensor, mask: Tensor) -> Any:
     """Return the elements under a mask, in row-major order."""
-    shape = np.broadcast_shapes(input._a.shape, mask._a.shape)
+    shape = broadcast_shape(input, mask)
     return get_item(expand(input, shape), wrap(np.broadcast_to(mask._a, shape)))
 
 
