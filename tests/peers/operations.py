@@ -129,6 +129,35 @@ FUNCTIONAL = [
     case("F.pairwise_distance(x, y)", M, M), case("F.scaled_dot_product_attention(x, y, z)", (2, 3, 4), (2, 5, 4), (2, 5, 6)),
     case("F.scaled_dot_product_attention(x, y, z, is_causal=True)", (2, 3, 4), (2, 3, 4), (2, 3, 6)),
 ]  # fmt: skip
+BUILDING = [
+    case("T.nan_to_num(x + (x.detach() - 1) / (x.detach() > 0), nan=2.0, posinf=3.0)", M), case("x.nan_to_num()", M), case("T.diag_embed(x)", M),
+    case("T.diag_embed(x, 1, 0, 2)", M), case("T.diag_embed(x, -2)", V), case("T.block_diag(x, y, z)", M, V, (2, 1)),
+    case("T.vander(x.detach()) * x", V), case("T.vander(x.detach(), 3, increasing=True)", V), case("T.rot90(x)", M), case("x.rot90(3, (1, 0))", M),
+    case("T.rot90(x, 2)", M), case("x * T.tril_indices(3, 4, 1)[0][:4] + T.triu_indices(3, 4)[1][:4]", M),
+    case("T.cartesian_prod(x, y)", V, (3,)), case("T.combinations(x)", V), case("T.combinations(x, 3, True)", V),
+    case("T.trapezoid(x, y)", M, M), case("T.trapezoid(x, dx=0.5, dim=0)", M), case("T.trapezoid(x, y, dim=0)", M, (3,)),
+    case("x.quantile(0.3)", M), case("T.quantile(x, T.tensor([0.1, 0.6], dtype=x.dtype), 1)", M),
+    case("T.quantile(x, 0.7, 0, keepdim=True)", M), case("T.quantile(x, 0.4, 1, interpolation='midpoint')", M),
+    case("T.quantile(x, 0.4, 1, interpolation='lower')", M), case("T.cdist(x, y)", M, (2, 4), twice=False), case("T.cdist(x, y, 1.0)", (2, 3, 4), (2, 2, 4), twice=False),
+    case("T.logit(x)", M, low=0.1, high=0.9), case("x.logit(0.3)", M, low=0.1, high=0.9), case("T.sinc(x)", M),
+    case("T.atleast_2d(x) * T.atleast_1d(y)", V, V), case("T.dstack([x, y])", M, M), case("T.column_stack([x, y])", V, V),
+    case("T.chain_matmul(x, y, z)", M, (4, 2), (2, 5)),
+]  # fmt: skip
+RESAMPLING = [
+    *[case(f"F.pad(x, (1, 2), mode='{m}')", (2, 3, 5)) for m in ("reflect", "replicate", "circular")],
+    case("F.pad(x, (1, 2, 0, 1), mode='reflect')", (2, 3, 4, 5)), case("F.interpolate(x, scale_factor=2)", (2, 3, 4)),
+    case("F.interpolate(x, size=(5, 3))", (1, 2, 3, 4)), case("F.interpolate(x, scale_factor=2, mode='bilinear')", (1, 2, 3, 4)),
+    case("F.interpolate(x, size=(5, 7), mode='bilinear', align_corners=True)", (1, 2, 3, 4)), case("F.interpolate(x, scale_factor=1.5, mode='linear')", (1, 2, 5)),
+    case("F.interpolate(x, size=3, mode='area')", (1, 2, 5)), case("F.adaptive_avg_pool1d(x, 3)", (1, 2, 5)),
+    case("F.adaptive_avg_pool2d(x, (3, 2))", (1, 2, 5, 7)), case("F.adaptive_avg_pool2d(x, (None, 2))", (1, 2, 5, 7)),
+    case("F.pixel_shuffle(x, 2)", (1, 8, 2, 3)), case("F.rms_norm(x, (4,), y)", M, V), case("F.rms_norm(x, (3, 4), eps=0.1)", (2, 3, 4)),
+    case("F.instance_norm(x, weight=y, bias=z)", (2, 3, 4), (3,), (3,)), case("F.instance_norm(x)", (2, 3, 4, 2)),
+    case("F.margin_ranking_loss(x, y, T.tensor([1.0, -1.0, 1.0, -1.0], dtype=x.dtype), margin=0.5)", V, V),
+    case("F.cosine_embedding_loss(x, y, T.tensor([1.0, -1.0, 1.0], dtype=x.dtype), margin=-0.5)", M, M),
+    case("F.triplet_margin_loss(x, y, z, margin=2.0)", M, M, M), case("F.triplet_margin_loss(x, y, z, swap=True, p=1, reduction='none')", M, M, M),
+    case("F.poisson_nll_loss(x, y.detach())", M, M, low=0.2), case("F.poisson_nll_loss(x, y.detach() * 4, log_input=False, full=True)", M, M, low=0.2),
+    case("F.gaussian_nll_loss(x, y, z)", M, M, M, low=0.2), case("F.gaussian_nll_loss(x, y, z - 1.9, full=True, eps=0.3)", M, M, M, low=1.9, high=2.9),
+]  # fmt: skip
 SPD = "(x @ x.mT + 3 * T.eye(3, dtype=x.dtype))"
 Q = (3, 3)
 LINALG = [
@@ -218,4 +247,18 @@ IN_PLACE = [
     case("x.clone().masked_fill_(x > 0, 2.0)", M), case("x.clone().pow_(3)", M), case("x.clone().tril_()", M),
     case("x.clone().index_add_(0, T.tensor([0, 0]), y)", M, (2, 4)), case("x.clone().addcmul_(y, z)", M, M, M),
 ]  # fmt: skip
-ALL = [*UNARY, *BINARY, *REDUCTIONS, *SHAPES, *INDEXING, *PRODUCTS, *LINALG, *FFT, *FUNCTIONAL, *COMPLEX, *IN_PLACE]
+ALL = [
+    *UNARY,
+    *BINARY,
+    *REDUCTIONS,
+    *SHAPES,
+    *INDEXING,
+    *PRODUCTS,
+    *LINALG,
+    *FFT,
+    *FUNCTIONAL,
+    *BUILDING,
+    *RESAMPLING,
+    *COMPLEX,
+    *IN_PLACE,
+]

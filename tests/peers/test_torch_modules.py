@@ -23,6 +23,9 @@ MODULES: list[tuple[str, Callable[[Any], Any], tuple[int, ...]]] = [
     ("groups", lambda nn: nn.Sequential(nn.Conv2d(4, 4, 3, groups=2), nn.GroupNorm(2, 4), nn.SiLU(), nn.AdaptiveAvgPool2d(1)), (2, 4, 6, 6)),
     ("transposed convolutions", lambda nn: nn.Sequential(nn.ConvTranspose2d(4, 6, (3, 2), stride=2, padding=1, output_padding=1, groups=2), nn.Tanh(), nn.ConvTranspose2d(6, 1, 3, dilation=2, bias=False)), (2, 4, 3, 4)),
     ("transposed convolution along one axis", lambda nn: nn.ConvTranspose1d(3, 2, 4, stride=3), (3, 5)),
+    ("instance norms", lambda nn: nn.Sequential(nn.InstanceNorm2d(2, affine=True, track_running_stats=True), nn.ReflectionPad2d(1), nn.Upsample(scale_factor=2), nn.ZeroPad2d((1, 0, 2, 1)), nn.AdaptiveAvgPool2d((2, 3))), (3, 2, 4, 4)),
+    ("sequences", lambda nn: nn.Sequential(nn.InstanceNorm1d(2), nn.ReplicationPad1d(2), nn.CircularPad1d(1), nn.ConstantPad1d(1, 2.0), nn.AdaptiveAvgPool1d(4), nn.RMSNorm(4)), (3, 2, 5)),
+    ("upsampling", lambda nn: nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear"), nn.UpsamplingBilinear2d(scale_factor=2), nn.UpsamplingNearest2d((3, 3)), nn.PixelShuffle(2)), (2, 4, 3, 2)),
     ("prelu", lambda nn: nn.Sequential(nn.Linear(4, 3), nn.PReLU(), nn.Softplus(), nn.ELU(), nn.Softmax(dim=1)), (5, 4)),
 ]  # fmt: skip
 
@@ -142,3 +145,43 @@ def test_clipping_of_gradients(rng: np.random.Generator) -> None:
         total = T.nn.utils.clip_grad_norm_([p], 0.5)
         norms.append([float(total), *p.grad.tolist()])
     np.testing.assert_allclose(*norms, rtol=1e-6)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_multihead_attention(masked: bool, batch_first: bool, rng: np.random.Generator) -> None:
+    found, expected = pair(lambda nn: nn.MultiheadAttention(6, 2, batch_first=batch_first))
+    assert [n for n, _ in found.named_parameters()] == [n for n, _ in expected.named_parameters()]
+    queries, keys = ((2, 3, 6), (2, 5, 6)) if batch_first else ((3, 2, 6), (5, 2, 6))
+    arrays = [rng.normal(size=s) for s in (queries, keys, keys)]
+    hidden = np.array([[False] * 5, [False, False, True, True, True]])
+    ahead = np.triu(np.ones((3, 5), bool), 2)
+    results = []
+    for T, module in ((tg, found), (torch, expected)):
+        q, k, v = (T.tensor(a, requires_grad=True) for a in arrays)
+        masks = dict(key_padding_mask=T.tensor(hidden), attn_mask=T.tensor(ahead)) if masked else {}
+        out, weights = module(q, k, v, **masks)
+        (out.square().sum() + weights.square().sum()).backward()
+        each = module(q, k, v, average_attn_weights=False, **masks)[1]
+        alone = module(q, k, v, need_weights=False, **masks)
+        assert alone[1] is None
+        results.append([out, weights, each, alone[0], q.grad, k.grad, v.grad, *[p.grad for p in module.parameters()]])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-8, atol=1e-10)
+
+
+def test_losses_of_pairs_as_modules(rng: np.random.Generator) -> None:
+    arrays = [rng.uniform(0.2, 0.9, (4, 3)) for _ in range(3)]
+    signs = np.array([1.0, -1.0, 1.0, -1.0])
+    for name, options, last in (
+        ("TripletMarginLoss", {"margin": 2.0}, None), ("GaussianNLLLoss", {"full": True}, None),
+        ("CosineEmbeddingLoss", {}, signs), ("MarginRankingLoss", {"margin": 0.1}, signs[:, None]),
+        ("PoissonNLLLoss", {"log_input": False}, "two"),
+    ):  # fmt: skip
+        values = []
+        for T in (tg, torch):
+            given = [T.tensor(a) for a in arrays]
+            given = given[:2] if last is not None else given
+            given += [T.tensor(last)] if isinstance(last, np.ndarray) else []
+            values.append(getattr(T.nn, name)(**options)(*given).numpy())
+        np.testing.assert_allclose(*values, rtol=1e-9)

@@ -5,7 +5,8 @@ Previous folder: autograd; next: optim.
 
 from __future__ import annotations
 
-from tracegrad.nn import functional, init, modules, recurrent, utils
+from tracegrad.nn import functional, init, layers, losses, modules, recurrent, resampling, utils
+from tracegrad.nn.layers import *  # noqa: F403
 from tracegrad.nn.modules import *  # noqa: F403
 from tracegrad.nn.modules import Module, Parameter
 from tracegrad.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
@@ -13,5 +14,5 @@ from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods
 
 __all__ = [
     "GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "Module", "Parameter", "RNNBase", "RNNCell", "RNNCellBase",
-    "functional", "init", "modules", "recurrent", "utils",
+    "functional", "init", "layers", "losses", "modules", "recurrent", "resampling", "utils",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Functions of neural networks: activations, losses, layers without state.
 
-Reads and writes tensors; each is a composition of table ops. First file of nn/; next: init.py.
+Reads and writes tensors; each is a composition of table ops. Previous: losses.py; next: init.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
+from tracegrad.nn import losses, resampling
 from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.kernel import Composition
@@ -833,15 +834,6 @@ def avg_pool1d(
     )
 
 
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Any:
-    """Return means of so many windows per axis, whose sizes must divide the axes."""
-    wanted = _pair(output_size, 2)
-    sizes = input._a.shape[-2:]
-    if any(n % w for n, w in zip(sizes, wanted, strict=True)):
-        raise NotImplementedError(f"adaptive_avg_pool2d needs sizes that {wanted} divide, not {sizes}")
-    return avg_pool2d(input, tuple(n // w for n, w in zip(sizes, wanted, strict=True)))
-
-
 _EMBEDDING = Composition("Embedding", lambda weight, index: weight[index])
 
 
@@ -883,7 +875,7 @@ _PAD = Composition("ConstantPadNd", lambda pads, value, x: np.pad(x, pads, const
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
     """Add elements at the ends of axes, given from the last axis on: (left, right, top, bottom, ...)."""
     if mode != "constant":
-        raise NotImplementedError(f"pad: mode {mode!r} is not there; use 'constant'")
+        return resampling.padded_by(input, pad, mode)
     pairs = [(pad[k], pad[k + 1]) for k in range(0, len(pad), 2)][::-1]
     full = [(0, 0)] * (input._a.ndim - len(pairs)) + pairs
     for axis, (low, high) in enumerate(full):
@@ -901,6 +893,16 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 
 cosine_similarity = reducing.cosine_similarity
+adaptive_avg_pool1d = resampling.adaptive_avg_pool1d
+adaptive_avg_pool2d = resampling.adaptive_avg_pool2d
+interpolate = resampling.interpolate
+pixel_shuffle = resampling.pixel_shuffle
+cosine_embedding_loss = losses.cosine_embedding_loss
+gaussian_nll_loss = losses.gaussian_nll_loss
+margin_ranking_loss = losses.margin_ranking_loss
+poisson_nll_loss = losses.poisson_nll_loss
+triplet_margin_loss = losses.triplet_margin_loss
+triplet_margin_with_distance_loss = losses.triplet_margin_with_distance_loss
 
 
 def scaled_dot_product_attention(
@@ -917,3 +919,49 @@ def scaled_dot_product_attention(
         hidden = attn_mask._a.dtype == np.bool_
         scores = scores.masked_fill(attn_mask.logical_not(), -math.inf) if hidden else scores + attn_mask
     return reducing.matmul(dropout(softmax(scores, -1), dropout_p), value)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Any:
+    """Return the tensor divided by its root mean square over the last axes."""
+    shape = tuple(normalized_shape)
+    if input._a.shape[input._a.ndim - len(shape) :] != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but "
+            f"got input of size{list(input._a.shape)}"
+        )
+    least = float(np.finfo(input._a.dtype).eps) if eps is None else eps
+    return apply_composition(_RMS_NORM, (len(shape), least), [input, *_present(weight)])
+
+
+def _rms_norm(count: int, eps: float, x: Any, *weight: Any) -> Any:
+    axes = tuple(range(x.ndim - count, x.ndim))
+    made = x / np.sqrt(np.mean(np.square(x), axis=axes, keepdims=True) + eps)
+    return made * weight[0] if weight else made
+
+
+_RMS_NORM = Composition("FusedRmsNorm", in_single(_rms_norm))
+
+
+def instance_norm(
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Return the tensor with mean 0 and variance 1 per channel of each element of the batch."""
+    batch, channels, *places = input._a.shape
+    if use_input_stats and math.prod(places) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape!r}")
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if running_mean is not None and running_var is not None:
+        axes = tuple(range(2, input._a.ndim))
+        with no_grad():
+            running_mean.add_(wrap(momentum * (input._a.mean(axes).mean(0) - running_mean._a)))
+            running_var.add_(wrap(momentum * (input._a.var(axes, ddof=1).mean(0) - running_var._a)))
+    made = batch_norm(reshape(input, (1, batch * channels, *places)), None, None, None, None, True, momentum, eps)
+    made = reshape(made, input._a.shape)
+    shape = (-1,) + (1,) * len(places)
+    if weight is not None:
+        made = made * reshape(weight, shape)
+    return made if bias is None else made + reshape(bias, shape)

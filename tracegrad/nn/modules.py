@@ -1,6 +1,6 @@
 """Modules: parameters kept together with what is computed from them.
 
-Reads and writes tensors. Previous: init.py; next: recurrent.py.
+Reads and writes tensors. Previous: init.py; next: layers.py.
 """
 
 from __future__ import annotations
@@ -735,33 +735,36 @@ class _Configured(Module):
         return ", ".join(f"{k}={v}" for k, v in self.options.items() if k not in ("reduction", "inplace") or v is True)
 
 
-def _module(name: str, function: Callable[..., Any], *names: str) -> Any:
+def make_module(name: str, function: Callable[..., Any], *names: str) -> Any:
+    """Return the class of a module that calls a function with the options of its constructor."""
     attributes = {"function": staticmethod(function), "names": names, "__doc__": f"The function {function.__name__}."}
     return type(name, (_Configured,), attributes)
 
 
-ReLU = _module("ReLU", F.relu, "inplace")
-Sigmoid = _module("Sigmoid", F.sigmoid)
-Tanh = _module("Tanh", F.tanh)
-GELU = _module("GELU", F.gelu, "approximate")
-SiLU = _module("SiLU", F.silu, "inplace")
-Mish = _module("Mish", F.mish)
-ELU = _module("ELU", F.elu, "alpha", "inplace")
-SELU = _module("SELU", F.selu, "inplace")
-LeakyReLU = _module("LeakyReLU", F.leaky_relu, "negative_slope", "inplace")
-Hardtanh = _module("Hardtanh", F.hardtanh, "min_val", "max_val")
-ReLU6 = _module("ReLU6", F.relu6, "inplace")
-LogSigmoid = _module("LogSigmoid", F.logsigmoid)
-Softsign = _module("Softsign", F.softsign)
-Softplus = _module("Softplus", lambda x, beta=1.0, threshold=20.0: F.softplus(x, beta, threshold), "beta", "threshold")
-Softmax = _module("Softmax", reducing.softmax, "dim")
-LogSoftmax = _module("LogSoftmax", reducing.log_softmax, "dim")
-MSELoss = _module("MSELoss", F.mse_loss, "size_average", "reduce", "reduction")
-L1Loss = _module("L1Loss", F.l1_loss, "size_average", "reduce", "reduction")
-SmoothL1Loss = _module("SmoothL1Loss", F.smooth_l1_loss, "size_average", "reduce", "reduction", "beta")
-HuberLoss = _module("HuberLoss", F.huber_loss, "reduction", "delta")
-BCELoss = _module("BCELoss", F.binary_cross_entropy, "weight", "size_average", "reduce", "reduction")
-BCEWithLogitsLoss = _module(
+ReLU = make_module("ReLU", F.relu, "inplace")
+Sigmoid = make_module("Sigmoid", F.sigmoid)
+Tanh = make_module("Tanh", F.tanh)
+GELU = make_module("GELU", F.gelu, "approximate")
+SiLU = make_module("SiLU", F.silu, "inplace")
+Mish = make_module("Mish", F.mish)
+ELU = make_module("ELU", F.elu, "alpha", "inplace")
+SELU = make_module("SELU", F.selu, "inplace")
+LeakyReLU = make_module("LeakyReLU", F.leaky_relu, "negative_slope", "inplace")
+Hardtanh = make_module("Hardtanh", F.hardtanh, "min_val", "max_val")
+ReLU6 = make_module("ReLU6", F.relu6, "inplace")
+LogSigmoid = make_module("LogSigmoid", F.logsigmoid)
+Softsign = make_module("Softsign", F.softsign)
+Softplus = make_module(
+    "Softplus", lambda x, beta=1.0, threshold=20.0: F.softplus(x, beta, threshold), "beta", "threshold"
+)
+Softmax = make_module("Softmax", reducing.softmax, "dim")
+LogSoftmax = make_module("LogSoftmax", reducing.log_softmax, "dim")
+MSELoss = make_module("MSELoss", F.mse_loss, "size_average", "reduce", "reduction")
+L1Loss = make_module("L1Loss", F.l1_loss, "size_average", "reduce", "reduction")
+SmoothL1Loss = make_module("SmoothL1Loss", F.smooth_l1_loss, "size_average", "reduce", "reduction", "beta")
+HuberLoss = make_module("HuberLoss", F.huber_loss, "reduction", "delta")
+BCELoss = make_module("BCELoss", F.binary_cross_entropy, "weight", "size_average", "reduce", "reduction")
+BCEWithLogitsLoss = make_module(
     "BCEWithLogitsLoss",
     F.binary_cross_entropy_with_logits,
     "weight",
@@ -770,17 +773,16 @@ BCEWithLogitsLoss = _module(
     "reduction",
     "pos_weight",
 )
-NLLLoss = _module("NLLLoss", F.nll_loss, "weight", "size_average", "ignore_index", "reduce", "reduction")
-CrossEntropyLoss = _module(
+NLLLoss = make_module("NLLLoss", F.nll_loss, "weight", "size_average", "ignore_index", "reduce", "reduction")
+CrossEntropyLoss = make_module(
     "CrossEntropyLoss", F.cross_entropy, "weight", "size_average", "ignore_index", "reduce", "reduction",
     "label_smoothing",
 )  # fmt: skip
-KLDivLoss = _module("KLDivLoss", F.kl_div, "size_average", "reduce", "reduction", "log_target")
-MaxPool1d = _module("MaxPool1d", F.max_pool1d, "kernel_size", "stride", "padding", "dilation")
-MaxPool2d = _module("MaxPool2d", F.max_pool2d, "kernel_size", "stride", "padding", "dilation")
-AvgPool1d = _module("AvgPool1d", F.avg_pool1d, "kernel_size", "stride", "padding")
-AvgPool2d = _module("AvgPool2d", F.avg_pool2d, "kernel_size", "stride", "padding")
-AdaptiveAvgPool2d = _module("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "output_size")
+KLDivLoss = make_module("KLDivLoss", F.kl_div, "size_average", "reduce", "reduction", "log_target")
+MaxPool1d = make_module("MaxPool1d", F.max_pool1d, "kernel_size", "stride", "padding", "dilation")
+MaxPool2d = make_module("MaxPool2d", F.max_pool2d, "kernel_size", "stride", "padding", "dilation")
+AvgPool1d = make_module("AvgPool1d", F.avg_pool1d, "kernel_size", "stride", "padding")
+AvgPool2d = make_module("AvgPool2d", F.avg_pool2d, "kernel_size", "stride", "padding")
 
 
 class PReLU(Module):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracegrad.runtime import creating, dtypes, gradients, numpy_bridge, operate, printing, reducing, shaping
+from tracegrad.runtime import building, creating, dtypes, gradients, numpy_bridge, operate, printing, reducing, shaping
 from tracegrad.runtime.tensor import CPU, NAMES, Device, Size, Tensor
 
 NAMES.update(
@@ -37,5 +37,6 @@ NAMES.update(bool=dtypes.bool_, float=dtypes.float32, int=dtypes.int32)
 globals().update(NAMES)
 
 __all__ = [
-    "Device", "creating", "dtypes", "gradients", "numpy_bridge", "operate", "printing", "reducing", "shaping",
+    "Device", "building",
+    "creating", "dtypes", "gradients", "numpy_bridge", "operate", "printing", "reducing", "shaping",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Reductions, running operations, sorting, and products of eager tensors.
 
-Reads and writes tensors. Previous: shaping.py; next: gradients.py.
+Reads and writes tensors. Previous: shaping.py; next: building.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,237 @@
+"""Layers composed of others: norms of instances, padding, resizing, attention.
+
+Reads and writes tensors. Previous: modules.py; next: recurrent.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tracegrad.nn import functional as F
+from tracegrad.nn import init
+from tracegrad.nn.modules import Linear, Module, Parameter, make_module
+from tracegrad.runtime import creating
+from tracegrad.runtime.reducing import matmul, softmax
+from tracegrad.runtime.shaping import reshape, transpose, unsqueeze
+from tracegrad.runtime.tensor import Tensor
+
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "CircularPad1d", "CircularPad2d", "ConstantPad1d", "ConstantPad2d",
+    "CosineEmbeddingLoss", "GaussianNLLLoss", "HingeEmbeddingLoss", "InstanceNorm1d", "InstanceNorm2d",
+    "MarginRankingLoss", "MultiheadAttention", "PixelShuffle", "PoissonNLLLoss", "RMSNorm", "ReflectionPad1d",
+    "ReflectionPad2d", "ReplicationPad1d", "ReplicationPad2d", "TripletMarginLoss", "Upsample", "UpsamplingBilinear2d",
+    "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d",
+]  # fmt: skip
+
+
+class RMSNorm(Module):
+    """The input divided by its root mean square over the last axes, times a learnt weight."""
+
+    def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True) -> None:
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        weight = Parameter(creating.ones(*self.normalized_shape)) if elementwise_affine else None
+        self.register_parameter("weight", weight)
+
+    def forward(self, input: Tensor) -> Any:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class _InstanceNorm(Module):
+    ranks: tuple[int, int]
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
+        track_running_stats: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        self.register_parameter("weight", Parameter(creating.ones(num_features)) if affine else None)
+        self.register_parameter("bias", Parameter(creating.zeros(num_features)) if affine else None)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", creating.zeros(num_features) if tracked else None)
+        self.register_buffer("running_var", creating.ones(num_features) if tracked else None)
+        self.register_buffer("num_batches_tracked", creating.tensor(0) if tracked else None)
+
+    def forward(self, input: Tensor) -> Any:
+        rank = input._a.ndim
+        if rank not in self.ranks:
+            raise ValueError(f"expected {self.ranks[0]}D or {self.ranks[1]}D input (got {rank}D input)")
+        single = rank == self.ranks[0]
+        given = unsqueeze(input, 0) if single else input
+        made = F.instance_norm(
+            given, self.running_mean, self.running_var, self.weight, self.bias,
+            self.training or not self.track_running_stats, self.momentum, self.eps,
+        )  # fmt: skip
+        return made.squeeze(0) if single else made
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Mean 0 and variance 1 per channel of each sequence."""
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Mean 0 and variance 1 per channel of each image."""
+
+    ranks = (3, 4)
+
+
+class _Pad(Module):
+    """Elements added at the ends of the last axes."""
+
+    axes: int
+    mode: str
+
+    def __init__(self, padding: Any, value: float = 0.0) -> None:
+        super().__init__()
+        self.padding = (padding,) * (2 * self.axes) if isinstance(padding, int) else tuple(padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Any:
+        return F.pad(input, self.padding, self.mode, self.value)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+def _pad_layer(name: str, axes: int, mode: str) -> Any:
+    return type(name, (_Pad,), {"axes": axes, "mode": mode, "__doc__": f"Padding of {axes} axes: {mode}."})
+
+
+ZeroPad1d, ZeroPad2d = _pad_layer("ZeroPad1d", 1, "constant"), _pad_layer("ZeroPad2d", 2, "constant")
+ConstantPad1d, ConstantPad2d = _pad_layer("ConstantPad1d", 1, "constant"), _pad_layer("ConstantPad2d", 2, "constant")
+ReflectionPad1d, ReflectionPad2d = (
+    _pad_layer("ReflectionPad1d", 1, "reflect"),
+    _pad_layer("ReflectionPad2d", 2, "reflect"),
+)
+ReplicationPad1d = _pad_layer("ReplicationPad1d", 1, "replicate")
+ReplicationPad2d = _pad_layer("ReplicationPad2d", 2, "replicate")
+CircularPad1d, CircularPad2d = _pad_layer("CircularPad1d", 1, "circular"), _pad_layer("CircularPad2d", 2, "circular")
+
+
+class Upsample(Module):
+    """The input with its last axes brought to other sizes."""
+
+    def __init__(
+        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+    ) -> None:
+        super().__init__()
+        self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
+
+    def forward(self, input: Tensor) -> Any:
+        return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners)
+
+    def extra_repr(self) -> str:
+        given = f"size={self.size}" if self.scale_factor is None else f"scale_factor={float(self.scale_factor)}"
+        return f"{given}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """Images with each pixel repeated."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, "nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Images with values between the pixels."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, "bilinear", True)
+
+
+AdaptiveAvgPool1d = make_module("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "output_size")
+AdaptiveAvgPool2d = make_module("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "output_size")
+PixelShuffle = make_module("PixelShuffle", F.pixel_shuffle, "upscale_factor")
+_OLD = ("size_average", "reduce")
+MarginRankingLoss = make_module("MarginRankingLoss", F.margin_ranking_loss, "margin", *_OLD, "reduction")
+HingeEmbeddingLoss = make_module("HingeEmbeddingLoss", F.hinge_embedding_loss, "margin", *_OLD, "reduction")
+CosineEmbeddingLoss = make_module("CosineEmbeddingLoss", F.cosine_embedding_loss, "margin", *_OLD, "reduction")
+TripletMarginLoss = make_module(
+    "TripletMarginLoss", F.triplet_margin_loss, "margin", "p", "eps", "swap", *_OLD, "reduction"
+)
+PoissonNLLLoss = make_module(
+    "PoissonNLLLoss", F.poisson_nll_loss, "log_input", "full", "size_average", "eps", "reduce", "reduction"
+)
+GaussianNLLLoss = make_module("GaussianNLLLoss", F.gaussian_nll_loss)
+
+
+class MultiheadAttention(Module):
+    """Attention of queries to keys in several parts of the features.
+
+    Inputs f[length, batch, embed_dim], or with the batch in front when `batch_first`, or without a batch. The result is
+    the attended values and, with `need_weights`, the weights f[batch, queries, keys], of each head when they are not
+    averaged. A mask is bool (True: not attended to) or is added to the scores.
+
+    Source: Vaswani et al., 2017.
+    """
+
+    def __init__(
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
+        add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if embed_dim % num_heads:
+            raise AssertionError("embed_dim must be divisible by num_heads")
+        if add_bias_kv or add_zero_attn or kdim not in (None, embed_dim) or vdim not in (None, embed_dim):
+            raise NotImplementedError("MultiheadAttention: keys and values have the size of queries, without more rows")
+        self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
+        self.in_proj_weight = Parameter(creating.empty(3 * embed_dim, embed_dim))
+        init.xavier_uniform_(self.in_proj_weight)
+        self.register_parameter("in_proj_bias", Parameter(creating.zeros(3 * embed_dim)) if bias else None)
+        self.out_proj = Linear(embed_dim, embed_dim, bias=bias)
+        if bias:
+            init.zeros_(self.out_proj.bias)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
+        need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Any, Any]:  # fmt: skip
+        single = query._a.ndim == 2
+        given = [
+            unsqueeze(t, 0) if single else t if self.batch_first else transpose(t, 0, 1) for t in (query, key, value)
+        ]
+        batch, length, _ = given[0]._a.shape
+        keys, size = given[1]._a.shape[1], self.embed_dim // self.num_heads
+        weights = self.in_proj_weight.chunk(3)
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        heads = [
+            transpose(reshape(F.linear(t, w, b), (batch, -1, self.num_heads, size)), 1, 2)
+            for t, w, b in zip(given, weights, biases, strict=True)
+        ]
+        scores: Any = matmul(heads[0] * (1.0 / math.sqrt(size)), transpose(heads[1], -2, -1))
+        for mask, shape in (
+            (attn_mask, None), (key_padding_mask, (batch, 1, 1, keys)),
+        ):  # fmt: skip
+            if mask is None:
+                continue
+            if mask._a.ndim == 3:
+                shape = (batch, self.num_heads, length, keys)
+            shown = mask if shape is None else reshape(mask, shape)
+            scores = scores.masked_fill(shown, -math.inf) if mask._a.dtype == np.bool_ else scores + shown
+        shares: Any = softmax(scores, -1)
+        shares = F.dropout(shares, self.dropout, self.training) if self.dropout else shares
+        joined = reshape(transpose(matmul(shares, heads[2]), 1, 2), (batch, length, self.embed_dim))
+        out = self.out_proj(joined)
+        out = out.squeeze(0) if single else out if self.batch_first else transpose(out, 0, 1)
+        if not need_weights:
+            return out, None
+        shown = shares.mean(1) if average_attn_weights else shares
+        return out, shown.squeeze(0) if single else shown

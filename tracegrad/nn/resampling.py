@@ -1,0 +1,146 @@
+"""Functions that change the size of axes: padding by modes, interpolation, adaptive pooling.
+
+Reads and writes tensors. First file of nn/; next: losses.py. All work axis by axis, by positions or a matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime.reducing import matmul
+from tracegrad.runtime.shaping import index_select, reshape, transpose
+from tracegrad.runtime.tensor import Tensor, wrap
+
+_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def padded_by(input: Tensor, pads: Sequence[int], mode: str) -> Any:
+    """Return the tensor with its last axes continued: by reflection, by the last element, or in a circle.
+
+    Raises:
+        NotImplementedError: there is no such mode.
+        RuntimeError: more is to be added than the axis has.
+    """
+    if mode not in _MODES:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    for k in range(0, len(pads), 2):
+        axis = input._a.ndim - 1 - k // 2
+        size, (low, high) = input._a.shape[axis], pads[k : k + 2]
+        if mode == "reflect" and max(low, high) >= size:
+            raise RuntimeError(
+                "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
+                f"({low}, {high}) at dimension {axis} of input {list(input._a.shape)}"
+            )
+        if mode == "circular" and max(low, high) > size:
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+        if low or high:
+            places = np.pad(np.arange(size), (max(low, 0), max(high, 0)), _MODES[mode])  # type: ignore[call-overload]
+            places = places[max(-low, 0) : len(places) - max(-high, 0)]
+            input = index_select(input, axis, wrap(places.astype(np.int64)))
+    return input
+
+
+def _weighted(input: Tensor, axis: int, matrix: np.ndarray[Any, Any]) -> Any:
+    """Return the tensor with one axis replaced by weighted sums over it, a column of weights each."""
+    moved = transpose(input, axis, -1)
+    return transpose(matmul(moved, wrap(matrix.astype(input._a.dtype))), axis, -1)
+
+
+def _linear_weights(size: int, wanted: int, scale: float, align: bool) -> np.ndarray[Any, Any]:
+    places = np.arange(wanted)
+    if align:
+        source = places * ((size - 1) / (wanted - 1) if wanted > 1 else 0.0)
+    else:
+        source = np.maximum((places + 0.5) * scale - 0.5, 0.0)
+    low = np.minimum(np.floor(source).astype(np.int64), size - 1)
+    high = np.minimum(low + 1, size - 1)
+    weights = np.zeros((size, wanted))
+    share = source - low
+    np.add.at(weights, (low, places), 1 - share)
+    np.add.at(weights, (high, places), share)
+    return weights
+
+
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Any:  # fmt: skip
+    """Return the tensor with its axes after the second brought to other sizes.
+
+    Args:
+        size: the sizes, or one for all.
+        scale_factor: instead, the factors.
+        mode: "nearest", "linear", "bilinear", "trilinear" or "area".
+        align_corners: of the linear modes: the first and last elements stay.
+
+    Raises:
+        ValueError: neither or both of size and factor are given.
+        NotImplementedError: there is no such mode.
+    """
+    rank = input._a.ndim - 2
+    if (size is None) == (scale_factor is None):
+        raise ValueError("either size or scale_factor should be defined" if size is None else
+                         "only one of size or scale_factor should be defined")  # fmt: skip
+    old = input._a.shape[2:]
+    if size is not None:
+        wanted = (int(size),) * rank if isinstance(size, int) else tuple(int(n) for n in size)
+        factors: list[float | None] = [None] * rank
+    else:
+        factors = [float(f) for f in ([scale_factor] * rank if isinstance(scale_factor, int | float) else scale_factor)]
+        wanted = tuple(math.floor(n * float(f or 0)) for n, f in zip(old, factors, strict=True))
+    if mode == "area":
+        return adaptive_average(input, wanted)
+    if antialias or mode not in ("nearest", "linear", "bilinear", "trilinear"):
+        raise NotImplementedError(f"interpolate: mode {mode!r} is not there; use 'nearest', 'bilinear' or 'area'")
+    for k, (n, m, factor) in enumerate(zip(old, wanted, factors, strict=True)):
+        scale = n / m if factor is None or recompute_scale_factor else 1.0 / factor
+        if mode == "nearest":
+            places = np.minimum(np.floor(np.arange(m) * np.float32(scale)).astype(np.int64), n - 1)
+            input = index_select(input, k + 2, wrap(places))
+        elif n != m or not align_corners:
+            input = _weighted(input, k + 2, _linear_weights(n, m, scale, bool(align_corners)))
+    return input
+
+
+def adaptive_average(input: Tensor, wanted: Sequence[int | None]) -> Any:
+    """Return means over windows that cover the last axes, so many per axis; None keeps an axis."""
+    first = input._a.ndim - len(wanted)
+    for k, count in enumerate(wanted):
+        size = input._a.shape[first + k]
+        if count is None or count == size:
+            continue
+        weights = np.zeros((size, count))
+        for j in range(count):
+            start, end = j * size // count, -(-(j + 1) * size // count)
+            weights[start:end, j] = 1 / (end - start)
+        input = _weighted(input, first + k, weights)
+    return input
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Any:
+    """Return the means of so many windows along the last axis."""
+    return adaptive_average(input, [output_size if isinstance(output_size, int) else output_size[0]])
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Any:
+    """Return the means of so many windows along each of the last two axes."""
+    return adaptive_average(input, [output_size] * 2 if isinstance(output_size, int | None) else list(output_size))
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Any:
+    """Return images of fewer channels and more pixels: [n, c r², h, w] becomes [n, c, h r, w r]."""
+    r = upscale_factor
+    *lead, channels, height, width = input._a.shape
+    if channels % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={channels} is not divisible by {r * r}"
+        )
+    split = reshape(input, (*lead, channels // (r * r), r, r, height, width))
+    n = len(lead)
+    order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    return reshape(split.permute(*order), (*lead, channels // (r * r), height * r, width * r))

@@ -1,0 +1,273 @@
+"""Tensors made of tensors: diagonals, blocks, grids, rotations, quantiles, distances.
+
+Reads tensors. Previous: reducing.py; next: gradients.py. All is composed of operations of the files before.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tracegrad.capture.tracer import asarray as as_tracer
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.operate import pointwise, sub, to_tensor
+from tracegrad.runtime.reducing import sort, vector_norm
+from tracegrad.runtime.shaping import (
+    axis_of,
+    cat,
+    flip,
+    index_select,
+    movedim,
+    narrow,
+    reshape,
+    stack,
+    transpose,
+    unsqueeze,
+)
+from tracegrad.runtime.tape import Plan, apply_composition, planned
+from tracegrad.runtime.tensor import Tensor, method, public, wrap
+
+
+def _replaced(nan: float, high: float | None, low: float | None, x: Any) -> Any:
+    if x.dtype.kind in "biu":
+        return x
+    limits: Any = ml_dtypes.finfo(x.dtype)  # type: ignore[no-untyped-call]
+    high, low = float(limits.max) if high is None else high, float(limits.min) if low is None else low
+    bounded = np.where(x == math.inf, x.dtype.type(high), np.where(x == -math.inf, x.dtype.type(low), x))
+    return np.where(np.isnan(x), x.dtype.type(nan), bounded)
+
+
+_NAN_TO_NUM = pointwise("NanToNum", _replaced)
+
+
+@public()
+@method("nan_to_num")
+@planned()
+def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
+    """Return the tensor with NaN and infinities replaced; no gradient goes through these."""
+    return Plan(_NAN_TO_NUM, (nan, posinf, neginf), [input])
+
+
+def _embedded(offset: int, x: Any) -> Any:
+    count, size = x.shape[-1], x.shape[-1] + abs(offset)
+    made = as_tracer(np.zeros((*x.shape[:-1], size, size), x.dtype)).copy()
+    places = np.arange(count)
+    made[..., places + max(-offset, 0), places + max(offset, 0)] = x
+    return made
+
+
+_DIAG_EMBED = Composition("DiagEmbed", _embedded)
+
+
+@public()
+@method("diag_embed")
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Return matrices in axes dim1 and dim2 whose diagonals are the last axis."""
+    made = apply_composition(_DIAG_EMBED, (offset,), [input])
+    rank = made._a.ndim
+    first, second = axis_of(dim1, rank), axis_of(dim2, rank)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return made if (first, second) == (rank - 2, rank - 1) else movedim(made, (-2, -1), (first, second))
+
+
+@public()
+def block_diag(*tensors: Tensor) -> Any:
+    """Return a matrix with the given ones along its diagonal."""
+    blocks = [reshape(t, (1, -1)) if t._a.ndim < 2 else t for t in tensors]
+    width, rows, start = sum(b._a.shape[1] for b in blocks), [], 0
+    for block in blocks:
+        height, own = block._a.shape
+        sides = (start, width - start - own)
+        before, after = (wrap(np.zeros((height, n), block._a.dtype)) for n in sides)
+        rows.append(cat([before, block, after], 1))
+        start += own
+    return cat(rows, 0)
+
+
+@public()
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Any:
+    """Return the powers of the elements of a vector, as columns."""
+    count = x._a.shape[0] if N is None else N
+    powers = range(count) if increasing else reversed(range(count))
+    return stack([x**k for k in powers], -1)
+
+
+@public()
+@method("rot90")
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
+    """Return the tensor turned k times by 90 degrees, from the first axis towards the second."""
+    a, b = (axis_of(d, input._a.ndim) for d in dims)
+    turns = k % 4
+    if turns == 0:
+        return input.clone()
+    if turns == 2:
+        return flip(input, a, b)
+    return transpose(flip(input, b if turns == 1 else a), a, b)
+
+
+def _indices(row: int, col: int, offset: int, find: Any) -> Tensor:
+    return wrap(np.stack(find(row, offset, col)).astype(np.int64))
+
+
+@public()
+def tril_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
+    """Return rows and columns of the lower triangle of a matrix."""
+    return _indices(row, col, offset, np.tril_indices)
+
+
+@public()
+def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
+    """Return rows and columns of the upper triangle of a matrix."""
+    return _indices(row, col, offset, np.triu_indices)
+
+
+@public()
+def cartesian_prod(*tensors: Tensor) -> Any:
+    """Return all choices of one element from each vector, one per row."""
+    if len(tensors) == 1:
+        return tensors[0]
+    grids = np.meshgrid(*[np.arange(t._a.shape[0]) for t in tensors], indexing="ij")
+    return stack([index_select(t, 0, wrap(g.ravel())) for t, g in zip(tensors, grids, strict=True)], 1)
+
+
+@public()
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
+    """Return all choices of r elements of a vector, one per row."""
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = np.array(list(choose(range(input._a.shape[0]), r)), np.int64).reshape(-1, r)
+    return input[wrap(places)]
+
+
+@public("trapezoid", "trapz")
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Any:
+    """Return the integral along an axis by the trapezoidal rule."""
+    axis = axis_of(dim, y._a.ndim)
+    count = y._a.shape[axis] - 1
+    sums: Any = narrow(y, axis, 0, count) + narrow(y, axis, 1, count)
+    if x is None:
+        return sums.sum(axis) * (dx / 2)
+    own = axis if x._a.ndim == y._a.ndim else x._a.ndim - 1
+    widths = narrow(x, own, 1, count) - narrow(x, own, 0, count)
+    if x._a.ndim == 1:
+        widths = reshape(widths, (-1, *(1,) * (y._a.ndim - axis - 1)))
+    return (sums * widths).sum(axis) / 2
+
+
+@public()
+@method("quantile")
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Any:
+    """Return quantiles along an axis or of all elements; several ones along a new first axis."""
+    wanted = to_tensor(q, input._a.dtype)
+    if wanted._a.dtype != input._a.dtype:
+        raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
+    if wanted._a.size and not (0 <= wanted._a.min() and wanted._a.max() <= 1):
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    whole = dim is None
+    rank = input._a.ndim
+    ordered = sort(reshape(input, (-1,)) if whole else input, 0 if dim is None else dim).values
+    axis = 0 if dim is None else axis_of(dim, rank)
+    count = ordered._a.shape[axis]
+    place = wanted._a.ravel().astype(np.float64) * (count - 1)
+    low, high = np.floor(place), np.ceil(place)
+    if interpolation == "nearest":
+        low = high = np.rint(place)
+    elif interpolation == "lower":
+        high = low
+    elif interpolation == "higher":
+        low = high
+    share = np.full(len(place), 0.5) if interpolation == "midpoint" else place - low
+    shape = (-1, *(1,) * (ordered._a.ndim - axis - 1))
+    below, above = (index_select(ordered, axis, wrap(k.astype(np.int64))) for k in (low, high))
+    made = below + (above - below) * wrap(share.astype(input._a.dtype).reshape(shape))
+    spoilt = np.isnan(ordered._a).any(axis, keepdims=True)  # NaN anywhere is NaN
+    if spoilt.any():
+        made = made.masked_fill(wrap(np.broadcast_to(spoilt, made._a.shape).copy()), math.nan)
+    made = movedim(made, axis, 0)
+    if keepdim:
+        made = reshape(made, (-1, *(1,) * rank)) if whole else unsqueeze(made, axis + 1)
+    return made if wanted._a.ndim else made[0]
+
+
+@public()
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Any:
+    """Return the distances of all rows of one matrix from all rows of another; the gradient of distance 0 is 0."""
+    return vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1)
+
+
+_LOGIT = pointwise("Logit", lambda eps, x: np.log(x / (1 - x)) if eps is None else _bounded_logit(eps, x))
+
+
+def _bounded_logit(eps: float, x: Any) -> Any:
+    low, high = x.dtype.type(eps), x.dtype.type(1 - eps)
+    x = np.where(x < low, low, np.where(x > high, high, x))
+    return np.log(x / (1 - x))
+
+
+@public()
+@method("logit")
+@planned()
+def logit(input: Tensor, eps: float | None = None) -> Any:
+    """Return log(x / (1 - x)), of x limited to [eps, 1 - eps]."""
+    return Plan(_LOGIT, (eps,), [input])
+
+
+_SINC = pointwise("Sinc", np.sinc)
+
+
+@public()
+@method("sinc")
+@planned()
+def sinc(input: Tensor) -> Any:
+    """Return sin(pi x) / (pi x), 1 at 0."""
+    return Plan(_SINC, (), [input])
+
+
+@public()
+def atleast_1d(*tensors: Any) -> Any:
+    """Return tensors with at least one axis."""
+    return _at_least(lambda t: reshape(t, (1,)) if not t._a.ndim else t, tensors)
+
+
+@public()
+def atleast_2d(*tensors: Any) -> Any:
+    """Return tensors with at least two axes, new ones in front."""
+    return _at_least(lambda t: reshape(t, (1, -1)) if t._a.ndim < 2 else t, tensors)
+
+
+def _at_least(widen: Any, tensors: Sequence[Any]) -> Any:
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    made = tuple(widen(t) for t in given)
+    return made[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else made
+
+
+@public()
+def dstack(tensors: Sequence[Tensor]) -> Any:
+    """Return tensors joined along a third axis."""
+    return cat([_deep(t) for t in tensors], 2)
+
+
+def _deep(t: Tensor) -> Any:
+    if t._a.ndim < 2:
+        return reshape(t, (1, -1, 1))
+    return unsqueeze(t, 2) if t._a.ndim == 2 else t
+
+
+@public("column_stack")
+def column_stack(tensors: Sequence[Tensor]) -> Any:
+    """Return vectors as the columns of a matrix, beside the columns of matrices."""
+    return cat([reshape(t, (-1, 1)) if t._a.ndim < 2 else t for t in tensors], 1)
+
+
+@public()
+def chain_matmul(*matrices: Tensor) -> Any:
+    """Return the product of matrices."""
+    return functools.reduce(lambda a, b: a @ b, matrices)
