@@ -1,5 +1,8 @@
 """Which values carry a derivative from the inputs to the results, and which cotangents can be exactly zero.
 
+The iterations of a loop are followed from the last one back, until what they cover repeats: the state that only the last
+iteration leaves unread has a cotangent in all others.
+
 Reads IR, writes nothing. Next: ranges.py.
 """
 
@@ -7,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,6 +50,8 @@ _MOVES = frozenset(
 )
 #: arrays of at most so many elements are followed element by element
 _MAX_MASK = 1024
+#: so many iterations of a loop are told from one another
+_MOST_ITERATIONS = 4
 _Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 _Cover: TypeAlias = bool | np.bool_ | _Mask
 
@@ -56,10 +63,13 @@ class Activity:
     Attributes:
         active: values that depend smoothly on an input and on which a result depends smoothly.
         may_be_zero: active values whose cotangent can have elements that are exactly zero whatever the inputs are.
+        exposed: values from outside of loops and branches whose elements all reach a result, be it in some iterations of
+            a loop only: where one of them is infinite, the result is not finite either.
     """
 
     active: set[Value]
     may_be_zero: set[Value]
+    exposed: set[Value]
 
 
 def carries_derivative(value: Value) -> bool:
@@ -84,7 +94,10 @@ def analyze_activity(
                 forward.setdefault(source, []).append(target)
                 backward.setdefault(target, []).append(source)
     active = _reach(wrt, forward) & _reach(seeds, backward)
-    return Activity(active, _ZeroAnalysis(active, masks).run(function, seeds, seeds_may_be_zero))
+    may_be_zero = _ZeroAnalysis(active, masks).run(function, seeds, seeds_may_be_zero)
+    hidden = _ZeroAnalysis(active, masks, in_any_iteration=True).run(function, seeds, seeds_may_be_zero)
+    outside = {result for operation in function.body.operations for result in operation.results}
+    return Activity(active, may_be_zero, (active & outside) - hidden)
 
 
 def _reach(start: Iterable[Value], edges: dict[Value, list[Value]]) -> set[Value]:
@@ -133,10 +146,15 @@ class _ZeroAnalysis:
 
     Of each value it keeps which elements are covered by such contributions: True or False for all, or a mask. A small
     array that is read element by element, or slice by slice, is covered by all readers together.
+
+    Args:
+        in_any_iteration: whether a contribution in some iterations of a loop, under a condition perhaps, counts for what
+            enters the loop.
     """
 
-    def __init__(self, active: set[Value], masks: set[Value]) -> None:
-        self.active, self.masks = active, masks
+    def __init__(self, active: set[Value], masks: set[Value], *, in_any_iteration: bool = False) -> None:
+        self.active, self.masks, self.in_any_iteration = active, masks, in_any_iteration
+        self.loops = 0
         self.uncovered: set[Value] = set()
         self.stacks: set[Value] = set()
 
@@ -187,7 +205,9 @@ class _ZeroAnalysis:
             elif born is None or position in born:
                 self.contribute(covered, operand, False)
             elif operation.op == "multiply" and operation.operands[1 - position] in self.masks:
-                self.contribute(covered, operand, False)
+                self.contribute(covered, operand, cover & _nonzero(operation.operands[1 - position]))
+            elif operation.op == "broadcast_to":
+                self.contribute(covered, operand, _cover_of_source(operand, operation.result, cover))
             else:
                 self.contribute(covered, operand, cover if TABLE[operation.op].elementwise else full)
 
@@ -201,8 +221,9 @@ class _ZeroAnalysis:
             self.block(block, part)
             inner = _inner(block)
             parts.append({v: cover for v, cover in part.items() if v not in inner})
+        meet = or_ if self.in_any_iteration and self.loops else and_
         for value in {**parts[0], **parts[1]}:
-            self.contribute(covered, value, parts[0].get(value, False) & parts[1].get(value, False))
+            self.contribute(covered, value, meet(parts[0].get(value, False), parts[1].get(value, False)))
 
     def loop(self, operation: Operation, covered: dict[Value, _Cover]) -> None:
         body = operation.blocks[-1]
@@ -210,26 +231,61 @@ class _ZeroAnalysis:
         params, inits = body.params[shift:], operation.operands[first:]
         active = [p in self.active or r in self.active for p, r in zip(params, operation.results, strict=True)]
         entering = [covered.get(result, False) for result in operation.results]
+        iterations: list[dict[Value, _Cover]] = []
+        seen: list[list[_Cover]] = []
         carried = entering
-        while True:
+        self.loops += 1
+        while not any(all(map(np.array_equal, carried, before)) for before in seen):
+            seen.append(carried)
             part: dict[Value, _Cover] = {}
             for out, is_active, cover in zip(body.yields, active, carried, strict=True):
                 if is_active:
                     self.contribute(part, out, cover)
             self.block(body, part)
+            iterations.append(part)
             leaving = [part.get(param, False) for param in params]
-            again = [a & b for a, b in zip(carried, leaving, strict=True)]
-            if all(np.array_equal(a, b) for a, b in zip(carried, again, strict=True)):
-                break
-            carried = again
+            together = len(seen) >= _MOST_ITERATIONS
+            carried = [a & b for a, b in zip(carried, leaving, strict=True)] if together else leaving
+        self.loops -= 1
         runs = surely_runs(operation)
         inner = _inner(body)
-        for value, cover in part.items():
-            if value not in inner:
-                self.contribute(covered, value, cover & runs)
-        for is_active, init, at_start, at_end in zip(active, inits, leaving, entering, strict=True):
+        # the last iteration is done whenever there is one
+        for part in iterations if self.in_any_iteration else iterations[:1]:
+            for value, cover in part.items():
+                if value not in inner:
+                    self.contribute(covered, value, cover & runs)
+        meet = or_ if self.in_any_iteration else and_
+        for is_active, param, init, at_end in zip(active, params, inits, entering, strict=True):
             if is_active:
+                at_start = reduce(meet, (part.get(param, False) for part in iterations))
                 self.contribute(covered, init, at_start if runs else at_start & at_end)
+
+
+def _nonzero(value: Value) -> _Cover:
+    """Return where a factor is not zero, as far as that is known: of constants and identity matrices."""
+    operation = value.producer
+    if operation is None:
+        return False
+    if operation.op == "constant" and operation.attrs["value"].size <= _MAX_MASK:
+        return np.asarray(operation.attrs["value"] != 0)
+    if operation.op == "cast":
+        same = operation.operands[0].producer
+        shape = value.shape
+        if same is None or same.op != "equal" or len(shape) != 2 or not is_static(shape) or size_guess(shape) > _MAX_MASK:
+            return False
+        made = [v.producer for v in same.operands]
+        axes = [o.attrs["axis"] for o in made if o is not None and o.op == "iota"]
+        return np.eye(*shape, dtype=np.bool_) if sorted(axes) == [0, 1] else False
+    return False
+
+
+def _cover_of_source(source: Value, result: Value, cover: _Cover) -> _Cover:
+    """Return what is covered of an array that is broadcast: elements of which a copy is."""
+    if not isinstance(cover, np.ndarray) or not cover.ndim:
+        return cover
+    added = cover.ndim - len(source.shape)
+    spread = [k for k in range(cover.ndim) if k < added or source.shape[k - added] != result.shape[k]]
+    return np.asarray(np.any(cover, axis=tuple(spread), keepdims=True).reshape(source.shape))
 
 
 def _cover_of_array(op: str, place: _Mask, cover: _Cover) -> _Cover:

@@ -33,6 +33,7 @@ from tracegrad.ops import (
     select,
     zeros_like,
 )
+from tracegrad.transform.activity import Activity
 from tracegrad.transform.ranges import Ranges, make_guard
 
 #: how a cotangent can be zero by choice: not at all, where a comparison of differentiated numbers decides, or where
@@ -302,14 +303,14 @@ class ZeroGuard:
     """Multiplies cotangents with partials so that a zero cotangent gives zero.
 
     Args:
-        may_be_zero: values whose cotangent can be zero for another reason than a choice.
+        activity: says which cotangents can be zero for another reason than a choice.
         masked: values whose cotangent is zero by choice, with KINK or MISSING.
     """
 
-    def __init__(self, function: Function, may_be_zero: set[Value], masked: Mapping[Value, int]) -> None:
-        self.ranges = Ranges(function)
+    def __init__(self, function: Function, activity: Activity, masked: Mapping[Value, int]) -> None:
+        self.ranges = Ranges(function, exposed=activity.exposed)
         self.data = Ranges(function, missing=True) if masked else self.ranges
-        self.may_be_zero, self.masked = may_be_zero, masked
+        self.may_be_zero, self.masked = activity.may_be_zero, masked
         self.singular_sure: set[Value] = set()
         self.missing_sure: set[Value] = set()
 

@@ -2,12 +2,13 @@
 
 Reads IR, writes nothing. Previous: activity.py; next: residuals.py.
 
-Overflow of products and underflow of exponentials are left out of account; overflow of an exponential is not.
+Overflow of products and underflow of exponentials are left out of account. Overflow of an exponential is not, unless
+each of its elements reaches a result: what comes after it cannot be hidden then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import reduce
 from itertools import product
 from operator import or_
@@ -47,11 +48,12 @@ class Ranges:
 
     Args:
         missing: whether the parameters can be infinite or NaN themselves, as missing data are.
+        exposed: values whose elements all reach a result.
     """
 
-    def __init__(self, function: Function, *, missing: bool = False) -> None:
+    def __init__(self, function: Function, *, missing: bool = False, exposed: Collection[Value] = ()) -> None:
         self._signs: dict[Value, int] = {}
-        self._missing = missing
+        self._missing, self._exposed = missing, exposed
         self._kinds: dict[Value, int] = {p: ANYTHING for p in function.params if missing and is_inexact(p.dtype)}
         self._known: set[Value] = set(function.params)
         #: operations that a check before them keeps away from their pole
@@ -87,7 +89,7 @@ class Ranges:
             case "log1p":
                 return not signs[0] & NEGATIVE
             case "exp" | "exp2" | "expm1":
-                return not signs[0] & POSITIVE
+                return not signs[0] & POSITIVE or operation.result in self._exposed
             case "arctan2" | "hypot":
                 return any(not sign & ZERO for sign in signs)
         return not any(TABLE[operation.op].singular)
