@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,8 @@ SINGULAR = {
   %u: f64[4] = multiply %r, %q""",
 }
 X = np.array([0.0, 0.5, 2.0, -1.0])
+#: what a guard is made of
+ZERO_TESTS = re.compile("select|keep_zero|isfinite")
 
 
 def masked_sum(line: str) -> Function:
@@ -157,7 +161,7 @@ func @f(%x: f64[3], %y: f64[3]) -> (f64[]) {
   return %s
 }
 """)
-    assert "select" not in print_function(gradient(function, (0, 1)))
+    assert not ZERO_TESTS.search(print_function(gradient(function, (0, 1))))
 
 
 def test_small_states_read_element_by_element_have_no_guards() -> None:
@@ -180,10 +184,10 @@ func @f(%s0: f64[2]) -> (f64[]) {
   return %r
 }
 """
-    assert "select" not in print_function(gradient(parse_function(text), (0,)))
+    assert not ZERO_TESTS.search(print_function(gradient(parse_function(text), (0,))))
     # nobody reads element 0, so the cotangent of %e is zero except in the last iteration
     one_element = text.replace("gather %s, %i", "gather %s, %j")
-    assert "select" in print_function(gradient(parse_function(one_element), (0,)))
+    assert "keep_zero" in print_function(gradient(parse_function(one_element), (0,)))
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
@@ -242,6 +246,6 @@ func @f(%x: f64[4]) -> (f64[]) {{
 }}
 """)
     text = print_function(run_passes(gradient(unread, (0,))))
-    assert text.count(" isfinite ") == guards
+    assert text.count(" keep_zero ") == guards
     # where a choice makes the zeros it moves behind the products instead
-    assert "isfinite" not in print_function(run_passes(gradient(masked_sum(one + lines), (0,))))
+    assert "keep_zero" not in print_function(run_passes(gradient(masked_sum(one + lines), (0,))))

@@ -211,6 +211,8 @@ class _FunctionEmitter:
         self.used_sizes: set[str] = set()
         self.last_line: tuple[str, int] | None = None
         self.in_sweep = False
+        #: whether the text has a guard of a zero, and whether a comment says what it is for
+        self.has_guard = self.is_explained = False
 
     # The signature
 
@@ -340,6 +342,13 @@ class _FunctionEmitter:
             elif operation.result not in self.folding.inline:
                 self.comment(operation.span, operation.results)
                 self.assign(self.names[operation.result], self.computed(operation))
+            self.explain_guard()
+
+    def explain_guard(self) -> None:
+        """Say before the first statement with a guard what it is for."""
+        if self.has_guard and not self.is_explained and self.module.comments:
+            self.body.insert(-1, Comment("zero stays zero, even times infinity"))
+            self.is_explained = True
 
     def computed(self, operation: Operation) -> ast.expr:
         """Return the expression of an operation that has a variable."""
@@ -791,6 +800,7 @@ class _FunctionEmitter:
 
     def elementwise(self, operation: Operation) -> _Expression:
         operands = [self.expression(v) for v in operation.operands]
+        self.has_guard |= operation.op == "keep_zero"
         shape = _broadcast([e.shape for e in operands])
         template = self.template(operation)
         dtype = operation.result.dtype
@@ -990,7 +1000,7 @@ def _all_values(function: Function) -> Sequence[Value]:
 def _drops_infinities(function: Function) -> bool:
     """Return whether a derivative computes quotients that a choice may drop, or guards factors."""
     operations = list(walk(function.body))
-    if any(o.op == "isfinite" for o in operations):
+    if any(o.op in ("keep_zero", "isfinite") for o in operations):
         return True
     if not any(r.name.startswith("ct_") for o in operations for r in o.results):
         return False

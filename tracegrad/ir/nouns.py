@@ -12,6 +12,7 @@ _NOUNS = {
     "add": "total",
     "subtract": "difference",
     "multiply": "product",
+    "keep_zero": "product",
     "divide": "quotient",
     "negative": "minus",
     "square": "square",

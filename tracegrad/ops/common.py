@@ -19,13 +19,9 @@ from tracegrad.ir.types import is_inexact
 from tracegrad.ops.creation import full_like, full_of, ones_like, zeros_like
 from tracegrad.ops.elementwise import (
     add,
-    equal,
-    isfinite,
-    logical_and,
-    logical_not,
+    keep_zero,
     multiply,
     negative,
-    select,
     subtract,
 )
 from tracegrad.ops.reduce import conjugate_if_complex
@@ -65,17 +61,13 @@ def _is_active(value: Any) -> bool:
 def scaled(value: Any, partial: Any, guarded: bool) -> Any:
     """Multiply a tangent or cotangent with a partial; when guarded, zero stays zero whatever the partial is.
 
-    A guard replaces only a partial that is not finite. So the product stays linear in `value` where the partial is
-    finite, and its own derivative is right at zero too; and no infinity is left that a later derivative would multiply
-    with zero.
+    The product stays linear in `value` where the partial is finite, so that its own derivative is right at zero too.
     """
     if isinstance(partial, int):
         assert partial == 1, "a partial given as a number is 1"
         return value
-    if guarded:
-        harmful = logical_and(equal(value, zeros_like(value)), logical_not(isfinite(partial)))
-        partial = select(harmful, zeros_like(partial), partial)
-    return multiply(value, partial)
+    product = multiply(value, partial)
+    return keep_zero(value, product) if guarded else product
 
 
 def apply_partials_vjp(

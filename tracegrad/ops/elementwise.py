@@ -115,6 +115,7 @@ multiply = elementwise(
     samples=(Sample("f[2,3] f[2,3]"), Sample("f[] f[]"), Sample("i[3] i[3]"), Sample("c128[2] c128[2]")),
     special=((1.5, -2.0, -3.0),),
 )
+
 divide: OpDef = elementwise(
     "divide", XY, "True quotient, x / y.",
     infer=same(is_inexact), numpy="{x} / {y}", c="{x} / {y}", cheap=True, singular=(True, True),
@@ -743,6 +744,28 @@ select: OpDef = linear(
     samples=(
         Sample("b[2,3] f[2,3] f[2,3]"), Sample("b[] f[] f[]"), Sample("b[6] i[6] i[6]"), Sample("b[3] c128[3] c128[3]"),
     ),
+)
+
+
+def _unless_hidden(derivative: Any, x: Any, y: Any) -> Any:
+    # what x hides has no derivative: of 0 * inf there is none
+    hidden = logical_and(equal(x, zeros_like(x)), logical_not(isfinite(y)))
+    return select(hidden, zeros_like(derivative), derivative)
+
+
+keep_zero = elementwise(
+    "keep_zero", XY, "y, which is a product with x, but x itself where it is zero, though y be infinite or NaN.",
+    infer=same(is_inexact), c="{x} == 0 ? {x} : {y}", cheap=True,
+    numpy=lambda operation, x, y: (
+        f"np.where({x} == 0.0, {x}, {y})" if operation.result.shape else f"{x} if {x} == 0.0 else {y}"
+    ),
+    jvp=lambda tangents, out, x, y: None if tangents[1] is None else _unless_hidden(tangents[1], x, y),
+    vjp=lambda ct, out, x, y: (None, _unless_hidden(ct, x, y)),
+    samples=(
+        Sample("f[2,3] f[2,3]", domain=(0.5, 2.0)), Sample("f[] f[]", domain=(0.5, 2.0)),
+        Sample("c128[2] c128[2]", domain=(0.5, 2.0)),
+    ),
+    special=((0.0, math.inf, 0.0), (1.5, -2.0, -2.0)),
 )
 
 

@@ -10,7 +10,7 @@ cotangents never get here: transform/ does not add them.)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -60,7 +60,7 @@ def _rules() -> dict[str, tuple[Rule, ...]]:
     for name, op in TABLE.items():
         general: tuple[Rule, ...] = () if op.effect or op.marker is BY_TRANSFORM else (_make_nothing, _evaluate)
         moves = (_move_filled,) if name in _MOVES else ()
-        small = (_with_scalars,) if op.elementwise else ()
+        small = (_with_scalars, _fill_elementwise) if op.elementwise else ()
         rules[name] = (*_SPECIFIC.get(name, ()), *moves, *small, *general)
     return rules
 
@@ -106,16 +106,34 @@ def _evaluate(operation: Operation, builder: Builder) -> Value | None:
     operands = [_known(v) for v in operation.operands]
     if any(v is None for v in operands):
         return None
-    try:
-        with np.errstate(all="raise", under="ignore"):
-            result = np.asarray(Evaluator().apply(TABLE[operation.op], operands, operation.attrs), kind.dtype)
-    except (ArithmeticError, ValueError, IndexError):
+    result = _computed(operation, operands, kind.dtype)
+    if result is None:
         return None
     if all(v.producer is not None and v.producer.op == "full" for v in operation.operands) and result.size:
         first = result.flat[0].item()
         if _is_python_number(first) and all(_same_bits(first, x.item()) for x in result.flat):
             return _op("full", shape=kind.shape, dtype=kind.dtype, value=first)
     return builder.constant(result)
+
+
+def _fill_elementwise(operation: Operation, builder: Builder) -> Value | None:
+    """Compute one element where all are the same, of operands that are filled with one number each."""
+    if not operation.operands or any(v.producer is None or v.producer.op != "full" for v in operation.operands):
+        return None
+    kind = operation.result.array_type
+    numbers = [np.full((), v.producer.attrs["value"], v.dtype) for v in operation.operands if v.producer is not None]
+    element = _computed(operation, numbers, kind.dtype)
+    number = None if element is None else element.item()
+    return _op("full", shape=kind.shape, dtype=kind.dtype, value=number) if _is_python_number(number) else None
+
+
+def _computed(operation: Operation, operands: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
+    """Return the result for known operands, or None where NumPy warns or fails."""
+    try:
+        with np.errstate(all="raise", under="ignore"):
+            return np.asarray(Evaluator().apply(TABLE[operation.op], operands, operation.attrs), dtype)
+    except (ArithmeticError, ValueError, IndexError):
+        return None
 
 
 def _make_nothing(operation: Operation, builder: Builder) -> Value | None:
@@ -354,6 +372,16 @@ def _is_power_of_two(number: float) -> bool:
     return abs(math.frexp(number)[0]) == 0.5
 
 
+def _keep_zero_of_number(operation: Operation, builder: Builder) -> Value | None:
+    return operation.operands[1] if filled_number(operation.operands[0]) not in (None, 0) else None
+
+
+def _keep_zero_of_negative(operation: Operation, builder: Builder) -> Value | None:
+    """Move a sign outwards, which changes at most that of a zero."""
+    inner = _operand_made_by(operation, 1, "negative")
+    return None if inner is None else _op("negative", _op("keep_zero", operation.operands[0], inner.operands[0]))
+
+
 def _multiply_by_minus_one(operation: Operation, builder: Builder) -> Value | None:
     x, y = operation.operands
     if is_filled_with(x, -1):
@@ -433,6 +461,7 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
         _negative_factor,
         _join_factors,
     ),
+    "keep_zero": (_keep_zero_of_number, _keep_zero_of_negative),
     "divide": (_identity(lambda o: is_filled_with(o.operands[1], 1)), _negative_factor),
     "add": (_add_integer_zero, _add_negative, _add_same),
     "subtract": (

@@ -20,6 +20,7 @@ from tracegrad.ir.bounds import size_guess, static_value, surely_runs
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import NONDIFF, TABLE
 from tracegrad.ir.types import ArrayType, StackType, is_inexact, is_static
+from tracegrad.ir.writes import filled_number
 
 #: ops whose transpose leaves zeros in a cotangent, whatever comes in; by position of the operand, None for all
 _ZERO_BORN: dict[str, tuple[int, ...] | None] = {
@@ -38,6 +39,7 @@ _ZERO_BORN: dict[str, tuple[int, ...] | None] = {
     "cummax": None,
     "cummin": None,
     "power": None,
+    "keep_zero": None,
     "custom_vjp": None,
     "custom_jvp": None,
     "call": None,
@@ -195,7 +197,7 @@ class _ZeroAnalysis:
 
     def plain(self, operation: Operation, cover: _Cover, covered: dict[Value, _Cover]) -> None:
         full = bool(np.all(cover))
-        born = _ZERO_BORN.get(operation.op, ())
+        born = () if _is_known_power(operation) else _ZERO_BORN.get(operation.op, ())
         place = _place(operation)
         for position, operand in enumerate(operation.operands):
             if place is not None and position == 0:
@@ -261,6 +263,11 @@ class _ZeroAnalysis:
                 self.contribute(covered, init, at_start if runs else at_start & at_end)
 
 
+def _is_known_power(operation: Operation) -> bool:
+    """Return whether an operation is a power with a known exponent that is not zero."""
+    return operation.op == "power" and filled_number(operation.operands[1]) not in (None, 0)
+
+
 def _nonzero(value: Value) -> _Cover:
     """Return where a factor is not zero, as far as that is known: of constants and identity matrices."""
     operation = value.producer
@@ -271,7 +278,13 @@ def _nonzero(value: Value) -> _Cover:
     if operation.op == "cast":
         same = operation.operands[0].producer
         shape = value.shape
-        if same is None or same.op != "equal" or len(shape) != 2 or not is_static(shape) or size_guess(shape) > _MAX_MASK:
+        if (
+            same is None
+            or same.op != "equal"
+            or len(shape) != 2
+            or not is_static(shape)
+            or size_guess(shape) > _MAX_MASK
+        ):
             return False
         made = [v.producer for v in same.operands]
         axes = [o.attrs["axis"] for o in made if o is not None and o.op == "iota"]

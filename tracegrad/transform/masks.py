@@ -24,6 +24,7 @@ from tracegrad.ops import (
     broadcast_to,
     equal,
     isfinite,
+    keep_zero,
     logical_and,
     logical_not,
     multiply,
@@ -42,6 +43,8 @@ FULL, KINK, MISSING = 0, 1, 2
 
 #: linear ops that move elements and apply to a condition as to a cotangent
 _MOVES = frozenset({"broadcast_to", "reshape", "transpose", "slice", "flip"})
+#: ops that keep the zeros of the first operand
+_PRODUCTS = frozenset({"multiply", "divide"})
 #: ops of whose operand some elements reach the result whole, the others not at all, so that NaN is ignored there
 _IGNORING = frozenset({"fmax", "fmin"})
 _NAN_TESTS = frozenset({"isnan", "isfinite", "isinf"})
@@ -267,7 +270,10 @@ def find_choice(value: Value) -> Masked | None:
                 pair = (condition, side)
                 return replace(inner, conditions=(pair, *(c for c in inner.conditions if c != pair)))
         return None
-    if operation.op not in (*_MOVES, "negative", "conjugate", "multiply", "divide"):
+    if operation.op == "keep_zero":
+        found = find_choice(operation.operands[1])
+        return None if found is None else replace(found, kept=keep_zero(operation.operands[0], found.kept))
+    if operation.op not in (*_MOVES, *_PRODUCTS, "negative", "conjugate"):
         return None
     found = find_choice(operation.operands[0])
     if found is None:
@@ -418,7 +424,7 @@ def _is_sure(value: Value, known: set[Value], limit: int = 8) -> bool:
         return False
     if operation.op == "full":
         return bool(operation.attrs["value"] != 0)
-    if operation.op not in (*_MOVES, "add", "subtract", "multiply", "divide", "negative", "conjugate"):
+    if operation.op not in (*_MOVES, *_PRODUCTS, "keep_zero", "add", "subtract", "negative", "conjugate"):
         return False
     count = 2 if operation.op in ("add", "subtract") else 1
     return any(_is_sure(v, known, limit - 1) for v in operation.operands[:count])

@@ -19,7 +19,7 @@ import numpy as np
 from tracegrad.ir.core import Block, Function, Operation, Value
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import ArrayType, is_complex, is_inexact
-from tracegrad.ir.writes import is_filled_with
+from tracegrad.ir.writes import filled_number, is_filled_with
 
 #: the signs that elements can have, as bits
 NEGATIVE, ZERO, POSITIVE = 1, 2, 4
@@ -84,6 +84,8 @@ class Ranges:
                 return not signs[1] & ZERO
             case "reciprocal" | "cbrt":
                 return not signs[0] & ZERO
+            case "power" if (exponent := filled_number(operation.operands[1])) is not None and exponent >= 1:
+                return exponent == int(exponent) or not signs[0] & NEGATIVE
             case "log" | "log2" | "log10" | "sqrt" | "power" | "lgamma" | "digamma":
                 return signs[0] == POSITIVE
             case "log1p":
@@ -224,6 +226,8 @@ class Ranges:
                 return _mirrored(signs[0])
             case "multiply" if operation.operands[0] is operation.operands[1]:
                 return _without_sign(signs[0])
+            case "keep_zero":
+                return signs[1] | ZERO
             case "multiply":
                 return _sign_of_product(signs[0], signs[1])
             case "divide":

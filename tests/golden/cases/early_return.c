@@ -148,8 +148,7 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
             ct_value = 0.0;
         } else {
             /* early_return.py:11  total += np.sqrt(value) */
-            const double t4 = 0.5/t3;
-            ct_value = ct_total*(ct_total == 0.0 && !isfinite(t4) ? 0.0 : t4);
+            ct_value = ct_total == 0 ? ct_total : ct_total*(0.5/t3);
         }
         /* early_return.py:8  for value in x: */
         if (k >= 4) {

@@ -42,9 +42,8 @@ def f_grad(x):
                 ct_value = np.float64(0.0)
             else:
                 # early_return.py:11  total += np.sqrt(value)
-                quotient = 0.5 / chosen
-                both = ct_total == 0.0 and not np.isfinite(quotient)
-                ct_value = ct_total * (0.0 if both else quotient)
+                # zero stays zero, even times infinity
+                ct_value = ct_total if ct_total == 0.0 else ct_total * (0.5 / chosen)
             # early_return.py:8  for value in x:
             ct_x[k] += ct_value
             ct_total_1 = np.float64(0.0)

@@ -17,7 +17,7 @@ def f_grad(w, x, labels):
     # layer.py:9  log_sum = np.log(np.sum(np.exp(scores), axis=1))
     ct_quotient = ct_log_sum / exp_scores.sum(axis=1)
     ct_scores = ct_quotient[:, None] * exp_scores
-    ct_scores[np.arange(32), labels] -= ct_log_sum
+    ct_scores[np.arange(32), labels] -= 0.03125
     # layer.py:8  scores = scores - np.max(scores, axis=1, keepdims=True)
     same = scores == largest[:, None]
     total = np.sum(same.astype(np.float64), axis=1)
