@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -271,3 +272,72 @@ def test_a_guard_is_one_expression_and_explained_once() -> None:
     text = text_of(shares, np.ones(2), np.ones((3, 2)))
     assert "ct_alpha_1 = np.where(ct_alpha == 0.0, ct_alpha, ct_alpha / total)" in text.replace("_total", "total")
     assert text.count("# zero stays zero, even times infinity") == 1
+
+
+def test_windows_are_slices() -> None:
+    def smoothed(k: Any, x: Any) -> Any:
+        out = np.zeros(len(x) - 2)
+        for i in range(len(out)):
+            out[i] = np.sum(k * x[i : i + 3])
+        for i in range(3, len(x)):
+            out[0] += x[i - 3 : i] @ k
+        return np.sum(out**2)
+
+    text = text_of(smoothed, np.ones(3), np.arange(8.0))
+    assert "out[i] = np.sum(k * x[i:i + 3])" in text
+    assert "ct_x[i - 3:i] += " in text
+    assert "np.arange" not in text and "np.add.at" not in text
+
+
+def test_windows_of_columns_that_are_written() -> None:
+    def halved(k: Any, x: Any) -> Any:
+        x, total = x.copy(), 0.0
+        for i in range(x.shape[1] - 2):
+            total += np.sum(x[:, i : i + 3] * k)
+            x[:, i : i + 3] *= 0.5
+        return total + np.sum(x**2)
+
+    text = text_of(halved, np.ones(3), np.arange(12.0).reshape(2, 6))
+    assert "x[:, i:i + 3] = " in text
+    assert "np.arange" not in text
+
+
+def test_a_window_that_may_leave_the_axis_is_no_slice() -> None:
+    def read(x: Any, i: Any) -> Any:
+        return np.sum(x[np.arange(3) + i])
+
+    with pytest.raises(IndexError):
+        tg.grad(read, backend="numpy")(np.ones(4), 2)
+    np.testing.assert_allclose(tg.grad(read, backend="numpy")(np.ones(4), np.int64(-1)), [1.0, 1.0, 0.0, 1.0])
+
+
+def test_rows_are_taken_apart_and_helpers_make_way_for_names_of_the_user() -> None:
+    def infected(log_rates: Any) -> Any:
+        beta, gamma = np.exp(log_rates)
+        s, i = 0.9, 0.1
+        for _ in range(4):
+            s, i = s - beta * s * i, i + beta * s * i - gamma * i
+        return i + math.gamma(float(gamma))
+
+    text = text_of(infected, np.zeros(2))
+    assert "beta, gamma = " in text
+    assert "gamma * i" in text
+
+
+def test_terms_of_one_line_are_one_sum() -> None:
+    def force(x: Any, y: Any) -> Any:
+        return np.sum(x * y * np.sin(x) + x**2 * y)
+
+    text = text_of(force, Y, Y)
+    assert text.count("ct_x = ") == 1
+
+
+def test_an_index_is_computed_again() -> None:
+    def every_third(x: Any) -> Any:
+        out = np.zeros(3)
+        for k in range(9):
+            if (k + 1) % 3 == 0:
+                out[k // 3] = np.sin(x[k])
+        return np.sum(out**2)
+
+    assert "append" not in text_of(every_third, np.arange(9.0)).replace("item_stack.append", "")

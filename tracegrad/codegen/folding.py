@@ -1,6 +1,6 @@
 """Decides which operations get no line of their own in NumPy source and are written where they are used.
 
-Reads a function in IR and its BufferPlan, writes a Folding. Previous: trees.py; next: variables.py.
+Reads a function in IR and its BufferPlan, writes a Folding. Previous: windows.py; next: variables.py.
 
 Written where they are used, however often: numbers, sizes, filled arrays and broadcasts that NumPy does by itself.
 Written inside their only user: pure operations without a name in the user's code, when the line stays short and no
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tracegrad.codegen.windows import Window, find_windows
 from tracegrad.ir.buffers import BufferPlan, written_operand
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.liveness import has_effect, uses
@@ -24,8 +25,9 @@ LONGEST_OPERAND, LONGEST_LINE = 64, 76
 #: deepest nesting of operations in one expression
 DEEPEST = 6
 
-#: most statements between an operation and the expression that it moves into
-FARTHEST = 3
+#: most statements between an operation and the expression that it moves into, and between the terms of a sum that is
+#: made term by term
+FARTHEST, FARTHEST_TERM = 3, 8
 
 #: operators of the logical ops: for arrays, and the words for scalars, which may be Python's True and False
 LOGIC = {"logical_and": ("&", "and"), "logical_or": ("|", "or"), "logical_not": ("~", "not ")}
@@ -42,10 +44,12 @@ class Folding:
     Attributes:
         inline: values without a variable; their operation is written where they are used.
         texts: text of each operation that is an expression, over the placeholders of its operands.
+        windows: gathers and scatters whose index array is written as a slice.
     """
 
     inline: set[Value] = field(default_factory=set)
     texts: dict[Operation, str] = field(default_factory=dict)
+    windows: dict[Operation, Window] = field(default_factory=dict)
 
     def reads(self, values: Iterable[Value]) -> set[Value]:
         """Return the variables that the expressions of some values read."""
@@ -167,6 +171,7 @@ class _Planner:
                 self.users.setdefault(operand, []).append(operation)
             if not is_statement(operation):
                 self.folding.texts[operation] = expression_text(operation)
+        self.folding.windows = find_windows(function)
         self.elements = {o for o in self.folding.texts if self.is_element(o)}
         self.folding.texts.update(dict.fromkeys(self.elements, placeholder(0)))
         self.size: dict[Value, int] = {}
@@ -195,6 +200,7 @@ class _Planner:
         # where the text of an operation ends up: the position of a statement, or None for several places
         anchor: dict[Operation, int | None] = dict(position)
         lines: list[int] = []
+        terms: set[Operation] = set()
         for operation in reversed(block.operations):
             here = position[operation]
             lines.append(here)
@@ -214,7 +220,12 @@ class _Planner:
                 anchor[operation] = there
                 lines.pop()
                 continue
-            if value.name or there is None or sum(i < there for i in lines[-FARTHEST - 2 : -1]) > FARTHEST:
+            is_term = self.is_term(operation, users)
+            is_in_term = is_term or (len(users) == 1 and users[0] in terms)
+            farthest = FARTHEST_TERM if is_in_term else FARTHEST
+            if (value.name and not is_term) or there is None:
+                continue
+            if sum(i < there for i in lines[-farthest - 2 : -1]) > farthest:
                 continue
             reads = frozenset[Value]().union(*(self.buffers.roots[v] for v in operation.operands))
             if any(here < i < there and not roots.isdisjoint(reads) for i, roots in writes):
@@ -224,6 +235,17 @@ class _Planner:
             anchor[operation] = there
             lines.pop()
             self.folding.inline.add(value)
+            if is_in_term:
+                terms.add(operation)
+
+    def is_term(self, operation: Operation, users: list[Operation]) -> bool:
+        """Return whether an operation makes the first terms of a sum of the same name, to which its line adds more."""
+        if len(users) != 1 or users[0].op not in ("add", "subtract") or users[0].operands[0] is not operation.result:
+            return False
+        here, there = operation.span, users[0].span
+        if operation.result.name != users[0].result.name or here is None or there is None:
+            return False
+        return (here.file, here.line) == (there.file, there.line)
 
     def is_everywhere(self, operation: Operation) -> bool:
         """Return whether an operation is short enough to be written again at each use."""
@@ -242,7 +264,9 @@ class _Planner:
             case "cast":
                 return is_size(operation)
             case "add" | "subtract":
-                return self.is_place(operation)
+                return self.is_place(operation) or self.is_window(operation)
+            case "iota" if len(value.shape) == 1:
+                return not value.name and in_expressions and all(map(self.is_window, users))
             case "equal" if value.shape:
                 return not value.name and in_expressions and all(map(is_identity_matrix, users))
             case "equal" | "not_equal" | "less" | "less_equal" | "greater" | "greater_equal":
@@ -264,10 +288,29 @@ class _Planner:
             return False
         users = self.users.get(value, [])
         return len(users) == self.uses.get(value) and all(
-            user.op in ("gather", "scatter_set", "scatter_add")
-            and value in user.operands[1 : 1 + len(user.attrs["axes"])]
-            and user.operands.count(value) == 1
+            self.starts_windows(user)
+            or (
+                user.op in ("gather", "scatter_set", "scatter_add")
+                and value in user.operands[1 : 1 + len(user.attrs["axes"])]
+                and user.operands.count(value) == 1
+            )
             for user in users
+        )
+
+    def starts_windows(self, broadcast: Operation) -> bool:
+        """Return whether a broadcast of a number is part of index arrays only that are written as slices."""
+        users = self.users.get(broadcast.results[0], []) if broadcast.op == "broadcast_to" else []
+        return bool(users) and len(users) == self.uses.get(broadcast.result) and all(map(self.is_window, users))
+
+    def is_window(self, operation: Operation) -> bool:
+        """Return whether an operation makes an index array that is written as slices only."""
+        if not operation.results:
+            return False
+        users = self.users.get(operation.results[0], [])
+        return (
+            bool(users)
+            and len(users) == self.uses.get(operation.results[0])
+            and all(user in self.folding.windows and user.operands.index(operation.results[0]) == 1 for user in users)
         )
 
     def is_element(self, reshape: Operation) -> bool:
@@ -353,8 +396,14 @@ class _Planner:
         if value in self.folding.inline:
             producer = value.producer
             assert producer is not None
-            return 4 if is_atom(producer) else self.size[value] + 2
+            return 4 if is_atom(producer) else self.size[value] + self.parentheses(producer)
         return len(value.name) or 8
+
+    def parentheses(self, operation: Operation) -> int:
+        """Return how many characters an expression may need around it inside another one."""
+        if operation in self.elements or operation.op in ("multiply", "divide"):
+            return 0
+        return 0 if self.folding.texts[operation].endswith((")", "]")) else 2
 
     def depth_of(self, value: Value) -> int:
         if value not in self.folding.inline:

@@ -19,6 +19,7 @@ import ast
 import builtins
 import inspect
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,7 @@ from tracegrad.codegen.trees import (
 )
 from tracegrad.codegen.variables import Names, assign_variables, identifier
 from tracegrad.errors import Span
+from tracegrad.ir.bounds import static_value
 from tracegrad.ir.buffers import READ_ONLY, carries, carry_params, plan_buffers
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import TABLE
@@ -81,6 +83,8 @@ _PYTHON_OPERATORS = frozenset(
     """add subtract multiply negative floor_divide remainder square power equal not_equal less less_equal greater
     greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift select stop_gradient""".split()
 )
+#: longest row that is taken apart in one statement
+_LONGEST_ROW = 6
 #: largest constant array that is written inside an expression, in elements
 _SMALL_CONSTANT = 4
 
@@ -113,6 +117,7 @@ class _Module:
         self.helpers = {name: item for name, item in vars(helpers).items() if inspect.isfunction(item)}
         self.names = Names(_RESERVED | set(self.helpers))
         self.local_names = set(function.interface.arguments) if function.interface is not None else set()
+        self.local_names |= {v.name for v in _all_values(function) if v.name in self.helpers}
         self.constants: list[ast.stmt] = []
         self.function_names: dict[Function, str] = {}
         self.definitions: list[ast.stmt] = []
@@ -123,7 +128,7 @@ class _Module:
     def choose_stand_ins(self, name: str) -> None:
         """Choose the names that the definition has while it is built; at the end each changes places with the user's.
 
-        So a parameter `gamma` keeps its name, and the helper of that name gets another one.
+        So a variable `gamma` keeps its name, and the helper of that name gets another one.
         """
         names = Names({*self.names.taken, *self.local_names, *vars(builtins), name})
         for own in (name, *sorted(self.local_names)):
@@ -204,7 +209,7 @@ class _FunctionEmitter:
         self.choose_arguments()
         self.choose_sizes()
         self.names = assign_variables(
-            function, self.folding, self.buffers, self.argument_of, {*self.taken, *self.sizes.values()}
+            function, self.folding, self.buffers, self.argument_of, self.hints(), {*self.taken, *self.sizes.values()}
         )
         module.local_names |= {*self.names.values(), *self.sizes.values()}
         self.body: list[ast.stmt] = []
@@ -231,7 +236,11 @@ class _FunctionEmitter:
         self.argument_of = {
             param: path for param, path in zip(self.function.params, self.paths, strict=True) if path in self.arguments
         }
-        self.taken = {*names.taken, *self.arguments} - set(self.argument_of.values())
+        self.taken = {*names.taken, *self.arguments} - {*self.argument_of.values(), *self.module.stand_ins.values()}
+
+    def hints(self) -> dict[str, str]:
+        """Return the variables that the user's names want, where these are not the names themselves."""
+        return {own: name for own, name in self.module.stand_ins.items() if own in self.module.helpers}
 
     def choose_sizes(self) -> None:
         """Choose a variable for each size symbol: the user's name for it, else the symbol itself."""
@@ -336,13 +345,57 @@ class _FunctionEmitter:
     # Statements
 
     def block(self, block: Block) -> None:
-        for operation in block.operations:
+        waiting = [o for o in block.operations if is_statement(o) or o.result not in self.folding.inline]
+        while waiting:
+            operation = waiting[0]
+            count = 1
             if is_statement(operation):
                 self.statement(operation)
-            elif operation.result not in self.folding.inline:
+            else:
                 self.comment(operation.span, operation.results)
-                self.assign(self.names[operation.result], self.computed(operation))
+                count = self.unpack(waiting)
+                if not count:
+                    count = 1
+                    self.assign(self.names[operation.result], self.computed(operation))
+            del waiting[:count]
             self.explain_guard()
+
+    def unpack(self, waiting: Sequence[Operation]) -> int:
+        """Write the next statements as one, `x, y, z = state`, where they read all elements of a row one by one.
+
+        Returns:
+            How many they are.
+        """
+        first = _element_of(waiting[0])
+        if first is None:
+            return 0
+        source = first[0]
+        count = source.shape[0]
+        assert isinstance(count, int), "rows that are taken apart have a known length"
+        found = [None if is_statement(o) else _element_of(o) for o in waiting[:count]]
+        places = {pair[1]: o for pair, o in zip(found, waiting, strict=False) if pair is not None and pair[0] is source}
+        if len(places) != count or not 2 <= count <= _LONGEST_ROW:
+            return 0
+        last = self.body[-1] if self.body else None
+        if isinstance(last, Comment):
+            last = self.body[-2] if len(self.body) > 1 else None
+        node = self.whole(source)
+        is_own = isinstance(last, ast.Assign) and source not in self.folding.inline and not source.name
+        if is_own and self.use_count(source) == self.row_reads(source) == count:
+            match last:
+                case ast.Assign([ast.Name(name)], value) if name == self.names[source]:
+                    self.body.remove(last)
+                    node = value
+        names: list[ast.expr] = [ast.Name(self.names[places[k].result], ast.Store()) for k in range(count)]
+        self.body.append(ast.Assign([ast.Tuple(names, ast.Store())], node))
+        return count
+
+    def row_reads(self, source: Value) -> int:
+        """Return how many operations read single elements of a row."""
+        if not hasattr(self, "reads_of_rows"):
+            pairs = [_element_of(o) for o in walk(self.function.body) if not is_statement(o)]
+            self.reads_of_rows = Counter(pair[0] for pair in pairs if pair is not None)
+        return self.reads_of_rows[source]
 
     def explain_guard(self) -> None:
         """Say before the first statement with a guard what it is for."""
@@ -586,14 +639,19 @@ class _FunctionEmitter:
             value = written.node if values.dtype == F64 else self.typed(written, values.dtype)
             if operation in self.buffers.overlapping:
                 value = self.unshared(values, x, value)
-            chosen = [self.unshared(i, x, self.whole(i)) for i in indices]
+            is_window = operation in self.folding.windows
+            chosen: list[ast.expr]
+            chosen = [self.window(operation)] if is_window else [self.unshared(i, x, self.whole(i)) for i in indices]
             place_node = chosen[0] if len(chosen) == 1 else ast.Tuple(chosen, ast.Load())
             leading = axes == tuple(range(len(axes)))
             view = name if leading else f"np.moveaxis({name}, {axes}, {tuple(range(len(axes)))})"
             view = f"{name}.T" if axes == (1,) and len(x.shape) == 2 else view
-            if operation.op == "scatter_add" and not _is_distinct(operation):
+            if operation.op == "scatter_add" and not (is_window or _is_distinct(operation)):
                 self.body.append(ast.Expr(call("np.add.at", parse_expression(view), place_node, value)))
                 return
+            if view == f"{name}.T" and len(written.shape) in (0, 2):
+                view, place_node = name, ast.Tuple([ast.Slice(), place_node], ast.Load())
+                value = transposed(value) if written.shape else value
             target = ast.Subscript(parse_expression(view), place_node, ast.Store())
         else:
             by_axis = {axis: self.expression(index).node for axis, index in zip(axes, indices, strict=True)}
@@ -840,11 +898,41 @@ class _FunctionEmitter:
     def gather(self, operation: Operation) -> ast.expr:
         """Return an indexing expression; index arrays broadcast against each other."""
         x, *indices = operation.operands
+        if operation in self.folding.windows:
+            place: list[ast.expr] = [*[ast.Slice()] * operation.attrs["axes"][0], self.window(operation)]
+            node: ast.expr = ast.Subscript(
+                self.whole(x), place[0] if len(place) == 1 else ast.Tuple(place, ast.Load()), ast.Load()
+            )
+            node = node if len(place) == 1 else transposed(node)
+            return node if self.is_read_at_once(operation.result) else method_call(node, "copy")
         expressions = [self.expression(i) for i in indices]
         if _broadcast([e.shape for e in expressions]) != indices[0].shape:
             return self.fill(self.template(operation), operation)
         mapping = {placeholder(i + 1): e.node for i, e in enumerate(expressions)}
         return substitute(self.template(operation), {placeholder(0): self.whole(x), **mapping})
+
+    def window(self, operation: Operation) -> ast.Slice:
+        """Return the slice `i:i + 5` for the index array of an operation."""
+        window = self.folding.windows[operation]
+        start = self.expression(window.start).node
+        stop: ast.expr
+        match start:
+            case ast.BinOp(base, ast.Add(), ast.Constant(int(number))):
+                stop = ast.BinOp(base, ast.Add(), ast.Constant(number + window.length))
+            case ast.BinOp(base, ast.Sub(), ast.Constant(int(number))) if number == window.length:
+                stop = base
+            case ast.BinOp(base, ast.Sub(), ast.Constant(int(number))) if number < window.length:
+                stop = ast.BinOp(base, ast.Add(), ast.Constant(window.length - number))
+            case _:
+                stop = ast.BinOp(start, ast.Add(), ast.Constant(window.length))
+        return ast.Slice(start, stop)
+
+    def is_read_at_once(self, value: Value) -> bool:
+        """Return whether an expression is part of one that makes a new array of it."""
+        if value not in self.folding.inline:
+            return False
+        users = [o for o in walk(self.function.body) if value in o.operands]
+        return all(TABLE[o.op].elementwise or o.op in ("reduce_sum", "dot_general") for o in users)
 
     def fill(self, template: ast.expr, operation: Operation) -> ast.expr:
         """Put the operands, of exact shape and dtype, and the size variables into the text of an operation."""
@@ -908,6 +996,20 @@ def _outer_names(tree: ast.AST) -> set[str]:
     own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     return {node.id for node in names} - own
+
+
+def _element_of(operation: Operation) -> tuple[Value, int] | None:
+    """Return the row of known length and the place that an operation reads one element of."""
+    source, place = operation.operands[0] if operation.operands else None, None
+    if operation.op == "gather" and operation.attrs["axes"] == (0,) and not operation.result.shape:
+        place = static_value(operation.operands[1])
+    elif operation.op == "reshape" and not operation.result.shape and source is not None:
+        part = source.producer
+        if part is not None and part.op == "slice":
+            source, place = part.operands[0], part.attrs["start"][0] if len(part.attrs["start"]) == 1 else None
+    if source is None or not isinstance(place, int) or len(source.shape) != 1 or not isinstance(source.shape[0], int):
+        return None
+    return source, place % source.shape[0]
 
 
 def _placeholders(operation: Operation) -> list[str]:

@@ -1,6 +1,6 @@
 """Small pieces of Python syntax trees that the NumPy generator puts together.
 
-Reads text and trees, writes trees. Previous: text.py; next: folding.py.
+Reads text and trees, writes trees. Previous: text.py; next: windows.py.
 """
 
 from __future__ import annotations

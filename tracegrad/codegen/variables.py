@@ -60,15 +60,21 @@ class _Class:
 
 
 def assign_variables(
-    function: Function, folding: Folding, buffers: BufferPlan, arguments: Mapping[Value, str], taken: Collection[str]
+    function: Function,
+    folding: Folding,
+    buffers: BufferPlan,
+    arguments: Mapping[Value, str],
+    hints: Mapping[str, str],
+    taken: Collection[str],
 ) -> dict[Value, str]:
     """Return a name for each value that is not written inside an expression.
 
     Args:
         arguments: parameters whose variable is an argument of the Python function.
+        hints: what to call a variable, where that is not the name of its value.
         taken: names that are in use for other things.
     """
-    return _Assigner(function, folding, buffers, arguments, taken).names()
+    return _Assigner(function, folding, buffers, arguments, hints, taken).names()
 
 
 class _Assigner:
@@ -78,6 +84,7 @@ class _Assigner:
         folding: Folding,
         buffers: BufferPlan,
         arguments: Mapping[Value, str],
+        hints: Mapping[str, str],
         taken: Collection[str],
     ) -> None:
         self.function, self.folding, self.buffers = function, folding, buffers
@@ -97,7 +104,7 @@ class _Assigner:
         self.carriers, self.pushed = _find_carriers(function), _find_pushed(function)
         self.classes: dict[Value, _Class] = {}
         for value in self.values:
-            name = arguments.get(value) or (identifier(value.name) if value.name else "")
+            name = arguments.get(value) or hints.get(value.name) or (identifier(value.name) if value.name else "")
             mask, forced = 1 << self.number[value], value in arguments
             self.classes[value] = _Class(mask, self.meets[value], name, value, forced, value in self.cotangents)
         self.coalesce()

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tracegrad.ir.core import Operation
+from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.opdef import OpDef, Sample, type_of
 from tracegrad.ir.types import I64, Dim
 from tracegrad.ops import c_rules
@@ -127,9 +127,19 @@ scatter_add: OpDef = linear(
 def _scatter_set_transpose(ct: Any, x: Any, *rest: Any, axes: Axes) -> tuple[Any, ...]:
     *indices, values = rest
     read = gather(ct, *indices, axes=axes)
-    if type_of(indices[0]).shape:
+    if type_of(indices[0]).shape and not _is_run(indices[0]):
         read = select(_is_last(indices, axes, x, values), read, zeros_like(values))
     return (scatter_set(ct, *indices, zeros_like(values), axes=axes), *(None for _ in indices), read)
+
+
+def _is_run(index: Any) -> bool:
+    """Return whether an index array is known to be i, i + 1, i + 2, ..., so that none of its places comes twice."""
+    made = index.producer if isinstance(index, Value) and len(index.shape) == 1 else None
+    if made is not None and made.op == "add":
+        sources = [v.producer for v in made.operands]
+        numbers = [o for o in sources if o is not None and (o.op != "broadcast_to" or o.operands[0].shape)]
+        made = numbers[0] if len(numbers) == 1 else None
+    return made is not None and made.op == "iota"
 
 
 def _is_last(indices: list[Any], axes: Axes, x: Any, values: Any) -> Any:

@@ -1,7 +1,7 @@
 """Which values carry a derivative from the inputs to the results, and which cotangents can be exactly zero.
 
-The iterations of a loop are followed from the last one back, until what they cover repeats: the state that only the last
-iteration leaves unread has a cotangent in all others.
+The iterations of a loop are followed from the last one back, until what they cover repeats: the state that only the
+last iteration leaves unread has a cotangent in all others.
 
 Reads IR, writes nothing. Next: ranges.py.
 """
@@ -65,8 +65,8 @@ class Activity:
     Attributes:
         active: values that depend smoothly on an input and on which a result depends smoothly.
         may_be_zero: active values whose cotangent can have elements that are exactly zero whatever the inputs are.
-        exposed: values from outside of loops and branches whose elements all reach a result, be it in some iterations of
-            a loop only: where one of them is infinite, the result is not finite either.
+        exposed: values from outside of loops and branches whose elements all reach a result, be it in some iterations
+            of a loop only: where one of them is infinite, the result is not finite either.
     """
 
     active: set[Value]
@@ -150,8 +150,8 @@ class _ZeroAnalysis:
     array that is read element by element, or slice by slice, is covered by all readers together.
 
     Args:
-        in_any_iteration: whether a contribution in some iterations of a loop, under a condition perhaps, counts for what
-            enters the loop.
+        in_any_iteration: whether a contribution in some iterations of a loop, under a condition perhaps, counts for
+            what enters the loop.
     """
 
     def __init__(self, active: set[Value], masks: set[Value], *, in_any_iteration: bool = False) -> None:

@@ -46,6 +46,8 @@ def is_recomputable(operation: Operation) -> bool:
     op = TABLE[operation.op]
     if op.effect or operation.blocks:
         return False
+    if op.elementwise and all(not v.shape and v.dtype.kind in "iub" for v in (*operation.operands, operation.result)):
+        return True  # an index, or a test of one
     return op.cheap or (bool(op.linear) and all(size_guess(v.shape) <= _FEW for v in operation.operands))
 
 

@@ -22,6 +22,5 @@ def f_grad(x, width):
     # helper_closure.py:12  return np.sum(smooth(x, width) + smooth(2 * x, width))
     ct_x = (1.0 / total_1 + quotient_1) * 2.0
     # helper_closure.py:7  return x / (1.0 + np.exp(-x / width))
-    ct_x = ct_x + 1.0 / total
-    ct_x = ct_x + quotient / total * exp / width
+    ct_x = ct_x + 1.0 / total + quotient / total * exp / width
     return ct_x
