@@ -198,14 +198,16 @@ def test_temporaries_of_the_sweep_are_called_cotangents() -> None:
     assert "kept" not in text
 
 
-def test_cotangents_of_scalars_are_summed_inside_loops() -> None:
+def test_cotangents_of_scalars_are_summed_after_loops_or_inside() -> None:
     def decay(k: Any, x: Any) -> Any:
         for _ in range(3):
             x = x - k * x**2
         return np.sum(x**2)
 
-    text = text_of(decay, 0.5, Y)
-    assert "ct_k = np.float64(0.0)" in text
+    small = text_of(decay, 0.5, Y)
+    assert "ct_k = np.zeros(4)" in small
+    assert "    ct_k = ct_k.sum()" in small.splitlines()
+    assert "ct_k = np.float64(0.0)" in text_of(decay, 0.5, np.full((50, 40), 0.5))
 
 
 def test_what_two_comparisons_hide_is_chosen_once() -> None:
@@ -341,3 +343,30 @@ def test_an_index_is_computed_again() -> None:
         return np.sum(out**2)
 
     assert "append" not in text_of(every_third, np.arange(9.0)).replace("item_stack.append", "")
+
+
+def test_what_was_checked_is_not_checked_again() -> None:
+    def distance(x: Any, y: Any) -> Any:
+        return math.sqrt(x) * y + math.sqrt(x) / y + 1.0 / y
+
+    text = text_of(distance, 2.0, 3.0)
+    assert text.count("math domain error") == text.count("ZeroDivisionError") == 1
+    assert "if x < 0.0:" in text
+
+
+def test_slices_stop_where_the_user_stops_them() -> None:
+    def differences(x: Any) -> Any:
+        return np.sum((x[2:] - 2 * x[1:-1] + x[:-2]) ** 2)
+
+    text = text_of(differences, np.arange(20.0))
+    assert "x[2:] - 2.0 * x[1:-1] + x[:-2]" in text
+    assert "ct_x[1:-1] -= " in text
+
+
+def test_means_and_signs_leave_no_reshapes() -> None:
+    def spread(x: Any, a: Any) -> Any:
+        return np.var(x) + np.sum(np.linalg.solve(a, x))
+
+    text = text_of(spread, Y, np.eye(4) * 2.0)
+    assert "np.reshape" not in text
+    assert "(-(" not in text

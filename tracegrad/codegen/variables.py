@@ -329,7 +329,8 @@ def _find_cotangents(function: Function) -> set[Value]:
     """Return the values of the sweep of cotangents."""
     found = {p for p in function.params if p.name.startswith("ct_")}
     for operation in walk(function.body):
-        in_sweep = operation.span is not None and operation.span.reverse
+        span = operation.span
+        in_sweep = span.reverse if span is not None else not found.isdisjoint(operation.operands)
         values = [*operation.results, *(p for block in operation.blocks for p in block.params)]
         found.update(v for v in values if in_sweep or v.name.startswith("ct_"))
     return found

@@ -13,6 +13,8 @@ _NOUNS = {
     "subtract": "difference",
     "multiply": "product",
     "keep_zero": "product",
+    "floor_divide": "quotient",
+    "iota": "positions",
     "divide": "quotient",
     "negative": "minus",
     "square": "square",

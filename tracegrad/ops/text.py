@@ -73,9 +73,16 @@ def number_text(value: float | complex) -> str:
     return repr(value)
 
 
+#: slices that stop at most so many elements before the end are written with a negative stop
+_NEAR = 3
+
+
 def slice_text(start: Dim, stop: Dim, step: int, size: Dim) -> str:
-    """Return `start:stop:step` without what is the default."""
-    text = f"{start if start != 0 else ''}:{stop if stop != size else ''}"
+    """Return `start:stop:step` without what is the default; a stop near a distant end is counted from there."""
+    end = str(stop) if stop != size else ""
+    if isinstance(stop, int) and isinstance(size, int) and 0 < size - stop <= _NEAR < stop // 2:
+        end = str(stop - size)
+    text = f"{start if start != 0 else ''}:{end}"
     return text if step == 1 else f"{text}:{step}"
 
 

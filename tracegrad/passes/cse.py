@@ -1,4 +1,4 @@
-"""Common subexpressions: an operation that was done before, here or in an outer block, is not done again.
+"""Common subexpressions: an operation that was done before, here or in an outer block, is not done again; nor a check.
 
 A branch knows also what the same side of an earlier branch on the same condition has computed and passed on. Reads and
 writes IR in place. Previous: elements.py; next: hoist.py.
@@ -50,6 +50,11 @@ def _block(
         if operation.op == "if":
             before = branches.get(operation.operands[0], [])
             branches[operation.operands[0]] = [*before, operation]
+        if operation.op == "check":
+            if _key(operation) in known:
+                changed = True
+                continue
+            known[_key(operation)] = []
         if operation.blocks or has_effect(operation) or _is_fresh(operation):
             kept.append(operation)
             continue

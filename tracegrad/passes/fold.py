@@ -289,6 +289,24 @@ def _reshape_of_broadcast(operation: Operation, builder: Builder) -> Value | Non
     return _op("reshape", inner.operands[0], **operation.attrs)
 
 
+def _broadcast_of_reshape(operation: Operation, builder: Builder) -> Value | None:
+    """Broadcast what was there before a reshape that only put axes of size 1 in front."""
+    inner = _operand_made_by(operation, 0, "reshape")
+    if (
+        inner is None
+        or inner.result.shape
+        != (*(1,) * inner.result.array_type.ndim, *inner.operands[0].shape)[inner.operands[0].array_type.ndim :]
+    ):
+        return None
+    return _op("broadcast_to", inner.operands[0], **operation.attrs)
+
+
+def _sign_of_moved(operation: Operation, builder: Builder) -> Value | None:
+    """Move a sign outwards, where it may meet a sum."""
+    inner = _operand_made_by(operation, 0, "negative")
+    return None if inner is None else _op("negative", _op(operation.op, inner.operands[0], **operation.attrs))
+
+
 def _without_ones(value: Value) -> list[Any]:
     return [dim for dim in value.shape if dim != 1]
 
@@ -478,8 +496,12 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
     "cast": (_identity(_same_type),),
     "reshape": (_identity(_same_type), _compose("reshape"), _reshape_of_broadcast, _reshape_inside),
     "dot_general": (_product_with_scalar,),
-    "broadcast_to": (_identity(_same_type), _compose("broadcast_to")),
-    "transpose": (_identity(lambda o: o.attrs["axes"] == tuple(range(len(o.attrs["axes"])))), _compose_transposes),
+    "broadcast_to": (_identity(_same_type), _compose("broadcast_to"), _broadcast_of_reshape),
+    "transpose": (
+        _identity(lambda o: o.attrs["axes"] == tuple(range(len(o.attrs["axes"])))),
+        _compose_transposes,
+        _sign_of_moved,
+    ),
     "equal": (_negative_is_zero,),
     "not_equal": (_negative_is_zero,),
     "slice": (_identity(_is_full_slice),),

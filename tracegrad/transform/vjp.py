@@ -24,7 +24,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracegrad.errors import ArgumentError, ArgumentTypeError, NotDifferentiableError, Span
-from tracegrad.ir.bounds import static_value, trip_count
+from tracegrad.ir.bounds import size_guess, static_value, trip_count
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import (
     Block,
@@ -175,14 +175,15 @@ def _sweep(
     remove_dead(function)
 
 
-#: ops that only move elements; a cotangent that goes through them inside a loop may be a sum already
-_MOVES = frozenset({"broadcast_to", "transpose"})
+#: arrays of at most so many elements are added up as they are, and reduced after the loop: in NumPy a sum takes longer
+#: than such an addition, in C additions of elements do not wait for one another
+_SMALL = 1024
 
 
 def _move_into_loops(block: Block) -> None:
     """Repeat in the bodies of loops the moves of elements of outer values that they read.
 
-    The reverse then adds up the cotangents of what was moved, a scalar rather than an array filled with it.
+    The reverse then adds up the cotangents of what was moved, a scalar rather than a large array filled with it.
     """
     for operation in block.operations:
         for nested in operation.blocks:
@@ -195,7 +196,7 @@ def _move_into(body: Block) -> None:
     moved: set[Value] = set()
     while True:
         made = [v.producer for v in free_values(body) if carries_derivative(v) and v.producer is not None]
-        moves = [o for o in made if o.op in _MOVES or (o.op == "reshape" and o.result in moved)]
+        moves = [o for o in made if _is_better_inside(o) or (o.op == "reshape" and o.result in moved)]
         if not moves:
             break
         mapping: dict[Value, Value] = {}
@@ -203,6 +204,12 @@ def _move_into(body: Block) -> None:
         substitute(body, mapping)
         body.operations[:0] = repeated
         moved.update(v for o in repeated for v in o.operands)
+
+
+def _is_better_inside(operation: Operation) -> bool:
+    """Return whether a cotangent that goes through an operation inside a loop is smaller, or a sum already."""
+    large = operation.op == "broadcast_to" and size_guess(operation.result.shape) > _SMALL
+    return large or operation.op == "transpose"
 
 
 def _named(ct: Value, primal: Value) -> Value:
@@ -721,6 +728,8 @@ def _recompute(plan: Plan, reverse: Block, mapping: dict[Value, Value]) -> None:
 
 
 def _name_of(value: Value) -> str:
+    if value.producer is not None and value.producer.op == "broadcast_to" and not value.name:
+        return _name_of(value.producer.operands[0])
     return value.name or (noun_of(value) if value.producer is not None else "")
 
 

@@ -70,20 +70,19 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
         ct_u[i] = 2.0*u1[i];
     }
     /* stencil.py:8  for _ in range(50): */
-    double ct_k = 0.0;
+    double ct_k[62] = {0};
     for (int64_t t3 = 49; t3 >= 0; t3--) {
         /* stencil.py:9  u[1:-1] += k * (u[2:] - 2 * u[1:-1] + u[:-2]) */
         total_stack_top--;
         const double *const t4 = &total_stack[62*total_stack_top];
         double t5[62];
         double t6[62];
-        double t7 = 0.0;
-#pragma omp simd reduction(+ : t7)
+#pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            const double t8 = ct_u[i + 1]*k;
-            t5[i] = t8;
-            t6[i] = ct_u[i + 1] - t8*2.0;
-            t7 += ct_u[i + 1]*t4[i];
+            const double t7 = ct_u[i + 1]*k;
+            t5[i] = t7;
+            t6[i] = ct_u[i + 1] - t7*2.0;
+            ct_k[i] += ct_u[i + 1]*t4[i];
         }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
@@ -101,9 +100,13 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
         for (int64_t i = 0; i < 62; i++) {
             ct_u[i + 2] += t5[i];
         }
-        ct_k += t7;
     }
-    *ct_k_out = ct_k;
+    double ct_k1 = 0.0;
+#pragma omp simd reduction(+ : ct_k1)
+    for (int64_t i = 0; i < 62; i++) {
+        ct_k1 += ct_k[i];
+    }
+    *ct_k_out = ct_k1;
     return 0;
 }
 

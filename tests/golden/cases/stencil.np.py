@@ -8,25 +8,25 @@ def f_grad(u, k):
     u = u.copy()
     for _ in range(50):
         # stencil.py:9  u[1:-1] += k * (u[2:] - 2 * u[1:-1] + u[:-2])
-        part = u[1:63]
-        total = u[2:] - 2.0 * part + u[:62]
+        part = u[1:-1]
+        total = u[2:] - 2.0 * part + u[:-2]
         total_stack.append(total)
-        u[1:63] = part + k * total
+        u[1:-1] = part + k * total
 
     # cotangents, from the result back to the arguments
     # stencil.py:10  return np.sum(u * u)
     ct_u = 2.0 * u
     # stencil.py:8  for _ in range(50):
-    ct_k = np.float64(0.0)
+    ct_k = np.zeros(62)
     for _ in reversed(range(50)):
         # stencil.py:9  u[1:-1] += k * (u[2:] - 2 * u[1:-1] + u[:-2])
         total = total_stack.pop()
-        ct_part = ct_u[1:63].copy()
-        ct_u[1:63] = 0.0
-        ct_product = ct_part * total
-        ct_product_1 = ct_part * k
-        ct_u[:62] += ct_product_1
-        ct_u[1:63] += ct_part - ct_product_1 * 2.0
-        ct_u[2:] += ct_product_1
-        ct_k = ct_k + ct_product.sum()
+        ct_part = ct_u[1:-1].copy()
+        ct_u[1:-1] = 0.0
+        ct_product = ct_part * k
+        ct_k = ct_k + ct_part * total
+        ct_u[:-2] += ct_product
+        ct_u[1:-1] += ct_part - ct_product * 2.0
+        ct_u[2:] += ct_product
+    ct_k = ct_k.sum()
     return ct_u, ct_k
