@@ -29,6 +29,14 @@ from tracegrad.ir.opdef import interpreter
 from tracegrad.ir.types import ArrayType
 
 
+def _named_constant(storage: Storage) -> Value:
+    """Stage the content of an array; what is written out has the name of the array."""
+    value = constant_value(storage.concrete)
+    if value.producer is not None and value.producer.op == "constant":
+        value.name = storage.name
+    return value
+
+
 class RestageError(Exception):
     """A region cannot be staged as tried; `reason` says why, `help` what to do. Caught by staging.py."""
 
@@ -279,7 +287,7 @@ class Capture:
         if storage.type.ndim:
             # one constant for the array, where it was made, so that every later block sees it
             with self.builder.into(self.frames[min(storage.depth, self.depth)].block):
-                storage.value = constant_value(storage.concrete)
+                storage.value = _named_constant(storage)
             return storage.value
         return constant_value(storage.concrete)
 
@@ -344,7 +352,7 @@ class Capture:
                 continue
             if storage.value is None:
                 with self.builder.into(self.frames[storage.depth].block):
-                    storage.value = constant_value(storage.concrete)
+                    storage.value = _named_constant(storage)
             param = Value(storage.type, storage.value.name or storage.name)
             frame.entered[storage] = (storage.value, param, storage.concrete)
             # a branch opened after this loop has not written the storage: else it would have entered the loop before

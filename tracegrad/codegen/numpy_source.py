@@ -204,6 +204,7 @@ class _FunctionEmitter:
         self.buffers = plan_buffers(function, copies_views=True)
         self.folding: Folding = plan_folding(function, self.buffers)
         self.in_loop: set[Operation] = {o for loop in _loops(function.body) for b in loop.blocks for o in walk(b)}
+        self.read_in_loops = {v for o in self.in_loop for v in o.operands}
         self.templates: dict[Operation, ast.expr] = {}
         self.constants: dict[Operation, ast.expr] = {}
         self.choose_arguments()
@@ -955,8 +956,8 @@ class _FunctionEmitter:
             pattern = _pattern_text(array)
             node = parse_expression(pattern or self.folding.texts[operation])
             is_short = bool(pattern) or (array.size <= _SMALL_CONSTANT and self.use_count(value) == 1)
-            if not is_short or operation in self.in_loop or value.name:
-                node = self.module.constant(value.name, node)
+            if not is_short or operation in self.in_loop or value in self.read_in_loops:
+                node = self.module.constant(value.name or ("IDENTITY" if pattern.startswith("np.eye") else ""), node)
             self.constants[operation] = node
         return _Expression(node, value.shape)
 
@@ -1045,7 +1046,7 @@ def _is_parallel(write: Operation) -> bool:
 def _pattern_text(array: Any) -> str:
     """Return a short expression for an identity matrix, a range or an array of one number, perhaps after a few others;
     '' for other arrays."""
-    if array.size <= _SMALL_CONSTANT:
+    if array.size <= _SMALL_CONSTANT and array.shape != (2, 2):
         return ""
     if array.ndim == 1 and array.dtype == F64:
         last = array[-1].item()
