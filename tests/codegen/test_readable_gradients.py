@@ -370,3 +370,19 @@ def test_means_and_signs_leave_no_reshapes() -> None:
     text = text_of(spread, Y, np.eye(4) * 2.0)
     assert "np.reshape" not in text
     assert "(-(" not in text
+
+
+def test_views_and_constant_arrays_have_the_names_of_the_user() -> None:
+    def predict(w: Any, x: Any) -> Any:
+        mixing = np.array([[1.0, 2.0], [3.0, 4.0]])
+        out = (x @ w)[:, 0]
+        h = np.zeros(2)
+        for _ in range(3):
+            h = mixing @ np.tanh(h) + out[:2] + np.eye(2) @ h
+        return np.sum((out - 1.0) ** 2) + np.sum(h**2)
+
+    text = text_of(predict, np.ones((2, 1)), np.ones((3, 2)) / 4)
+    assert "MIXING = np.array([[1.0, 2.0], [3.0, 4.0]])" in text
+    assert "IDENTITY = np.eye(2)" in text
+    assert "out = (x @ w)[:, 0]" in text
+    assert "ct_out = 2.0 * (out - 1.0)" in text

@@ -69,9 +69,10 @@ class View:
     Attributes:
         native: the same reading of a base that is known at capture, by NumPy; None when there is none.
         key: for a view made by indexing, the index; None for other views.
+        name: the user's name for it, '' for none.
     """
 
-    __slots__ = ("base", "cache", "key", "native", "read", "write")
+    __slots__ = ("base", "cache", "key", "name", "native", "read", "write")
 
     def __init__(
         self,
@@ -83,6 +84,12 @@ class View:
     ) -> None:
         self.base, self.read, self.write, self.native, self.key = base, read, write, native, key
         self.cache: tuple[Value, Value, Block] | None = None
+        self.name = ""
+
+    def name_value(self) -> None:
+        """Give the value that was read last the user's name, unless it has one."""
+        if self.cache is not None and self.cache[1] is not self.cache[0] and not self.cache[1].name:
+            self.cache[1].name = self.name
 
 
 class Tracer:
@@ -124,6 +131,7 @@ class Tracer:
             return view.cache[1]
         value = view.read(base)
         view.cache = (base, value, capture.frame.block)
+        view.name_value()
         return value
 
     @property
@@ -170,6 +178,8 @@ class Tracer:
     def set_name(self, name: str) -> None:
         """Give the value the user's name, unless it has one."""
         if self._view is not None:
+            self._view.name = self._view.name or name
+            self._view.name_value()
             return
         storage = self._storage
         storage.name = storage.name or name

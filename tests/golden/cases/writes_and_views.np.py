@@ -12,13 +12,15 @@ def f_grad(x):
     part = a[:1].copy()
     a[:1] = np.sin(part)
     # writes_and_views.py:11  a[1:, 2] += column[1:]
-    a[1:, 2:3] = (a[1:, 2] + a[:, 1][1:])[:, None]
+    column = a[:, 1]
+    a[1:, 2:3] = (a[1:, 2] + column[1:])[:, None]
 
     # cotangents, from the result back to the arguments
     # writes_and_views.py:12  return np.sum(a**2)
     ct_a = 2.0 * a
     # writes_and_views.py:11  a[1:, 2] += column[1:]
-    ct_a[:, 1:2] += np.pad(ct_a[1:, 2], (1, 0))[:, None]
+    ct_column = np.pad(ct_a[1:, 2], (1, 0))
+    ct_a[:, 1:2] += ct_column[:, None]
     # writes_and_views.py:10  a[0] = np.sin(a[0])
     ct_a[:1] *= np.cos(part)
     # writes_and_views.py:8  column = a[:, 1]
