@@ -6,7 +6,22 @@ Previous folder: nn. Last of the eager layer.
 from __future__ import annotations
 
 from tracegrad.optim import lr_scheduler
-from tracegrad.optim.optimizers import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
+from tracegrad.optim.lbfgs import LBFGS
+from tracegrad.optim.optimizers import (
+    SGD,
+    Adadelta,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    NAdam,
+    Optimizer,
+    RAdam,
+    RMSprop,
+)
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
+__all__ = [
+    "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop",
+    "lr_scheduler",
+]  # fmt: skip

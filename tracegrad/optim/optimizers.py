@@ -1,6 +1,6 @@
 """Optimizers: they change parameters in place from their gradients.
 
-Reads `.grad`, writes parameters. First file of optim/; next: lr_scheduler.py.
+Reads `.grad`, writes parameters. First file of optim/; next: lbfgs.py.
 """
 
 from __future__ import annotations
@@ -290,3 +290,125 @@ class Adagrad(Optimizer):
         total += gradient * gradient
         rate = group["lr"] / (1 + (count - 1) * group["lr_decay"])
         x -= rate * gradient / (np.sqrt(total) + group["eps"])
+
+
+class Adadelta(Optimizer):
+    """Steps in units of the running root mean square of earlier steps.
+
+    Source: Zeiler, 2012.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0
+    ) -> None:
+        super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay))
+
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        if _count_step(state) == 1:
+            state.update(square_avg=_zeros(x), acc_delta=_zeros(x))
+        rho, eps = group["rho"], group["eps"]
+        gradient = _decayed(x, gradient, group)
+        square, moved = state["square_avg"]._a, state["acc_delta"]._a
+        square *= rho
+        square += (1 - rho) * gradient * gradient
+        step = np.sqrt(moved + eps) / np.sqrt(square + eps) * gradient
+        moved *= rho
+        moved += (1 - rho) * step * step
+        x -= group["lr"] * step
+
+
+def _decayed(x: Array, gradient: Array, group: dict[str, Any]) -> Array:
+    """Return the gradient with that of the weight decay."""
+    return gradient + group["weight_decay"] * x if group["weight_decay"] else gradient
+
+
+class Adamax(Optimizer):
+    """Adam with the greatest gradient in place of the mean square.
+
+    Source: Kingma and Ba, 2015, algorithm 2.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0,
+    ) -> None:  # fmt: skip
+        _fractions(betas)
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        step = _count_step(state)
+        if step == 1:
+            state.update(exp_avg=_zeros(x), exp_inf=_zeros(x))
+        first, second = group["betas"]
+        gradient = _decayed(x, gradient, group)
+        mean, greatest = state["exp_avg"]._a, state["exp_inf"]._a
+        mean += (1 - first) * (gradient - mean)
+        greatest *= second
+        np.maximum(greatest, np.abs(gradient) + group["eps"], out=greatest)
+        x -= group["lr"] / (1 - first**step) * mean / greatest
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's momentum.
+
+    Source: Dozat, 2016.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, momentum_decay: float = 4e-3,
+    ) -> None:  # fmt: skip
+        _fractions(betas)
+        super().__init__(
+            params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        )
+
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        step = _count_step(state)
+        if step == 1:
+            state.update(exp_avg=_zeros(x), exp_avg_sq=_zeros(x), mu_product=wrap(np.ones((), np.float32)))
+        first, second = group["betas"]
+        gradient = _decayed(x, gradient, group)
+        now, later = (first * (1 - 0.5 * 0.96 ** (k * group["momentum_decay"])) for k in (step, step + 1))
+        state["mu_product"]._a[...] *= now
+        product = float(state["mu_product"]._a)
+        mean, square = state["exp_avg"]._a, state["exp_avg_sq"]._a
+        mean += (1 - first) * (gradient - mean)
+        square *= second
+        square += (1 - second) * gradient * gradient
+        scale = np.sqrt(square / (1 - second**step)) + group["eps"]
+        x -= group["lr"] * (1 - now) / (1 - product) * gradient / scale
+        x -= group["lr"] * later / (1 - product * later) * mean / scale
+
+
+class RAdam(Optimizer):
+    """Adam whose scaling begins when the variance of the mean square is known well enough.
+
+    Source: Liu et al., 2019.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0,
+    ) -> None:  # fmt: skip
+        _fractions(betas)
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        step = _count_step(state)
+        if step == 1:
+            state.update(exp_avg=_zeros(x), exp_avg_sq=_zeros(x))
+        first, second = group["betas"]
+        gradient = _decayed(x, gradient, group)
+        mean, square = state["exp_avg"]._a, state["exp_avg_sq"]._a
+        mean += (1 - first) * (gradient - mean)
+        square *= second
+        square += (1 - second) * gradient * gradient
+        left = 1 - second**step
+        most = 2 / (1 - second) - 1
+        length = most - 2 * step * second**step / left
+        change = mean / (1 - first**step)
+        if length > 5:
+            share = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
+            change = change * share**0.5 * left**0.5 / (np.sqrt(square) + group["eps"])
+        x -= group["lr"] * change

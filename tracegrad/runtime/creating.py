@@ -5,6 +5,7 @@ Reads Python values; gives tensors. Previous: gradients.py; next: printing.py.
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -231,6 +232,18 @@ def manual_seed(seed: int) -> Any:
     """Seed the generator; the numbers are NumPy's, not torch's."""
     _generator[0] = np.random.default_rng(seed)
     return _generator[0]
+
+
+@public()
+def get_rng_state() -> Tensor:
+    """Return the state of the generator as bytes, for `set_rng_state`."""
+    return wrap(np.frombuffer(json.dumps(_generator[0].bit_generator.state).encode(), np.uint8).copy())
+
+
+@public()
+def set_rng_state(new_state: Tensor) -> None:
+    """Go back to a state of the generator."""
+    _generator[0].bit_generator.state = json.loads(new_state._a.tobytes())
 
 
 @public()

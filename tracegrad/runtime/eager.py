@@ -7,7 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracegrad.runtime import building, creating, dtypes, gradients, numpy_bridge, operate, printing, reducing, shaping
+from tracegrad.runtime import (
+    building,
+    creating,
+    dtypes,
+    gradients,
+    numpy_bridge,
+    operate,
+    printing,
+    reducing,
+    saving,
+    shaping,
+)
 from tracegrad.runtime.tensor import CPU, NAMES, Device, Size, Tensor
 
 NAMES.update(
@@ -38,5 +49,5 @@ globals().update(NAMES)
 
 __all__ = [
     "Device", "building",
-    "creating", "dtypes", "gradients", "numpy_bridge", "operate", "printing", "reducing", "shaping",
+    "creating", "dtypes", "gradients", "numpy_bridge", "operate", "printing", "reducing", "saving", "shaping",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """NumPy functions called with tensors: they return tensors, and are recorded like any other operation.
 
-Reads the call that NumPy hands over; captures the NumPy function itself over the op table. Previous: printing.py; next:
+Reads the call that NumPy hands over; captures the NumPy function itself over the op table. Previous: saving.py; next:
 eager.py.
 """
 

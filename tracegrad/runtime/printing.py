@@ -1,6 +1,6 @@
 """The text of a tensor, as torch prints it.
 
-Reads tensors. Previous: creating.py; next: numpy_bridge.py.
+Reads tensors. Previous: creating.py; next: saving.py.
 """
 
 from __future__ import annotations
