@@ -5,6 +5,7 @@ Reads `.grad`, writes parameters. Previous: optimizers.py; next: lr_scheduler.py
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -72,6 +73,9 @@ class LBFGS(Optimizer):
             state["func_evals"] += 1
             return float(loss), self._gradient()
 
+        def along(start: Array, direction: Array, t: float) -> tuple[float, Array]:
+            return evaluate(start + t * direction)
+
         value, gradient = evaluate()
         evaluations, iterations = 1, 0
         if np.abs(gradient).max() <= group["tolerance_grad"]:
@@ -91,8 +95,8 @@ class LBFGS(Optimizer):
             before = value
             if group["line_search_fn"]:
                 value, gradient, rate, count = _strong_wolfe(
-                    lambda t, start=start, direction=direction: evaluate(start + t * direction),
-                    rate, direction, value, gradient, slope, group["tolerance_change"],
+                    functools.partial(along, start, direction), rate, direction, value, gradient, slope,
+                    group["tolerance_change"],
                 )  # fmt: skip
                 self._place(start + rate * direction)
                 evaluations += count
@@ -124,7 +128,8 @@ class LBFGS(Optimizer):
             state["steps"].append(step)
             state["scale"] = product / (change @ change)
         pairs = list(zip(state["changes"], state["steps"], strict=True))
-        made, shares = -gradient, []
+        made: Array = -gradient
+        shares: list[Any] = []
         for y, s in reversed(pairs):
             shares.append((s @ made) / (y @ s))
             made = made - shares[-1] * y

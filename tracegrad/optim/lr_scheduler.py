@@ -205,8 +205,8 @@ class SequentialLR(LRScheduler):
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
-                f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be equal to "
-                f"{len(milestones)}"
+                f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be "
+                f"equal to {len(milestones)}"
             )
         self.schedulers, self.milestones = schedulers, milestones
         super().__init__(optimizer)
