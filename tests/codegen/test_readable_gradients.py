@@ -386,3 +386,29 @@ def test_views_and_constant_arrays_have_the_names_of_the_user() -> None:
     assert "IDENTITY = np.eye(2)" in text
     assert "out = (x @ w)[:, 0]" in text
     assert "ct_out = 2.0 * (out - 1.0)" in text
+
+
+def test_flags_say_what_they_are_for() -> None:
+    def halve(x: Any) -> Any:
+        for _ in range(40):
+            step = x / 2
+            x = x - step
+            if step < 0.1:
+                break
+        return x * step
+
+    text = text_of(halve, 3.0)
+    assert "stopped = True" in text
+    assert "if not has_run:" in text or "has_run" not in text
+    assert "carried" not in text
+
+
+def test_transposes_of_outer_products_are_outer_products() -> None:
+    def chain(a: Any, v: Any) -> Any:
+        for _ in range(3):
+            v = np.tanh(v @ a)
+        return np.sum(v)
+
+    text = text_of(chain, np.eye(2), np.ones(2))
+    assert "np.outer(v" in text
+    assert ").T" not in text

@@ -564,8 +564,14 @@ def _fixed(leaf: Any) -> Callable[[list[Value]], Any]:
     return lambda results: leaf
 
 
+#: variables of jumps.py that stay in the program, and what they say there
+_FLAGS = {"tg_break": "stopped", "tg_continue": "skipped", "tg_returned": "returned"}
+
+
 def _user_name(name: str) -> str:
-    return "" if name.startswith("tg_") else name
+    if not name.startswith("tg_"):
+        return name
+    return next((noun for flag, noun in _FLAGS.items() if name.startswith(flag)), "")
 
 
 def _branch_error(name: str, what: str, left: str, right: str, span: Any) -> NeedsPythonValue:
@@ -1301,7 +1307,7 @@ def _emit_loop(
                 mapping[param] = before
         count = Value(ArrayType(I64))
         params.extend([count] if rotating else [])
-        params.extend([Value(ArrayType(BOOL))] if unsure else [])
+        params.extend([Value(ArrayType(BOOL), "has_run")] if unsure else [])
         block.params.extend(params)
         if condition is None:
             with capture.builder.into(block):

@@ -29,6 +29,9 @@ DEEPEST = 6
 #: made term by term
 FARTHEST, FARTHEST_TERM = 3, 8
 
+#: longest constant array, in characters, that is written out; longer ones have a name of the module
+_LONGEST_CONSTANT = 32
+
 #: operators of the logical ops: for arrays, and the words for scalars, which may be Python's True and False
 LOGIC = {"logical_and": ("&", "and"), "logical_or": ("|", "or"), "logical_not": ("~", "not ")}
 
@@ -396,6 +399,8 @@ class _Planner:
         if value in self.folding.inline:
             producer = value.producer
             assert producer is not None
+            if producer.op == "constant" and value.shape:
+                return min(len(self.folding.texts[producer]), _LONGEST_CONSTANT)
             return 4 if is_atom(producer) else self.size[value] + self.parentheses(producer)
         return len(value.name) or 8
 

@@ -844,11 +844,13 @@ class _FunctionEmitter:
         return substitute(pattern, {placeholder(0): self.whole(part.operands[0])})
 
     def swapped_product(self, transpose: Operation) -> ast.expr | None:
-        """Return b.T @ a for the transpose of a.T @ b; None for other transposes."""
+        """Return b.T @ a for the transpose of a.T @ b, and of outer products the swapped one; None for others."""
         product = transpose.operands[0]
         if product not in self.folding.inline or len(product.shape) != 2:
             return None
         match self.expression(product).node:
+            case ast.Call(ast.Attribute(ast.Name("np"), "outer") as outer, [left, right], []):
+                return ast.Call(outer, [right, left], [])
             case ast.BinOp(left, ast.MatMult(), right):
                 a, b = transposed(left), transposed(right)
                 if isinstance(left, ast.Attribute) and left.attr == "T":

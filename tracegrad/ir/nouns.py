@@ -13,6 +13,7 @@ _NOUNS = {
     "subtract": "difference",
     "multiply": "product",
     "keep_zero": "product",
+    "linear_recurrence": "sums",
     "floor_divide": "quotient",
     "iota": "positions",
     "divide": "quotient",

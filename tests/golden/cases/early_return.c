@@ -97,20 +97,20 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
     int64_t chosen_stack_capacity = tg_capacity(&stacks[0], (int64_t)sizeof(double));
     int64_t chosen_stack_top = 0;
     /* early_return.py:8  for value in x: */
-    bool t = 0;
-    int64_t t1 = 0;
-    while (t1 < 4 && !t) {
-        const int64_t place = t1 < 0 ? t1 + 4 : t1;
+    bool returned = 0;
+    int64_t t = 0;
+    while (t < 4 && !returned) {
+        const int64_t place = t < 0 ? t + 4 : t;
         if (place < 0 || place >= 4) {
-            return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, 5, "index %lld is out of bounds for axis 0 with size %lld", t1, 4);
+            return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, 5, "index %lld is out of bounds for axis 0 with size %lld", t, 4);
         }
         /* early_return.py:9  if value < 0: */
-        double t2 = 0.0;
+        double t1 = 0.0;
         if (x[place] < 0.0) {
-            t = 1;
+            returned = 1;
         } else {
             /* early_return.py:11  total += np.sqrt(value) */
-            t2 = sqrt(x[place]);
+            t1 = sqrt(x[place]);
         }
         if (chosen_stack_top == chosen_stack_capacity) {
             chosen_stack = tg_grow(&stacks[0], (int64_t)sizeof(double), &chosen_stack_capacity);
@@ -118,15 +118,15 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
                 return tg_fail(workspace, TG_MEMORY_ERROR, "", 0, 0, "no memory for the residuals of a loop", 0, 0);
             }
         }
-        chosen_stack[chosen_stack_top++] = t2;
+        chosen_stack[chosen_stack_top++] = t1;
         /* early_return.py:8  for value in x: */
-        t1 += 1;
+        t += 1;
     }
 
     /* cotangents, from the result back to the arguments */
     double ct_total;
     double ct_total1;
-    if (!t) {
+    if (!returned) {
         ct_total = 2.0;
         ct_total1 = 0.0;
     } else {
@@ -134,9 +134,9 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
         ct_total1 = 1.0;
     }
     double ct_x[4] = {0.0, 0.0, 0.0, 0.0};
-    for (int64_t k = t1 - 1; k >= 0; k--) {
+    for (int64_t k = t - 1; k >= 0; k--) {
         /* early_return.py:9  if value < 0: */
-        const double t3 = chosen_stack[--chosen_stack_top];
+        const double t2 = chosen_stack[--chosen_stack_top];
         /* early_return.py:8  for value in x: */
         if (k >= 4) {
             return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, 5, "index %lld is out of bounds for axis 0 with size %lld", k, 4);
@@ -148,7 +148,7 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
             ct_value = 0.0;
         } else {
             /* early_return.py:11  total += np.sqrt(value) */
-            ct_value = ct_total == 0 ? ct_total : ct_total*(0.5/t3);
+            ct_value = ct_total == 0 ? ct_total : ct_total*(0.5/t2);
         }
         /* early_return.py:8  for value in x: */
         if (k >= 4) {

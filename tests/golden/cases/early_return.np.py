@@ -6,32 +6,32 @@ def f_grad(x):
     with np.errstate(divide="ignore", invalid="ignore"):
         chosen_stack = []
         # early_return.py:8  for value in x:
-        carried = False
-        carried_1 = 0
-        while carried_1 < 4 and not carried:
-            value = x[carried_1]
+        returned = False
+        carried = 0
+        while carried < 4 and not returned:
+            value = x[carried]
             # early_return.py:9  if value < 0:
             if value < 0.0:
                 chosen = 0.0
-                carried = True
+                returned = True
             else:
                 # early_return.py:11  total += np.sqrt(value)
                 chosen = np.sqrt(value)
             # early_return.py:9  if value < 0:
             chosen_stack.append(chosen)
             # early_return.py:8  for value in x:
-            carried_1 = carried_1 + 1
+            carried = carried + 1
 
         # cotangents, from the result back to the arguments
         # early_return.py:8  for value in x:
-        if not carried:
+        if not returned:
             ct_total = np.float64(2.0)
             ct_total_1 = np.float64(0.0)
         else:
             ct_total = np.float64(0.0)
             ct_total_1 = np.float64(1.0)
         ct_x = np.zeros(4)
-        for k in reversed(range(carried_1)):
+        for k in reversed(range(carried)):
             # early_return.py:9  if value < 0:
             chosen = chosen_stack.pop()
             # early_return.py:8  for value in x:

@@ -98,10 +98,10 @@ int f_grad(const double *restrict a_in, double *restrict ct_a_out, void *workspa
     int64_t x_stack_capacity = tg_capacity(&stacks[0], (int64_t)sizeof(double));
     int64_t x_stack_top = 0;
     /* while_break.py:8  while True: */
-    bool t = 0;
+    bool stopped = 0;
     double x = a;
     int64_t trips = 0;
-    while (!t) {
+    while (!stopped) {
         if (x_stack_top == x_stack_capacity) {
             x_stack = tg_grow(&stacks[0], (int64_t)sizeof(double), &x_stack_capacity);
             if (!x_stack) {
@@ -110,15 +110,15 @@ int f_grad(const double *restrict a_in, double *restrict ct_a_out, void *workspa
         }
         x_stack[x_stack_top++] = x;
         /* while_break.py:9  step = (x**3 - a) / (3 * x**2) */
-        const double t1 = x*x;
-        const double t2 = 3.0*t1;
-        if (!(t2 != 0.0)) {
+        const double t = x*x;
+        const double t1 = 3.0*t;
+        if (!(t1 != 0.0)) {
             return tg_fail(workspace, TG_ZERO_DIVISION_ERROR, "while_break.py", 9, 16, "division by zero", 0, 0);
         }
-        const double step = (t1*x - a)/t2;
+        const double step = (t*x - a)/t1;
         /* while_break.py:10  if np.abs(step) < 1e-12: */
         if (fabs(step) < 1e-12) {
-            t = 1;
+            stopped = 1;
         } else {
             /* while_break.py:12  x = x - step */
             x -= step;
@@ -133,9 +133,9 @@ int f_grad(const double *restrict a_in, double *restrict ct_a_out, void *workspa
     for (int64_t k = trips - 1; k >= 0; k--) {
         const double x1 = x_stack[--x_stack_top];
         /* while_break.py:9  step = (x**3 - a) / (3 * x**2) */
-        const double t3 = x1*x1;
-        const double t4 = 3.0*t3;
-        const double step1 = (t3*x1 - a)/t4;
+        const double t2 = x1*x1;
+        const double t3 = 3.0*t2;
+        const double step1 = (t2*x1 - a)/t3;
         /* while_break.py:10  if np.abs(step) < 1e-12: */
         double ct_step;
         if (fabs(step1) < 1e-12) {
@@ -145,10 +145,10 @@ int f_grad(const double *restrict a_in, double *restrict ct_a_out, void *workspa
             ct_step = -ct_x;
         }
         /* while_break.py:9  step = (x**3 - a) / (3 * x**2) */
-        const double t5 = ct_step/t4;
-        ct_a -= t5;
-        const double ct_x1 = ct_x + t5*t3;
-        ct_x = ct_x1 + (t5*x1 - ct_step*(step1/t4)*3.0)*(2.0*x1);
+        const double t4 = ct_step/t3;
+        ct_a -= t4;
+        const double ct_x1 = ct_x + t4*t2;
+        ct_x = ct_x1 + (t4*x1 - ct_step*(step1/t3)*3.0)*(2.0*x1);
     }
     /* while_break.py:8  while True: */
     const double ct_a1 = ct_a + ct_x;

@@ -7,10 +7,10 @@ def f_grad(a):
 
     x_stack = []
     # while_break.py:8  while True:
-    carried = False
+    stopped = False
     x = a
     trips = 0
-    while not carried:
+    while not stopped:
         x_stack.append(x)
         # while_break.py:9  step = (x**3 - a) / (3 * x**2)
         square_x = x ** 2
@@ -20,7 +20,7 @@ def f_grad(a):
         step = (square_x * x - a) / product
         # while_break.py:10  if np.abs(step) < 1e-12:
         if np.abs(step) < 1e-12:
-            carried = True
+            stopped = True
         else:
             # while_break.py:12  x = x - step
             x = x - step
