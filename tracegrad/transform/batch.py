@@ -39,7 +39,7 @@ from tracegrad.ir.types import I64, ArrayType, Dim, StackType, Type, is_inexact
 _TOTAL = frozenset(
     {"reshape", "transpose", "broadcast_to", "reduce_sum", "slice", "pad", "flip", "concatenate", "set_slice"}
     | {"add_slice", "constant", "iota", "full", "dim", "undefined", "add", "subtract", "negative", "absolute", "sign"}
-    | {"maximum", "minimum", "select", "stop_gradient", "floor", "ceil", "trunc", "rint", "tanh", "arctan"}
+    | {"maximum", "minimum", "select", "keep_zero", "stop_gradient", "floor", "ceil", "trunc", "rint", "tanh", "arctan"}
     | {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isfinite", "isinf"}
     | {"logical_and", "logical_or", "logical_xor", "logical_not"}
 )
