@@ -32,6 +32,11 @@ def is_library(file: str) -> bool:
     return file.startswith((_PACKAGE, _NUMPY, _SCIPY, "<frozen", "<__array_function__"))
 
 
+def is_own(file: str) -> bool:
+    """Return whether a file of Python code is tracegrad's."""
+    return file.startswith(_PACKAGE)
+
+
 class UserFrames:
     """Lets an exception pass, without the frames of tracegrad and NumPy in its traceback; a context manager.
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import dis
-import inspect
 import operator
 import re
 import types
 from typing import Any
 
 from tracegrad.capture.convert import convert, dump_converted
-from tracegrad.capture.source import SourceUnavailable
 
 
 class Undefined:
@@ -99,10 +97,7 @@ class NativeHooks:
         if isinstance(f, types.MethodType) and isinstance(f.__func__, types.FunctionType):
             return self.call(f.__func__, f.__self__, *args, **kwargs)
         if isinstance(f, types.FunctionType) and f.__module__ in ("tests.capture.programs", "builtins"):
-            try:
-                f = convert(f, self)
-            except SourceUnavailable:
-                assert f.__code__.co_flags & inspect.CO_GENERATOR
+            f = convert(f, self)
         return f(*args, **kwargs)
 
     def getitem(self, x, key):
@@ -118,6 +113,15 @@ class NativeHooks:
         if name in COMPARISONS:
             return COMPARISONS[name](x, y)
         return getattr(operator, {"or": "or_", "and": "and_"}.get(name, name))(x, y)
+
+    def unary(self, name, x):
+        return getattr(operator, name)(x)
+
+    def decide(self, test):
+        return bool(test)
+
+    def items(self, values):
+        return values
 
     def attempt(self, handled):
         return contextlib.nullcontext()

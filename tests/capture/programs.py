@@ -2,6 +2,7 @@
 
 # ruff: noqa
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -1115,3 +1116,62 @@ def endless_then_more(n):
         if n:
             break
     return n
+
+
+@program(5)
+def suspended(n):
+    def walk(m):
+        total = 0
+        for i in range(m):
+            if i == 1:
+                continue
+            while total < i:
+                got = yield total, i
+                total += 2 if got is None else got
+                if total > 7:
+                    return "done"
+            else:
+                total += 1
+        yield from (total, -total)
+        return total
+
+    def around(m):
+        result = yield from walk(m)
+        yield result
+
+    def never():
+        return
+        yield
+
+    steps, sent = around(n), []
+    sent.append(next(steps))
+    sent.append(steps.send(1))
+    return sent + list(steps), list(around(2)), list(never()), list(walk(30))
+
+
+@program([3, 1, 2])
+def suspended_in_try(xs):
+    log = []
+
+    def numbers(m):
+        try:
+            for x in m:
+                with contextlib.suppress(ValueError):
+                    yield (x if x > 1 else -x) + (yield x)
+                if x == 1:
+                    raise KeyError(x)
+        except KeyError as error:
+            yield str(error)
+        finally:
+            log.append("end")
+
+    found = []
+    steps = numbers(xs)
+    value = next(steps)
+    while value is not None:
+        found.append(value)
+        try:
+            value = steps.send(10)
+        except StopIteration:
+            value = None
+    return found, log, *(x for x in numbers(xs[:1]) if x), *(yield_ for yield_ in [1])

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.context import RestageError, current
+from tracegrad.capture.guards import special_method
+from tracegrad.capture.tracer import call_user
 from tracegrad.errors import CaptureError, InternalError
 from tracegrad.ir.core import Operation
 
@@ -52,7 +54,7 @@ class Attempt:
         self.start = len(self.block.operations)
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: TracebackType | None) -> None:
-        if error is not None and _passes(error):
+        if error is not None and (_passes(error) or isinstance(error, GeneratorExit)):
             return
         staged = self.block.operations[self.start :]
         faults = [(o, names) for o in _walk(staged) if (names := _error_names(o))]
@@ -138,6 +140,23 @@ def passing() -> Any:
     return type(error) if error is not None and _passes(error) else ()
 
 
+class _Managed:
+    """What a context manager of a user's class becomes in captured code: its methods are captured."""
+
+    def __init__(self, manager: Any, enter: Any, leave: Any) -> None:
+        self.manager, self.enter, self.leave = manager, enter, leave
+
+    def __enter__(self) -> Any:
+        return self.manager.__enter__() if self.enter is None else call_user(self.enter, self.manager)
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: TracebackType | None) -> bool:
+        if error is not None and _passes(error):
+            return False  # what the body has stored is undone
+        if self.leave is None:
+            return bool(self.manager.__exit__(kind, error, traceback))
+        return bool(call_user(self.leave, self.manager, kind, error, traceback))
+
+
 class _Suppress:
     """What `contextlib.suppress` becomes in captured code."""
 
@@ -155,4 +174,7 @@ class _Suppress:
 
 def context(manager: Any) -> Any:
     """The context manager of a `with` statement."""
-    return _Suppress(manager) if isinstance(manager, contextlib.suppress) else manager
+    if isinstance(manager, contextlib.suppress):
+        return _Suppress(manager)
+    enter, leave = special_method(manager, "__enter__"), special_method(manager, "__exit__")
+    return manager if enter is None and leave is None else _Managed(manager, enter, leave)

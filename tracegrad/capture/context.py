@@ -20,7 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tracegrad.capture.constants import constant_value
-from tracegrad.capture.source import generator_reason
+from tracegrad.capture.source import coroutine_reason
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span
 from tracegrad.frames import is_library
 from tracegrad.ir.builder import Builder
@@ -447,7 +447,7 @@ def unconverted_reason() -> tuple[str, str] | None:
         if code in current().unconverted:
             return current().unconverted[code]
         if not is_library(code.co_filename) and not code.co_name.startswith("<"):
-            return generator_reason(code)
+            return coroutine_reason(code)
         frame = frame.f_back
     return None
 

@@ -26,9 +26,14 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
     rebinds(name, read_fn, carried)     at the start of a function that declares such a variable global or nonlocal
     operate(operator, x, y)             `x + y`, `x < y`, `x in y` and so on
+    unary(operator, x)                  `-x`, `+x`, `~x`
     attempt(handled)    passing()       around the body of a `try`; the type of a handler before the others
     context(manager)                    around the context manager of a `with`
     text(*parts)    format(value, conversion, spec)     an f-string and its pieces
+
+In a generator, a statement with a `yield` in it stays what it is, since a function of its own cannot yield for another:
+
+    decide(test)    items(iterable)     the test of an `if` or `while`, and what a `for` runs over, around a `yield`
 """
 
 from __future__ import annotations
@@ -83,6 +88,8 @@ OPERATORS = {
     gast.In: "in",
     gast.NotIn: "not_in",
 }
+
+UNARY = {gast.USub: "neg", gast.UAdd: "pos", gast.Invert: "invert"}
 
 # They read the locals of the frame that calls them, which conversion splits over several frames.
 FRAME_READERS = {"globals": 0, "locals": 0, "vars": 0, "dir": 0, "eval": 1, "exec": 1}
@@ -237,7 +244,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         if node.type_params:
             raise SourceUnavailable(f"line {node.lineno}: {node.name} has type parameters")
         globals_, nonlocals = declarations(node.body)
-        original = bindings(node.body)
+        original, suspends = bindings(node.body), yields(node.body)
         body = lower_jumps(node.body, self.fresh, Make(node.body[-1]))
         self.flow = Flow(node.args, body, original, globals_ | nonlocals, outer)
         self.globals, self.tracked = globals_, self.flow.tracked()
@@ -254,6 +261,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             *(place.assign(name, place.hook("undefined", place.constant(name))) for name in unbound),
             *self.block(body[len(start) :]),
         ]
+        if suspends and not yields(node.body):  # a `yield` that is never reached makes a generator of it
+            node.body.append(place.expression(place.at(gast.Yield(None))))
         return node
 
     def rebinds(self, name: str, body: list[Node], place: Make) -> Node:
@@ -263,9 +272,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return place.expression(place.hook("rebinds", place.constant(name), read, place.constant(carried)))
 
     def nested(self, node: Node, outer: frozenset[str], class_name: str | None) -> None:
-        """Convert a function that is defined inside this one; generators and coroutines stay as they are."""
-        suspends = (gast.Yield, gast.YieldFrom, gast.Await)
-        if isinstance(node, gast.FunctionDef) and not any(isinstance(n, suspends) for n in walk_scope(node.body)):
+        """Convert a function that is defined inside this one; coroutines stay as they are."""
+        if isinstance(node, gast.FunctionDef):
             enclosing = self.inner | self.flow.locals
             _Converter(self.fresh, class_name, enclosing).function(node, outer & self.tracked)
 
@@ -294,8 +302,6 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     def visit_Lambda(self, node: Node) -> Node:
         self.visit_defaults(node.args)
-        if any(isinstance(n, gast.Yield | gast.YieldFrom) for n in walk_scope([node.body])):
-            return node
         outside = self.hoistable, self.first_parameter, self.inner
         positional = [*node.args.posonlyargs, *node.args.args]
         self.hoistable, self.first_parameter = False, positional[0].id if positional else None
@@ -354,17 +360,25 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     # Control flow.
 
-    def visit_If(self, node: Node) -> list[Node]:
+    def visit_If(self, node: Node) -> Node | list[Node]:
         place = Make(node, node.test)
         test = self.visit(node.test)
+        if yields([*node.body, *node.orelse]):
+            node.test = place.hook("decide", test)
+            node.body, node.orelse = self.block(node.body), self.block(node.orelse)
+            return node
         then, orelse = self.region("tg_then", node.body, place), self.region("tg_else", node.orelse, place)
         definitions, state = self.state(node.tg_state, place, node.tg_reset)
         call = place.hook("if_stmt", test, place.load(then.name), place.load(orelse.name), *state)
         return [then, orelse, *definitions, place.expression(call)]
 
-    def visit_While(self, node: Node) -> list[Node]:
+    def visit_While(self, node: Node) -> Node | list[Node]:
         place = Make(node, node.test)
         test = node.test
+        if yields([test, *node.body]):
+            node.test = place.hook("decide", self.visit(test))
+            node.body = [*self.block(node.body), *self.leave(node, place)]
+            return node
         if node.tg_flags:
             running = place.negation(place.any_of(node.tg_flags))
             test = running if is_endless(node) else place.at(gast.BoolOp(gast.And(), [running, test]))
@@ -384,9 +398,22 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         call = place.hook("while_stmt", test, place.load(body.name), *state)
         return [body, *definitions, place.expression(call)]
 
-    def visit_For(self, node: Node) -> list[Node]:
+    def leave(self, node: Node, place: Make) -> list[Node]:
+        """Return what ends a loop with a `yield` in it by its flags, at the end of its body."""
+        if not node.tg_flags:
+            return []
+        test = place.hook("decide", self.visit(place.any_of(node.tg_flags)))
+        return [place.at(gast.If(test, [place.at(gast.Break())], []))]
+
+    def visit_For(self, node: Node) -> Node | list[Node]:
         place, target = Make(node, node.iter), Make(node.target)
         iterable = self.visit(node.iter)
+        if yields(node.body):
+            item = self.fresh.unique("tg_item")
+            body = [*self.assign(node.target, target.load(item), target), *self.block(node.body)]
+            node.target, node.iter = target.store(item), place.hook("items", iterable)
+            node.body = [*body, *self.leave(node, place)]
+            return node
         bound = settled_bindings([node.target, *node.body])
         item = self.fresh.shared("tg_item")
         statements = [*self.assign(node.target, target.load(item), target), *self.block(node.body)]
@@ -620,7 +647,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
     def is_pure(self, value: Node) -> bool:
         """Return whether evaluating `value` writes to nothing, as far as the text shows."""
         for node in gast.walk(value):
-            if isinstance(node, gast.NamedExpr):
+            if isinstance(node, gast.NamedExpr | gast.Yield | gast.YieldFrom):
                 return False
             if isinstance(node, gast.Call):
                 function = node.func
@@ -653,7 +680,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     def can_split(self, node: Node) -> bool:
         """Return whether the operands of `node` may become functions."""
-        return self.hoistable or not assignment_expressions(node)
+        return not yields([node]) and (self.hoistable or not assignment_expressions(node))
 
     def visit_Name(self, node: Node) -> Node:
         if isinstance(node.ctx, gast.Load) and getattr(node, "tg_unbound", False) and node.id in self.tracked:
@@ -712,7 +739,19 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         operand = self.visit(node.operand)
         if isinstance(node.op, gast.Not):
             return Make(node).hook("not_", operand)
-        node.operand = operand
+        if isinstance(operand, gast.Constant):
+            node.operand = operand
+            return node
+        return Make(node).hook("unary", Make(node).constant(UNARY[type(node.op)]), operand)
+
+    def visit_Starred(self, node: Node) -> Node:
+        node.value = self.visit(node.value)
+        if isinstance(node.ctx, gast.Load):
+            node.value = Make(node).hook("iter", node.value)
+        return node
+
+    def visit_YieldFrom(self, node: Node) -> Node:
+        node.value = Make(node).hook("iter", self.visit(node.value))
         return node
 
     def visit_BinOp(self, node: Node) -> Node:
@@ -769,6 +808,11 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return Make(node).hook("display", node) if isinstance(node, gast.ListComp | gast.DictComp) else node
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_expression
+
+
+def yields(nodes: Iterable[Node]) -> bool:
+    """Return whether a function is suspended in `nodes`."""
+    return any(isinstance(n, gast.Yield | gast.YieldFrom) for n in walk_scope(nodes))
 
 
 def _all_codes(code: types.CodeType) -> Iterator[types.CodeType]:

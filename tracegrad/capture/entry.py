@@ -133,6 +133,7 @@ def capture(
                 state.floats.add(number)
             ir.body.params.append(param)
             tracers.append(Tracer(Storage(leaf.type, 0, param), weak=leaf.weak))
+            tracers[-1].zero_dim = None
         args, kwargs = rebuild(tracers)
         results: list[Value] = []
         try:

@@ -28,11 +28,13 @@ import numpy as np
 from tracegrad.capture.context import HiddenInput, Place, Storage, current, user_span
 from tracegrad.capture.staging import new_list, note_slot, read_slot, set_slot
 from tracegrad.capture.state import Undefined
-from tracegrad.capture.tracer import Tracer, full_name, unsupported
+from tracegrad.capture.tracer import Tracer, full_name, is_traced, unsupported
 from tracegrad.errors import CaptureError
 from tracegrad.ir.core import Value
 from tracegrad.ir.types import DTYPES, ArrayType
 
+#: the comparisons that functools.total_ordering makes of one of the user's
+_ORDERING = frozenset(f for pairs in functools._convert.values() for _, f in pairs)  # type: ignore[attr-defined]
 _NUMERIC = frozenset(DTYPES.values())
 #: modules whose functions are not captured, and whose attributes do not change
 NATIVE_MODULES = frozenset(sys.stdlib_module_names) - {"__main__"} | {
@@ -56,7 +58,9 @@ def is_native(module: str | None) -> bool:
 
 def is_user_function(function: Any) -> bool:
     """Return whether a value is a Python function that is captured when it is called."""
-    return isinstance(function, types.FunctionType) and not is_native(function.__module__)
+    if not isinstance(function, types.FunctionType):
+        return False
+    return not is_native(function.__module__) or function in _ORDERING
 
 
 # ---- values
@@ -155,6 +159,7 @@ def _hidden_input(value: Any, place: Place) -> Tracer:
         param = Value(ArrayType(array.dtype.newbyteorder("="), array.shape), name if name.isidentifier() else "")
         weak = isinstance(value, float | complex) and not isinstance(value, np.generic)
         tracer = Tracer(Storage(param.array_type, 0, param), weak=weak, contiguous=array.flags.c_contiguous)
+        tracer.zero_dim = isinstance(value, np.ndarray)
         known = HiddenInput(place, value, param, tracer)
         capture.hidden[place.key] = known
     return known.tracer  # type: ignore[no-any-return]
@@ -353,7 +358,7 @@ def read_attribute(obj: Any, name: str, value: Any) -> Any:
     if isinstance(value, types.MethodType):
         guard_method(value, place, own=value.__self__ is obj or isinstance(obj, super) or _is_stable(obj, place))
         return value
-    if isinstance(value, _BUILTIN_METHODS) and value.__self__ is obj:
+    if isinstance(value, _BUILTIN_METHODS) and (value.__self__ is obj or isinstance(obj, super)):
         return value
     if callable(value) and not _is_stable(value, place):  # made anew at each read, as by partialmethod
         guard_class(obj)
@@ -501,7 +506,16 @@ def guard_unfollowed(function: types.FunctionType, args: tuple[Any, ...], kwargs
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         guard_content(Place(cell, (("cell", None),), name))
     guard_native(function, (*args, *(function.__defaults__ or ())), kwargs)
+    _refuse_type(function, (args, kwargs))
     _open_stored(function)
+
+
+def _refuse_type(function: types.FunctionType, arguments: Any) -> None:
+    """Raise the error for `type(x)` in a function that runs unconverted: it is not the class that `x` has in NumPy."""
+    reads = any(i.opname == "LOAD_GLOBAL" and i.argval == "type" for i in dis.get_instructions(function.__code__))
+    if reads and is_traced(arguments) and "type" not in function.__globals__:
+        reason, remedy = current().unconverted[function.__code__]
+        raise unsupported(f"type() of a traced value in a function that runs as it is ({reason})", remedy)
 
 
 def _open_stored(function: types.FunctionType) -> None:

@@ -6,6 +6,7 @@ convert.py writes the calls; staging.py and guards.py do the work. Previous: gua
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -24,19 +25,15 @@ from tracegrad.capture.context import Call, Place, current, user_span
 from tracegrad.capture.convert import convert
 from tracegrad.capture.guards import (
     guard_class,
-    guard_class_function,
     guard_code,
     guard_native,
-    guard_object,
     guard_presence,
-    guard_property,
     guard_unfollowed,
     is_stored,
     is_user_function,
     lift,
     lift_partial,
     new_container,
-    open_attribute,
     open_variable,
     read_attribute,
     refuse_changing,
@@ -46,6 +43,22 @@ from tracegrad.capture.guards import (
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
+from tracegrad.capture.protocols import (
+    augmented,
+    binary_of,
+    by_methods,
+    delete,
+    iterable,
+    iterated,
+    make_object,
+    make_plainly,
+    makes_plainly,
+    read_by_class,
+    read_missing,
+    special_of,
+    store,
+    unary,
+)
 from tracegrad.capture.source import SourceUnavailable
 from tracegrad.capture.state import Conflict, Undefined, Unsure
 from tracegrad.capture.text import call_with_text, join_text, make_error, message_text, percent, piece_of_text
@@ -54,12 +67,14 @@ from tracegrad.capture.tracer import (
     CALLERS,
     HANDLERS,
     OPERATORS,
+    PYTHON_VALUES,
     Tracer,
     call_handler,
     describe,
     from_concrete,
     full_name,
     is_traced,
+    python_class,
     refusal,
     resolve_content,
     stage,
@@ -125,7 +140,7 @@ def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
     """The right side of `a, b = value` or `a, *b = value`."""
     if isinstance(value, Tracer) and isinstance(value.shape[0] if value.ndim else 0, int):
         value = [value[i] for i in range(len(value))]
-    items = tuple(value)
+    items = tuple(iterable(value))
     if star is None:
         if len(items) != count:
             few = "not enough" if len(items) < count else "too many"
@@ -138,24 +153,37 @@ def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
     return (*items[:star], new_container(list(items[star:end])), *items[end:])
 
 
-def iterate(iterable: Any) -> Any:
-    """The iterable of a comprehension."""
-    require_own_iterator(iterable)
-    return _iterable(iterable)
+def iterate(values: Any) -> Any:
+    """The iterable of a comprehension, of `*values` and of `yield from`."""
+    require_own_iterator(values)
+    return iterable(values)
 
 
-def for_stmt(iterable: Any, *parts: Any) -> None:
+def decide(test: Any) -> bool:
+    """The test of an `if` or `while` around a `yield`, which must be known at capture."""
+    test = staging.truth(test)
+    if isinstance(test, Tracer) and resolve_content(test) is None:
+        raise NeedsPythonValue(
+            "a `yield` stands under a condition that depends on a traced value",
+            code="TG101",
+            span=user_span(),
+            found=f"{describe(test)}, known only when the compiled function runs; it decides what is yielded",
+            help="yield in any case, and choose the value before (`y = a if x > 0 else b`), or append to a list with a "
+            "fixed number of items and return that",
+        )
+    return bool(test)
+
+
+def items(values: Any) -> Any:
+    """What a `for` with a `yield` in it runs over, at capture."""
+    require_own_iterator(values)
+    return iterable(values)
+
+
+def for_stmt(values: Any, *parts: Any) -> None:
     """A `for` statement; see staging.for_stmt."""
-    require_own_iterator(iterable)
-    staging.for_stmt(_iterable(iterable), *parts)
-
-
-def _iterable(value: Any) -> Any:
-    method = _special_of(iter, value)
-    if method is not None:
-        return call(method, value)
-    guard_object(value)
-    return value
+    require_own_iterator(values)
+    staging.for_stmt(iterable(values), *parts)
 
 
 def assert_(test: Any, message: Callable[[], Any]) -> None:
@@ -194,6 +222,8 @@ def rebinds(name: str, read: types.FunctionType, carried: bool) -> None:
 def getattr_(obj: Any, name: str, *default: Any) -> Any:
     """`obj.name`."""
     if isinstance(obj, Tracer):
+        if name == "__class__":
+            return python_class(obj)
         try:
             return getattr(obj, name, *default)
         except AttributeError as error:
@@ -202,14 +232,19 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
             raise refusal(error, f"attribute {name!r} of ", (obj,), suggest(name, dir(np.ndarray))) from None
     if obj is None:
         return getattr(obj, name, *default)
+    try:
+        found = NotImplemented if isinstance(obj, types.ModuleType) else read_by_class(obj, name)
+        if found is NotImplemented:
+            found = read_missing(obj, name)
+    except AttributeError as error:
+        if not default or isinstance(error, TracegradError):
+            raise
+        return default[0]
+    if found is not NotImplemented:
+        return found
     if default and not hasattr(obj, name):
         guard_presence(obj, name)
         return default[0]
-    if not isinstance(obj, types.ModuleType):
-        descriptor = inspect.getattr_static(type(obj), name, None)
-        if isinstance(descriptor, property) and descriptor.fget is not None:
-            guard_property(obj, name)
-            return call(descriptor.fget, obj)
     return read_attribute(obj, name, getattr(obj, name))
 
 
@@ -228,6 +263,10 @@ def getitem(x: Any, key: Any) -> Any:
         made = call(x.default_factory)
         staging.write_slot(x, "item", key, made)
         return made
+    if isinstance(x, dict) and type(x) is not dict and key not in x:
+        method = special_method(x, "__missing__")
+        if method is not None:
+            return call(method, x, key)
     try:
         return x[key]
     except LookupError as error:
@@ -277,21 +316,17 @@ def setitem(x: Any, key: Any, value: Any) -> None:
 
 def aug_setitem(x: Any, key: Any, op: str, value: Any) -> None:
     """`x[key] op= value`."""
-    setitem(x, key, staging.augmented(getitem(x, key), op, value))
+    setitem(x, key, aug_name(getitem(x, key), op, value))
 
 
 def setattr_(obj: Any, name: str, value: Any) -> None:
     """`obj.name = value`."""
-    if isinstance(inspect.getattr_static(type(obj), name, None), property):
-        setattr(obj, name, value)
-    else:
-        open_attribute(obj, name)
-        staging.write_slot(obj, "attr", name, value)
+    store(obj, name, value)
 
 
 def aug_setattr(obj: Any, name: str, op: str, value: Any) -> None:
     """`obj.name op= value`."""
-    setattr_(obj, name, staging.augmented(getattr_(obj, name), op, value))
+    setattr_(obj, name, aug_name(getattr_(obj, name), op, value))
 
 
 def delitem(x: Any, key: Any) -> None:
@@ -305,12 +340,13 @@ def delitem(x: Any, key: Any) -> None:
 
 def delattr_(obj: Any, name: str) -> None:
     """`del obj.name`."""
-    call(delattr, obj, name)
+    if not delete(obj, name):
+        call(delattr, obj, name)
 
 
 def aug_name(value: Any, op: str, other: Any) -> Any:
     """`name op= other`: returns what the name is bound to afterwards."""
-    return staging.augmented(value, op, other)
+    return augmented(value, op, other, operate)
 
 
 def format_(value: Any, conversion: str, spec: Any) -> Any:
@@ -336,22 +372,18 @@ def operate(name: str, x: Any, y: Any) -> Any:
         x, y = _plain_list(x), _plain_list(y)
     if name in _COMPARISONS and isinstance(x, list | tuple) and isinstance(y, type(x)) and is_traced((x, y)):
         return compare_sequences(name, x, y, operate)
-    if type(x) in _PLAIN and type(y) in _PLAIN:
+    if type(x) in PYTHON_VALUES and type(y) in PYTHON_VALUES:
         return _OPERATORS[name](x, y)
-    reflected = _COMPARISONS.get(name, f"r{name}")
-    for owner, other, special in ((x, y, f"__{name}__"), (y, x, f"__{reflected}__")):
-        method = special_method(owner, special)
-        if method is not None:
-            result = call(method, owner, other)
-            if result is not NotImplemented:
-                return result
-    return _OPERATORS[name](x, y)
+    result = by_methods(name, x, y)
+    return _OPERATORS[name](x, y) if result is NotImplemented else result
 
 
 def _contains(item: Any, container: Any) -> Any:
     method = special_method(container, "__contains__")
     if method is not None:
         return staging.truth(call(method, container, item))
+    if not hasattr(type(container), "__contains__"):
+        container = list(iterable(container))
     return contains(item, container, operate)
 
 
@@ -372,9 +404,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "ge": operator.ge,
 }
 _OPERATOR_NAMES: dict[Any, str] = {function: name for name, function in _OPERATORS.items()}
-#: comparison -> the one with sides exchanged
-_COMPARISONS = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
-_PLAIN = frozenset({Tracer, int, float, bool, complex, str, np.ndarray, np.float64, list, tuple, type(None)})
+_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 
 # ---- calls
@@ -400,14 +430,20 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         return getattr_(*args)
     if f is vars and args:
         return getattr_(args[0], "__dict__")
+    if isinstance(f, types.BuiltinFunctionType) and f in _ITEMS:
+        return _ITEMS[f](*args)
     if f is hasattr:
         guard_presence(*args)
     elif f in (isinstance, type):
         guard_class(args[0])
-    elif args and not kwargs:
-        method = _special_of(f, args[0])
+    elif args:
+        args = iterated(f, args)
+        method = special_of(f, args[0]) if not kwargs else None
         if method is not None:
-            return call(method, *args)
+            return _call_special(method, args)
+        result = binary_of(f, args) if not kwargs else NotImplemented
+        if result is not NotImplemented:
+            return result
     refuse_changing(f)
     if isinstance(f, types.BuiltinFunctionType) and f in _OPERATOR_NAMES and len(args) == 2:
         return operate(_OPERATOR_NAMES[f], *args)
@@ -416,7 +452,7 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if isinstance(own, list | tuple) and (is_traced(own) or is_traced(args)):
             return search(f.__name__, own, args[0], operate)
     if changes_object(f, args):
-        return _known(f, call_changing(f, args, kwargs, setattr_))
+        return _known(f, call_changing(f, args, kwargs))
     try:
         handler = HANDLERS.get(f)
     except TypeError:
@@ -441,12 +477,18 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     if isinstance(f, types.MethodType):
         if isinstance(f.__self__, Tracer):
             return f(*args, **kwargs)
+        if isinstance(f.__self__, contextlib.ExitStack) and f.__name__ in ("enter_context", "push"):
+            args = tuple(context(arg) for arg in args)
         return call(f.__func__, f.__self__, *args, **kwargs)
     if isinstance(f, functools.partial):
         bound, keywords = lift_partial(f)
         return call(f.func, *bound, *args, **{**keywords, **kwargs})
     if isinstance(f, type):
         return _instantiate(f, args, kwargs)
+    if isinstance(f, types.BuiltinMethodType) and f.__name__ == "__new__":
+        return new_container(f(*args, **kwargs))
+    if makes_plainly(f):
+        return _made(f.__self__, make_plainly(f.__self__, args, kwargs, _fill), args, kwargs)
     if isinstance(f, functools._lru_cache_wrapper):
         return _call_cached(f, args, kwargs)
     module = getattr(f, "__module__", None) or ""
@@ -476,27 +518,17 @@ def _call_cached(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return found[1]
 
 
-def _special_of(f: Any, obj: Any) -> types.FunctionType | None:
-    """Return the user's method that a function of Python calls, such as `__len__` for len."""
-    if type(obj) in _PLAIN or not isinstance(f, type | types.BuiltinFunctionType):
-        return None
-    return next((m for n in _SPECIAL.get(f, ()) if (m := special_method(obj, n)) is not None), None)
+def _call_special(method: types.FunctionType, args: tuple[Any, ...]) -> Any:
+    if method.__name__ != "__next__" or len(args) == 1:
+        return call(method, *args)
+    try:
+        return call(method, args[0])
+    except StopIteration:
+        return args[1]
 
 
 #: methods of lists and tuples that compare their items
 _SEARCHES = frozenset({"index", "count", "remove"})
-#: functions of Python -> the special methods that they call
-_SPECIAL: dict[Any, tuple[str, ...]] = {
-    len: ("__len__",),
-    iter: ("__iter__",),
-    bool: ("__bool__", "__len__"),
-    abs: ("__abs__",),
-    float: ("__float__",),
-    int: ("__int__",),
-    round: ("__round__",),
-}
-
-
 #: functions that join a list of arrays: what they make of arrays stacked along axis 0
 _ROWS: dict[Any, Callable[[Tracer], Any]] = {
     np.stack: lambda rows: rows.copy(),
@@ -579,17 +611,11 @@ def _converted(function: types.FunctionType) -> types.FunctionType | None:
 
 
 def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    init: Any = vars(cls).get("__init__") or getattr(cls, "__init__")  # noqa: B009 the function, unbound
-    new: Any = getattr(cls, "__new__")  # noqa: B009
-    plain = type(cls) is type and new is object.__new__ and isinstance(init, types.FunctionType)
-    if plain and is_user_function(init):
-        guard_class_function(cls, "__init__")
-        instance: Any = object.__new__(cls)
-        current().register_created(instance)
-        if _is_generated(init) and _stores_plainly(cls):
-            _fill_dataclass(instance, init, args, kwargs)
-        else:
-            call(init, instance, *args, **kwargs)
+    return _made(cls, make_object(cls, args, kwargs, _fill), args, kwargs)
+
+
+def _made(cls: type, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if instance is not NotImplemented:
         return instance
     result = cls(*args, **kwargs)
     if cls not in (int, float, str, bool, complex, tuple, frozenset, type, slice) and not isinstance(
@@ -597,6 +623,13 @@ def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     ):
         return new_container(result)
     return _known(cls, result)
+
+
+def _fill(instance: Any, init: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if _is_generated(init) and _stores_plainly(type(instance)):
+        _fill_dataclass(instance, init, args, kwargs)
+    else:
+        call(init, instance, *args, **kwargs)
 
 
 def _is_generated(init: types.FunctionType) -> bool:
@@ -638,6 +671,8 @@ def _fill_dataclass(instance: Any, init: types.FunctionType, args: tuple[Any, ..
 def _map(function: Any, *iterables: Any) -> list[Any]:
     return new_container([call(function, *items) for items in zip(*iterables, strict=False)])  # type: ignore[no-any-return]
 
+
+_ITEMS: dict[Any, Callable[..., Any]] = {operator.getitem: getitem, operator.setitem: setitem}
 
 HANDLERS.update(
     {
@@ -685,6 +720,9 @@ HOOKS = types.SimpleNamespace(
     aug_name=aug_name,
     call=call,
     operate=operate,
+    unary=unary,
+    decide=decide,
+    items=items,
     attempt=Attempt,
     passing=passing,
     context=context,

@@ -1,6 +1,6 @@
 """Calls of Python's own functions and methods that change objects: done now, noted, or refused in a staged region.
 
-Called by hooks.py. Previous: guards.py; next: hooks.py.
+Called by hooks.py. Previous: protocols.py; next: hooks.py.
 
 A staged region is run once at capture, so what it changes in an object from outside would happen once and not in each
 iteration, or on both sides of a branch. Items, attributes and `append` are followed (staging.py); all other changes ask
@@ -15,13 +15,14 @@ import heapq
 import operator
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tracegrad.capture import staging
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import open_attribute
 from tracegrad.capture.lists import CapturedList, StackedList, unstack
+from tracegrad.capture.protocols import store, store_plainly
 from tracegrad.capture.tracer import HANDLERS, Tracer, is_traced
 from tracegrad.errors import NeedsPythonValue
 
@@ -69,15 +70,16 @@ def changes_object(f: Any, args: tuple[Any, ...]) -> bool:
         return True
     if isinstance(f, types.MethodType) and isinstance(f.__self__, StackedList):
         return True
-    if isinstance(f, types.MethodDescriptorType) and args and isinstance(args[0], _MUTABLE):
-        return True
+    if isinstance(f, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
+        if isinstance(args[0], _MUTABLE):
+            return True
     return _is_hashable(f) and (f in _CHANGES_FIRST or f in (setattr, object.__setattr__) or f in _INPLACE)
 
 
-def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], store: Callable[[Any, str, Any], None]) -> Any:
-    """Call a function or method that may change its object; `store(obj, name, value)` sets an attribute."""
-    if isinstance(f, types.MethodDescriptorType):
-        f, args = getattr(args[0], f.__name__), args[1:]
+def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function or method that may change its object."""
+    if isinstance(f, types.MethodDescriptorType | types.WrapperDescriptorType) and f is not object.__setattr__:
+        f, args = f.__get__(args[0]), args[1:]
     own, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
     if isinstance(own, StackedList) and name not in ("append", "extend", "pop", "copy"):
         require_own(own, f"list.{name}")
@@ -87,14 +89,19 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], store: 
         store(*args)
         return None
     if f is object.__setattr__:
-        open_attribute(*args[:2])
-        staging.write_slot(args[0], "attr", *args[1:])
+        store_plainly(*args)
+        return None
+    if name == "__setattr__" and isinstance(f, types.MethodWrapperType):  # as by `super().__setattr__`
+        store_plainly(own, *args)
         return None
     if _is_hashable(f) and f in _INPLACE:
         return staging.augmented(args[0], _INPLACE[f], args[1])
     if isinstance(own, list) and name in ("append", "extend") and not kwargs:
         staging.note_list(own)
         return f(*args)
+    if isinstance(own, dict) and name == "__setitem__":
+        staging.write_slot(own, "item", *args)
+        return None
     if isinstance(own, dict) and name == "update":
         for key, value in dict(*args, **kwargs).items():
             staging.write_slot(own, "item", key, value)

@@ -68,10 +68,10 @@ _files: dict[str, _File] = {}
 def find_source(function: types.FunctionType) -> FunctionSource:
     """Return the source of `function`.
 
-    Raises: SourceUnavailable, when there is none, when it no longer matches, or for generators and coroutines.
+    Raises: SourceUnavailable, when there is none, when it no longer matches, or for coroutines.
     """
     code = function.__code__
-    if reason := generator_reason(code):
+    if reason := coroutine_reason(code):
         raise SourceUnavailable(*reason)
     try:
         candidate = _find(code, _read_file(code.co_filename, function.__globals__))
@@ -81,13 +81,11 @@ def find_source(function: types.FunctionType) -> FunctionSource:
     return FunctionSource(gast.ast_to_gast(candidate.node), candidate.class_name)
 
 
-def generator_reason(code: types.CodeType) -> tuple[str, str] | None:
-    """Return why a generator or coroutine is not converted and what to do about it; None for other code."""
-    if not code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+def coroutine_reason(code: types.CodeType) -> tuple[str, str] | None:
+    """Return why a coroutine is not converted and what to do about it; None for other code."""
+    if not code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return None
-    kind = "generator function" if code.co_flags & inspect.CO_GENERATOR else "coroutine"
-    remedy = "append to a list and return that, instead of `yield`, or use np.where"
-    return f"{code.co_name} is a {kind}", remedy
+    return f"{code.co_name} is a coroutine", "make it an ordinary function, or use np.where"
 
 
 def _read_file(name: str, module_globals: dict[str, Any]) -> _File:

@@ -163,7 +163,10 @@ def truth(value: Any) -> Any:
         return value if not value.ndim else call_handler(np.reshape, value, ())
     if type(value) is bool:
         return value
-    return bool(value if isinstance(value, Tracer) else call_user(bool, value))
+    if isinstance(value, Tracer):
+        return bool(value)
+    made = call_user(bool, value)
+    return truth(made) if isinstance(made, Tracer) else bool(made)
 
 
 # ---- if

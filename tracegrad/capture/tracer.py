@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from enum import Enum
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +29,7 @@ from tracegrad.errors import (
     TracegradError,
     refused_class,
 )
-from tracegrad.frames import is_library
+from tracegrad.frames import is_library, is_own
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import OpDef
 from tracegrad.ir.types import BOOL, F64, I64, ArrayType, SymbolicDim
@@ -95,13 +95,15 @@ class View:
 class Tracer:
     """A traced array, or (weak) a traced Python scalar."""
 
-    __slots__ = ("_contiguous", "_storage", "_strides", "_view", "weak")
+    __slots__ = ("_contiguous", "_storage", "_strides", "_view", "weak", "zero_dim")
     __array_priority__ = 1000.0
 
     def __init__(
         self, storage: Storage, *, weak: bool = False, view: View | None = None, contiguous: bool = True
     ) -> None:
         self._storage, self._view, self.weak, self._contiguous = storage, view, weak, contiguous
+        #: whether it is an array where it has no axes, and no NumPy scalar; None: it may be either
+        self.zero_dim: bool | None = False
         #: in elements, of an array of its own that is not in C order; None: in C order, or not known (memory.py)
         self._strides: tuple[int, ...] | None = None
 
@@ -112,6 +114,16 @@ class Tracer:
     def forget_order(self) -> None:
         """Note that the memory order of the array is not known."""
         self._strides, self._contiguous = None, False
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What code that is not captured gets where it asks for the class, as isinstance and match do."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename == "<frozen abc>":
+            frame = frame.f_back
+        if frame is None or is_own(frame.f_code.co_filename):
+            return Tracer
+        return python_class(self)
 
     # ---- content
 
@@ -436,6 +448,13 @@ class Tracer:
         raise AttributeError(f"traced arrays have no attribute {name!r}")
 
 
+def python_class(tracer: Tracer) -> Any:
+    """Return the class that the value has in Python: a number's, or np.ndarray."""
+    if tracer.weak:
+        return {"f": float, "i": int, "u": int, "b": bool, "c": complex}[tracer.dtype.kind]
+    return np.ndarray if tracer.ndim or tracer.zero_dim else tracer.dtype.type
+
+
 def resolve_content(tracer: Tracer, floats: bool = False) -> np.ndarray[Any, Any] | None:
     """Return the content of an array that is known at capture, or computed from the content of integer inputs alone
     (and of Python floats, where `floats` says so); else None. In the second case the capture holds for these inputs
@@ -718,8 +737,11 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
         )
     try:
         result = handler(*args, **kwargs)
-        if type(result) is Tracer and result._contiguous and result._view is None and result.type.ndim > 1:
-            _forget_order(function, args, result)
+        if type(result) is Tracer:
+            if result._contiguous and result._view is None and result.type.ndim > 1:
+                _forget_order(function, args, result)
+            elif not result.type.ndim and not result.weak and _gives_array(function, args):
+                result.zero_dim = True
         return result
     except (ValueError, TypeError, IndexError, AttributeError) as error:
         if isinstance(error, TracegradError) or not _is_own(error):
@@ -774,6 +796,20 @@ _ORDERED = frozenset(
     {np.matmul, np.dot, np.outer, np.copy, np.reshape, np.ravel, np.asarray, np.asanyarray, np.ascontiguousarray}
     | {np.asfortranarray, np.zeros_like, np.ones_like, np.empty_like, np.full_like}
 )
+
+
+#: functions that give an array also where it has no axes
+_ARRAYS: tuple[Any, ...] = (
+    *(np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.copy, np.reshape, np.squeeze, np.transpose),
+    *(np.zeros, np.ones, np.empty, np.full, np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.broadcast_to),
+)
+
+
+def _gives_array(function: Any, args: tuple[Any, ...]) -> bool:
+    if function is operator.getitem:
+        key = args[1]
+        return key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key))
+    return any(function is f for f in _ARRAYS)
 
 
 def _forget_order(function: Any, args: tuple[Any, ...], result: Tracer) -> None:
@@ -849,6 +885,11 @@ def inplace(ufunc: Any, target: Tracer, other: Any) -> Any:
     target[...] = result
     return target
 
+
+#: classes of values that have no methods of the user's
+PYTHON_VALUES: frozenset[type] = frozenset(
+    {Tracer, int, float, bool, complex, str, np.ndarray, np.float64, list, tuple, dict, type(None)}
+)
 
 Tracer.__name__ = "traced value"  # in Python's own messages, such as "'traced value' object is not callable"
 

@@ -56,6 +56,7 @@ from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.staging import if_exp, is_number
 from tracegrad.capture.text import Part, parts_of
 from tracegrad.capture.tracer import (
+    PYTHON_VALUES,
     Tracer,
     apply,
     asarray,
@@ -67,6 +68,7 @@ from tracegrad.capture.tracer import (
     inplace,
     is_traced,
     make_weak,
+    python_class,
     python_operator,
     stage,
     unsupported,
@@ -234,11 +236,11 @@ def sum_(iterable: Any, /, start: Any = 0) -> Any:
             else python_operator(np.add, start, total)
         )
     items = _items(iterable)
-    if not is_traced(items) and not is_traced(start):
+    if all(type(v) in PYTHON_VALUES for v in (*items, start)) and not is_traced((*items, start)):
         return sum(items, start)
     total = start
     for item in items:
-        total = total + item
+        total = call_user(operator.add, total, item)
     return total
 
 
@@ -384,10 +386,10 @@ def is_instance(x: Any, kinds: Any) -> bool:
     if kinds is Tracer or kinds is object:
         return True
     if x.weak:
-        return issubclass({"f": float, "i": int, "u": int, "b": bool, "c": complex}[x.dtype.kind], kinds)
+        return issubclass(python_class(x), kinds)
     if not x.ndim and issubclass(x.dtype.type, kinds):
         return True
-    return issubclass(np.ndarray, kinds)
+    return (x.ndim > 0 or x.zero_dim is not False) and issubclass(np.ndarray, kinds)
 
 
 @covers(isinstance, native=False)
@@ -399,9 +401,12 @@ def isinstance_(x: Any, kinds: Any, /) -> bool:
 def type_(x: Any, /, *rest: Any) -> Any:
     if rest or not isinstance(x, Tracer):
         return type(x, *rest)
-    if x.weak:
-        return {"f": float, "i": int, "u": int, "b": bool, "c": complex}[x.dtype.kind]
-    return np.ndarray if x.ndim else x.dtype.type
+    return python_class(x)
+
+
+@covers(hasattr, native=False)
+def hasattr_(x: Any, name: str, /) -> bool:
+    return hasattr(python_class(x) if isinstance(x, Tracer) else x, name)
 
 
 @covers(np.isscalar, native=False)
