@@ -13,7 +13,7 @@ Size Tensor abs absolute acos acosh add addcdiv addcmul addmm addmv all allclose
 arccos arccosh arcsin arcsinh arctan arctanh argmax argmin argsort as_tensor asarray asin asinh atan atan2 atanh
 atleast_1d atleast_2d baddbmm bernoulli bfloat16 bincount bitwise_and bitwise_left_shift bitwise_not bitwise_or
 bitwise_right_shift bitwise_xor block_diag bmm bool broadcast_tensors broadcast_to cartesian_prod cat cdist cdouble
-ceil cfloat chain_matmul chunk clamp clamp_max clamp_min clip clone column_stack combinations complex complex128
+ceil cfloat chunk clamp clamp_max clamp_min clip clone column_stack combinations complex complex128
 complex64 concat concatenate conj conj_physical contiguous_format copysign cos cosh cosine_similarity count_nonzero
 cross cummax cummin cumprod cumsum deg2rad detach device diag diag_embed diagonal diff digamma dist div divide dot
 double dstack dtype e einsum empty empty_like enable_grad eq equal erf erfc exp exp2 expm1 eye fix flatten flip float

@@ -141,7 +141,6 @@ BUILDING = [
     case("T.quantile(x, 0.4, 1, interpolation='lower')", M), case("T.cdist(x, y)", M, (2, 4), twice=False), case("T.cdist(x, y, 1.0)", (2, 3, 4), (2, 2, 4), twice=False),
     case("T.logit(x)", M, low=0.1, high=0.9), case("x.logit(0.3)", M, low=0.1, high=0.9), case("T.sinc(x)", M),
     case("T.atleast_2d(x) * T.atleast_1d(y)", V, V), case("T.dstack([x, y])", M, M), case("T.column_stack([x, y])", V, V),
-    case("T.chain_matmul(x, y, z)", M, (4, 2), (2, 5)),
 ]  # fmt: skip
 RESAMPLING = [
     *[case(f"F.pad(x, (1, 2), mode='{m}')", (2, 3, 5)) for m in ("reflect", "replicate", "circular")],

@@ -5,7 +5,6 @@ Reads tensors. Previous: reducing.py; next: gradients.py. All is composed of ope
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -265,9 +264,3 @@ def _deep(t: Tensor) -> Any:
 def column_stack(tensors: Sequence[Tensor]) -> Any:
     """Return vectors as the columns of a matrix, beside the columns of matrices."""
     return cat([reshape(t, (-1, 1)) if t._a.ndim < 2 else t for t in tensors], 1)
-
-
-@public()
-def chain_matmul(*matrices: Tensor) -> Any:
-    """Return the product of matrices."""
-    return functools.reduce(lambda a, b: a @ b, matrices)

@@ -54,7 +54,7 @@ def call_numpy(function: Callable[..., Any], args: tuple[Any, ...], keywords: di
     if composition is None:
         name = "".join(part.capitalize() for part in function.__name__.split("_"))
         composition = _compositions[function] = Composition(
-            f"Np{name}", lambda t, *xs: function(*_join(t[0], xs), **_join(t[1], xs))
+            f"Np{name}", lambda t, *xs: function(*_join(t[0], xs), **_join(t[1], xs)), layout=None
         )
     return apply_composition(composition, (template,), tensors)
 
