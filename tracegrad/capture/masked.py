@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.context import user_span
-from tracegrad.capture.tracer import OPERATORS, Tracer, asarray, call_handler
+from tracegrad.capture.tracer import COMPARISONS, OPERATORS, Tracer, asarray, call_handler
 from tracegrad.errors import CaptureError
 from tracegrad.ir.core import Value
 
@@ -211,14 +211,7 @@ def _reduction(function: Any) -> Callable[..., Any]:
 for _name, _ufunc in {**OPERATORS, "matmul": np.matmul}.items():
     setattr(Selection, f"__{_name}__", _binary(_ufunc, False))
     setattr(Selection, f"__r{_name}__", _binary(_ufunc, True))
-for _name, _ufunc in {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}.items():
+for _name, _ufunc in COMPARISONS.items():
     setattr(Selection, f"__{_name}__", _binary(_ufunc, False))
 for _name, _ufunc in {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}.items():
     setattr(Selection, f"__{_name}__", _unary(_ufunc))

@@ -908,7 +908,7 @@ OPERATORS: dict[str, Any] = {
     "lshift": np.left_shift,
     "rshift": np.right_shift,
 }
-_COMPARISONS: dict[str, Any] = {
+COMPARISONS: dict[str, Any] = {
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
@@ -920,7 +920,7 @@ for _name, _ufunc in OPERATORS.items():
     setattr(Tracer, f"__{_name}__", _binary(_ufunc, False))
     setattr(Tracer, f"__r{_name}__", _binary(_ufunc, True))
     setattr(Tracer, f"__i{_name}__", _inplace(_ufunc))
-for _name, _ufunc in _COMPARISONS.items():
+for _name, _ufunc in COMPARISONS.items():
     setattr(Tracer, f"__{_name}__", _binary(_ufunc, False))
 
 

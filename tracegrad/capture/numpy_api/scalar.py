@@ -56,6 +56,7 @@ from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.staging import if_exp, is_number
 from tracegrad.capture.text import Part, parts_of
 from tracegrad.capture.tracer import (
+    COMPARISONS,
     PYTHON_VALUES,
     Tracer,
     apply,
@@ -712,12 +713,7 @@ _OPERATORS: dict[str, Any] = {
     "xor": np.bitwise_xor,
     "lshift": np.left_shift,
     "rshift": np.right_shift,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
+    **COMPARISONS,
     "neg": np.negative,
     "pos": np.positive,
     "abs": np.absolute,
