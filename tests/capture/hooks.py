@@ -123,6 +123,9 @@ class NativeHooks:
     def items(self, values):
         return values
 
+    def mapping(self, values):
+        return values
+
     def attempt(self, handled):
         return contextlib.nullcontext()
 

@@ -18,7 +18,7 @@ from tracegrad import ops
 from tracegrad.capture import staging
 from tracegrad.capture.context import user_span
 from tracegrad.capture.lists import StackedList
-from tracegrad.capture.tracer import Tracer, call_handler, is_traced, python_operator, stage
+from tracegrad.capture.tracer import MaybeNone, Tracer, call_handler, is_traced, python_operator, stage
 from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.types import BOOL
 
@@ -32,6 +32,8 @@ def identical(x: Any, y: Any) -> Any:
     if x is y:
         return True
     for a, b in ((x, y), (y, x)):
+        if isinstance(a, MaybeNone) and b is None:
+            return staging.not_(a.present)
         if isinstance(a, Tracer) and a.weak and a.dtype.kind in "bi" and _is_like(a, b):
             return python_operator(np.equal, a, b)
     return False

@@ -218,6 +218,8 @@ class Capture:
         self.unconverted: dict[CodeType, tuple[str, str]] = {}
         #: the return statement by which the function has ended
         self.returned_at: Span | None = None
+        #: conditions that hold in the branches that are open
+        self.holding: list[Value] = []
         #: names of functions in IR that the captured one calls
         self.function_names: set[str] = set()
         #: functions being captured for a call, innermost last (functions.Opened)
@@ -265,6 +267,16 @@ class Capture:
             for storage, links, *_ in reversed(self.changes[mark:]):
                 if storage.depth <= self.depth:
                     storage.links = links  # their conditions are not visible any more
+
+    @contextmanager
+    def assuming(self, conditions: list[Value]) -> Iterator[None]:
+        """Stage inside a with statement where conditions hold."""
+        known = len(self.holding)
+        self.holding.extend(conditions)
+        try:
+            yield
+        finally:
+            del self.holding[known:]
 
     def created_depth(self, container: object) -> int:
         """Return the index of the frame in which captured code made a Python container; -1 when it was made

@@ -22,6 +22,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     aug_name(x, operator, value)    aug_setitem(x, key, operator, value)    aug_setattr(x, name, operator, value)
     binding(fn, *names)                 a part of an expression that binds these names with `:=`
     name(name, value)    load(value, name)    undefined(name)    unpack(value, count, index of the starred target)
+    mapping(x)                          a dict in a display with `**x`
     iter(x)    truth(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)    display(list or dict)
     outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
     rebinds(name, read_fn, carried)     at the start of a function that declares such a variable global or nonlocal
@@ -707,7 +708,12 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return Make(node).hook("display", node) if isinstance(node.ctx, gast.Load) else node
 
     def visit_Dict(self, node: Node) -> Node:
-        return Make(node).hook("display", self.generic_visit(node))
+        node = self.generic_visit(node)
+        node.values = [
+            value if key is not None else Make(value).hook("mapping", value)
+            for key, value in zip(node.keys, node.values, strict=True)
+        ]
+        return Make(node).hook("display", node)
 
     def visit_NamedExpr(self, node: Node) -> Node:
         node.value = Make(node).hook("name", Make(node).constant(node.target.id), self.visit(node.value))

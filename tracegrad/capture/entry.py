@@ -21,8 +21,8 @@ from tracegrad.capture.lists import StackedList, count_before, count_of
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.staging import read_slot, undo
-from tracegrad.capture.state import Tree, Undefined, flatten
-from tracegrad.capture.tracer import Tracer, asarray, is_traced, unsupported
+from tracegrad.capture.state import Tree, Undefined, Unsure, flatten, none_error, unsure_error
+from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Function, Interface, Value, escaped_values
 from tracegrad.ir.types import ArrayType
@@ -214,6 +214,7 @@ def _unique(names: list[str], taken: tuple[str, ...]) -> tuple[str, ...]:
 def collect(value: Any, results: list[Value]) -> Result:
     """Append the array leaves of a returned value to the flat results."""
     leaves, tree = flatten(value)
+    _require_sure(tree)
     positions: list[Any] = []
     weak = []
     for leaf in leaves:
@@ -230,6 +231,15 @@ def collect(value: Any, results: list[Value]) -> Result:
             positions.append(Static(leaf))
             weak.append(False)
     return Result(tree, tuple(positions), tuple(weak))
+
+
+def _require_sure(tree: Tree) -> None:
+    if tree.kind is Unsure:
+        raise unsure_error(tree.data, "is returned, or kept in an object from outside")
+    if tree.kind is MaybeNone:
+        raise none_error()
+    for child in tree.children:
+        _require_sure(child)
 
 
 def _effects(state: Capture, results: list[Value]) -> list[Effect]:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.context import HiddenInput, Place, Storage, current, user_span
+from tracegrad.capture.convert import is_converted
 from tracegrad.capture.staging import new_list, note_slot, read_slot, set_slot
 from tracegrad.capture.state import Undefined
 from tracegrad.capture.tracer import Tracer, full_name, is_traced, unsupported
@@ -296,6 +297,8 @@ def open_slot(container: Any, kind: str, key: Any, place: Place, *, carried: boo
     """
     capture = current()
     slot = (id(container), kind, key)
+    if isinstance(container, types.FunctionType) and is_converted(container):
+        capture.created.setdefault(id(container), (container, 0))  # made by captured code
     if capture.created_depth(container) < 0 and slot not in capture.frames[0].slots:
         before = read_slot(container, kind, key)
         seen = before

@@ -43,6 +43,14 @@ from tracegrad.capture.guards import (
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
+from tracegrad.capture.presence import (
+    call_on_dict,
+    contains_key,
+    find_attribute,
+    read_item,
+    require_sure,
+)
+from tracegrad.capture.presence import read_attribute as read_unsure
 from tracegrad.capture.protocols import (
     augmented,
     binary_of,
@@ -68,6 +76,7 @@ from tracegrad.capture.tracer import (
     HANDLERS,
     OPERATORS,
     PYTHON_VALUES,
+    MaybeNone,
     Tracer,
     call_handler,
     describe,
@@ -180,6 +189,12 @@ def items(values: Any) -> Any:
     return iterable(values)
 
 
+def mapping(values: Any) -> Any:
+    """The dict of `**values` in a display."""
+    require_sure(values)
+    return values
+
+
 def for_stmt(values: Any, *parts: Any) -> None:
     """A `for` statement; see staging.for_stmt."""
     require_own_iterator(values)
@@ -205,6 +220,8 @@ def outer(value: Any, name: str, read: types.FunctionType) -> Any:
     """A read of a global or a closure variable."""
     if isinstance(value, types.ModuleType | Tracer):
         return value
+    if type(value) is Unsure:
+        return value.read("NameError", f"name {name!r} is not defined")
     if read.__closure__:
         place = Place(read.__closure__[0], (("cell", None),), name)
     elif name in read.__globals__:
@@ -242,6 +259,9 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
         return default[0]
     if found is not NotImplemented:
         return found
+    unsure = find_attribute(obj, name)
+    if unsure is not None:
+        return read_unsure(obj, unsure, *default)
     if default and not hasattr(obj, name):
         guard_presence(obj, name)
         return default[0]
@@ -257,6 +277,9 @@ def getitem(x: Any, key: Any) -> Any:
     method = special_method(x, "__getitem__")
     if method is not None:
         return call(method, x, key)
+    found = dict.get(x, key) if isinstance(x, dict) else None
+    if type(found) is Unsure:
+        return read_item(x, key, found)
     if (x is np.r_ or x is np.c_) and is_traced(key):
         return call_handler(x, key)
     if isinstance(x, collections.defaultdict) and x.default_factory is not None and key not in x:
@@ -365,6 +388,8 @@ def operate(name: str, x: Any, y: Any) -> Any:
         return percent(x, y)
     if name in ("is", "is_not"):
         return identical(x, y) if name == "is" else staging.not_(identical(x, y))
+    if name in ("eq", "ne") and (x is None or y is None) and (isinstance(x, MaybeNone) or isinstance(y, MaybeNone)):
+        return operate("is" if name == "eq" else "is_not", x, y)
     if name in ("in", "not_in"):
         found = _contains(x, y)
         return found if name == "in" else staging.not_(found)
@@ -372,6 +397,8 @@ def operate(name: str, x: Any, y: Any) -> Any:
         x, y = _plain_list(x), _plain_list(y)
     if name in _COMPARISONS and isinstance(x, list | tuple) and isinstance(y, type(x)) and is_traced((x, y)):
         return compare_sequences(name, x, y, operate)
+    if isinstance(x, dict) or isinstance(y, dict):
+        require_sure(x, y)
     if type(x) in PYTHON_VALUES and type(y) in PYTHON_VALUES:
         return _OPERATORS[name](x, y)
     result = by_methods(name, x, y)
@@ -382,6 +409,9 @@ def _contains(item: Any, container: Any) -> Any:
     method = special_method(container, "__contains__")
     if method is not None:
         return staging.truth(call(method, container, item))
+    found = NotImplemented if is_traced(item) else contains_key(container, item)
+    if found is not NotImplemented:
+        return found
     if not hasattr(type(container), "__contains__"):
         container = list(iterable(container))
     return contains(item, container, operate)
@@ -424,6 +454,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     for argument in (*args, *kwargs.values()):
         if type(argument) is Conflict:
             raise argument.error
+        if type(argument) is Unsure:  # of a dict in `f(**d)`
+            raise argument.refusal("gives the arguments of a call")
     if f is len and isinstance(args[0], StackedList):
         return args[0].length
     if f is getattr:
@@ -434,9 +466,16 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         return _ITEMS[f](*args)
     if f is hasattr:
         guard_presence(*args)
+        unsure = find_attribute(*args)
+        if unsure is not None:
+            return unsure.condition
     elif f in (isinstance, type):
         guard_class(args[0])
     elif args:
+        if isinstance(f, type | types.BuiltinFunctionType) and not kwargs:
+            result = call_on_dict(f, args)
+            if result is not NotImplemented:
+                return result
         args = iterated(f, args)
         method = special_of(f, args[0]) if not kwargs else None
         if method is not None:
@@ -723,6 +762,7 @@ HOOKS = types.SimpleNamespace(
     unary=unary,
     decide=decide,
     items=items,
+    mapping=mapping,
     attempt=Attempt,
     passing=passing,
     context=context,

@@ -22,7 +22,9 @@ from tracegrad.capture import staging
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import open_attribute
 from tracegrad.capture.lists import CapturedList, StackedList, unstack
+from tracegrad.capture.presence import popped
 from tracegrad.capture.protocols import store, store_plainly
+from tracegrad.capture.state import Unsure
 from tracegrad.capture.tracer import HANDLERS, Tracer, is_traced
 from tracegrad.errors import NeedsPythonValue
 
@@ -106,9 +108,6 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for key, value in dict(*args, **kwargs).items():
             staging.write_slot(own, "item", key, value)
         return None
-    if isinstance(own, dict) and name == "setdefault" and args[0] not in own:
-        staging.write_slot(own, "item", args[0], args[1] if len(args) > 1 else None)
-        return own[args[0]]
     target = args[0] if own is None or isinstance(own, types.ModuleType) else own
     if name not in _READS:
         require_own(target, f"{_kind(target)}.{name}" if target is own else f"{name} of a {_kind(target)}")
@@ -127,7 +126,8 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if name == "sort" and is_traced(own) and not isinstance(own, StackedList):
             own[:] = HANDLERS[sorted](list(own), **kwargs)
             return None
-    return f(*args, **kwargs)
+    result = f(*args, **kwargs)
+    return popped(result, *args) if type(result) is Unsure else result
 
 
 def _note_deletions(items: dict[Any, Any], keys: tuple[Any, ...]) -> None:

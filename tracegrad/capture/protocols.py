@@ -1,6 +1,6 @@
 """What Python enters by itself: operators, iteration, attribute access and the making of objects of the user's classes.
 
-Called by hooks.py, so that these methods are captured like all other functions. Previous: guards.py; next: natives.py.
+Called by hooks.py, so that these methods are captured like other functions. Previous: presence.py; next: natives.py.
 Where code runs that is not captured, a traced value answers what it is by its `__class__` (tracer.py).
 """
 
@@ -27,6 +27,7 @@ from tracegrad.capture.guards import (
     open_attribute,
     special_method,
 )
+from tracegrad.capture.presence import require_sure
 from tracegrad.capture.tracer import PYTHON_VALUES, Tracer, call_user
 
 #: functions of Python -> the special methods that they call
@@ -139,6 +140,7 @@ def augmented(value: Any, name: str, other: Any, operate: Callable[[str, Any, An
 
 def iterable(value: Any) -> Any:
     """Return what to iterate over instead of a value: the methods of a user's class are captured."""
+    require_sure(value)
     if _is_plain(value):
         return value
     method = special_method(value, "__iter__")

@@ -44,6 +44,7 @@ from tracegrad.capture.state import LEAF, Conflict, Tree, Undefined, Unsure, fla
 from tracegrad.capture.text import describe_error
 from tracegrad.capture.tracer import (
     OPERATORS,
+    MaybeNone,
     Tracer,
     asarray,
     call_handler,
@@ -155,6 +156,8 @@ def augmented(value: Any, op: str, other: Any) -> Any:
 
 def truth(value: Any) -> Any:
     """Return a Python bool when it can be known, else a traced bool of rank 0."""
+    if isinstance(value, MaybeNone):
+        return truth(and_(value.present, lambda: truth(value.some)))
     if isinstance(value, Tracer) and value.concrete is None:
         if value.type.size != 1:
             bool(value)  # raises NumPy's error
@@ -193,7 +196,10 @@ def if_stmt(
     span = user_span()
     condition = test.value
     entry = get_state()
-    branches = [_Branch(fn, entry, lambda: get_state()[: len(names)], set_state) for fn in (then_fn, else_fn)]
+    branches = [
+        _Branch(fn, entry, lambda: get_state()[: len(names)], set_state, list(_implied(condition, holds)))
+        for fn, holds in ((then_fn, True), (else_fn, False))
+    ]
     set_state(entry)
     for branch, other, negate in ((branches[0], branches[1], True), (branches[1], branches[0], False)):
         if branch.raised is not None:
@@ -212,32 +218,57 @@ def if_stmt(
     capture.events.append((span, "if: staged"))
 
 
+def _implied(condition: Value, holds: bool) -> Iterator[Value]:
+    """Yield the conditions that hold where one does, or does not."""
+    if holds:
+        yield condition
+    operation = condition.producer
+    if operation is not None and operation.op == "logical_not":
+        yield from _implied(operation.operands[0], not holds)
+    elif operation is not None and holds and operation.op in ("logical_and", "bitwise_and"):
+        for operand in operation.operands:
+            yield from _implied(operand, True)
+
+
+def _settled(value: Any) -> Any:
+    """Return what a value is that may be None, or not there, where the open branches say that it is there."""
+    if isinstance(value, MaybeNone) and value.present.value in current().holding:
+        return value.some
+    return value.value if isinstance(value, Unsure) and value.condition.value in current().holding else value
+
+
 class _Branch:
     """One captured side of an `if`: its block, the state after it, and the writes it made (all undone again)."""
 
     def __init__(
-        self, fn: Callable[[], None], entry: tuple[Any, ...], get_state: GetState, set_state: SetState
+        self,
+        fn: Callable[[], None],
+        entry: tuple[Any, ...],
+        get_state: GetState,
+        set_state: SetState,
+        holding: list[Value],
     ) -> None:
         capture = current()
         self.block = Block()
         self.raised: Exception | None = None
         set_state(entry)
-        with capture.open("branch", self.block) as frame:
-            try:
-                fn()
-            except TracegradError:
-                leave_branch(frame)
-                raise
-            except Exception as error:  # the user's own raise, on this path only
-                self.raised = error
-            # leaves are read before writes into containers are undone
-            self.state = [flatten(value) for value in get_state()]
-            self.values = {i: content_of(leaf) for i, leaf in _tracers(self.state)}
-            self.grown = {id(v): _Appended(v, before) for v, before in frame.lists.values()}
-        self.slots = {
-            slot: (container, read_slot(container, slot[1], slot[2]), before)
-            for slot, (container, _, before) in frame.slots.items()
-        }
+        with capture.assuming(holding):
+            with capture.open("branch", self.block) as frame:
+                try:
+                    fn()
+                except TracegradError:
+                    leave_branch(frame)
+                    raise
+                except Exception as error:  # the user's own raise, on this path only
+                    self.raised = error
+                # leaves are read before writes into containers are undone
+                self.state = [flatten(_settled(value)) for value in get_state()]
+                self.values = {i: content_of(leaf) for i, leaf in _tracers(self.state)}
+                self.grown = {id(v): _Appended(v, before) for v, before in frame.lists.values()}
+            self.slots = {
+                slot: (container, _settled(read_slot(container, slot[1], slot[2])), before)
+                for slot, (container, _, before) in frame.slots.items()
+            }
         self.writes = leave_branch(frame)
 
     @contextmanager
@@ -478,6 +509,10 @@ def _join_trees(
                 else:
                     leaves.append(_fixed(leaf))
             return lambda results: unflatten(other_tree, [make(results) for make in leaves], new_list)
+    if _is_none(left, left_tree) + _is_none(right, right_tree) > 0:
+        make = _join_none(join, name, trees, values, branches, span)
+        if make is not None:
+            return make
     if left_tree != right_tree:
         conflict = _branch_error(name, "structure", _shape_text(left, left_tree), _shape_text(right, right_tree), span)
         return lambda results: Conflict(name, conflict)
@@ -490,6 +525,13 @@ def _join_trees(
             continue
         if isinstance(a, Conflict) or isinstance(b, Conflict):
             leaves.append(_fixed(a if isinstance(a, Conflict) else b))
+            continue
+        if (a is None and is_number(b)) or (b is None and is_number(a)):
+            own = [([leaf], LEAF) for leaf in (a, b)]
+            known = [{0: side[index]} if index in side else {} for side in values]
+            make = _join_none(join, name, own, known, branches, span)
+            assert make is not None, "one side is a number"
+            leaves.append(make)
             continue
         if not (is_number(a) and is_number(b)):
             conflict = _branch_error(name, "values", describe(a), describe(b), span)
@@ -551,6 +593,46 @@ def _join_unsure(
     condition = join.add(ArrayType(BOOL), bound)
     make = _join_trees(join, f"tg_{name}", inner, values, branches, span)
     return lambda results: Unsure(name, make(results), from_value(results[condition], weak=True))
+
+
+def _is_none(leaves: list[Any], tree: Tree) -> bool:
+    return tree.kind is MaybeNone or (tree.kind is None and leaves[0] is None)
+
+
+def _join_none(
+    join: _Join,
+    name: str,
+    trees: list[tuple[list[Any], Tree]],
+    values: list[dict[int, Value]],
+    branches: list[_Branch],
+    span: Any,
+) -> Callable[[list[Value]], Any] | None:
+    """Join a number or array with None, with the condition that it is one; None for all other values."""
+    if all(tree.kind is None and leaves[0] is None for leaves, tree in trees):
+        return None
+    if not all(_is_none(leaves, tree) or (tree.kind is None and is_number(leaves[0])) for leaves, tree in trees):
+        return None
+    inner: list[tuple[list[Any], Tree]] = []
+    present = []
+    for (leaves, tree), known, branch in zip(trees, values, branches, strict=True):
+        if tree.kind is MaybeNone:
+            inner.append((leaves[:1], LEAF))
+            present.append(known[1])
+            continue
+        there = leaves[0] is not None
+        inner.append((leaves, LEAF) if there else ([Undefined(name)], LEAF))
+        with current().builder.into(branch.block):
+            present.append(current().builder.constant(there))
+    condition = join.add(ArrayType(BOOL), present)
+    make = _join_trees(join, f"tg_{name}", inner, values, branches, span)
+
+    def finish(results: list[Value]) -> Any:
+        some = make(results)
+        if isinstance(some, Conflict):
+            return some
+        return MaybeNone(asarray(some), from_value(results[condition], weak=True))
+
+    return finish
 
 
 def _result(
@@ -853,6 +935,10 @@ class _State:
     def __init__(self, names: tuple[str, ...], get_state: GetState, set_state: SetState) -> None:
         self.names, self.get_names, self.set_names = names, get_state, set_state
         self.slots: list[tuple[Any, str, Any]] = []
+        #: variables that may not be there where an iteration starts -> the leaves and the structure that they can have
+        self.unsure: dict[int, tuple[list[Any], Tree]] = {}
+        #: variables that may be None where an iteration starts -> what else they can be
+        self.maybe_none: dict[int, Any] = {}
         self.growing: list[_Growth] = []
         #: position of a variable -> how the lengths of an array change from one iteration to the next
         self.lengths: dict[int, _Lengths] = {}
@@ -860,9 +946,45 @@ class _State:
         self.number: Any = None
 
     def get(self) -> list[Any]:
-        return [*self.get_names(), *(read_slot(*slot) for slot in self.slots)]
+        values = [*self.get_names(), *(read_slot(*slot) for slot in self.slots)]
+        for position in self.unsure:
+            values[position] = self._as_unsure(position, values[position])
+        for position in self.maybe_none:
+            values[position] = self._as_maybe_none(position, values[position])
+        return values
+
+    def _as_unsure(self, position: int, value: Any) -> Any:
+        if isinstance(value, Unsure):
+            return value
+        there = not isinstance(value, Undefined)
+        condition = from_value(current().builder.constant(there), weak=True)
+        if not there:
+            leaves, tree = self.unsure[position]
+            value = unflatten(tree, [_sample_of(leaf) for leaf in leaves], new_list)
+        return Unsure(self.label(position), value, condition, absent=not there)
+
+    def _as_maybe_none(self, position: int, value: Any) -> Any:
+        if isinstance(value, MaybeNone) or not (value is None or is_number(value)):
+            return value
+        there = from_value(current().builder.constant(value is not None), weak=True)
+        some = asarray(_sample_of(self.maybe_none[position]) if value is None else value)
+        return MaybeNone(some, there, absent=value is None)
+
+    def note_unsure(self, position: int, leaves: list[Any], tree: Tree) -> None:
+        """Note that a variable may not be there where an iteration starts, and what an iteration makes of it."""
+        if tree.kind is Unsure:
+            leaves, tree = leaves[:-1], tree.children[0]
+        self.unsure[position] = leaves, tree
 
     def set(self, values: list[Any]) -> None:
+        values = [
+            Undefined(v.name)
+            if isinstance(v, Unsure) and v.absent
+            else None
+            if isinstance(v, MaybeNone) and v.absent
+            else v
+            for v in values
+        ]
         self.set_names(tuple(values[: len(self.names)]))
         for slot, value in zip(self.slots, values[len(self.names) :], strict=True):
             write_slot(*slot, value)
@@ -870,9 +992,9 @@ class _State:
     def label(self, position: int) -> str:
         return self.names[position] if position < len(self.names) else str(self.slots[position - len(self.names)][2])
 
-    def is_item(self, position: int) -> bool:
-        """Return whether a variable is an item of a container."""
-        return position >= len(self.names) and self.slots[position - len(self.names)][1] == "item"
+    def is_slot(self, position: int) -> bool:
+        """Return whether a variable is an item or an attribute, and not a name."""
+        return position >= len(self.names)
 
     def add_slots(self, frame: Frame) -> bool:
         """Add the slots that a captured body wrote; return whether there were new ones."""
@@ -1015,6 +1137,14 @@ def _settle_lengths(state: _State, position: int, before: Any, after: Any, trips
         steps = {k: step for k, step in lengths.steps.items() if k not in wrong}
         raise _Lengthen(position, _Lengths(lengths.shape, (*lengths.axes, *more), starts, steps))
     return lengths.lay_out(array)
+
+
+def _sample_of(leaf: Any) -> Any:
+    """Return something of the type of a leaf that stands for nothing."""
+    if not _is_carryable(leaf):
+        return leaf
+    tracer = asarray(leaf)
+    return from_value(stage(ops.undefined, type=tracer.type), weak=tracer.weak)
 
 
 class _Growth:
@@ -1199,9 +1329,16 @@ def _try_loop(
     carries: list[tuple[tuple[int, int], ArrayType]] = []
     for position, ((before, tree), (after, after_tree)) in enumerate(zip(stand_ins.trees, exit_trees, strict=True)):
         if tree.kind is None and isinstance(before[0], Undefined):
-            if trips is not None and state.is_item(position):
-                raise RestageError(f"the key {state.label(position)!r} is new in the first iteration")
+            if state.is_slot(position) and not (after_tree.kind is None and isinstance(after[0], Undefined)):
+                state.note_unsure(position, after, after_tree)
+                raise _Again
             continue
+        if tree.kind is Unsure and after_tree.kind is not Unsure and position not in state.unsure:
+            state.note_unsure(position, after, after_tree)
+            raise _Again
+        if position not in state.maybe_none and _settles_as_maybe_none(before, tree, after, after_tree, trips):
+            state.maybe_none[position] = before[0] if tree.kind is MaybeNone else after[0]
+            raise _Again
         if tree != after_tree:
             raise RestageError(f"{state.label(position)!r} changes its structure")
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
@@ -1224,6 +1361,18 @@ def _try_loop(
                 raise _Again
             carries.append((key, param.type))
     _emit_loop(state, entry, captured, carries, emit, trips, sharing)
+
+
+def _settles_as_maybe_none(
+    before: list[Any], tree: Tree, after: list[Any], after_tree: Tree, trips: Dim | None
+) -> bool:
+    """Return whether a variable is None where some iterations of a loop start, and a number where others do."""
+    if tree.kind is MaybeNone:
+        return after_tree.kind is None and (after[0] is None or is_number(after[0]))
+    if tree.kind is not None or before[0] is not None:
+        return False
+    # a loop of known length that binds a number in each iteration runs the first one by itself
+    return after_tree.kind is MaybeNone or (trips is None and after_tree.kind is None and is_number(after[0]))
 
 
 def _leaves(trees: list[tuple[list[Any], Tree]]) -> dict[tuple[int, int], Any]:
@@ -1392,6 +1541,8 @@ def _emit_loop(
             value = _finish_lengths(value, state.lengths[index], trips)
         if unsure and is_late and not isinstance(value, Undefined | Unsure) and _user_name(state.label(index)):
             value = Unsure(state.label(index), value, from_value(results[-1], weak=True))
+        if runs and isinstance(value, Unsure) and _is_true(exit_values.get((index, len(leaves) - 1))):
+            value = value.value  # every iteration leaves it there
         final.append(value)
     state.set(final)
 
@@ -1406,6 +1557,15 @@ def _finish_lengths(array: Ragged, lengths: _Lengths, trips: Dim) -> Tracer | Ra
         return Ragged(array.content, axes)
     shape = [lengths.starts[k] + trips * lengths.steps[k] if k in axes else d for k, d in enumerate(lengths.shape)]
     return Ragged(array.content, axes).fixed(tuple(shape))
+
+
+def _is_true(value: Value | None) -> bool:
+    """Return whether a value is the constant True."""
+    return (
+        value is not None
+        and value.producer is not None
+        and (value.producer.op == "constant" and value.dtype == BOOL and bool(value.producer.attrs["value"]))
+    )
 
 
 def _link_rotating(
@@ -1747,7 +1907,7 @@ def _stage_while(
         if not isinstance(test, Tracer):
             raise _Stop
         after = [leaf for value in state.get() for leaf in flatten(value)[0]]
-        if len(before) != len(after) or any(a is not b for a, b in zip(before, after, strict=True)):
+        if len(before) != len(after) or not all(map(_is_unchanged, before, after)):
             raise _BindingTest
         return test.value
 
@@ -1758,6 +1918,10 @@ def _stage_while(
         _stage_loop(state, lambda: [([], condition), ([], lambda: body_fn())], emit, None)
     except _BindingTest:
         _stage_binding_while(test_fn, body_fn, get_state, set_state, names)
+
+
+def _is_unchanged(before: Any, after: Any) -> bool:
+    return before is after or (isinstance(before, Undefined) and isinstance(after, Undefined))
 
 
 class _BindingTest(Exception):

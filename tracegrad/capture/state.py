@@ -13,12 +13,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tracegrad import ops
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.ragged import Axis, Ragged
-from tracegrad.capture.tracer import stage
-from tracegrad.errors import TracedNameError, TracegradError
+from tracegrad.capture.tracer import MaybeNone, asarray, require
+from tracegrad.errors import NeedsPythonValue, TracedNameError, TracegradError
 
 
 class Undefined:
@@ -58,27 +57,66 @@ class Conflict:
         return f"({self.error.found})" if isinstance(self.error, TracegradError) else f"<{self.name} not known>"
 
 
-for _special in (
+class Unsure:
+    """What a name, an item or an attribute is that is there on some paths only; reading it checks at run time that it
+    is.
+
+    Attributes:
+        absent: it stands for nothing, where a loop starts that may make it.
+    """
+
+    __slots__ = ("absent", "condition", "name", "value")
+
+    def __init__(self, name: str, value: Any, condition: Any, *, absent: bool = False) -> None:
+        self.name, self.value, self.condition, self.absent = name, value, condition, absent
+
+    def read(self, error: str = "UnboundLocalError", message: str = "") -> Any:
+        """Stage the check, and return the value."""
+        message = message or f"cannot access local variable '{self.name}' where it is not associated with a value"
+        require(self.condition.value, error, message)
+        return self.value
+
+    def refusal(self, what: str = "is used as a whole") -> NeedsPythonValue:
+        """Return the error for a use that depends on whether it is there."""
+        return unsure_error(self.name, what)
+
+    def _use(self, *args: Any, **kwargs: Any) -> Any:
+        raise self.refusal()
+
+
+def unsure_error(name: str, what: str) -> NeedsPythonValue:
+    """Return the error for something that has a name, a key or an attribute on some paths only."""
+    return NeedsPythonValue(
+        f"a dict or object that has {name!r} under a traced condition only {what}",
+        code="TG139",
+        span=user_span(),
+        found=f"whether there is {name!r} is known only when the compiled function runs",
+        help=f"give {name!r} a value before the branch or loop (0.0, an array of zeros); reads of it alone, `in`, get, "
+        "len and hasattr may depend on the condition",
+    )
+
+
+def none_error() -> NeedsPythonValue:
+    """Return the error for something that must not be None on some paths only."""
+    return NeedsPythonValue(
+        "a value that is None on some paths only is returned, or kept in an object from outside",
+        code="TG112",
+        span=user_span(),
+        found="a number or array, or None, by a traced condition",
+        help="use a number that stands for None (np.nan, np.inf, 0.0), or return a flag beside the value that says "
+        "whether there is one (`found = 1.0`)",
+    )
+
+
+_SPECIAL = (
     "eq ne lt le gt ge bool hash str format len iter contains getitem setitem call add radd sub rsub mul rmul truediv "
     "rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul neg pos abs and rand or ror xor rxor invert index "
-    "int float complex array enter next getattr"
-).split():
-    setattr(Conflict, f"__{_special}__", Conflict._use)
-
-
-class Unsure:
-    """What a name is bound to that is assigned on some paths only; reading it checks at run time that it was."""
-
-    __slots__ = ("condition", "name", "value")
-
-    def __init__(self, name: str, value: Any, condition: Any) -> None:
-        self.name, self.value, self.condition = name, value, condition
-
-    def read(self) -> Any:
-        """Stage the check, and return the value."""
-        message = f"cannot access local variable '{self.name}' where it is not associated with a value"
-        stage(ops.check, self.condition.value, error="UnboundLocalError", message=message)
-        return self.value
+    "int float complex array enter next"
+).split()
+for _name in _SPECIAL:
+    setattr(Conflict, f"__{_name}__", Conflict._use)
+    setattr(Unsure, f"__{_name}__", Unsure._use)
+Conflict.__getattr__ = Conflict._use  # type: ignore[attr-defined]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,6 +141,8 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
     kind = type(value)
     if kind is Unsure:
         return _flatten_children(kind, value.name, [value.value, value.condition])
+    if kind is MaybeNone:
+        return _flatten_children(kind, None, [value.some, value.present])
     if kind is dict:
         return _flatten_children(kind, tuple(value), list(value.values()))
     if isinstance(value, StackedList):
@@ -149,6 +189,8 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
         position += child.size
     if tree.kind is Unsure:
         return Unsure(tree.data, *children)
+    if tree.kind is MaybeNone:
+        return MaybeNone(*map(asarray, children))
     if tree.kind is dict:
         return dict(zip(tree.data, children, strict=True))
     if tree.kind is Ragged:

@@ -448,6 +448,38 @@ class Tracer:
         raise AttributeError(f"traced arrays have no attribute {name!r}")
 
 
+class MaybeNone(Tracer):
+    """A number or array on some paths and None on the others; a use as a number checks at run time that it is one.
+
+    Attributes:
+        some: the number or array.
+        present: whether it is one.
+        absent: it stands for None, where a loop starts that may bind it.
+    """
+
+    __slots__ = ("absent", "present", "some")
+
+    def __init__(self, some: Tracer, present: Tracer, *, absent: bool = False) -> None:
+        super().__init__(some._storage, weak=some.weak, view=some._view, contiguous=some._contiguous)
+        self._strides, self.zero_dim = some._strides, some.zero_dim
+        self.some, self.present, self.absent = some, present, absent
+
+    @property
+    def value(self) -> Value:
+        require(self.present.value, "TypeError", "a number is expected, and there is None")
+        return self.some.value
+
+    @property
+    def concrete(self) -> None:
+        return None
+
+
+def require(condition: Value, error: str, message: str) -> None:
+    """Stage a check, unless a branch that is open makes sure that the condition holds."""
+    if condition not in current().holding:
+        stage(ops.check, condition, error=error, message=message)
+
+
 def python_class(tracer: Tracer) -> Any:
     """Return the class that the value has in Python: a number's, or np.ndarray."""
     if tracer.weak:

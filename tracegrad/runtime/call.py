@@ -36,6 +36,8 @@ ERROR_CLASSES: Final[dict[int, type[Exception]]] = {
     13: NotImplementedError,
     14: ArithmeticError,
     15: UnboundLocalError,
+    16: AttributeError,
+    17: NameError,
 }
 
 

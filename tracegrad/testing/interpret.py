@@ -19,7 +19,9 @@ from tracegrad.ops.evaluate import Evaluator
 
 Array = npt.NDArray[Any]
 _ERRORS: dict[str, type[Exception]] = {
-    e.__name__: e for e in (ZeroDivisionError, ValueError, IndexError, TypeError, AssertionError, OverflowError)
+    e.__name__: e
+    for e in (ZeroDivisionError, ValueError, IndexError, TypeError, AssertionError, OverflowError)
+    + (UnboundLocalError, KeyError, AttributeError, NameError)
 }
 
 
