@@ -40,7 +40,7 @@ from tracegrad.capture.guards import (
     special_method,
     with_defaults,
 )
-from tracegrad.capture.lists import StackedList
+from tracegrad.capture.lists import StackedList, indexed_error
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
 from tracegrad.capture.presence import (
@@ -277,6 +277,7 @@ def getitem(x: Any, key: Any) -> Any:
     method = special_method(x, "__getitem__")
     if method is not None:
         return call(method, x, key)
+    _require_known_index(x, key)
     found = dict.get(x, key) if isinstance(x, dict) else None
     if type(found) is Unsure:
         return read_item(x, key, found)
@@ -308,6 +309,14 @@ def _note_contents(error: LookupError, container: Any) -> None:
     error.add_note(f"{place}   = found: {what if len(what) <= 300 else what[:297] + '...'}")
 
 
+def _require_known_index(x: Any, key: Any) -> None:
+    """Check that a list is indexed by a number that is known at capture."""
+    if not isinstance(x, list) or isinstance(x, StackedList) or not isinstance(key, Tracer) or key.ndim:
+        return
+    if resolve_content(key) is None:
+        raise indexed_error(x, key)
+
+
 def setitem(x: Any, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     if isinstance(x, Tracer | StackedList | Selection):
@@ -332,6 +341,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         require_own(x, f"a write into an item of a {type(x).__name__}")
         x[key] = value
     elif isinstance(x, list):
+        _require_known_index(x, key)
         staging.write_slot(x, "item", operator.index(key), value)
     else:
         staging.write_slot(x, "item", key, value)
@@ -399,6 +409,8 @@ def operate(name: str, x: Any, y: Any) -> Any:
         return compare_sequences(name, x, y, operate)
     if isinstance(x, dict) or isinstance(y, dict):
         require_sure(x, y)
+    if isinstance(x, list) or isinstance(y, list):
+        return new_container(_OPERATORS[name](x, y))
     if type(x) in PYTHON_VALUES and type(y) in PYTHON_VALUES:
         return _OPERATORS[name](x, y)
     result = by_methods(name, x, y)

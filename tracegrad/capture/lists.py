@@ -15,9 +15,19 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import RestageError, current
+from tracegrad.capture.context import RestageError, current, user_span
 from tracegrad.capture.sizes import decide
-from tracegrad.capture.tracer import Tracer, asarray, call_handler, from_value, make_weak, result_dtype, stage
+from tracegrad.capture.tracer import (
+    Tracer,
+    asarray,
+    call_handler,
+    describe,
+    from_value,
+    make_weak,
+    result_dtype,
+    stage,
+)
+from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.types import ArrayType, Dim
 
 
@@ -32,6 +42,46 @@ class CapturedList(list[Any]):
     #: number of appended items, counting each iteration of a staged body once while it is captured
     added: Dim
     weak: bool
+
+
+class IndexedList(NeedsPythonValue):
+    """A list is indexed by a traced number: the loop around it can make it a StackedList.
+
+    Attributes:
+        values: the list.
+    """
+
+    values: list[Any]
+
+
+def indexed_error(values: list[Any], key: Tracer) -> IndexedList:
+    """Return the error for `values[key]`."""
+    error = IndexedList(
+        "a list is indexed by a number that is known only when the compiled function runs",
+        code="TG101",
+        span=user_span(),
+        found=f"{describe(key)}, which indexes a list of {len(values)}",
+        help="make the list an array: `np.array(items)[i]`, or `np.zeros((n, ...))` before a loop that writes its rows",
+    )
+    error.values = values
+    return error
+
+
+def stack_numbers(values: list[Any]) -> bool:
+    """Turn a list of numbers, made by captured code, into a StackedList; return whether it is one then.
+
+    Arrays in a list stay the arrays that they are, which rows of another array are not.
+    """
+    if isinstance(values, StackedList) or not isinstance(values, CapturedList) or not values:
+        return False
+    try:
+        kind, weak = item_type(values)
+    except RestageError:
+        return False
+    if kind.shape:
+        return False
+    make_room(values, kind, weak, len(values))
+    return True
 
 
 class StackedList(CapturedList):
@@ -61,6 +111,11 @@ class StackedList(CapturedList):
         return self._item(self._position(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if not self._takes(value):
+            raise RestageError(
+                "an item of another type is written into a list",
+                "let the list begin with numbers of the type that the loop writes (`[0.0] * n`), or use an array",
+            )
         self.buffer[self._position(key)] = value
 
     def _position(self, key: Any) -> Any:

@@ -123,7 +123,7 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _call_heap(f, args)
     if isinstance(own, list):
         staging.note_list(own)
-        if name == "sort" and is_traced(own) and not isinstance(own, StackedList):
+        if name == "sort" and (is_traced(own) or kwargs.get("key")) and not isinstance(own, StackedList):
             own[:] = HANDLERS[sorted](list(own), **kwargs)
             return None
     result = f(*args, **kwargs)

@@ -26,6 +26,7 @@ from tracegrad.capture.context import Frame, RestageError, Storage, current, rai
 from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import (
     CapturedList,
+    IndexedList,
     StackedList,
     count_before,
     count_of,
@@ -35,6 +36,7 @@ from tracegrad.capture.lists import (
     pin,
     restore,
     snapshot,
+    stack_numbers,
 )
 from tracegrad.capture.memory import has_order_of, layout_of, set_layout
 from tracegrad.capture.ragged import Axis, Ragged
@@ -53,7 +55,6 @@ from tracegrad.capture.tracer import (
     describe,
     from_value,
     inplace,
-    is_traced,
     python_operator,
     resolve_content,
     result_dtype,
@@ -686,7 +687,9 @@ def _shape_text(leaves: list[Any], tree: Tree) -> str:
 
 def is_number(leaf: Any) -> bool:
     """Return whether a value is a number or an array, traced or not."""
-    return isinstance(leaf, Tracer | bool | int | float | complex | np.generic | np.ndarray) or is_traced(leaf)
+    return isinstance(leaf, Tracer | bool | int | float | complex | np.generic | np.ndarray) or (
+        hasattr(type(leaf), "as_tracer") and not isinstance(leaf, list)
+    )
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -1641,6 +1644,10 @@ def for_stmt(
             _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
             return
         except NeedsPythonValue as error:
+            few = isinstance(length, int) and length <= UNROLL_LIMIT
+            if not few and isinstance(error, IndexedList) and _stack_list(error.values):
+                for_stmt(sequence, body_fn, get_state, set_state, names, extra_test)
+                return
             reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
             break
         except RestageError as error:
@@ -1677,6 +1684,11 @@ def for_stmt(
 
 class _TracedBreak(Exception):
     """The loop ends early on a traced condition: it is a while loop."""
+
+
+def _stack_list(values: list[Any]) -> bool:
+    note_list(values)
+    return stack_numbers(values)
 
 
 def _run_natively(
@@ -1818,6 +1830,8 @@ def while_stmt(
         except _Stop:
             reason, help, cause = "", "", None
         except NeedsPythonValue as error:
+            if isinstance(error, IndexedList) and _stack_list(error.values):
+                continue
             reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
         except RestageError as error:
             reason, help, cause = error.reason, error.help, None

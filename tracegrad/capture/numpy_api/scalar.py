@@ -22,6 +22,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import user_span
+from tracegrad.capture.lists import pin
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.numpy_api.common import (
     check,
@@ -32,7 +33,6 @@ from tracegrad.capture.numpy_api.common import (
     select,
 )
 from tracegrad.capture.numpy_api.elementwise import (
-    PYTHON_OPERATORS,
     absolute,
     add,
     ceil,
@@ -54,6 +54,7 @@ from tracegrad.capture.numpy_api.elementwise import (
 )
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.staging import if_exp, is_number
+from tracegrad.capture.state import Tree, flatten, unflatten
 from tracegrad.capture.text import Part, parts_of
 from tracegrad.capture.tracer import (
     COMPARISONS,
@@ -268,7 +269,7 @@ def _choose(better: Any, function: Any, name: str) -> Callable[..., Any]:
         rank = best if key is None else call_user(key, best)
         for item in items[1:]:
             other = item if key is None else call_user(key, item)
-            wins = call_user(PYTHON_OPERATORS[better], other, rank)
+            wins = call_user(better, other, rank)
             best = _pick(wins, item, best)
             rank = best if key is None else _pick(wins, other, rank)
         return best
@@ -289,13 +290,13 @@ def _pick(condition: Any, x: Any, y: Any) -> Any:
     return weak(result) if first.weak and second.weak else result
 
 
-max_ = covers(max, native=False, always=True)(_choose(np.greater, np.max, "max"))
-min_ = covers(min, native=False, always=True)(_choose(np.less, np.min, "min"))
+max_ = covers(max, native=False, always=True)(_choose(operator.gt, np.max, "max"))
+min_ = covers(min, native=False, always=True)(_choose(operator.lt, np.min, "min"))
 
 
 @covers(sorted, native=False, always=True)
 def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[Any]:
-    """Sort numbers; a tie keeps its order."""
+    """Sort numbers, arrays by keys that are numbers, and tuples of them; a tie keeps its order."""
     given = list(iterable)
     ranks = given if key is None else [call_user(key, item) for item in given]
     if all(isinstance(rank, tuple) and rank and not is_traced(rank[0]) for rank in ranks):
@@ -308,14 +309,9 @@ def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[
         except NeedsPythonValue:
             raise _unsorted() from None
         return [given[k] for k in order]
-    if not all(
-        isinstance(v, int | float | np.generic) or hasattr(type(v), "as_tracer") or isinstance(v, Tracer)
-        for v in (*given, *ranks)
-    ):
-        raise _unsorted()
+    if not all(map(_is_scalar, (*given, *ranks))):
+        return _sorted_parts(given, ranks, reverse)
     items = [asarray(v) for v in given]
-    if any(v.ndim for v in items):
-        raise unsupported("sorted() of arrays", "sort numbers, or use np.argsort")
     is_weak = all(v.weak for v in items)
     if key is not None:
         keys = call_handler(np.stack, [asarray(r) for r in ranks])
@@ -328,6 +324,58 @@ def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[
     if reverse:
         result.reverse()
     return [weak(v) for v in result] if is_weak else result
+
+
+def _is_scalar(value: Any) -> bool:
+    return is_number(value) and not asarray(value).ndim
+
+
+#: each pair of items is compared
+_SORT_LIMIT = 128
+
+
+def _sorted_parts(given: list[Any], ranks: list[Any], reverse: Any) -> list[Any]:
+    """Sort tuples and arrays: part by part, in the order that comparisons of all pairs of ranks give."""
+    trees = [flatten(item) for item in given]
+    alike = all(tree == trees[0][1] and _is_fixed(tree) for _, tree in trees)
+    if not alike or len(given) > _SORT_LIMIT or not all(map(_is_ordered, ranks)):
+        raise _unsorted()
+    places: list[Any] = [0] * len(given)
+    for j in range(len(given)):
+        for i in range(j):
+            pair = (ranks[i], ranks[j]) if reverse else (ranks[j], ranks[i])
+            swapped = call_user(int, call_user(operator.lt, *pair))
+            places[i], places[j] = places[i] + swapped, places[j] + (1 - swapped)
+    order = call_handler(np.argsort, call_handler(np.stack, [asarray(p) for p in places]))
+    columns = [_in_order(list(leaves), order) for leaves in zip(*(leaves for leaves, _ in trees), strict=True)]
+    return [unflatten(trees[0][1], [column[k] for column in columns]) for k in range(len(given))]
+
+
+def _is_fixed(tree: Tree) -> bool:
+    """Return whether a value is a tuple of tuples, numbers and arrays, which cannot get other parts."""
+    return tree.kind is None or (issubclass(tree.kind, tuple) and all(map(_is_fixed, tree.children)))
+
+
+def _is_ordered(rank: Any) -> bool:
+    return _is_scalar(rank) or (isinstance(rank, tuple) and all(map(_is_ordered, rank))) or not is_traced(rank)
+
+
+def _in_order(leaves: list[Any], order: Any) -> list[Any]:
+    """Return one part of each item in an order that is traced."""
+    if not all(map(is_number, leaves)):
+        if any(leaf is not leaves[0] for leaf in leaves):
+            raise _unsorted()
+        return leaves
+    items = [asarray(leaf) for leaf in leaves]
+    if len({item.type.shape for item in items}) > 1:
+        raise _unsorted()
+    chosen = call_handler(np.take, call_handler(np.stack, items), order, axis=0)
+    picked = [getitem(chosen, k) for k in range(len(items))]
+    if items[0].ndim:
+        picked = [row.copy() for row in picked]
+        for array in (*items, *picked):  # which array each of the sorted ones is, is not known
+            pin(array, "an array in a list that is sorted by traced keys, written before or after")
+    return [weak(v) for v in picked] if all(v.weak for v in items) else picked
 
 
 def _unsorted() -> CaptureError:
