@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracegrad as tg
 from tests.capture.numpy_rows import capture, check, h, random, rows
 from tracegrad.testing.interpret import interpret
 
@@ -222,3 +223,21 @@ def test_known_values_stay_known() -> None:
         return x[index] * from_zeros[:2].T
 
     check(lambda x: function(x) if not isinstance(x, np.ndarray) else x[:2] * np.array([1.0, 0.0]), [V])
+
+
+CONVERSIONS: list[Any] = [float, int, complex, math.exp, math.floor]
+
+
+@pytest.mark.parametrize("convert", CONVERSIONS)
+def test_arrays_with_axes_are_converted_where_numpy_does(convert: Any) -> None:
+    def f(x: Any) -> Any:
+        return convert(x.reshape(1, -1) @ x.reshape(-1, 1))
+
+    x = np.array([0.5, 1.0])
+    try:
+        expected = f(x)
+    except TypeError:
+        with pytest.raises(TypeError, match="takes one number"):
+            tg.function(f)(x)
+    else:
+        assert tg.function(f)(x) == expected

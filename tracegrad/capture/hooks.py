@@ -615,12 +615,22 @@ def _known(f: Any, result: Any) -> Any:
     return result
 
 
+def _run_native(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function or class that is not captured; one of SciPy's that meets traced values is not supported."""
+    try:
+        return f(*args, **kwargs)
+    except NeedsPythonValue:
+        if not full_name(f).startswith("scipy."):
+            raise
+    return call_handler(f, *args, **kwargs)  # says so
+
+
 def _call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not is_user_function(function):
         if is_traced(args) and (function.__module__ or "").startswith(("numpy", "scipy")):
             return call_handler(function, *args, **kwargs)
         guard_native(function, args, kwargs)
-        return _known(function, function(*args, **kwargs))
+        return _known(function, _run_native(function, args, kwargs))
     capture = current()
     converted = _converted(function)
     if converted is None:
@@ -668,7 +678,7 @@ def _instantiate(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 def _made(cls: type, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if instance is not NotImplemented:
         return instance
-    result = cls(*args, **kwargs)
+    result = _run_native(cls, args, kwargs)
     if cls not in (int, float, str, bool, complex, tuple, frozenset, type, slice) and not isinstance(
         result, np.ndarray
     ):

@@ -154,6 +154,13 @@ class Part(NamedTuple):
     entered: list[tuple[Storage, Value, Value, Value]]
 
 
+def _shared_error(name: str) -> RestageError:
+    return RestageError(
+        f"{name!r} shares memory with an array that the loop writes",
+        f"make the copy that is meant, before the write or where the name is bound: `{name} = {name}.copy()`",
+    )
+
+
 class Sharing:
     """What the array leaves of a loop's state may be for.
 
@@ -266,7 +273,7 @@ class Sharing:
         """
         for key in self.entries:
             if key in self.used and key in self.exits and self.exits[key].root._storage.stale:
-                raise RestageError(f"{label(key[0])!r} shares memory with an array that the loop writes")
+                raise _shared_error(label(key[0]))
         if any(storage.stale for storage in self.entered):
             raise RestageError("an array is written under a name that an inner loop binds anew")
         if any(s in self.overwritten or self.names.get(s) in self.written for s in self.appended):
@@ -283,7 +290,7 @@ class Sharing:
                 if node is LISTS:
                     raise RestageError(_APPENDED)
                 if self.moved.get(key) != key and not is_same_view(self.exits.get(key), self.entries[key]):
-                    raise RestageError(f"{label(key[0])!r} shares memory with an array that the loop writes")
+                    raise _shared_error(label(key[0]))
                 kept.add(key[0])
         return kept
 

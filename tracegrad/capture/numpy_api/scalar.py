@@ -15,6 +15,7 @@ import itertools
 import math
 import operator
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -82,20 +83,33 @@ from tracegrad.ir.types import BOOL, F64, I64, is_complex, is_float
 # ---- conversions
 
 
-def scalar(value: Any, what: str) -> Tracer:
-    """Return a traced operand of a function that takes one number.
+def _converts_arrays() -> bool:
+    """Return whether NumPy converts arrays of one element that have axes to Python numbers, as it did before 2.4."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return float(np.zeros(1)) == 0.0
+        except TypeError:
+            return False
+
+
+_CONVERTS_ARRAYS = _converts_arrays()
+
+
+def scalar(value: Any, what: str, *, converted: bool = True) -> Tracer:
+    """Return a traced operand of a function that takes one number, `converted` to a Python number.
 
     Raises:
         ArgumentTypeError: it has not exactly one element.
     """
     tracer = asarray(value)
-    if tracer.type.size != 1:
+    if tracer.type.size != 1 or (converted and tracer.ndim and not _CONVERTS_ARRAYS):
         raise ArgumentTypeError(
             f"{what} takes one number",
             code="TG109",
             span=user_span(),
             found=describe(tracer),
-            help="only arrays of one element can be converted to Python scalars; use the NumPy function for arrays",
+            help="take the element (`x[0]`, `x.item()`), or use the NumPy function for arrays",
         )
     return reshape(tracer, ())
 
@@ -416,7 +430,7 @@ def _fold(iterable: Any, ufunc: Any, reduction: Any, empty: bool) -> Any:
         return make_weak(call_handler(reduction, iterable))
     total: Any = empty
     for item in iterable:
-        truth = scalar(item, "a truth value") if isinstance(item, Tracer) else bool(item)
+        truth = scalar(item, "a truth value", converted=False) if isinstance(item, Tracer) else bool(item)
         if truth is (not empty):
             return truth
         if isinstance(truth, Tracer):
@@ -778,7 +792,7 @@ def matmul(a: Any, b: Any, /) -> Any:
 
 @covers(operator.not_)
 def not_(a: Any, /) -> Any:
-    return weak(call_handler(np.logical_not, scalar(a, "not")))
+    return weak(call_handler(np.logical_not, scalar(a, "not", converted=False)))
 
 
 @covers(operator.is_, native=False)
