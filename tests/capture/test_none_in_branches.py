@@ -98,7 +98,7 @@ def _positions(x: Any) -> Any:
 
 def _previous(x: Any) -> Any:
     previous, t, total = None, 0.0, 0.0
-    while t < abs(x[0]) + 1.1:
+    while t < abs(x[0]) + 1.13:
         v = np.sin(t * x[1])
         if previous is not None:
             total = total + (v - previous) ** 2

@@ -192,21 +192,12 @@ def object_by_identity(x):
     return x[1] * (2.0 if chosen is first else 3.0)
 
 
-def none_on_one_side(x):
-    m = None
-    if x[0] < 2:
-        m = x[1]
-    return x[0] * 3 if m is None else m * 5
-
-
 def function_by_condition(x):
     f = np.sin if x[0] > 2 else np.cos
     return f(x[1])
 
 
-@pytest.mark.parametrize(
-    "program", [mode_by_text, state_machine, object_by_identity, none_on_one_side, function_by_condition]
-)
+@pytest.mark.parametrize("program", [mode_by_text, state_machine, object_by_identity, function_by_condition])
 def test_a_python_value_that_differs_between_branches_is_an_error(program: Callable[..., Any]) -> None:
     with pytest.raises(NotImplementedError, match="TG112"):
         tg.grad(program)(X)

@@ -313,7 +313,7 @@ def _require_known_index(x: Any, key: Any) -> None:
     """Check that a list is indexed by a number that is known at capture."""
     if not isinstance(x, list) or isinstance(x, StackedList) or not isinstance(key, Tracer) or key.ndim:
         return
-    if resolve_content(key) is None:
+    if resolve_content(key, floats=True) is None:
         raise indexed_error(x, key)
 
 

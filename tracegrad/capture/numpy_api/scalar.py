@@ -109,7 +109,8 @@ def scalar(value: Any, what: str, *, converted: bool = True) -> Tracer:
             code="TG109",
             span=user_span(),
             found=describe(tracer),
-            help="take the element (`x[0]`, `x.item()`), or use the NumPy function for arrays",
+            help="only arrays of one element, since NumPy 2.4 without axes, can be converted to Python scalars; take "
+            "the element (`x.item()`), or use the NumPy function for arrays",
         )
     return reshape(tracer, ())
 
