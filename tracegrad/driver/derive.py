@@ -15,7 +15,7 @@ from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, clone_function
 from tracegrad.ir.types import ArrayType, is_complex, is_inexact
 from tracegrad.runtime.signature import NONE, Tree
-from tracegrad.transform.jacobian import diagonal, jacobian
+from tracegrad.transform.jacobian import block_type, diagonal, jacobian
 from tracegrad.transform.jvp import jvp
 from tracegrad.transform.vjp import gradient
 
@@ -61,6 +61,12 @@ class Derived:
     results: tuple[ArrayType, ...]
     keeps: bool
     tree: Tree
+
+    def apply(self, function: Function) -> Function:
+        """Return the IR of the derivative, which gives what is said here: callers make room for it."""
+        made = self.transform(function)
+        assert tuple(v.type for v in made.results) == self.results, f"{made.name} gives other types than planned"
+        return made
 
 
 def derive(
@@ -136,7 +142,7 @@ def derive(
 
     elif request.kind in _MODES:
         rows = {number: offset + row * len(wrt) for row, number in enumerate(outputs)}
-        extra = [_product(primal[o], t) for o in outputs for t in types]
+        extra = [block_type(primal[o], t) for o in outputs for t in types]
         derivative = _nest(value_tree, lambda number: place(by, rows[number]) if number in rows else NONE)
 
         def transform(function: Function) -> Function:
@@ -147,7 +153,7 @@ def derive(
 
     elif request.kind == "hessian":
         rows = {number: offset + row * len(wrt) for row, number in enumerate(wrt)}
-        extra = [_product(a, b) for a in types for b in types]
+        extra = [block_type(a, b) for a in types for b in types]
         derivative = _nest(by, lambda number: place(by, rows[number]))
 
         def transform(function: Function) -> Function:
@@ -188,10 +194,6 @@ def derive(
     else:
         result = derivative
     return Derived(wrt, transform, (*(primal if keep else ()), *extra), keep, result)
-
-
-def _product(out: ArrayType, by: ArrayType) -> ArrayType:
-    return ArrayType(by.dtype if is_complex(by.dtype) else out.dtype, (*out.shape, *by.shape))
 
 
 def _nest(tree: Tree, leaf: Callable[[int], Tree]) -> Tree:

@@ -290,7 +290,7 @@ def build_program(
 
     def build_derivative() -> Function:
         # what is read once contributes once, and what does not change in a loop is not kept per iteration
-        made = derived.transform(run_passes(clone_function(captured.function), default_pipeline()))
+        made = derived.apply(run_passes(clone_function(captured.function), default_pipeline()))
         made.name = f"{captured.function.name}_{request.kind}"
         made.interface = _extended(original, added, tree_text(derived.tree))
         return made
@@ -705,7 +705,7 @@ def inline_derivative(
     types = [v.array_type for v in inner.outer]
     name = getattr(function, "__name__", "function")
     derived = derive(request, name, inner.arguments, types, inner.tree, primal, keep=True)
-    made = derived.transform(Function(name, inner.block))
+    made = derived.apply(Function(name, inner.block))
     given = [
         leaf
         for position, tree in inner.arguments.items()

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from tracegrad import ops
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value, clone_function
 from tracegrad.ir.opdef import TABLE, interpreter
-from tracegrad.ir.types import I64, ArrayType, Dim
+from tracegrad.ir.types import I64, ArrayType, Dim, is_complex
 from tracegrad.transform.activity import carries_derivative
 from tracegrad.transform.cotangents import zeros
 from tracegrad.transform.jvp import jvp
@@ -29,8 +31,7 @@ def jacobian(function: Function, wrt: Sequence[int], mode: str, *, keep_primal: 
         mode: "forward", "reverse", or "" for the one with fewer sweeps.
 
     Returns:
-        `(x_0, ...) -> (primal results if kept, dy_0/dx_a, dy_0/dx_b, ..., dy_1/dx_a, ...)`; the shape of dy/dx is that
-        of y followed by that of x.
+        `(x_0, ...) -> (primal results if kept, dy_0/dx_a, dy_0/dx_b, ..., dy_1/dx_a, ...)`, of the types `block_type`.
     """
     outputs = [i for i, v in enumerate(function.results) if carries_derivative(v)]
     if not mode:
@@ -40,15 +41,37 @@ def jacobian(function: Function, wrt: Sequence[int], mode: str, *, keep_primal: 
     result = clone_function(function)
     result.interface = None
     builder = Builder(result.body)
+    blocks: dict[tuple[int, int], Value] = {}
+
+    def by_mode(wanted: str, i: int, position: int) -> bool:
+        """Return whether a block comes from this mode: one of real by complex values, or the opposite, has only one."""
+        out, by = (is_complex(v.dtype) for v in (function.results[i], function.params[position]))
+        return (mode if out == by else "forward" if out else "reverse") == wanted
+
     with interpreter(builder):
-        if mode == "forward":
-            parts = [_columns(builder, result, function, position, len(outputs)) for position in wrt]
-            blocks = [part[k] for k in range(len(outputs)) for part in parts]
-        else:
-            blocks = [m for i in outputs for m in _rows(builder, result, function, i, wrt)]
-    result.body.yields = [*(result.results if keep_primal else []), *blocks]
+        for position in wrt:
+            chosen = [i for i in outputs if by_mode("forward", i, position)]
+            if chosen:
+                parts = _columns(builder, result, function, position, chosen)
+                blocks.update(zip([(i, position) for i in chosen], parts, strict=True))
+        for i in outputs:
+            chosen = [position for position in wrt if by_mode("reverse", i, position)]
+            if chosen:
+                parts = _rows(builder, result, function, i, chosen)
+                blocks.update(zip([(i, position) for position in chosen], parts, strict=True))
+    made = [blocks[i, position] for i in outputs for position in wrt]
+    result.body.yields = [*(result.results if keep_primal else []), *made]
     result.name = f"jacobian_{function.name}"
     return result
+
+
+def block_type(out: ArrayType, by: ArrayType) -> ArrayType:
+    """Return the type of the derivative of a result by a parameter: the shape of the result followed by that of the
+    parameter, the precision of the parameter, and complex where one of the two is."""
+    dtype = by.dtype
+    if is_complex(out.dtype) and not is_complex(dtype):
+        dtype = np.result_type(dtype, np.complex64)
+    return ArrayType(dtype, (*out.shape, *by.shape))
 
 
 def diagonal(function: Function, wrt: Sequence[int]) -> Function:
@@ -80,9 +103,13 @@ def _count(kind: ArrayType) -> int:
     return math.prod(d if isinstance(d, int) else 1 << 20 for d in kind.shape)
 
 
-def _columns(builder: Builder, result: Function, function: Function, position: int, outputs: int) -> list[Value]:
-    """Stage the derivative of every result by one parameter, one forward sweep per element of it."""
-    pushed = jvp(function, [position], keep_primal=False)
+def _columns(
+    builder: Builder, result: Function, function: Function, position: int, outputs: Sequence[int]
+) -> list[Value]:
+    """Stage the derivative of some results by one parameter, one forward sweep per element of it."""
+    part = clone_function(function)
+    part.body.yields = [part.results[i] for i in outputs]
+    pushed = jvp(part, [position], keep_primal=False)
     kinds = [v.array_type for v in pushed.results]
     wrt = function.params[position].array_type
     filled = _sweeps(builder, pushed, list(result.params), wrt, kinds)
@@ -97,13 +124,16 @@ def _rows(builder: Builder, result: Function, function: Function, output: int, w
     kinds = [function.params[i].array_type for i in wrt]
     out = function.results[output].array_type
     filled = _sweeps(builder, pulled, list(result.params), out, kinds)
+    if is_complex(out.dtype):  # a cotangent goes along with the conjugate of the derivative
+        filled = [ops.conjugate(value) for value in filled]
     return [ops.reshape(value, shape=(*out.shape, *kind.shape)) for value, kind in zip(filled, kinds, strict=True)]
 
 
 def _columns_last(value: Value, wrt: ArrayType, kind: ArrayType) -> Value:
     moved = ops.transpose(value, axes=(*range(1, kind.ndim + 1), 0)) if kind.ndim else value
-    shaped: Value = ops.reshape(moved, shape=(*kind.shape, *wrt.shape))
-    return shaped
+    made = block_type(kind, wrt)
+    shaped: Value = ops.reshape(moved, shape=made.shape)
+    return ops.cast(shaped, dtype=made.dtype) if shaped.dtype != made.dtype else shaped
 
 
 def _sweeps(
