@@ -221,6 +221,15 @@ def joined_from_nothing(p):
     return np.sum(np.diff(ys) ** 2) * 1e-4
 
 
+def grids(p):
+    s = 0.0
+    for i in range(6):
+        s += np.sum(np.linspace(0, p[0], i + 1) ** 2) + np.sum(np.linspace(p[1], 1.0, i, endpoint=False))
+        s += np.sum(np.arange(i + 1.0) * p[2]) + np.sum(np.arange(2 * i + 0.0, i - 1.0, -1.0) * p[3])
+        s += np.sum(np.arange(0, i, 2) * p[0]) + np.sum(np.arange(5, i, -2) * p[1])
+    return s
+
+
 OPTION_PROGRAMS = [
     binomial_tree,
     american_with_prices_that_shrink,
@@ -228,6 +237,7 @@ OPTION_PROGRAMS = [
     american_in_a_table,
     appended,
     joined_from_nothing,
+    grids,
 ]
 CASES = [(f, MATRIX) for f in MATRIX_PROGRAMS] + [(f, OPTION) for f in OPTION_PROGRAMS]
 

@@ -1,4 +1,4 @@
-"""Differences of traced integers that are the same at every run: the length of `x[i - 1:i + 2]`.
+"""Sums of traced integers: lengths that are the same at every run, such as that of `x[i - 1:i + 2]`.
 
 Reads IR values; writes nothing. Used by numpy_api/ for slices and ranges whose bounds are traced.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Value
-from tracegrad.ir.types import Dim, is_integer
+from tracegrad.ir.types import Dim, is_float, is_integer
 
 #: coefficients of values (None: the constant part) of a sum
 _Sum = dict[Value | None, Dim]
@@ -38,11 +38,28 @@ def ends(x: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim] |
         if value is None:
             least, greatest = least + coefficient, greatest + coefficient
             continue
-        if value not in ranges or not isinstance(coefficient, int):
+        found = ranges.get(value) or _ends_of(value, ranges)
+        if found is None or not isinstance(coefficient, int):
             return None
-        low, high = ranges[value] if coefficient > 0 else ranges[value][::-1]
+        low, high = found if coefficient > 0 else found[::-1]
         least, greatest = least + coefficient * low, greatest + coefficient * high
     return least, greatest
+
+
+def _ends_of(value: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim] | None:
+    """Return the least and the greatest of a quotient by a number, a maximum or a minimum."""
+    operation = value.producer
+    if operation is None or operation.op not in ("floor_divide", "maximum", "minimum"):
+        return None
+    pair = [ends(operand, ranges) for operand in operation.operands]
+    known = [end for found in pair if found is not None for end in found if isinstance(end, int)]
+    if len(known) != 4:
+        return None
+    low, high, least, most = known
+    if operation.op == "floor_divide":
+        return (low // least, high // least) if 0 < least == most else None
+    choose = max if operation.op == "maximum" else min
+    return choose(low, least), choose(high, most)
 
 
 def _combine(x: _Sum, y: _Sum, factor: Dim) -> _Sum:
@@ -53,6 +70,7 @@ def _combine(x: _Sum, y: _Sum, factor: Dim) -> _Sum:
 
 
 def _linear(value: Value) -> _Sum:
+    """Return an integer, or a float made of integers, as a sum."""
     known = static_value(value)
     if known is not None:
         return {None: known} if known != 0 else {}
@@ -61,6 +79,8 @@ def _linear(value: Value) -> _Sum:
         return {value: 1}
     operands = operation.operands
     match operation.op:
+        case "constant" if is_float(value.dtype) and float(operation.attrs["value"]).is_integer():
+            return _combine({}, {None: int(operation.attrs["value"])}, 1)
         case "add":
             return _combine(_linear(operands[0]), _linear(operands[1]), 1)
         case "subtract":
@@ -71,7 +91,7 @@ def _linear(value: Value) -> _Sum:
             return _linear(operands[0])
         case "multiply":
             for factor, other in (operands, operands[::-1]):
-                scale = static_value(factor)
-                if scale is not None:
-                    return _combine({}, _linear(other), scale)
+                scale = _linear(factor)
+                if set(scale) <= {None}:
+                    return _combine({}, _linear(other), scale.get(None, 0))
     return {value: 1}

@@ -444,13 +444,16 @@ def measured(shape: Any) -> tuple[Any, dict[int, Axis]]:
 
 
 def count_between(first: Tracer, last: Tracer, step: int) -> Any:
-    """Return how many numbers are in range(first, last, step), where it is linear in traced ints; None elsewhere."""
-    if any(t.ndim or not is_integer(t.dtype) for t in (first, last)) or step == 0:
+    """Return how many numbers are in range(first, last, step), of traced ints or floats made of these; None elsewhere.
+    It is negative where there are none."""
+    if first.ndim or last.ndim or step == 0:
         return None
     sign = 1 if step > 0 else -1
     distance = call_handler(np.subtract, last, first) * sign + (abs(step) - 1)
-    terms = quotient(_value(distance), abs(step))
+    terms = quotient(asarray(distance).value, abs(step))
     if terms is None:
+        return call_handler(np.floor_divide, distance, abs(step)) if is_integer(distance.dtype) else None
+    if any(value is not None and not is_integer(value.dtype) for value in terms):
         return None
     total: Any = as_size(terms.pop(None, 0))
     for value, coefficient in terms.items():

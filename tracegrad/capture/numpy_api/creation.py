@@ -264,15 +264,18 @@ def arange(
     return Ragged(positions, axes) if axes else positions
 
 
-def _line(start: Tracer, stop: Tracer, num: Any, endpoint: bool, axis: int) -> tuple[Tracer, Tracer]:
-    """Return num values from start to stop along a new axis, and the step."""
+def _line(start: Tracer, stop: Tracer, num: Any, endpoint: bool, axis: int, count: Any = None) -> tuple[Tracer, Tracer]:
+    """Return num values from start to stop along a new axis, and the step; a traced `count` says where stop is."""
     dtype = resolve(np.divide, [cast_to(start, start.dtype), cast_to(stop, stop.dtype)])[-1]
     start, stop = cast_to(start, dtype), cast_to(stop, dtype)
     shape = broadcast_shapes(start.type.shape, stop.type.shape)
     start, stop = spread(start, shape), spread(stop, shape)
     intervals = num - 1 if endpoint else num
     width = subtract(stop, start)
-    if isinstance(intervals, int):
+    if count is not None:
+        intervals = call_handler(np.maximum, count - 1, 1) if endpoint else count
+        step = divide(width, cast_to(asarray(intervals), dtype))
+    elif isinstance(intervals, int):
         step = divide(width, float(max(intervals, 1)))
     else:
         step = divide(width, cast_to(dim_value(intervals), F64))
@@ -282,7 +285,8 @@ def _line(start: Tracer, stop: Tracer, num: Any, endpoint: bool, axis: int) -> t
     weights = iota(whole, place, dtype)
     result = add(spread(reshape(start, column), whole), multiply(weights, spread(reshape(step, column), whole)))
     if endpoint and num != 1:  # the last is stop exactly
-        is_last = equal(iota(whole, place), dim_value(num - 1))
+        last = dim_value(num - 1) if count is None else call_handler(np.where, count > 1, count - 1, -1)
+        is_last = equal(iota(whole, place), last)
         result = select(is_last, reshape(stop, column), result)
     return result, step
 
@@ -306,9 +310,13 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    result, step = _line(asarray(start), asarray(stop), _count(num), endpoint, axis)
+    most, axes = measured(num)
+    result, step = _line(asarray(start), asarray(stop), _count(most), endpoint, axis, axes[0].length if axes else None)
     if dtype is not None:
         result = cast_to(result, np.dtype(dtype))
+    if axes:
+        (place,) = as_axes(axis, result.ndim)
+        return (Ragged(result, {place: axes[0]}), step) if retstep else Ragged(result, {place: axes[0]})
     return (result, step) if retstep else result
 
 
