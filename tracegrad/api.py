@@ -75,6 +75,8 @@ class Transformed:
         self._specializations = Specializations(self._compile, self._discard, dynamic)
         self._dispatch: Callable[..., Any] = self._first
         self._dispatcher: Dispatcher | None = None
+        #: what autograd/compiled.py knows of calls with tensors
+        self._tensor_calls: dict[Any, Any] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with user_frames:

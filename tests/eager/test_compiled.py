@@ -137,3 +137,47 @@ def test_dual_tensors(backend: str) -> None:
         assert slope.primal.tolist() == [3.0] and slope.tangent.tolist() == [6.0]
         with pytest.raises(NotImplementedError, match="takes no dual tensors"):
             f({"w": w, "b": tg.tensor([0.5, 0.6], requires_grad=True)}, 3)
+
+
+def weighted(a, x, *rest, scale=1.0):
+    total = np.sum(a * x) * scale
+    for r in rest:
+        total = total + np.sum(r * 100)
+    return total
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_keyword_arguments_reach_the_gradient(backend):
+    compiled = tg.function(weighted, backend=backend)
+    a = tg.tensor([1.0, 2.0], dtype=tg.double, requires_grad=True)
+    x = tg.tensor([3.0, 4.0], dtype=tg.double)
+    scale = tg.tensor(2.0, dtype=tg.double, requires_grad=True)
+    for create_graph in (False, True):
+        by_a, by_scale = tg.autograd.grad(compiled(a, x, scale=scale), [a, scale], create_graph=create_graph)
+        assert by_a.tolist() == [6.0, 8.0]
+        assert by_scale.item() == 11.0
+    assert tg.autograd.grad(by_a.sum(), [scale])[0].item() == 7.0
+
+
+FACTOR = 2.0
+TABLE = np.array([1.0, 2.0])
+
+
+def of_globals(p, x, *rest):
+    total = np.sum(p["b"] * x) + np.sum(p["a"] ** 2) * FACTOR
+    for r in rest:
+        total = total + np.sum(r * TABLE)
+    return total
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_calls_of_a_kind_that_was_seen_are_never_stale(backend, monkeypatch):
+    compiled = tg.function(of_globals, backend=backend)
+    for factor, table in ((2.0, [1.0, 2.0]), (2.0, [1.0, 2.0]), (3.0, [1.0, 2.0]), (3.0, [5.0, 6.0])):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        monkeypatch.setitem(globals(), "TABLE", np.array(table))
+        a, b, x = (tg.tensor(v, dtype=tg.double, requires_grad=True) for v in ([1.0, 2.0], [3.0, 5.0], [7.0, factor]))
+        compiled({"b": b, "a": a}, x, x).backward()
+        assert a.grad.tolist() == [2.0 * factor, 4.0 * factor]
+        assert b.grad.tolist() == [7.0, factor]
+        assert x.grad.tolist() == [3.0 + table[0], 5.0 + table[1]]

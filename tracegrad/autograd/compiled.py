@@ -13,7 +13,9 @@ import numpy as np
 import optree
 
 from tracegrad.api import VJP, RequestMaker, Transformed, _remembered, bind, jvp, vjp
+from tracegrad.capture.hooks import call as call_captured
 from tracegrad.capture.known import leaves_of_call
+from tracegrad.driver.pipeline import Specialization
 from tracegrad.runtime.signature import NAMESPACE, signature_of
 from tracegrad.runtime.tape import (
     Cotangent,
@@ -69,14 +71,13 @@ class CompiledNode(KernelNode):
         leaves = list(self.arguments)
         for position, value in zip(self.places, values, strict=True):
             leaves[position] = value
-        arguments = _unflatten(self.spec, leaves)
         arriving = iter(cts)
         templates, spec = self.out
         ct = _unflatten(spec, [self._given(t, arriving, create_graph) for t in templates])
         if create_graph:
-            pulled = _pull_function(self.function, self.backend)(arguments, ct)
+            pulled = _pull_function(self.function, self.backend)(_unflatten(self.spec, leaves), ct)
         else:
-            pulled = self.pull(arguments, ct)
+            pulled = self.pull(leaves, ct)
         if not keep:
             self.saved = None
         found: dict[int, Any] = {}
@@ -115,6 +116,17 @@ def _match(numbers: Any, cotangents: Any, found: dict[int, Any]) -> None:
             _match(a, b, found)
 
 
+def _positional(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """Return the function with its keyword arguments (names that start with "=") as positional ones."""
+    count = sum(1 for n in names if not n.startswith("="))
+    keywords = [n[1:] for n in names[count:]]
+
+    def positional(*values: Any) -> Any:
+        return call_captured(function, *values[:count], **dict(zip(keywords, values[count:], strict=True)))
+
+    return positional
+
+
 def _pull_function(function: Any, backend: str) -> Transformed:
     """Return the compiled pullback (arguments, cotangent) -> cotangents, itself callable with tensors."""
 
@@ -128,12 +140,50 @@ def _pull_function(function: Any, backend: str) -> Transformed:
     return made
 
 
+#: so many kinds of calls with tensors are remembered per function
+_MOST_KINDS = 64
+
+
+def _kind(leaves: Sequence[Any], spec: Any) -> Any:
+    """Return what decides which compiled instance serves a call, None where more than types and shapes does."""
+    parts: list[Any] = [spec]
+    for leaf in leaves:
+        array = _array(leaf)
+        if isinstance(array, np.ndarray):
+            parts.append((array.dtype, array.shape))
+        elif type(array) is float:
+            parts.append(float)
+        else:
+            return None
+    return tuple(parts)
+
+
+class _Served:
+    """The compiled instances that serve calls of one kind: of the function, and of its pullback when it is known.
+
+    Attributes:
+        order: for each value that the pullback takes, its place among the leaves of the arguments.
+    """
+
+    __slots__ = ("made", "order", "pulled")
+
+    def __init__(self, made: Specialization) -> None:
+        self.made = made
+        self.pulled: Specialization | None = None
+        self.order: list[int] = []
+
+
 def call(transformed: Transformed, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Call a compiled function with tensors among its arguments; arrays in the result become tensors."""
     leaves, spec = _flatten((args, keywords))
     tensors = [x for x in leaves if isinstance(x, Tensor)]
     plain_args, plain_keywords = _unflatten(spec, [_array(x) for x in leaves])
     recording = mode.grad and any(needs_grad(t) for t in tensors)
+    kind = _kind(leaves, spec) if mode.level < 0 and not keywords else None
+    served = transformed._tensor_calls.get(kind)
+    if kind is not None and served is not None and served.made.holds():
+        out = transformed._dispatch(*plain_args)
+        return _wrapped(transformed, args, keywords, tensors, out, recording, served)
     names, arguments = bind(transformed._parameters, transformed._function, plain_args, plain_keywords)
     signature, values = signature_of(names, arguments)
     with leaves_of_call(values):
@@ -153,11 +203,28 @@ def call(transformed: Transformed, args: tuple[Any, ...], keywords: dict[str, An
             )
         for tensor in tensors:
             mark_written(tensor, repr(transformed))
+    elif kind is not None and len(names) == len(args) and not made.program.captured.contents:
+        if len(transformed._tensor_calls) >= _MOST_KINDS:
+            transformed._tensor_calls.clear()
+        served = transformed._tensor_calls[kind] = _Served(made)
     out = made.call(values, arguments)
+    return _wrapped(transformed, args, keywords, tensors, out, recording, served)
+
+
+def _wrapped(
+    transformed: Transformed,
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    tensors: list[Tensor],
+    out: Any,
+    recording: bool,
+    served: _Served | None,
+) -> Any:
+    """Return what a compiled function gave, with tensors for arrays, on the tape when it is recording."""
     out_leaves, out_spec = _flatten(out)
     results = [_tensor(x) for x in out_leaves]
     if recording:
-        _record(transformed, args, keywords, tensors, results, out_spec)
+        _record(transformed, args, keywords, tensors, results, out_spec, served)
     if mode.inference:
         for result in results:
             if isinstance(result, Tensor):
@@ -201,23 +268,36 @@ def _record(
     tensors: list[Tensor],
     results: list[Any],
     out_spec: Any,
+    served: _Served | None,
 ) -> None:
     if any(t._inference for t in tensors):
         raise inference_error()
     function = transformed._function if transformed._request.kind == "function" else transformed
-    names, arguments = bind(transformed._parameters, transformed._function, args, keywords)
-    plain = [n.lstrip("=") for n in names]
-    vjp_maker: VJP = _remembered(function, ("vjp", transformed._backend), lambda: VJP(function, transformed._backend))
-    leaves, spec = _flatten(arguments)
+    plain: list[str] = []
+    if served is not None and served.pulled is not None and served.pulled.holds():
+        leaves, spec = _flatten(list(args))
+        made = served.pulled
+    else:
+        names, arguments = bind(transformed._parameters, transformed._function, args, keywords)
+        plain = [n.lstrip("=") for n in names]
+        if plain != names:
+            function = _remembered(function, ("positional", tuple(names)), lambda: _positional(function, names))
+        maker: VJP = _remembered(function, ("vjp", transformed._backend), lambda: VJP(function, transformed._backend))
+        leaves, spec = _flatten(arguments)
+        signature, values = signature_of(plain, _unflatten(spec, [_array(x) for x in leaves]))
+        with leaves_of_call(values):
+            made = maker._pullbacks.find(signature)
+        if served is not None:  # all leaves are arrays or floats
+            numbered = _unflatten(spec, [float(k) for k in range(len(leaves))])
+            served.pulled, served.order = made, [int(number) for number in signature_of(plain, numbered)[1]]
     places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor)]
     operands = [leaves[k] for k in places]
-    signature, values = signature_of(plain, _unflatten(spec, [_array(x) for x in leaves]))
-    with leaves_of_call(values):
-        made = vjp_maker._pullbacks.find(signature)
     hidden = made.program.hidden_values()
 
-    def pull(primals: Any, ct: Any) -> Any:
-        return made.pull_back([*signature_of(plain, list(primals))[1], *hidden], ct)
+    def pull(leaves: Sequence[Any], ct: Any) -> Any:
+        if served is not None:
+            return made.pull_back([*(leaves[k] for k in served.order), *hidden], ct)
+        return made.pull_back([*signature_of(plain, _unflatten(spec, leaves))[1], *hidden], ct)
 
     mask = sum(1 << k for k, t in enumerate(operands) if needs_grad(t) and is_differentiable(t._a.dtype))
     node = CompiledNode(function, transformed._backend, pull, edges_of(mask, operands))

@@ -50,7 +50,7 @@ from tracegrad.errors import ArgumentTypeError, CaptureError, CompileError, Span
 from tracegrad.ir.core import Block, Function, Interface, Value, clone_function, walk
 from tracegrad.ir.inline import own_callees
 from tracegrad.ir.printer import print_function
-from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_inexact
+from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_inexact, is_static
 from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
 from tracegrad.runtime.call import Places, call_flat, check_writable, with_user_lines
 from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, unflatten
@@ -190,13 +190,14 @@ class Specialization:
         """Call a "vjp" program with the leaves of the primals, hidden inputs included, and a cotangent of the
         result."""
         program = self.program
-        sizes = {
-            str(dim): size
-            for leaf, primal in zip(program.inputs, primals, strict=False)  # the cotangents follow
-            for dim, size in zip(leaf.type.shape, np.shape(primal), strict=True)
-        }
         types = [v.array_type for v in program.captured.function.results]
-        types = [t.with_shape(tuple(dim_evaluate(dim, sizes) for dim in t.shape)) for t in types]
+        if not all(is_static(t.shape) for t in types):
+            sizes = {
+                str(dim): size
+                for leaf, primal in zip(program.inputs, primals, strict=False)  # the cotangents follow
+                for dim, size in zip(leaf.type.shape, np.shape(primal), strict=True)
+            }
+            types = [t.with_shape(tuple(dim_evaluate(dim, sizes) for dim in t.shape)) for t in types]
         every = [*primals, *cotangent_leaves(program.out, ct, types)]
         for check in BEFORE_RUN:
             check(program, every)
