@@ -63,9 +63,9 @@ def test_what_cannot_be_captured() -> None:
 
 
 def unstageable(x: Any) -> Any:
-    items = [1.0, 2.0]
+    items = {0: 1.0, 1: 2.0}
     while x[0] > 0:
-        x = x - items[x[1].astype(int)]
+        x = x - items[int(x[1])]
     return x
 
 

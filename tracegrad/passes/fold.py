@@ -292,11 +292,11 @@ def _reshape_of_broadcast(operation: Operation, builder: Builder) -> Value | Non
 def _broadcast_of_reshape(operation: Operation, builder: Builder) -> Value | None:
     """Broadcast what was there before a reshape that only put axes of size 1 in front."""
     inner = _operand_made_by(operation, 0, "reshape")
-    if (
-        inner is None
-        or inner.result.shape
-        != (*(1,) * inner.result.array_type.ndim, *inner.operands[0].shape)[inner.operands[0].array_type.ndim :]
-    ):
+    if inner is None:
+        return None
+    before = inner.operands[0].shape
+    more = len(inner.result.shape) - len(before)
+    if more < 0 or inner.result.shape != (*(1,) * more, *before):
         return None
     return _op("broadcast_to", inner.operands[0], **operation.attrs)
 
