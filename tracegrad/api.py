@@ -141,7 +141,7 @@ class Transformed:
         return pipeline.build_program(self._function, request, signature, sizes, backend=backend or self._backend)
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
-        names, values = bind(self._parameters, self._function, args, kwargs)
+        names, values = bind(self._parameters, self._function, *arrays_of((args, kwargs)))
         return signature_of(names, values)
 
     # ---- inside a capture
@@ -213,6 +213,14 @@ def _hold_tensors(arguments: Any) -> bool:
         return False
     leaves = optree.tree_leaves(arguments, namespace=NAMESPACE)
     return any(isinstance(leaf, module.Tensor) for leaf in leaves)
+
+
+def arrays_of(arguments: Any) -> Any:
+    """Return arguments with arrays in place of eager tensors."""
+    if not _hold_tensors(arguments):
+        return arguments
+    tensor = sys.modules["tracegrad.runtime.tensor"].Tensor
+    return optree.tree_map(lambda x: x._a if isinstance(x, tensor) else x, arguments, namespace=NAMESPACE)
 
 
 class Specializations:

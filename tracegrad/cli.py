@@ -409,17 +409,17 @@ def _header(program: Program, target: str, command: str, emit: str) -> str:
     results = [str(v.type) for v in captured.function.results] if emit == "ir" else [str(t) for t in program.results]
     written = [paths[i] if i < len(paths) else captured.hidden[i - len(paths)].place.name for i in captured.write_back]
     sizes = pipeline.size_symbols(signature)
-    facts = [f"{name} >= 2" for name in sizes] + [str(fact) for fact in captured.facts]
+    facts = dict.fromkeys([*(f"{name} >= 2" for name in sizes), *map(str, captured.facts)])
     rows = {
         "arguments": taken,
         "fixed": fixed,
         "read from outside the function, passed last": hidden,
-        "sizes": facts if sizes else [],
+        "sizes": list(facts) if sizes else [],
         "results": results if emit != "python" else [],
         "the function writes into": written,
-        "the function stores into": [type(effect.container).__name__ for effect in captured.effects],
+        "the function stores into": list(dict.fromkeys(type(e.container).__name__ for e in captured.effects)),
     }
-    lines.extend(f"{title}: {', '.join(dict.fromkeys(items))}" for title, items in rows.items() if items)
+    lines.extend(f"{title}: {', '.join(items)}" for title, items in rows.items() if items)
     lines.append(f"made by tracegrad {VERSION}: {command}")
     lines = [" ".join(line.split()) for line in lines]
     if emit == "c":

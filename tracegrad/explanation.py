@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tracegrad.api import MEMORY, Transformed, bind, explains_misuse, parameters_of
+from tracegrad.api import MEMORY, Transformed, arrays_of, bind, explains_misuse, parameters_of
 from tracegrad.capture import guards
 from tracegrad.capture.context import detailed
 from tracegrad.capture.known import leaves_of_call
@@ -118,7 +118,7 @@ def explain(f: Callable[..., Any]) -> Callable[..., Explanation]:
 
     @functools.wraps(plain)
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        names, values = bind(parameters, plain, args, kwargs)
+        names, values = bind(parameters, plain, *arrays_of((args, kwargs)))
         signature, leaves = signature_of(names, values)
         with leaves_of_call(leaves):
             return explain_signature(plain, signature, reasons=_recaptures(f, plain))

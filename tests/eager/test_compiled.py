@@ -181,3 +181,10 @@ def test_calls_of_a_kind_that_was_seen_are_never_stale(backend, monkeypatch):
         assert a.grad.tolist() == [2.0 * factor, 4.0 * factor]
         assert b.grad.tolist() == [7.0, factor]
         assert x.grad.tolist() == [3.0 + table[0], 5.0 + table[1]]
+
+
+def test_source_and_explanation_for_tensors():
+    a, x = tg.ones(2, dtype=tg.double, requires_grad=True), tg.ones(2, dtype=tg.double)
+    arrays = np.ones(2), np.ones(2)
+    assert tg.grad(weighted).source(a, x) == tg.grad(weighted).source(*arrays)
+    assert str(tg.explain(weighted)(a, x)) == str(tg.explain(weighted)(*arrays))

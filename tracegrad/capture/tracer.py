@@ -509,7 +509,8 @@ _NEEDS_HELP = {
     "a float": "write `float(x)` in the captured function itself, where it keeps the derivative",
     "a complex number": "write `complex(x)` in the captured function itself",
     "a text": "print(x) prints the value at run time; a dict key must be made of Python values",
-    "an array": "the function called has no tracegrad rule; use NumPy functions, or compute it outside and pass it in",
+    "an array": "the function called has no tracegrad rule; use NumPy functions (np.tanh, not the tanh of tensors), or "
+    "compute it outside and pass it in",
 }
 
 
