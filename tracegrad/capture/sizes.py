@@ -11,13 +11,14 @@ for which the same holds.
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tracegrad import ops
 from tracegrad.capture.context import current
-from tracegrad.capture.tracer import OPERATORS, Tracer, asarray, from_value, python_operator, stage
+from tracegrad.capture.tracer import OPERATORS, Tracer, asarray, from_value, is_traced, python_operator, stage
 from tracegrad.ir.types import Dim, SymbolicDim, dim_evaluate
 
 #: the smallest size that a symbol stands for; sizes 0 and 1 are compiled by themselves
@@ -71,6 +72,15 @@ class Size:
         return self.hint
 
     __int__ = __index__
+
+    def __invert__(self) -> Any:
+        return -self - 1
+
+    def bit_length(self) -> int:
+        return self.__index__().bit_length()
+
+    def bit_count(self) -> int:
+        return self.__index__().bit_count()
 
     def __hash__(self) -> int:
         return hash(self.__index__())
@@ -152,6 +162,9 @@ def _arithmetic(name: str) -> tuple[Callable[[Size, Any], Any], Callable[[Size, 
     compute = getattr(operator, name)
 
     def combine(left: Any, right: Any) -> Any:
+        if isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES):
+            plain = (operator.index(v) if isinstance(v, Size) else v for v in (left, right))
+            return compute(*plain)  # a sequence is repeated; for other operators Python's error
         a, b = as_dim(left), as_dim(right)
         if a is None or b is None or name not in ("add", "sub", "mul", "floordiv", "mod"):
             if name == "pow" and type(right) is int and right >= 0:
@@ -169,6 +182,28 @@ def _arithmetic(name: str) -> tuple[Callable[[Size, Any], Any], Callable[[Size, 
     return combine, lambda self, other: combine(other, self)
 
 
+def _on_bits(name: str) -> tuple[Callable[[Size, Any], Any], Callable[[Size, Any], Any]]:
+    """Return an operator between bits and its reflected form: the size of this call decides."""
+
+    def combine(left: Any, right: Any) -> Any:
+        plain = [operator.index(v) if isinstance(v, Size) else v for v in (left, right)]
+        return python_operator(OPERATORS[name], *plain) if is_traced(plain) else _BITS[name](*plain)
+
+    return combine, lambda self, other: combine(other, self)
+
+
+_SEQUENCES = (list, tuple, str, bytes, deque)
+_BITS: dict[str, Callable[[Any, Any], Any]] = {
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "lshift": operator.lshift,
+    "rshift": operator.rshift,
+}
+for _name in _BITS:
+    _forward, _reflected = _on_bits(_name)
+    setattr(Size, f"__{_name}__", _forward)
+    setattr(Size, f"__r{_name}__", _reflected)
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _forward, _reflected = _arithmetic(_name)
     setattr(Size, f"__{_name}__", _forward)

@@ -471,7 +471,8 @@ class _FunctionEmitter:
             case _ if TABLE[operation.op].inplace is not None:
                 self.write(operation)
             case _:
-                node = self.fill(parse_expression(numpy_text(operation, _placeholders(operation))), operation)
+                template = self.rename_sizes(parse_expression(numpy_text(operation, _placeholders(operation))))
+                node = self.fill(template, operation)
                 if operation.results:
                     self.assign_results(operation, node)
                 else:
@@ -938,7 +939,7 @@ class _FunctionEmitter:
         return all(TABLE[o.op].elementwise or o.op in ("reduce_sum", "dot_general") for o in users)
 
     def fill(self, template: ast.expr, operation: Operation) -> ast.expr:
-        """Put the operands, of exact shape and dtype, and the size variables into the text of an operation."""
+        """Put the operands, of exact shape and dtype, into the text of an operation."""
         mapping = {placeholder(i): self.whole(v) for i, v in enumerate(operation.operands)}
         return substitute(template, mapping)
 

@@ -324,7 +324,10 @@ def _place(operation: Operation) -> _Mask | None:
                 return None
             key[axis] = number
     else:
-        key = [slice(*bounds) for bounds in zip(*(operation.attrs[k] for k in ("start", "stop", "step")), strict=True)]
+        bounds = [operation.attrs[k] for k in ("start", "stop", "step")]
+        if not all(is_static(b) for b in bounds):
+            return None
+        key = [slice(*b) for b in zip(*bounds, strict=True)]
     mask = np.zeros(shape, np.bool_)
     mask[tuple(key)] = True
     return mask

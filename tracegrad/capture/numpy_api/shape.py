@@ -39,7 +39,7 @@ from tracegrad.capture.numpy_api.common import (
 )
 from tracegrad.capture.numpy_api.elementwise import add, remainder, subtract
 from tracegrad.capture.numpy_api.indexing import getitem
-from tracegrad.capture.sizes import decide
+from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
     Tracer,
     apply,
@@ -465,11 +465,9 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Trace
         count = as_dim(indices_or_sections)
         if count <= 0:
             raise ValueError("number sections must be larger than 0.")
-        if isinstance(size, int):
-            each, extra = divmod(size, count)
-            bounds = [0, *np.cumsum([each + 1] * extra + [each] * (count - extra)).tolist()]
-        else:
-            bounds = [size // count * k for k in range(count + 1)]
+        each = size // count
+        extra = operator.index(as_size(size - each * count))
+        bounds = [each * k + min(k, extra) for k in range(count + 1)]
     result = []
     for k in range(len(bounds) - 1):
         stop = bounds[k + 1] if k + 2 < len(bounds) or bounds[k + 1] is not size else None
