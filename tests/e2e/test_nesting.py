@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import tracegrad as tg
 
 each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
 MODES = ["rr", "ff", "fr", "rf"]
+SQUARE = np.array([[1.0, 2.0], [3.0, 5.0]])
 
 
 def slope(f: Callable[[float], Any], x: float, mode: str) -> Any:
@@ -124,3 +126,33 @@ def test_inner_derivatives_at_constants_and_by_swapped_arguments(backend: str) -
     # 40 x + 13 x * 12 x
     assert tg.function(f, backend=backend)(3.0) == pytest.approx(40 * 3 + 156 * 9)
     assert tg.grad(f, backend=backend)(3.0) == pytest.approx(40 + 312 * 3)
+
+
+LIBRARY_GRADIENTS: dict[str, tuple[Callable[..., Any], Any, Any]] = {
+    "grad of np.sin": (lambda x: tg.grad(np.sin)(x), 0.5, np.cos(0.5)),
+    "grad of math.atan2": (lambda x: tg.grad(math.atan2, argnums=(0, 1))(x, 2.0), 1.0, (0.4, -0.2)),
+    "grad of np.sum": (lambda x: tg.grad(np.sum)(x), SQUARE, np.ones((2, 2))),
+    "grad of np.linalg.det": (lambda x: tg.grad(np.linalg.det)(x), SQUARE, [[5.0, -3.0], [-2.0, 1.0]]),
+    "grad of np.linalg.norm": (lambda x: tg.grad(np.linalg.norm)(x), np.array([3.0, 4.0]), [0.6, 0.8]),
+    "jacobian of np.sum along an axis": (
+        lambda x: tg.jacobian(np.sum)(x, axis=0),
+        SQUARE,
+        np.broadcast_to(np.eye(2)[:, None], (2, 2, 2)),
+    ),
+    "hessian of np.exp": (lambda x: tg.hessian(np.exp)(x), 0.5, np.exp(0.5)),
+    "grad of grad of np.sin": (lambda x: tg.grad(tg.grad(np.sin))(x), 0.5, -np.sin(0.5)),
+    "checkpoint of np.sin": (lambda x: tg.checkpoint(np.sin)(x), 0.5, np.sin(0.5)),
+    "vmap of grad of np.sin": (
+        lambda x: tg.vmap(tg.grad(np.sin))(x),
+        np.array([0.5, 1.0]),
+        np.cos([0.5, 1.0]),
+    ),
+}
+
+
+@each_backend
+@pytest.mark.parametrize("name", LIBRARY_GRADIENTS)
+def test_derivatives_of_library_functions_inside(name: str, backend: str) -> None:
+    f, x, wanted = LIBRARY_GRADIENTS[name]
+    found = tg.function(f, backend=backend)(x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)

@@ -546,7 +546,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     if is_traced(args) or is_traced(kwargs):
         if isinstance(f, np.vectorize):
             return call_handler(np.vectorize.__call__, f, *args, **kwargs)
-        if isinstance(f, np.ufunc) or module.startswith(("numpy", "scipy", "math", "cmath")):
+        is_array_function = module.startswith(("numpy", "scipy", "math", "cmath")) and not hasattr(f, "__tracegrad__")
+        if isinstance(f, np.ufunc) or is_array_function:
             return call_handler(f, *args, **kwargs)
     if not hasattr(f, "__tracegrad__"):
         method = getattr(type(f), "__call__", None)  # noqa: B004 the method, not a test
