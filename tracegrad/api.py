@@ -717,11 +717,12 @@ def linearize(f: Callable[..., Any], *primals: Any, backend: str | None = None) 
         return out, lambda *tangents: staged(_per_argument(tangents, primals, values))
     kept = tuple(_copied(p) for p in primals)
     forward = _forward(f, "jvp", backend)
-    out = function(f, backend=backend)(*kept)
+    backend = _check_backend(backend)
+    out = _remembered(f, ("function", backend), lambda: _compiled(f, backend, dynamic=False))(*primals)
 
     @with_user_frames
     def push(*tangents: Any) -> Any:
-        return forward(kept, tangents)[1]
+        return forward(tuple(_copied(p) for p in kept), tangents)[1]  # the function may write into its arguments
 
     return out, push
 

@@ -47,6 +47,30 @@ def test_forward_mode_refuses_a_read_only_argument_that_is_written(name: str, ba
 
 
 @each_backend
+def test_linearize_writes_into_its_arguments_once(backend: str) -> None:
+    x = np.array([1.0, 2.0])
+    value, push = tg.linearize(overwrite, x, backend=backend)
+    assert value == 20.0
+    assert x.tolist() == [4.0, 2.0]
+    for _ in range(2):
+        assert push(DIRECTION) == 60.0
+        assert x.tolist() == [4.0, 2.0]
+
+
+@each_backend
+def test_linearize_at_what_an_earlier_write_left(backend: str) -> None:
+    def accumulate(x: Any) -> Any:
+        x *= x
+        return np.sum(x)
+
+    x = np.array([1.0, 3.0])
+    _, first = tg.linearize(accumulate, x, backend=backend)
+    value, second = tg.linearize(accumulate, x, backend=backend)
+    assert (value, x.tolist()) == (82.0, [1.0, 81.0])
+    assert (first(DIRECTION), second(DIRECTION)) == (20.0, 56.0)
+
+
+@each_backend
 def test_forward_mode_stores_into_objects(backend: str) -> None:
     kept: dict[str, Any] = {}
 
