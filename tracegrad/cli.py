@@ -56,7 +56,12 @@ from tracegrad.runtime.signature import signature_of, walk
 from tracegrad.suggestion import suggest
 from tracegrad.target import Inputs, bind_inputs, describe_failure, load_function, read_inputs, refuse
 from tracegrad.testing.check_grads import Comparison, build_instances, compare, find_wrong_rules, plain_function
-from tracegrad.testing.identities import complex_step_digits, dot_product_digits
+from tracegrad.testing.identities import (
+    NonlinearRule,
+    complex_step_digits,
+    dot_product_digits,
+    find_nonlinear_rule,
+)
 
 OUTSIDE.add(__file__)
 
@@ -544,6 +549,11 @@ def check(
     signature, sizes = inputs.signature(), inputs.example_sizes()
     identities: dict[tuple[str, str], float] = {}
     with readable_failures(function, inputs), contextlib.redirect_stdout(io.StringIO()):
+        nonlinear = find_nonlinear(checked[""], inputs, points, seed, interval)
+    if nonlinear is not None:
+        _print_nonlinear(nonlinear)
+        raise click.exceptions.Exit(1)
+    with readable_failures(function, inputs), contextlib.redirect_stdout(io.StringIO()):
         instances = {of: build_instances(f, argnums, signature, sizes, backends) for of, f in checked.items()}
         made = instances[""]
         rng = np.random.default_rng(seed)
@@ -566,7 +576,7 @@ def check(
             rows.extend(found)
             if wrong is None and not all(c.agrees for c in found):
                 wrong = point, values, [c for c in found if not c.agrees]
-                rules = find_wrong_rules(function, inputs.names, values, rng)
+                rules = find_wrong_rules(checked[""], inputs.names, values, rng)
             for f in checked.values():
                 tried = find_identities(f, inputs.names, values, argnums, tuple(made), seed + point)
                 for key, digits in tried.items():
@@ -587,6 +597,30 @@ def check(
         click.echo(click.style("disagreed", fg="red", bold=True))
         raise click.exceptions.Exit(1)
     click.echo(click.style("agreed", fg="green", bold=True))
+
+
+def find_nonlinear(
+    function: Callable[..., Any], inputs: Inputs, points: int, seed: int, interval: tuple[float, float] | None
+) -> NonlinearRule | None:
+    """Return a call at random inputs whose forward rule is not linear in the tangents."""
+    rng = np.random.default_rng(seed)
+    for point in range(points):
+        values = inputs.draw(rng, inputs.example_sizes(point), interval)
+        found = find_nonlinear_rule(function, inputs.names, values, rng)
+        if found is not None:
+            return found
+    return None
+
+
+def _print_nonlinear(found: NonlinearRule) -> None:
+    call, factor = found.call, found.factor
+    multiple = f"{factor:g} times the tangents" if factor else "zero tangents"
+    click.echo(f"the rule of {call.name} is not linear in the tangents: for {multiple} the tangent of the result,")
+    click.echo(f"summed with random weights, is {found.found:.15g}, and must be {found.expected:.15g}, at")
+    with np.printoptions(threshold=60, precision=17):
+        for name, value, tangent in zip(call.names, call.values, found.tangents, strict=True):
+            click.echo(f"  {name.lstrip('=')} = {value!r}, with the tangent {tangent!r}")
+    click.echo(click.style("disagreed", fg="red", bold=True))
 
 
 def find_identities(

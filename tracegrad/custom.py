@@ -44,6 +44,7 @@ from tracegrad.errors import ArgumentError, ArgumentTypeError
 from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.types import ArrayType, is_complex, is_inexact
 from tracegrad.ops import full
+from tracegrad.transform.linearity import find_nonlinear
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -202,6 +203,7 @@ class _WithRule(_Wrapped):
         finally:
             capture.opened.remove(opened)
         free = close_functions(opened)
+        self._check_rules(opened, arguments)
         operation = self._operation(opened, arguments, span)
         operation.operands.extend(free)
         return join_results(opened.result, operation.results)
@@ -235,6 +237,9 @@ class _WithRule(_Wrapped):
 
     def _capture_rules(self, opened: Opened, names: Sequence[str], arguments: Arguments, result: Result) -> None:
         raise NotImplementedError
+
+    def _check_rules(self, opened: Opened, arguments: Arguments) -> None:
+        """Check what only captured rules show."""
 
     def _guarded_rules(self) -> tuple[Callable[..., Any], ...]:
         """Return the rules, noting that the capture relies on them."""
@@ -401,6 +406,20 @@ class custom_jvp(_WithRule):
             return [*outs, *moved]
 
         fill_function(opened.functions[1], run, rule)
+
+    def _check_rules(self, opened: Opened, arguments: Arguments) -> None:
+        rule, first = opened.functions[1], len(arguments.operands)
+        moving = sum(is_inexact(value.dtype) for value in arguments.operands)
+        fault = find_nonlinear(rule, range(first, first + moving), range(opened.outs, len(rule.results)))
+        if fault is not None:
+            raise ArgumentError(
+                f"the rule of {self._name} is not linear in the tangents",
+                code="TG232",
+                span=fault.span or user_span(),
+                found=f"t_out: {fault.reason}",
+                help="t_out must be a sum of tangents, each times what the primals give, and zero for zero tangents:"
+                " reverse mode transposes it; None is a zero tangent",
+            )
 
 
 def _tangents(body: Body, opened: Opened, result: Result, name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -335,6 +336,154 @@ def test_check_finds_a_wrong_rule(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode != 0
     assert "WRONG" in done.stdout
+    assert "x = array([" in done.stdout
+
+
+def while_tangents_are_small(x, t):
+    while np.sum(t * t) < 100:
+        t = 2 * t
+    return t
+
+
+def power_in_a_loop(x, t):
+    product = t
+    for _ in range(5):
+        product = product * t
+    return product
+
+
+def branch_on_tangents(x, t):
+    if np.sum(t) > 0:
+        return 2 * x * t
+    return 3 * x * t
+
+
+def stored_squares(x, t):
+    out = np.zeros(3)
+    for i in range(3):
+        out[i] = t[i] ** 2
+    return out
+
+
+def constant_boundary(x, t):
+    out = 2 * x * t
+    out[0] = 1.0
+    return out
+
+
+NONLINEAR = {
+    "a constant is added": lambda x, t: 2 * x * t + 1,
+    "constants, and a sum": lambda x, t: (np.sum(2 * x * t) - 3 - x) * 1.0,
+    "a modulus": lambda x, t: t * np.abs(t),
+    "a square": lambda x, t: t**2,
+    "nothing of the tangents": lambda x, t: x,
+    "a number": lambda x, t: np.ones(3),
+    "a choice by tangents": lambda x, t: np.where(t > 0, t, 2 * t),
+    "a branch by tangents": branch_on_tangents,
+    "a loop that multiplies": power_in_a_loop,
+    "a loop ended by tangents": while_tangents_are_small,
+    "stores of squares": stored_squares,
+    "a store of a constant": constant_boundary,
+    "a cut tangent": lambda x, t: tg.stop_gradient(t) * x,
+    "a norm": lambda x, t: t / np.linalg.norm(t),
+    "a maximum": lambda x, t: np.maximum(t, 0),
+    "integers": lambda x, t: t.astype(int) * 1.0,
+    "an inner gradient": lambda x, t: tg.grad(lambda y: np.sum(y * t**2))(x),
+    "a checkpoint": lambda x, t: tg.checkpoint(lambda s: s * s)(t),
+    "an order by tangents": lambda x, t: np.sort(t),
+}
+
+
+def weighted_steps(x, t):
+    total = t
+    for _ in range(3):
+        total = total * x + t
+    while np.sum(x) < 100:
+        x, total = 2 * x + 40, 2 * total
+    return total
+
+
+def stored_products(x, t):
+    out = np.empty(3)
+    for i in range(3):
+        out[i] = t[i] * x[i]
+    return out
+
+
+def block_of_a_product(x, t):
+    both = np.block([[np.diag(x), np.diag(t)], [np.zeros((3, 3)), np.diag(x)]])
+    return (both @ both)[:3, 3:] @ np.ones(3)
+
+
+LINEAR = {
+    "zero": lambda x, t: 0 * t,
+    "zeros": lambda x, t: np.zeros(3),
+    "None": lambda x, t: None,
+    "a choice by primals": lambda x, t: np.where(x > 0, t, 2 * t),
+    "loops": weighted_steps,
+    "stores": stored_products,
+    "a part of a product": block_of_a_product,
+    "a solve": lambda x, t: np.linalg.solve(np.eye(3) + np.outer(x, x), t),
+    "an inner JVP": lambda x, t: tg.jvp(lambda y: np.sin(y) * y, (x,), (t,))[1],
+    "an inner gradient": lambda x, t: tg.grad(lambda y: np.sum(y**3 * t))(x),
+    "an inner Hessian product": lambda x, t: tg.hvp(lambda y: np.sum(y**3), (x,), (t,))[0],
+    "a test for NaN": lambda x, t: np.nan_to_num(x * t),
+    "a checkpoint": lambda x, t: tg.checkpoint(lambda a, b: np.sin(a) * b)(x, t),
+    "an order by primals": lambda x, t: t[np.argsort(x)] + np.roll(np.cumsum(t), 1),
+    "elements": lambda x, t: np.array([t[0] * x[1], t[1], 0.0]),
+    "a batch": lambda x, t: tg.vmap(lambda a, b: a * b)(x, t),
+    "single precision": lambda x, t: t.astype(np.float32).astype(float),
+}
+#: by complex numbers, which C has not
+LINEAR_IN_NUMPY = {
+    "a complex step": lambda x, t: np.imag(np.sin(x + 1e-30j * t)) / 1e-30,
+    "a Fourier transform": lambda x, t: np.fft.irfft(np.fft.rfft(t * x), 3),
+}
+
+
+def with_tangent(rule):
+    f = tg.custom_jvp(lambda x: x * x)
+    f.defjvp(lambda primals, tangents: (primals[0] ** 2, rule(primals[0], tangents[0])))
+    return lambda x: np.sum(f(x))
+
+
+@pytest.mark.parametrize("name", NONLINEAR)
+def test_a_rule_that_is_seen_not_to_be_linear_is_refused(name: str) -> None:
+    for transform in (tg.grad, tg.jacfwd, tg.function):
+        with pytest.raises(tg.errors.ArgumentError, match="not linear in the tangents") as caught:
+            transform(with_tangent(NONLINEAR[name]))(X)
+        assert caught.value.code == "TG232"
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [*itertools.product(LINEAR, ["numpy", "c"]), *itertools.product(LINEAR_IN_NUMPY, ["numpy"])],
+)
+def test_a_linear_rule_is_the_same_in_both_modes(name: str, backend: str) -> None:
+    f = with_tangent({**LINEAR, **LINEAR_IN_NUMPY}[name])
+    forward, reverse = (made(f, backend=backend)(X) for made in (tg.jacfwd, tg.grad))
+    np.testing.assert_allclose(forward, reverse, rtol=1e-6 if name == "single precision" else 1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("tangent", "wrong"),
+    [
+        ("2 * x * t + 1", "for zero tangents"),
+        ("t * abs(t)", "for 3 times the tangents"),
+        ("np.stack([x, t * t])[1]", "for 3 times the tangents"),  # not seen from the operations
+    ],
+)
+def test_check_names_a_rule_that_is_not_linear(tmp_path: Path, tangent: str, wrong: str) -> None:
+    module = tmp_path / "nonlinear_rule.py"
+    module.write_text(
+        "import numpy as np\nimport tracegrad as tg\n\n@tg.custom_jvp\ndef square(x):\n    return x**2\n\n"
+        "@square.defjvp\ndef rule(primals, tangents):\n    (x,), (t,) = primals, tangents\n"
+        f"    return square(x), {tangent}\n\ndef f(x):\n    return np.sum(square(x))\n"
+    )
+    command = [sys.executable, "-m", "tracegrad", "check", f"{module}:f", "--arg", "x=f64[3]"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 1
+    assert f"the rule of square is not linear in the tangents: {wrong}" in done.stdout
     assert "x = array([" in done.stdout
 
 

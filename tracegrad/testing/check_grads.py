@@ -31,7 +31,7 @@ from tracegrad.runtime.signature import Signature, flatten, signature_of, unflat
 _STEPS: Final = tuple(1e-2 / 4**k for k in range(7))
 _MOST_DIGITS: Final = 15.0
 #: calls of one function with a rule that are checked
-_RULE_CALLS: Final = 100
+RULE_CALLS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def find_wrong_rules(
     function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], rng: np.random.Generator
 ) -> list[tuple[RuleCall, list[Comparison]]]:
     """Return calls by the plain function at one input, the first of each function whose rule is wrong there."""
-    args, kwargs = pipeline.call_arguments(names, [_copied_tree(value) for value in values])
+    args, kwargs = pipeline.call_arguments(names, [copied_tree(value) for value in values])
     with noting_calls() as calls, np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         function(*args, **kwargs)
@@ -203,7 +203,7 @@ def find_wrong_rules(
     for call in calls:
         counts[call.function] = counts.get(call.function, 0) + 1
         argnums = float_arguments(call.names, call.values)
-        if call.function in found or counts[call.function] > _RULE_CALLS or not argnums:
+        if call.function in found or counts[call.function] > RULE_CALLS or not argnums:
             continue
         signature = signature_of(call.names, call.values)[0]
         try:
@@ -332,7 +332,8 @@ def _double(leaf: Any) -> Any:
     return leaf.astype(np.complex128 if is_complex(leaf.dtype) else np.float64)
 
 
-def _copied_tree(value: Any) -> Any:
+def copied_tree(value: Any) -> Any:
+    """Return a value with copies of its arrays."""
     tree, _, leaves = flatten(value)
     return unflatten(tree, [_copied(leaf) for leaf in leaves])
 

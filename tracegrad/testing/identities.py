@@ -9,19 +9,26 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from tracegrad.api import jvp, vjp
+from tracegrad.custom import RuleCall, custom_jvp, noting_calls
 from tracegrad.driver import pipeline
-from tracegrad.driver.derive import leaf_numbers
+from tracegrad.driver.derive import inexact_part, leaf_numbers
 from tracegrad.ir.types import is_complex, is_inexact
 from tracegrad.runtime.signature import Tree, flatten, signature_of, unflatten
+from tracegrad.testing.check_grads import RULE_CALLS, copied_tree
 
 MOST_DIGITS: Final = 16.0
 #: so small that its square is lost to rounding beside any number in use
 _STEP: Final = 1e-30
+#: by which tangents are multiplied, to see whether what a rule gives is multiplied too
+_FACTORS: Final = (0.0, 3.0, -2.0)
+#: a rule that takes differences of numbers is linear to few digits
+_LEAST_DIGITS: Final = 3.0
 
 
 def dot_product_digits(
@@ -92,6 +99,81 @@ def complex_step_digits(
     forward = [w * t for w, (_, t) in zip(weights, pairs, strict=True)]
     found = digits(_total(stepped), _total(forward), _size(forward))
     return found if found >= 3 else None  # comparisons and |x| take real parts or moduli
+
+
+@dataclass(frozen=True, slots=True)
+class NonlinearRule:
+    """A forward rule that is not linear in the tangents, and the call that shows it.
+
+    Attributes:
+        tangents: one per argument.
+        factor: of the tangents for which it gives something else than this factor times what it gives for them.
+        found: sum of the elements of its tangents for `factor` times the tangents, with random weights.
+        expected: what that should be.
+    """
+
+    call: RuleCall
+    tangents: tuple[Any, ...]
+    factor: float
+    found: float
+    expected: float
+
+
+def find_nonlinear_rule(
+    function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], rng: np.random.Generator
+) -> NonlinearRule | None:
+    """Return a call by the plain function whose forward rule gives, for a multiple of tangents, something else than that
+    multiple of what it gives for them."""
+    args, kwargs = pipeline.call_arguments(names, [copied_tree(value) for value in values])
+    counts: dict[Any, int] = {}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with noting_calls() as calls:
+            function(*args, **kwargs)
+        for call in calls:
+            counts[call.function] = counts.get(call.function, 0) + 1
+            if not isinstance(call.function, custom_jvp) or counts[call.function] > RULE_CALLS:
+                continue
+            try:
+                found = _nonlinearity(call, rng)
+            except Exception:  # a rule that only captured code can run
+                continue
+            if found is not None:
+                return found
+    return None
+
+
+def _nonlinearity(call: RuleCall, rng: np.random.Generator) -> NonlinearRule | None:
+    """Return at which multiple of random tangents, zero among them, a rule shows that it is not linear."""
+    assert isinstance(call.function, custom_jvp)
+    (rule,) = call.function._rules
+    weights: list[Any] = []
+
+    def total(tangents: Sequence[Any]) -> float:
+        primals = tuple(copied_tree(value) for value in call.values)
+        moved = flatten(rule(primals, tuple(tangents))[1])[2]
+        weights.extend(rng.normal(size=np.shape(t)) for t in moved[len(weights) :])
+        return float(sum(np.sum(np.real(w * t)) for w, t in zip(weights, moved, strict=False)))
+
+    tangents = tuple(_tangent_like(value, rng) for value in call.values)
+    once = total(tangents)
+    for factor in _FACTORS:
+        expected, found = factor * once if factor else 0.0, total([_scaled(t, factor) for t in tangents])
+        if math.isfinite(found) and math.isfinite(once) and digits(found, expected, abs(once)) < _LEAST_DIGITS:
+            return NonlinearRule(call, tangents, factor, found, expected)
+    return None
+
+
+def _tangent_like(value: Any, rng: np.random.Generator) -> Any:
+    """Return a random tangent of an argument: None for what carries no derivative."""
+    tree, _, leaves = flatten(value)
+    moving = [n for n, leaf in enumerate(leaves) if is_inexact(np.asarray(leaf).dtype)]
+    return unflatten(inexact_part(tree, moving), [_normal(leaves[n], rng) for n in moving])
+
+
+def _scaled(tangent: Any, factor: float) -> Any:
+    tree, _, leaves = flatten(tangent)
+    return unflatten(tree, [factor * leaf for leaf in leaves])
 
 
 def digits(found: float, expected: float, size: float) -> float:

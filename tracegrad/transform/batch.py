@@ -1,6 +1,6 @@
 """Batching: a function of one element to the function of many, as a loop over the elements or on whole arrays.
 
-Reads and writes IR; asks the op records for their batching rules. Previous: jacobian.py; next folder: passes.
+Reads and writes IR; asks the op records for their batching rules. Previous: linearity.py; next folder: passes.
 
 The loop form has the function as its body: branches run one side per element, loops have their own trip counts, and no
 intermediate value has the new axis. That is how C wants it. The array form puts the new axis in front of every value

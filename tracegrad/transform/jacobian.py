@@ -1,6 +1,6 @@
 """Jacobians in IR: a loop over basis vectors around one forward or one reverse sweep.
 
-Reads and writes IR. Previous: jvp.py; next folder: passes.
+Reads and writes IR. Previous: jvp.py; next: linearity.py.
 
 The loop is part of the function, so a Jacobian is one kernel. What does not depend on the basis vector is moved out of
 the loop by passes/hoist.py.
