@@ -122,8 +122,8 @@ class NonlinearRule:
 def find_nonlinear_rule(
     function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], rng: np.random.Generator
 ) -> NonlinearRule | None:
-    """Return a call by the plain function whose forward rule gives, for a multiple of tangents, something else than that
-    multiple of what it gives for them."""
+    """Return a call by the plain function whose forward rule gives, for a multiple of tangents, something else than
+    that multiple of what it gives for them."""
     args, kwargs = pipeline.call_arguments(names, [copied_tree(value) for value in values])
     counts: dict[Any, int] = {}
     with np.errstate(all="ignore"), warnings.catch_warnings():
