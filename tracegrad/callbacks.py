@@ -16,13 +16,18 @@ import optree
 
 from tracegrad.capture import context
 from tracegrad.capture.context import user_span
+from tracegrad.capture.entry import Result, Static
 from tracegrad.capture.nodes import HOOKS
-from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
+from tracegrad.capture.ragged import Ragged
+from tracegrad.capture.state import LEAF, Unsure, flatten
+from tracegrad.capture.state import Tree as Structure
+from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, is_traced
 from tracegrad.custom import custom_jvp
+from tracegrad.driver.pipeline import runtime_tree
 from tracegrad.errors import ArgumentError, ArgumentTypeError, CaptureError
 from tracegrad.ir.types import ArrayType, array_type, is_complex, is_float
 from tracegrad.ops.callbacks import callback_name, misfit
-from tracegrad.runtime.signature import NAMESPACE
+from tracegrad.runtime.signature import NAMESPACE, Tree, unflatten
 
 #: numeric rules
 RULES: Final = ("finite-difference", "complex-step")
@@ -37,7 +42,8 @@ def pure_callback(fn: Callable[..., Any], result: Any, *args: Any, rule: Any = N
             can call it.
         result: what it returns: a type such as "f64[3]", an array of that shape and dtype, or a tuple, list or dict of
             these.
-        args: arrays and numbers.
+        args: what `fn` takes: arrays and floats, dicts, lists, tuples and dataclasses of them, and values that are
+            fixed in the compiled code, such as ints and strings. `fn` gets them as they are, arrays read-only.
         rule: its derivative. None: it has none, and asking for one is an error. A function
             `rule(primals, tangents) -> (out, t_out)` as for `custom_jvp`. "finite-difference": central differences of
             `fn`, two calls per input element, about two thirds of the digits; "complex-step": one call with a complex
@@ -190,12 +196,55 @@ def _kind(result: Any) -> ArrayType:
 
 def _stage(fn: Callable[..., Any], kinds: Sequence[ArrayType], label: str, *args: Any) -> tuple[Any, ...]:
     """Stage a call; return its results."""
-    attrs = {"name": callback_name(fn, label), "results": tuple(kinds)}
-    builder, operands = context.current().builder, [asarray(a).value for a in args]
+    function, leaves = _on_leaves(fn, args)
+    attrs = {"name": callback_name(function, label), "results": tuple(kinds)}
+    builder, operands = context.current().builder, [asarray(leaf).value for leaf in leaves]
     builder.span = user_span()
     operation = builder.append("callback", operands, attrs, [], list(kinds))
     builder.span = None
     return tuple(from_value(value) for value in operation.results)
+
+
+def _on_leaves(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
+    """Return a function of the arrays and floats in some arguments that calls `fn` with such arguments, and these."""
+    leaves: list[Any] = []
+    trees = []
+    for arg in args:
+        own, structure = _flatten(arg)
+        numbers: list[Any] = []
+        for leaf in own:
+            if _is_operand(leaf):
+                numbers.append(len(leaves))
+                leaves.append(leaf)
+            else:
+                numbers.append(Static(leaf))
+        trees.append(runtime_tree(Result(structure, tuple(numbers), (False,) * len(numbers)))[0])
+    if all(tree.kind == "leaf" for tree in trees):
+        return fn, leaves
+    return _with_structure(fn, tuple(trees)), leaves
+
+
+def _flatten(arg: Any) -> tuple[list[Any], Structure]:
+    leaves, structure = flatten(arg)
+    return ([arg], LEAF) if _is_partial(structure) else (leaves, structure)
+
+
+def _is_partial(structure: Structure) -> bool:
+    """Return whether a structure has parts that only captured code has."""
+    return structure.kind in (MaybeNone, Unsure, Ragged) or any(map(_is_partial, structure.children))
+
+
+def _is_operand(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | np.generic | float | complex) or is_traced(leaf)
+
+
+@functools.lru_cache(maxsize=256)
+def _with_structure(fn: Callable[..., Any], trees: tuple[Tree, ...]) -> Callable[..., Any]:
+    def call(*leaves: Any) -> Any:
+        return fn(*(unflatten(tree, leaves) for tree in trees))
+
+    call.__name__ = _name(fn)
+    return call
 
 
 def _numeric_rule(
@@ -209,21 +258,29 @@ def _numeric_rule(
 ) -> tuple[Any, Any]:
     """Multiply a Jacobian, computed at run time, with the tangents."""
     out = call(*primals)
-    moving = [i for i, t in enumerate(tangents) if t is not None]
-    shapes = [asarray(primals[i]).type.shape for i in moving]
+    function, leaves = _on_leaves(fn, primals)
+    given = [t for p, x in zip(primals, tangents, strict=True) for t in _tangents_of(p, x)]
+    moving = [i for i, t in enumerate(given) if t is not None]
+    shapes = [asarray(leaves[i]).type.shape for i in moving]
     types = [ArrayType(k.dtype, (*k.shape, *shape)) for k in kinds if _is_smooth(k) for shape in shapes]
     label = f"{rule.replace('-', '_')}_of_{_name(fn)}"
     smooth = tuple(k for k, kind in enumerate(kinds) if _is_smooth(kind))
-    jacobian = _jacobian_of(fn, rule, tuple(moving), smooth, len(kinds))
-    blocks = iter(_stage(jacobian, types, label, *primals))
+    jacobian = _jacobian_of(function, rule, tuple(moving), smooth, len(kinds))
+    blocks = iter(_stage(jacobian, types, label, *leaves))
     moved: list[Any] = []
     for kind in kinds:
         if not _is_smooth(kind):
             moved.append(None)
             continue
-        terms = [np.tensordot(next(blocks), tangents[i], len(shape)) for i, shape in zip(moving, shapes, strict=True)]
+        terms = [np.tensordot(next(blocks), given[i], len(shape)) for i, shape in zip(moving, shapes, strict=True)]
         moved.append(functools.reduce(lambda a, b: a + b, terms))
     return out, tree.unflatten(moved)
+
+
+def _tangents_of(primal: Any, tangent: Any) -> list[Any]:
+    """Return the tangents of the arrays and floats in an argument."""
+    pairs = zip(_flatten(primal)[0], _flatten(tangent)[0], strict=True)
+    return [t for leaf, t in pairs if _is_operand(leaf)]
 
 
 def _is_smooth(kind: ArrayType) -> bool:

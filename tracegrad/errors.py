@@ -55,6 +55,11 @@ class TracegradError(Exception):
         self.title, self.code, self.span, self.found, self.help = title, code, span, found, help
         super().__init__(self.render())
 
+    def place(self, span: Span) -> None:
+        """Say where in the user's code the error came up, when that is known only later."""
+        self.span = span
+        self.args = (self.render(),)
+
     def render(self) -> str:
         lines = [f"{self.title} [{self.code}]"]
         if self.span is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -177,3 +178,70 @@ def test_a_callback_that_reads_a_traced_value_is_refused() -> None:
 
     with pytest.raises(tg.errors.CaptureError, match=r"TG129(.|\n)*x, which the callback lambda reads"):
         tg.function(f)(X)
+
+
+@dataclasses.dataclass
+class Model:
+    weights: Any
+    kind: str = "square"
+
+
+def apply(model, options, pair, n, name, nothing):
+    assert type(model) is Model
+    assert type(options) is dict
+    assert type(pair) is tuple
+    assert type(pair[1]) is list
+    assert (type(n), type(name), nothing) == (int, str, None)
+    assert model.kind == "square"
+    return options["scale"] * np.sum(model.weights**n) + pair[0] * pair[1][0]
+
+
+@pytest.mark.parametrize("rule", [None, "finite-difference", "complex-step"])
+def test_arguments_arrive_as_they_were_given(rule: Any) -> None:
+    def f(x, scale):
+        args = Model(x), {"scale": scale}, (scale, [x[0]]), 2, "name", None
+        return tg.pure_callback(apply, "f64[]", *args, rule=rule)
+
+    def plain(x, scale):
+        return scale * np.sum(x**2) + scale * x[0]
+
+    assert tg.function(f, backend="numpy")(X, 3.0) == pytest.approx(plain(X, 3.0), rel=1e-14)
+    if rule is not None:
+        for got, want in zip(tg.grad(f, argnums=(0, 1))(X, 3.0), tg.grad(plain, argnums=(0, 1))(X, 3.0), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-8)
+
+
+def test_static_values_are_told_apart() -> None:
+    def describe(x, values):
+        return float(sum(repr(v) in ("True", "'1'") for v in values)) * x
+
+    @tg.function
+    def f(x, values):
+        return tg.pure_callback(describe, "f64[]", x, values)
+
+    assert [f(2.0, values) for values in ((1, 1), (True, 1), ("1", True), (1, 1))] == [0.0, 2.0, 4.0, 0.0]
+
+
+def test_a_rule_gets_dicts_too() -> None:
+    def rule(primals, tangents):
+        (given, n), (t, t_n) = primals, tangents
+        assert t_n is None
+        return tg.pure_callback(power, "f64[3]", given, n), n * given["x"] ** (n - 1) * t["x"]
+
+    def power(given, n):
+        return given["x"] ** n
+
+    f = lambda x: np.sum(tg.pure_callback(power, x, {"x": x}, 3, rule=rule))
+    np.testing.assert_allclose(tg.grad(f)(X), 3 * X**2)
+
+
+def test_a_wrong_result_names_the_line() -> None:
+    def f(x):
+        return np.sum(tg.pure_callback(np.sort, "f64[4]", x))
+
+    for transformed in (tg.function(f), tg.function(lambda x, *, k=1: f(x) * k)):
+        with pytest.raises(tg.errors.ArgumentTypeError, match="TG238") as caught:
+            transformed(X)
+        assert caught.value.span is not None
+        assert "test_callback.py" in str(caught.value)
+        assert 'tg.pure_callback(np.sort, "f64[4]", x)' in str(caught.value)

@@ -256,7 +256,7 @@ def build_program(
     ]
     inputs = (*signature.leaves, *(Leaf(h.value.array_type, _kind(h.tracer)) for h in captured.hidden))
     primal = [v.array_type for v in captured.function.results]
-    tree, weak = _result_tree(captured.result)
+    tree, weak = runtime_tree(captured.result)
     if request.kind == "function":
         interface = captured.function.interface
 
@@ -658,7 +658,7 @@ def _capture_inner(
             block.params.append(param)
             storage = Storage(tracer.type, capture.depth + 1, param)
             stand_ins[position, number] = Tracer(storage, weak=tracer.weak)
-        chosen[position] = _result_tree(entry.Result(structure, tuple(numbers), (False,) * len(numbers)))[0]
+        chosen[position] = runtime_tree(entry.Result(structure, tuple(numbers), (False,) * len(numbers)))[0]
     passed = [(stand_in, trees[position][0][number]) for (position, number), stand_in in stand_ins.items()]
     with capture.open("inner", block) as frame, passing([(s, a) for s, a in passed if isinstance(a, Tracer)]):
         given = []
@@ -685,7 +685,7 @@ def _capture_inner(
             found="a write or store whose effect leaves the differentiated function",
             help="return the new array as auxiliary value (has_aux=True)",
         )
-    tree, weak = _result_tree(result)
+    tree, weak = runtime_tree(result)
     return _Inner(block, outer, chosen, tree, weak, writes)
 
 
@@ -748,7 +748,8 @@ def hoist_stacks(function: Function, block: Block) -> None:
     block.operations[:0] = stacks
 
 
-def _result_tree(result: entry.Result) -> tuple[Tree, frozenset[int]]:
+def runtime_tree(result: entry.Result) -> tuple[Tree, frozenset[int]]:
+    """Return the structure of a result outside of captures, and which of its numbers are Python's own."""
     leaves = iter(zip(result.leaves, result.weak, strict=True))
     weak: set[int] = set()
 

@@ -202,9 +202,9 @@ def with_user_lines(function: Callable[..., Any], text: str, places: Places) -> 
     def run(*args: Any) -> Any:
         try:
             return function(*args)
-        except TracegradError:  # has its own
-            raise
         except Exception as error:
+            if isinstance(error, TracegradError) and error.span is not None:
+                raise
             line, trace = 0, error.__traceback__
             while trace is not None:
                 if trace.tb_frame.f_code.co_filename == generated:
@@ -213,7 +213,9 @@ def with_user_lines(function: Callable[..., Any], text: str, places: Places) -> 
             comments = map(_COMMENT.match, reversed(lines[:line]))
             found = next((m for m in comments if m is not None), None)
             span = places.find(found[1], int(found[2]), error=error) if found is not None else None
-            if span is not None and len(error.args) == 1 and "\n  --> " not in str(error):
+            if span is not None and isinstance(error, TracegradError):
+                error.place(span)
+            elif span is not None and len(error.args) == 1 and "\n  --> " not in str(error):
                 error.args = (f"{error.args[0]}\n{span.show()}",)
             with user_frames:
                 raise
