@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -176,3 +177,50 @@ def test_parts_that_the_gradient_does_not_read(backend: str) -> None:
     layers = [{"w": 1.5, "b": 0.3}, {"w": 0.5, "b": 0.7}, {"w": 3.0, "b": 5.0}]
     expected = (network(layers, 0.2 + 1e-6) - network(layers, 0.2 - 1e-6)) / 2e-6
     assert tg.grad(network, argnums=1, backend=backend)(layers, 0.2) == pytest.approx(expected, rel=1e-8)
+
+
+@dataclasses.dataclass
+class Settings:
+    w: Any
+    name: str = "square"
+    start: Any = None
+
+
+@dataclasses.dataclass
+class WithOrder:
+    w: Any
+    name: str = "square"
+    order: int = 2
+
+
+@each_backend
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_is_no_number_has_no_gradient(inside: bool, backend: str) -> None:
+    def loss(p: Any) -> Any:
+        return np.sum(p.w ** (2 if p.name == "square" else 3))
+
+    def derivative(transform: Any) -> Any:
+        made = transform(loss, backend=backend)
+        if not inside:
+            return made(Settings(np.array([1.0, 2.0])))
+        return tg.function(lambda w: made(Settings(w)), backend=backend)(np.array([1.0, 2.0]))
+
+    for transform in (tg.grad, tg.jacobian, tg.hessian_diagonal):
+        found = derivative(transform)
+        assert (type(found), found.name, found.start) == (Settings, None, None)
+        np.testing.assert_array_equal(found.w, [2.0, 2.0] if transform is tg.hessian_diagonal else [2.0, 4.0])
+    found = derivative(tg.hessian)
+    assert (found.name, found.w.name) == (None, None)
+    np.testing.assert_array_equal(found.w.w, 2 * np.eye(2))
+
+
+@pytest.mark.parametrize("transform", [tg.grad, tg.jacobian, tg.hessian])
+def test_an_int_in_an_argument_is_named(transform: Any) -> None:
+    made = transform(lambda p: np.sum(p.w**p.order))
+    for call in (
+        lambda: made(WithOrder(np.ones(2))),
+        lambda: tg.function(lambda w: made(WithOrder(w)))(np.ones(2)),
+    ):
+        with pytest.raises(tg.errors.ArgumentTypeError, match=r"with respect to p\.order is not defined") as caught:
+            call()
+        assert "pass p.order as an argument of its own" in caught.value.help

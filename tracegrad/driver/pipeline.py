@@ -376,16 +376,10 @@ def call_arguments(names: Sequence[str], values: Sequence[Any]) -> tuple[tuple[A
 
 def _check_differentiable(request: Request, signature: Signature) -> None:
     for argnum in request.argnums:
-        tree = signature.arguments[argnum]
-        for path, leaf in _leaves(tree, signature, signature.names[argnum].lstrip("=")):
+        tree, name = signature.arguments[argnum], signature.names[argnum].lstrip("=")
+        for path, leaf in _leaves(tree, signature, name):
             if leaf is None or not is_inexact(leaf.type.dtype):
-                raise ArgumentTypeError(
-                    f"the gradient with respect to {path} is not defined: it is not a float",
-                    code="TG201",
-                    span=None,
-                    found=f"{path}: {leaf if leaf is not None else 'an int, bool or other Python value'}",
-                    help="pass floats (3.0, or x.astype(float)), or leave the argument out of argnums",
-                )
+                raise _no_float(path, name, str(leaf) if leaf is not None else "an int or bool", None)
 
 
 def _leaves(tree: Tree, signature: Signature, path: str) -> list[tuple[str, Leaf | None]]:
@@ -647,11 +641,11 @@ def _capture_inner(
         name = names[position].lstrip("=")
         numbers: list[Any] = []
         leaves, structure = trees[position]
-        for number, leaf in enumerate(leaves):
-            if partly and not _is_inexact_leaf(leaf):
+        for number, (leaf, path) in enumerate(zip(leaves, _leaf_paths(structure, name), strict=True)):
+            tracer = None if partly and not _is_inexact_leaf(leaf) else _differentiable(leaf, path, name)
+            if tracer is None:
                 numbers.append(entry.Static(None))
                 continue
-            tracer = _differentiable(leaf, name)
             numbers.append(len(outer))
             outer.append(tracer.value)  # out here: a number known at capture becomes a constant where it is read
             param = Value(tracer.type, name)
@@ -718,25 +712,44 @@ def inline_derivative(
     return unflatten(derived.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
 
 
-def _differentiable(leaf: Any, name: str) -> Tracer:
-    """Return a part of an argument that an inner gradient differentiates by.
+def _leaf_paths(tree: StateTree, path: str) -> list[str]:
+    """Return the Python expression of each leaf of a value."""
+    if tree.kind is None:
+        return [path]
+    if tree.kind is dict:
+        steps = [f"[{key!r}]" for key in tree.data]
+    elif isinstance(tree.data, tuple):
+        steps = [f".{name}" for name in tree.data]
+    else:
+        steps = [f"[{position}]" for position in range(len(tree.children))]
+    return [
+        found for child, step in zip(tree.children, steps, strict=True) for found in _leaf_paths(child, path + step)
+    ]
+
+
+def _differentiable(leaf: Any, path: str, name: str) -> Tracer | None:
+    """Return a part of an argument that an inner gradient differentiates by; None for what is no number.
 
     Raises:
-        ArgumentTypeError: it is not a float.
+        ArgumentTypeError: it is a number, but no float.
     """
-    if not (isinstance(leaf, Tracer | float | complex | np.ndarray | np.inexact) or is_traced(leaf)):
-        found: Any = leaf
-    else:
-        tracer = asarray(leaf)
-        if is_inexact(tracer.dtype):
-            return tracer
-        found = tracer.type
-    raise ArgumentTypeError(
-        f"the gradient with respect to {name} is not defined: it is not a float",
+    if not (isinstance(leaf, Tracer | int | float | complex | np.ndarray | np.generic) or is_traced(leaf)):
+        return None
+    tracer = asarray(leaf)
+    if is_inexact(tracer.dtype):
+        return tracer
+    raise _no_float(path, name, str(leaf if isinstance(leaf, int) else tracer.type), user_span())
+
+
+def _no_float(path: str, name: str, found: str, span: Span | None) -> ArgumentTypeError:
+    """Return the error for a number that is no float, in an argument that the gradient is asked for."""
+    apart = "leave the argument out of argnums" if path == name else f"pass {path} as an argument of its own"
+    return ArgumentTypeError(
+        f"the gradient with respect to {path} is not defined: it is not a float",
         code="TG201",
-        span=user_span(),
-        found=f"{name}: {found}",
-        help="pass floats (3.0, or x.astype(float)), or leave the argument out of argnums",
+        span=span,
+        found=f"{path}: {found}",
+        help=f"pass floats (3.0, or x.astype(float)), or {apart}",
     )
 
 
