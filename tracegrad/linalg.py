@@ -14,7 +14,7 @@ import numpy as np
 from tracegrad.runtime import reducing
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.shaping import transpose
-from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tape import apply_composition, shielding
 from tracegrad.runtime.tensor import Tensor, wrap
 
 matmul = reducing.matmul
@@ -204,6 +204,7 @@ def svd(A: Tensor, full_matrices: bool = True) -> SvdResult:
     return SvdResult(*apply_composition(_SVD, (full_matrices,), [A]))
 
 
+@shielding(0)
 def svdvals(A: Tensor) -> Any:
     """Return the singular values of each matrix."""
     return apply_composition(_SVDVALS, (), [A])

@@ -1000,6 +1000,156 @@ def bfloat16_stays(T: Any, say: Any) -> None:
         say(y.dtype, x.grad.dtype, [round(v + 0.0, 1) for v in y.reshape(-1).tolist()])
 
 
+@program
+def writes_of_functions_into_views(T: Any, say: Any) -> None:
+    class Triple(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x.mul_(3)
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            return ct * 3
+
+    class Overwrite(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x.copy_(y)
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            return None, ct
+
+    class Both(Triple):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x.mul_(3), x * 1
+
+    class Neither(Triple):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x.mul_(3) * 1
+
+    a = T.ones(3, requires_grad=True)
+    b = a.clone()
+    view, other = b[:2], b[1:]
+    view.retain_grad()
+    result = Triple.apply(view)
+    say(result is view, b, b.grad_fn.name(), b.grad_fn.next_functions[0][0].name(), view.grad_fn.name())
+    (b * T.arange(3.0)).sum().backward(retain_graph=True)
+    (other * T.tensor([5.0, 7.0])).sum().backward()
+    say(a.grad, view.grad)
+    c = T.ones(3, 4, requires_grad=True)
+    d = c * 1
+    Triple.apply(d.t()[1:, :2])
+    (d**2).sum().backward()
+    say(c.grad)
+    base, source = T.zeros(3), T.ones(2, requires_grad=True)
+    result = Overwrite.apply(base[:2], source)
+    say(base, base.requires_grad, result.grad_fn.name())
+    (base * base).sum().backward()
+    say(source.grad)
+    attempt(say, lambda: Both.apply((a * 1)[:2]))
+    attempt(say, lambda: Neither.apply(a * 1))
+    attempt(say, lambda: Triple.apply(a))
+    attempt(say, lambda: Triple.apply(a[:2]))
+
+
+@program
+def hooks_on_views_that_are_written(T: Any, say: Any) -> None:
+    a = T.ones(3, requires_grad=True)
+    b = a.clone()
+    view = b[:2]
+    view.register_hook(lambda ct: say("before", ct))
+    view.mul_(3)
+    view.register_hook(lambda ct: say("after", ct))
+    (view * T.tensor([1.0, 2.0])).sum().backward()
+    say(a.grad)
+
+
+@program
+def writes_into_what_is_not_saved(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    functions = (
+        lambda x, w: x / w, lambda x, w: 2 / x, lambda x, w: (x - x.mean(0)) / x.std(0), lambda x, w: F.normalize(x),
+        lambda x, w: F.layer_norm(x, (3,)), lambda x, w: F.cosine_similarity(x, w), lambda x, w: F.softsign(x),
+        lambda x, w: T.fft.fft(x).abs(),
+    )  # fmt: skip
+    for k, function in enumerate(functions):
+        for write in (lambda y: y.mul_(2), lambda y: y[0].mul_(2), lambda y: y.view(-1)[1:].cos_()):
+            x = T.tensor([[0.5, 2.0, 1.0], [1.5, 0.7, 3.0], [0.9, 1.1, 0.3]], dtype=T.float64, requires_grad=True)
+            w = T.tensor([[0.4, 0.6, 0.8], [1.0, 0.2, 0.3], [2.0, 0.5, 1.2]], dtype=T.float64, requires_grad=True)
+            y = function(x * 1, w * 1)
+            write(y)
+            (y**3).sum().backward()
+            say(k, [f"{round(v, 9) + 0.0:.5g}" for v in x.grad.flatten().tolist()])
+    operands = (
+        lambda x: 1 / x, lambda x: x.reciprocal(), lambda x: x.rsqrt(), lambda x: x.softmax(1),
+        lambda x: x.log_softmax(1),
+        lambda x: F.cross_entropy(x, T.tensor([0, 2, 1])), lambda x: T.linalg.svdvals(x),
+    )  # fmt: skip
+    for k, function in enumerate(operands):
+        x = T.tensor([[0.5, 2.0, 1.0], [1.5, 0.7, 3.0], [0.9, 1.1, 0.3]], dtype=T.float64, requires_grad=True)
+        y = x * 1
+        out = function(y)
+        y.zero_()
+        (out * out).sum().backward()
+        say(k, [f"{round(v, 9) + 0.0:.5g}" for v in x.grad.flatten().tolist()])
+    x = T.tensor([0.5, 2.0], dtype=T.float64, requires_grad=True)
+    y = x * 1
+    out = y.rsqrt()
+    y[0].add_(5)
+    first = T.autograd.grad(out.sum(), x, create_graph=True)[0]
+    say([f"{round(v, 9) + 0.0:.5g}" for v in T.autograd.grad(first.sum(), x)[0].tolist()])
+    for function in (lambda x: x.exp(), lambda x: x.softmax(0), lambda x: x.sqrt(), lambda x: x.rsqrt()):
+        y = function(x * 1)
+        y.mul_(2)
+        attempt(say, lambda y=y: y.sum().backward())
+
+
+@program
+def writes_into_repeated_memory(T: Any, say: Any) -> None:
+    def repeated() -> Any:
+        return T.ones(1).expand(3)
+
+    say(repeated().fill_(2), repeated().zero_())
+    attempt(say, lambda: repeated().mul_(2))
+    attempt(say, lambda: repeated().__setitem__(slice(0, 2), 2.0))
+    attempt(say, lambda: repeated().__setitem__(slice(None), T.ones(3)))
+    x = repeated()
+    x[0] = 5
+    say(x)
+
+
+@program
+def versions_of_inference_tensors(T: Any, say: Any) -> None:
+    with T.inference_mode():
+        x = T.ones(2)
+        x.add_(1)
+    attempt(say, lambda: x._version)
+
+
+@program
+def losses_of_strided_operands(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    data = T.arange(12.0, dtype=T.float64).reshape(4, 3) / 12
+    for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits):
+        for reduction in ("mean", "sum", "none"):
+            for target in (data[:, 1:2], data.t()[:1].t(), data.reshape(-1)[::3].reshape(4, 1)):
+                w = T.full((3, 1), 0.1, dtype=T.float64, requires_grad=True)
+                out = loss(data @ w, target, reduction=reduction)
+                out.sum().backward()
+                say(out.dim(), [f"{v:.5g}" for v in w.grad.flatten().tolist()])
+        x = T.full((3, 4), 0.3, dtype=T.float64).t().requires_grad_()
+        loss(x, data).backward()
+        say([f"{v:.5g}" for v in x.grad.flatten().tolist()])
+        say(loss(T.ones(4, dtype=T.float64), data.reshape(-1)[::3]).shape)
+
+
 def lines(T: Any, program: Any) -> str:
     """Return what a program prints."""
     printed: list[str] = []

@@ -28,7 +28,7 @@ from tracegrad.runtime.tape import (
     user_place,
 )
 from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
-from tracegrad.runtime.views import check_writable, mark_written
+from tracegrad.runtime.views import check_writable, mark_written, rebase, write_tangent
 
 
 class FunctionNode(Node):
@@ -282,6 +282,7 @@ class Function:
         outputs = list(output) if isinstance(output, tuple | list) else [output]
         given = {id(t) for t in tensors}
         dirty = {id(t) for t in node.dirty}
+        _check_dirty(node, outputs)
         viewed: dict[int, Tensor] = {}
         for k, out in enumerate(outputs):
             if isinstance(out, Tensor) and id(out) in given and id(out) not in dirty:
@@ -297,12 +298,18 @@ class Function:
         if executable:
             node.edges = tuple(gradient_edge(t) for t in tensors)
             for tensor in node.dirty:
+                if tensor._requires_grad:
+                    raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
                 check_writable(tensor)
         for tensor in node.dirty:
             mark_written(tensor, cls.__name__)
         node.finish(outputs, executable)
         if executable:
-            cls._attach(node, outputs, viewed)
+            level, mode.level = mode.level, -1
+            try:
+                cls._attach(node, outputs, viewed)
+            finally:
+                mode.level = level
         if mode.level >= 0 and any(t._tangent is not None for t in tensors):
             _push_tangents(cls, node, args, outputs)
         node.for_forward = None
@@ -324,6 +331,11 @@ class Function:
         for number, tensor in enumerate(outputs):
             if not isinstance(tensor, Tensor):
                 continue
+            if carries[number] and tensor._base is not None and any(tensor is t for t in node.dirty):
+                written = wrap(tensor._a)
+                written._node, written._nr = node, number
+                rebase(cls.__name__, tensor, written)
+                continue
             before, nr = tensor._node, tensor._nr
             tensor._base, tensor._steps, tensor._origin = None, (), ""
             if not carries[number]:
@@ -338,6 +350,28 @@ class Function:
                     tensor._seen, tensor._origin = tensor._storage.version, "Function" if count == 1 else "Functions"
 
 
+def _check_dirty(node: FunctionNode, outputs: Sequence[Any]) -> None:
+    """Check the tensors given to mark_dirty.
+
+    Raises:
+        RuntimeError: one is no result, or it is a view and not the only result.
+    """
+    for tensor in node.dirty:
+        if not any(tensor is out for out in outputs):
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
+                "are modified inplace must all be outputs of the Function."
+            )
+        if tensor._base is not None and len(outputs) > 1 and any(node.needs_input_grad):
+            raise RuntimeError(
+                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
+                "return more than one Tensor. This is not supported by the current autograd engine. You should either "
+                "make sure the input is not a view (using .clone() for example) or make your Function only return one "
+                "Tensor (potentially splitting it into two Functions: one doing the inplace that returns a single "
+                "Tensor and a second one that does the other operations)."
+            )
+
+
 def _push_tangents(cls: type[Function], node: FunctionNode, args: Sequence[Any], outputs: Sequence[Any]) -> None:
     tangents = [a._tangent[1] if isinstance(a, Tensor) and a._tangent is not None else None for a in args]
     level = mode.level
@@ -348,7 +382,13 @@ def _push_tangents(cls: type[Function], node: FunctionNode, args: Sequence[Any],
     finally:
         mode.level, node.arguments = level, ()
     for out, tangent in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
-        if tangent is not None:
+        if tangent is None:
+            continue
+        if any(out is t for t in node.dirty) and out._base is not None:
+            moved = wrap(out._a)
+            moved._tangent = (level, tangent)
+            write_tangent(out, moved)
+        else:
             out._tangent = (level, tangent)
 
 

@@ -22,7 +22,7 @@ from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import broadcast_shape, in_single, named, pointwise, sigmoid_of, softplus_of, to_tensor
 from tracegrad.runtime.reducing import _log_softmax, _stopped, log_softmax, softmax
 from tracegrad.runtime.shaping import axis_of, reshape, transpose
-from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned
+from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned, shielding
 from tracegrad.runtime.tensor import METHODS, Tensor, wrap
 
 # ---- activations
@@ -911,7 +911,7 @@ def scaled_dot_product_attention(
 ) -> Any:  # fmt: skip
     """Return softmax(query @ key.T * scale) @ value."""
     factor = 1.0 / math.sqrt(query._a.shape[-1]) if scale is None else scale
-    scores = reducing.matmul(query, transpose(key, -2, -1)) * factor
+    scores = shielding(1)(reducing.matmul)(query * factor, transpose(key, -2, -1))
     if is_causal:
         rows, columns = scores._a.shape[-2:]
         scores = scores.masked_fill(wrap(~np.tri(rows, columns, dtype=np.bool_)), -math.inf)

@@ -13,6 +13,7 @@ import numpy as np
 
 from tracegrad.optim.optimizers import Optimizer
 from tracegrad.runtime.gradients import enable_grad
+from tracegrad.runtime.tape import part_saved
 from tracegrad.runtime.tensor import Array
 from tracegrad.runtime.views import mark_written
 
@@ -46,6 +47,7 @@ class LBFGS(Optimizer):
     def _place(self, values: Array) -> None:
         start = 0
         for p in self._params:
+            part_saved(p)
             p._a[...] = values[start : start + p._a.size].reshape(p._a.shape)
             mark_written(p, "LBFGS.step")
             start += p._a.size

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.runtime.gradients import enable_grad
+from tracegrad.runtime.tape import part_saved
 from tracegrad.runtime.tensor import Array, Tensor, wrap
 from tracegrad.runtime.views import mark_written
 
@@ -83,6 +84,7 @@ class Optimizer:
                     gradient = p._grad._a
                     if group.get("maximize"):
                         gradient = -gradient
+                    part_saved(p)
                     self.update(p._a, gradient, self.state.setdefault(p, {}), group)
                     mark_written(p, f"{type(self).__name__}.step")
         return loss

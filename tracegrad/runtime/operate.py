@@ -22,7 +22,7 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS
-from tracegrad.runtime.tape import Plan, Scalar, apply_composition, planned
+from tracegrad.runtime.tape import Plan, Scalar, apply_composition, planned, shielding
 from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
 from tracegrad.runtime.views import make_view, write
 
@@ -226,6 +226,8 @@ def _define_unary(name: str, title: str, function: Callable[..., Any], least: in
         return elementwise(composition, (to_tensor(input),), least=least)
 
     apply = named(plan, name, f"Return {name} of each element.")
+    if name in ("rsqrt", "reciprocal"):
+        apply = shielding(0)(apply)
     for each in (name, _ALIASES.get(name, name)):
         public(each)(apply)
         method(each)(apply)
@@ -338,7 +340,7 @@ def _true_divide(self: Any, other: Any) -> Any:
 
 method("__radd__")(planned(2)(lambda self, other: elementwise(_ADD, (other, self))))
 method("__rmul__")(planned(2)(lambda self, other: elementwise(_MUL, (self, other))))
-method("__rtruediv__")(planned(2)(lambda self, other: elementwise(_RDIV, (other, self), least=2)))
+method("__rtruediv__")(shielding(1)(planned(2)(lambda self, other: elementwise(_RDIV, (other, self), least=2))))
 
 
 @public()
@@ -694,7 +696,7 @@ def angle(input: Tensor) -> Any:
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     """Replace the elements under the mask."""
     others = [t for t in (mask, value) if isinstance(t, Tensor)]
-    return write("masked_fill_", self, lambda x: masked_fill(x, mask, value), others, repeats=True)
+    return write("masked_fill_", self, lambda x: masked_fill(x, mask, value), others)
 
 
 for _name, _function in (

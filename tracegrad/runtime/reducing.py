@@ -20,7 +20,7 @@ from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, ROWS, settle
 from tracegrad.runtime.operate import _cast, broadcast_shape, in_single, mul, named, sub, to_tensor
 from tracegrad.runtime.shaping import axis_of, expand, reshape
-from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned
+from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned, shielding
 from tracegrad.runtime.tensor import Tensor, method, public, wrap
 
 Axes = tuple[int, ...]
@@ -404,6 +404,7 @@ def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype
 
 @public()
 @method("softmax")
+@shielding(0)
 @planned()
 def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
     """Return exp(x) divided by its sum along an axis."""
@@ -412,6 +413,7 @@ def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
 
 @public()
 @method("log_softmax")
+@shielding(0)
 @planned()
 def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
     """Return the logarithm of softmax."""

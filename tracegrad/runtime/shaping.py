@@ -799,7 +799,10 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
         if given._a.ndim:
             place.copy_(expand(given, place._a.shape))
         else:
-            write("fill_", place, lambda x: apply_composition(_FULL_COPY, (), [x, given]), [given], repeats=True)
+            write(
+                "fill_", place, lambda x: apply_composition(_FULL_COPY, (), [x, given]), [given],
+                repeats=0 not in place._a.strides,
+            )  # fmt: skip
         return
     template, operands = _advanced(entries, self._a)
     if given._a.size != 1:

@@ -160,7 +160,7 @@ class Saved:
         storage: None for values that no user can write to.
     """
 
-    __slots__ = ("array", "storage", "version", "kind", "tangent", "packed", "unpack")
+    __slots__ = ("array", "storage", "version", "kind", "tangent", "packed", "unpack", "__weakref__")
 
     def __init__(self, array: Array | None, storage: Storage | None, kind: tuple[str, int]) -> None:
         self.array, self.storage, self.kind = array, storage, kind
@@ -168,6 +168,11 @@ class Saved:
         self.tangent: Any = None
         self.packed: Any = None
         self.unpack: Any = None
+
+    def part(self) -> None:
+        """Keep a copy of the value as it is now: writes into the memory do not matter any more."""
+        if self.array is not None and self.storage is not None and self.version == self.storage.version:
+            self.array, self.storage = self.array.copy(), None
 
 
 #: nodes that torch names after their namespace
@@ -397,7 +402,7 @@ class KernelNode(Node):
                 tensor._node, tensor._nr = self, number
             return tensor
         node, nr = self.edges[number] if number < len(self.edges) else (None, 0)
-        if isinstance(node, AccumulateGrad) and item.tangent is None:
+        if isinstance(node, AccumulateGrad) and item.tangent is None and node.variable._a is array:
             return node.variable
         if node is not None:
             tensor._node, tensor._nr = node, nr
@@ -728,6 +733,52 @@ def retain(tensor: Tensor, before: Node | None = None, nr: int = 0) -> None:
     if node._retain is None:
         node._retain = {}
     node._retain[tensor._nr] = weakref.ref(tensor)
+
+
+#: operations of which torch saves the result, so that a write into it is an error
+_SAVING_RESULT = frozenset((
+    "Amax", "Amin", "Cumprod", "Exp", "Exp2", "Expm1", "Hypot", "LinalgCholeskyEx", "LinalgDet", "LinalgEigh",
+    "LinalgInvEx", "LinalgPinv", "LinalgQr", "LinalgSolveEx", "LinalgSvd", "LinalgVectorNorm", "LogSoftmax",
+    "Logcumsumexp", "Logsumexp", "Max", "Min", "Pow", "Prod", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Softmax",
+    "Sqrt", "Std", "Tan", "Tanh",
+))  # fmt: skip
+
+
+def shielding(*operands: int) -> Callable[[F], F]:
+    """Make a function let operands of the operation in it be written later: what was saved of them is copied then.
+
+    For operations of which torch saves the result and ours the operand.
+    """
+
+    def make(function: F) -> F:
+        @functools.wraps(function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            made = function(*args, **keywords)
+            if isinstance(made, Tensor):
+                for item in getattr(made._node, "saved", None) or ():
+                    if item.storage is not None and item.kind[0] == "in" and item.kind[1] in operands:
+                        if item.storage.shielded is None:
+                            item.storage.shielded = weakref.WeakSet()
+                        item.storage.shielded.add(item)
+            return made
+
+        return cast(F, call)
+
+    return make
+
+
+def part_saved(tensor: Tensor) -> None:
+    """Copy saved values that torch would not have saved, before a tensor is written."""
+    storage = tensor._storage
+    for item in storage.shielded or ():
+        item.part()
+    storage.shielded = None
+    for written in (tensor, tensor._base):
+        node = None if written is None else written._node
+        if isinstance(node, KernelNode) and node.pullback.primal.name not in _SAVING_RESULT:
+            for item in node.saved or ():
+                if item.storage is storage and item.kind[0] == "out":
+                    item.part()
 
 
 def inference_error() -> RuntimeError:

@@ -26,13 +26,15 @@ class Storage:
     Attributes:
         version: number of in-place writes.
         writer: (operation, code, offset of the instruction) of the last write.
+        shielded: saved values in the memory that are copied before a write (tape.Saved).
     """
 
-    __slots__ = ("version", "writer")
+    __slots__ = ("shielded", "version", "writer")
 
     def __init__(self) -> None:
         self.version = 0
         self.writer: tuple[str, Any, int] | None = None
+        self.shielded: weakref.WeakSet[Any] | None = None
 
 
 class Size(tuple[int, ...]):
@@ -240,6 +242,8 @@ class Tensor:
 
     @property
     def _version(self) -> int:
+        if self._inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
         return self._storage.version
 
     def type_name(self) -> str:

@@ -29,6 +29,7 @@ from tracegrad.runtime.tape import (
     gradient_edge,
     mode,
     needs_grad,
+    part_saved,
     record,
     record_known,
     retain,
@@ -236,6 +237,14 @@ def refresh(view: Tensor) -> None:
         return
     if view._origin:
         raise _view_error(view, "its base or another view of its base has been")
+    _renew(view)
+
+
+def _renew(view: Tensor) -> None:
+    """Make the node of a view anew from what its base is now."""
+    base = view._base
+    assert base is not None
+    is_graph = base._requires_grad or base._node is not None
     view._seen = view._storage.version
     outline, positions = _outline(view._steps)
     before, nr = view._node, view._nr
@@ -383,6 +392,8 @@ def write(
         repeats: it does not matter if elements are written several times.
     """
     check_writable(tensor, others, repeats=repeats)
+    if tensor._base is not None and tensor._node is not None and tensor._node.hooked and mode.grad:
+        _renew(tensor)  # hooks on what a view was are not called for what it becomes
     out = compute(tensor)
     target, source = tensor._a, out._a
     if source.shape != target.shape:
@@ -400,6 +411,7 @@ def write(
     for item in getattr(node, "saved", None) or ():
         if item.array is target and item.kind[0] == "in":  # the operand itself: keep what it was
             item.array, item.storage = target.copy(), None
+    part_saved(tensor)
     if target.size:
         np.copyto(target, out._a)
     mark_written(tensor, name)
