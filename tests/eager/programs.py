@@ -1345,3 +1345,68 @@ def half_precision_rounds_once(T: Any, say: Any) -> None:
         x = T.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]], dtype=dtype)
         for made in (x.softmax(1), x.std(1), x.sum(1), x.exp(), T.nn.functional.layer_norm(x, (3,))):
             say(made.dtype, made.float())
+
+
+@program
+def edges_of_binary_cross_entropy(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    for values, targets in (
+        ([0.0, 1.0, 0.5], [0.0, 1.0, 1.0]), ([0.0, 1.0, 1e-13], [1.0, 0.0, 0.5]), ([0.3, 0.7, 1.0], [0.3, 0.6, 0.4]),
+    ):  # fmt: skip
+        for reduction in ("mean", "sum", "none"):
+            p = T.tensor(values, requires_grad=True)
+            t = T.tensor(targets, requires_grad=True)
+            loss = F.binary_cross_entropy(p, t, T.tensor([1.0, 2.0, 3.0]), reduction=reduction)
+            loss.sum().backward()
+            say(loss.detach() + 0.0, p.grad, t.grad[2] if values[2] < 1 else None)
+    x = T.tensor([-30.0, 30.0, 0.0], requires_grad=True)
+    T.nn.BCELoss()(T.sigmoid(x), T.tensor([1.0, 0.0, 1.0])).backward()
+    say(x.grad)
+
+
+@program
+def clipping_keeps_the_dtype(T: Any, say: Any) -> None:
+    clip = T.nn.utils.clip_grad_norm_
+    for dtype in (T.float64, T.float32, T.bfloat16, T.float16):
+        for order in (2.0, 1, "inf", float("inf"), 0):
+            p, q = (T.ones(shape, dtype=dtype, requires_grad=True) for shape in ((3,), (2, 2)))
+            p.grad, q.grad = T.full_like(p, 3.123456789), T.full_like(q, 6.25)
+            say(order, clip([p, q], 1.5, order), p.grad, q.grad)
+    p, q = T.ones(2, requires_grad=True), T.ones(2, dtype=T.float64, requires_grad=True)
+    p.grad, q.grad = T.tensor([3.0, 4.0]), T.tensor([3.0, 4.0], dtype=T.float64)
+    say(clip([p, q], 1.0, foreach=False), p.grad, q.grad)
+    for value in (float("inf"), float("nan")):
+        p.grad = T.tensor([value, 1.0])
+        attempt(say, lambda: clip(p, 1.0, error_if_nonfinite=True))
+        say(clip(p, 1.0), p.grad)
+    say(clip([T.ones(1, requires_grad=True)], 1.0))
+
+
+@program
+def norms_of_half_precision(T: Any, say: Any) -> None:
+    x = T.tensor([[300.0, 400.0]], dtype=T.float16, requires_grad=True)
+    say(x.norm(), x.norm(3), x.norm(dim=1), T.linalg.vector_norm(x), T.linalg.norm(x), T.dist(x, x * 0.5).detach())
+    say(T.nn.functional.normalize(x), T.nn.functional.cosine_similarity(x, x))
+    x.norm().backward()
+    say(x.grad)
+    say(T.tensor([3.0, 4.0], dtype=T.bfloat16).norm(1))
+
+
+@program
+def dtypes_of_lists(T: Any, say: Any) -> None:
+    one, whole = T.tensor(1.0), T.tensor(1)
+    for data in (
+        [one, 2.0], [one, 0], [[one, 2.0], [3.0, 4.0]], [one.double(), 2.0], [whole, 2.0], [whole, 2],
+        [T.tensor(True), 2],
+        [1, one], [one, one.double()], [one.half(), 2.0], [one.half(), 2], [1j, one],
+        [T.tensor([1.0]), T.tensor([2.0])],
+        [np.float32(1), 2.0], [np.float32(1), 1], [np.float64(1), 1], [np.int8(1)], [np.int8(1), 1.5],
+        [np.float16(1), 2.0],
+        [[np.float32(1)], [2.0]], np.float64(1), [True, 1.0], [1, 1j], [], [[]], [np.ones(2), np.ones(2)],
+    ):  # fmt: skip
+        say(T.tensor(data))
+    for data in ("a", None, {}, [None], [1, "a"], np.array(["a"]), 2**70, object(), [T.ones(2), T.ones(2)]):
+        attempt(say, lambda data=data: T.tensor(data))
+    say(T.nn.functional.cross_entropy(T.zeros(3, dtype=T.float64), T.tensor(0), label_smoothing=0.25))
+    logits = T.tensor([[0.5, 1.0, 2.0]], dtype=T.float64)
+    say(T.nn.functional.cross_entropy(logits, T.tensor([1]), label_smoothing=0.25))

@@ -183,13 +183,15 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 
 def _bce(reduction: str, weighted: bool, x: Any, y: Any, *weight: Any) -> Any:
-    # logarithms are bounded from below by -100, as in torch
-    low = -100.0
-    log_x = np.log(x)
-    log_rest = np.log1p(-x)
-    bounded = np.where(log_x < low, low + 0 * x, log_x)
-    bounded_rest = np.where(log_rest < low, low + 0 * x, log_rest)
-    loss = -(y * bounded + (1 - y) * bounded_rest)
+    # as in torch, logarithms are bounded from below by -100, and (1 - x) * x in the slope by 1e-12
+    bound, low = 1e-12, x.dtype.type(-100.0)
+    at_edge = (1 - x) * x < bound
+    inside = np.where(at_edge, x.dtype.type(0.5), x)
+    log_x = np.where(at_edge, np.maximum(_stopped(np.log(x)), low), np.log(inside))
+    log_rest = np.where(at_edge, np.maximum(_stopped(np.log1p(-x)), low), np.log1p(-inside))
+    loss = -(y * log_x + (1 - y) * log_rest)
+    steep = (0.5 * np.square(x) - (x - _stopped(x)) * y) / bound  # its slope in x is (x - y) / bound
+    loss = loss + np.where(at_edge, steep - _stopped(steep), x.dtype.type(0))
     return _reduce(reduction, loss * weight[0] if weighted else loss)
 
 
@@ -202,7 +204,7 @@ def _bce_with_logits(reduction: str, weighted: bool, balanced: bool, x: Any, y: 
     return _reduce(reduction, loss * weights[0] if weighted else loss)
 
 
-_BCE = pointwise("BinaryCrossEntropy", _bce)
+_BCE = pointwise("BinaryCrossEntropy", in_single(_bce))
 _BCE_LOGITS = pointwise("BinaryCrossEntropyWithLogits", _bce_with_logits)
 
 
@@ -342,7 +344,7 @@ def cross_entropy(
     loss = nll_loss(logs, target, weight, ignore_index, reduction)
     if label_smoothing == 0.0:
         return loss
-    kept = target._a != ignore_index
+    kept = np.asarray(target._a != ignore_index)
     mask = wrap(kept.astype(input._a.dtype))
     weights = wrap(np.ones(input._a.shape[axis], input._a.dtype)) if weight is None else weight
     shape = tuple(-1 if k == axis else 1 for k in range(input._a.ndim))

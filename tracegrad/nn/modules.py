@@ -5,6 +5,7 @@ Reads and writes tensors. Previous: init.py; next: layers.py.
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.operate import cast
 from tracegrad.runtime.printing import tensor_text
-from tracegrad.runtime.shaping import flatten
+from tracegrad.runtime.shaping import flatten, stack
 from tracegrad.runtime.tape import RemovableHandle, add_hook
 from tracegrad.runtime.tensor import Tensor, is_differentiable
 
@@ -796,21 +797,40 @@ class PReLU(Module):
         return F.prelu(input, self.weight)
 
 
-def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) -> Tensor:
-    """Scale gradients so that their norm, taken together, is at most max_norm; return the norm before."""
+def clip_grad_norm_(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale gradients so that their norm, taken together, is at most max_norm; return the norm before.
+
+    Raises:
+        RuntimeError: with `error_if_nonfinite`, the norm is infinite or NaN.
+    """
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     grads = [p._grad for p in given if p._grad is not None]
+    order = float(norm_type)
+    if not grads:
+        return creating.tensor(0.0)
     with no_grad():
-        norms = [float(np.linalg.norm(g._a.ravel(), norm_type)) for g in grads]
-        total = float(np.linalg.norm(np.asarray(norms), norm_type)) if norms else 0.0
-        factor = max_norm / (total + 1e-6)
-        if factor < 1.0:
-            for g in grads:
-                g.mul_(factor)
-    return creating.tensor(total)
+        norms = [reducing.vector_norm(g, order) for g in grads]
+        dtype = functools.reduce(dtypes.join, [n._a.dtype for n in norms])
+        total: Tensor = reducing.vector_norm(stack([cast(n, dtype) for n in norms]), order)
+        if error_if_nonfinite and not np.isfinite(total._a):
+            raise RuntimeError(
+                f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be "
+                "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+                "`error_if_nonfinite=False`"
+            )
+        factor = ((total + 1e-6).reciprocal() * max_norm).clamp(max=1.0)
+        for g in grads:
+            g.mul_(factor)
+    return total
 
 
-def clip_grad_value_(parameters: Any, clip_value: float) -> None:
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Limit each element of the gradients to [-clip_value, clip_value]."""
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     with no_grad():

@@ -5,6 +5,7 @@ Reads Python values; gives tensors. Previous: gradients.py; next: printing.py.
 
 from __future__ import annotations
 
+import functools
 import json
 import operator
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ import numpy as np
 
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange
-from tracegrad.runtime.operate import cast, to_tensor
+from tracegrad.runtime.operate import Number, cast, to_tensor
 from tracegrad.runtime.shaping import sizes_of
 from tracegrad.runtime.tape import mode, needs_grad
 from tracegrad.runtime.tensor import Array, Device, Tensor, fill, is_differentiable, method, public, wrap
@@ -38,22 +39,46 @@ def _array_of(data: Any, dtype: Any) -> Array:
     """Return a new array for nested lists, numbers, arrays or tensors."""
     if isinstance(data, Tensor):
         return np.array(data._a, None if dtype is None else dtypes.numpy_dtype(dtype))
+    found = _dtype_of(data) if dtype is None else dtypes.numpy_dtype(dtype)
     if isinstance(data, list | tuple):
         if _holds_tensors(data):
             data = _untensored(data)
         _check_regular(data, 0)
-    if dtype is not None:
-        return np.array(data, dtypes.numpy_dtype(dtype))
-    array = np.array(data)
+    if found.kind in "iub" and isinstance(data, int) and not -(2**63) <= data < 2**63:
+        raise ValueError("Overflow when unpacking long long")
+    try:
+        return np.array(data, found)
+    except OverflowError:
+        raise RuntimeError("value cannot be converted without overflow") from None
+
+
+def _dtype_of(data: Any) -> np.dtype[Any]:
+    """Return the dtype that a tensor of nested lists, numbers, arrays and tensors has.
+
+    Raises:
+        TypeError: there is a text, or an array of another kind.
+        RuntimeError: there is something else.
+    """
+    if isinstance(data, list | tuple):
+        kinds = set(map(type, data))
+        if kinds <= _PLAIN.keys():
+            return dtypes.default_of(max((_PLAIN[kind] for kind in kinds), default=2))
+        return functools.reduce(dtypes.join, map(_dtype_of, data))
     if isinstance(data, np.ndarray | np.generic):
-        return array
-    if array.dtype == object:
-        raise ValueError("could not infer the dtype of the data: lists must be regular and hold numbers")
-    if array.dtype.kind == "f" or not array.size:
-        return array.astype(dtypes.default_of(2)) if not _keeps_dtype(data) else array
-    if array.dtype.kind == "c":
-        return array.astype(dtypes.default_of(3))
-    return array
+        dtypes.of(data.dtype)
+        return data.dtype
+    if isinstance(data, Tensor):
+        return data._a.dtype
+    if isinstance(data, Number):
+        return dtypes.default_of(dtypes.number_category(data))
+    if isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if hasattr(data, "__array__"):
+        return np.asarray(data).dtype
+    raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+
+
+_PLAIN = {kind: level for level, kind in enumerate((bool, int, float, complex))}
 
 
 def _check_regular(data: Any, depth: int) -> None:
@@ -74,20 +99,15 @@ def _check_regular(data: Any, depth: int) -> None:
     _check_regular([x for row in data for x in row], depth + 1)
 
 
-def _keeps_dtype(data: Any) -> bool:
-    """Return whether a list holds NumPy values, whose dtype stays."""
-    while isinstance(data, list | tuple) and data:
-        data = data[0]
-    return isinstance(data, np.ndarray | np.generic)
-
-
 def _holds_tensors(data: Any) -> bool:
     return any(isinstance(x, Tensor) or (isinstance(x, list | tuple) and _holds_tensors(x)) for x in data)
 
 
 def _untensored(data: Any) -> Any:
     if isinstance(data, Tensor):
-        return data._a
+        if data._a.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return data._a.reshape(())
     return [_untensored(x) for x in data] if isinstance(data, list | tuple) else data
 
 

@@ -82,7 +82,10 @@ def of(dtype: NumpyDtype) -> DType:
     try:
         return _ALL[dtype]
     except KeyError:
-        raise TypeError(f"can't convert a NumPy array of dtype {dtype} to a tensor") from None
+        raise TypeError(
+            f"can't convert np.ndarray of type numpy.{dtype.type.__name__}. The only supported types are: float64, "
+            "float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+        ) from None
 
 
 def scalar_name(dtype: NumpyDtype) -> str:

@@ -466,7 +466,7 @@ def norm_of(order: Any, axes: Axes, keep: bool, x: Any) -> Any:
     return np.where(none, total * 0, np.power(np.where(none, total * 0 + 1, total), total.dtype.type(1.0 / order)))
 
 
-_NORM = Composition("LinalgVectorNorm", norm_of)
+_NORM = Composition("LinalgVectorNorm", in_single(norm_of))
 
 
 @planned()
@@ -793,8 +793,8 @@ def cross(input: Tensor, other: Tensor, dim: int = -1) -> Any:
 @public()
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
     """Return the cosine of the angle between vectors along an axis."""
-    lengths = vector_norm(x1, 2, dim).clamp_min(eps) * vector_norm(x2, 2, dim).clamp_min(eps)
-    return sum(mul(x1, x2), dim) / lengths
+    first, second = (x / vector_norm(x, 2, dim, True).clamp_min(eps) for x in (x1, x2))
+    return sum(mul(first, second), dim)
 
 
 @public()
