@@ -1358,7 +1358,7 @@ def edges_of_binary_cross_entropy(T: Any, say: Any) -> None:
             t = T.tensor(targets, requires_grad=True)
             loss = F.binary_cross_entropy(p, t, T.tensor([1.0, 2.0, 3.0]), reduction=reduction)
             loss.sum().backward()
-            say(loss.detach() + 0.0, p.grad, t.grad[2] if values[2] < 1 else None)
+            say(loss.detach() + 0.0, p.grad, t.grad[2] + 0.0 if values[2] < 1 else None)
     x = T.tensor([-30.0, 30.0, 0.0], requires_grad=True)
     T.nn.BCELoss()(T.sigmoid(x), T.tensor([1.0, 0.0, 1.0])).backward()
     say(x.grad)
@@ -1410,3 +1410,140 @@ def dtypes_of_lists(T: Any, say: Any) -> None:
     say(T.nn.functional.cross_entropy(T.zeros(3, dtype=T.float64), T.tensor(0), label_smoothing=0.25))
     logits = T.tensor([[0.5, 1.0, 2.0]], dtype=T.float64)
     say(T.nn.functional.cross_entropy(logits, T.tensor([1]), label_smoothing=0.25))
+
+
+@program
+def functions_with_default_arguments(T: Any, say: Any) -> None:
+    class Scaled(T.autograd.Function):
+        @staticmethod
+        def forward(x: Any, k: Any = 2, m: Any = 3) -> Any:
+            return x * k * m
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            say(len(inputs), inputs[1:])
+            ctx.factor = inputs[1] * inputs[2]
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            say(ctx.needs_input_grad)
+            return ct * ctx.factor, None, None
+
+    class Named(Scaled):
+        @staticmethod
+        def forward(x: Any, k: Any = 2, *, m: Any = 3) -> Any:
+            return x * k * m
+
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+    for call in (
+        lambda: Scaled.apply(x), lambda: Scaled.apply(x, 5), lambda: Scaled.apply(x, m=5),
+        lambda: Scaled.apply(x=x, k=4),
+    ):  # fmt: skip
+        y = call()
+        say(y, type(y.grad_fn).__name__, T.autograd.grad(y.sum(), x))
+    attempt(say, lambda: Named.apply(x))
+
+
+@program
+def refused_hooks_on_saved_values(T: Any, say: Any) -> None:
+    x = T.ones(2, requires_grad=True)
+    graph = T.autograd.graph
+
+    def hooked() -> Any:
+        with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            return (x * x).sum()
+
+    def refusing(text: str, function: Any) -> Any:
+        with graph.disable_saved_tensors_hooks(text):
+            return function()
+
+    attempt(say, lambda: refusing("no hooks here", hooked))
+    attempt(say, lambda: refusing("outer", lambda: refusing("inner", hooked)))
+    attempt(say, lambda: refusing("no hooks here", lambda: (x * x).sum()))
+
+    def inside_hooks() -> Any:
+        with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            return refusing("no hooks here", lambda: x * x)
+
+    attempt(say, inside_hooks)
+    say(hooked())
+
+
+@program
+def arguments_of_gradients(T: Any, say: Any) -> None:
+    p, x = T.tensor([1.0], requires_grad=True), T.tensor([1.0, 2.0], requires_grad=True)
+    grad, backward = T.autograd.grad, T.autograd.backward
+    for call in (
+        lambda: grad("a", p), lambda: grad(None, p), lambda: grad(3, p), lambda: grad(p.sum(), None),
+        lambda: grad(p.sum(), "a"), lambda: grad(p.sum(), [p, 3]), lambda: backward(None), lambda: backward("a"),
+        lambda: backward([p.sum(), None]),
+        lambda: p.sum().backward("a"), lambda: T.set_grad_enabled(1), lambda: T.set_grad_enabled(None),
+        lambda: T.autograd.functional.jacobian(lambda x: x * x, x, strategy="bad"),
+        lambda: T.autograd.functional.jacobian(lambda x: x * x, x, strategy="forward-mode"),
+        lambda: T.autograd.functional.jacobian(lambda x: x * x, x, True, strategy="forward-mode", vectorize=True),
+    ):  # fmt: skip
+        attempt(say, call)
+    for create_graph in (False, True):
+        found = grad((x * x).sum(), [x, p], create_graph=create_graph, materialize_grads=True)
+        say([(g.detach(), g.requires_grad) for g in found])
+
+
+@program
+def values_assigned_to_buffers(T: Any, say: Any) -> None:
+    module = T.nn.Sequential(T.nn.BatchNorm1d(2))
+    attempt(say, lambda: setattr(module[0], "running_mean", 3))
+    attempt(say, lambda: setattr(module, "0", 3))
+    module[0].running_mean = T.ones(2)
+    module[0].running_var = None
+    say(list(module.state_dict()))
+
+
+@program
+def functions_of_integers_and_complex_numbers(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    for dtype in (T.uint8, T.int32, T.int64):
+        x = T.tensor([1, 0, 3], dtype=dtype)
+        for function in (
+            lambda x: x.logsumexp(0), lambda x: x.round(), lambda x: x.std(), lambda x: x.var(0), lambda x: x.norm(),
+            lambda x: x.softmax(0), lambda x: x.log_softmax(0), lambda x: x.softmax(0, dtype=T.float32),
+            lambda x: x.angle(), lambda x: F.gelu(x), lambda x: F.silu(x), lambda x: F.layer_norm(x, (3,)),
+            lambda x: x.logcumsumexp(0),
+        ):  # fmt: skip
+            try:
+                value = function(x)
+            except RuntimeError as error:
+                say(type(error).__name__)
+            else:
+                say(value)
+    c, b = T.tensor([1j, 2.0]), T.tensor([1.0, 4.0], dtype=T.bfloat16)
+    for function in (
+        lambda: b + 1j, lambda: b * c, lambda: b - c[0], lambda: 1j / b, lambda: b[0] * 1j,
+        lambda: T.where(b > 1, b, 1j), lambda: b == 1j, lambda: c < c, lambda: c >= 1, lambda: T.tensor([1.0]) > 1j,
+        lambda: c.sort(), lambda: c.max(),
+        lambda: c.argmax(), lambda: c.median(), lambda: c // c, lambda: c.floor(), lambda: c.topk(1),
+    ):  # fmt: skip
+        try:
+            value = function()
+        except RuntimeError as error:
+            say(isinstance(error, RuntimeError))
+        else:
+            say(value)
+    attempt(say, lambda: c < c)
+
+
+@program
+def slopes_at_borders(T: Any, say: Any) -> None:
+    F = T.nn.functional
+
+    def slope(function: Any, values: list[float]) -> None:
+        x = T.tensor(values, requires_grad=True)
+        function(x).sum().backward()
+        say(x.grad)
+
+    slope(F.hardtanh, [-2.0, -1.0, 0.5, 1.0])
+    slope(lambda x: F.hardtanh(x, -2.0, 3.0), [-2.0, 2.0, 3.0])
+    slope(F.relu6, [0.0, 3.0, 6.0])
+    slope(lambda x: x.clamp(-1, 1), [-1.0, 1.0])
+    slope(lambda x: T.atan2(x, 0 * x + x[1]), [0.0, 0.0, 1.0])
+    slope(lambda x: T.atan2(x[:2], x[2:]), [0.0, 1.0, 0.0, 2.0])
+    say(T.atan2(T.tensor([0.0, -0.0, 0.0, 0.0]), T.tensor([0.0, -1.0, -0.0, -2.0])))

@@ -6,8 +6,10 @@ Reads tensors; writes nodes of the tape. First file of autograd/; next: gradchec
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
+from typing import cast as cast_type
 
 import numpy as np
 
@@ -206,6 +208,27 @@ class FunctionNode(Node):
     input_types: tuple[tuple[tuple[int, ...], Any], ...] = ()
 
 
+@functools.lru_cache(256)
+def _signature(forward: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(forward)
+
+
+def _bound(forward: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the arguments of a call by position, defaults among them: what setup_context gets.
+
+    Raises:
+        TypeError: an argument can be given by keyword alone.
+    """
+    signature = _signature(forward)
+    if not keywords and len(args) >= len(signature.parameters):
+        return args
+    bound = signature.bind(*args, **keywords)
+    bound.apply_defaults()
+    for name in bound.kwargs:
+        raise TypeError(f"forward() got an unexpected keyword argument '{name}'")
+    return bound.args
+
+
 def _check_saved(name: str, tensors: Sequence[Any]) -> None:
     for k, tensor in enumerate(tensors):
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -233,6 +256,12 @@ class Function:
     Define static methods `forward(ctx, *args)` (or `forward(*args)` with `setup_context(ctx, inputs, output)`) and
     `backward(ctx, *grad_outputs)`; call the function through `apply`.
     """
+
+    _node_class: type[FunctionNode] = FunctionNode
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._node_class = cast_type(type[FunctionNode], type(f"{cls.__name__}Backward", (FunctionNode,), {}))
 
     @staticmethod
     def forward(*args: Any, **keywords: Any) -> Any:
@@ -262,13 +291,15 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **keywords: Any) -> Any:
         """Call the function."""
-        node = FunctionNode(cls)
+        separate = cls.setup_context is not Function.setup_context
+        if separate:
+            args, keywords = _bound(cls.forward, args, keywords), {}
+        node = cls._node_class(cls)
         tensors = [a for a in args if isinstance(a, Tensor)]
         needs = [isinstance(a, Tensor) and needs_grad(a) for a in args]
         executable = mode.grad and any(needs)
         node.needs_input_grad = tuple(needs) if mode.grad else (False,) * len(needs)
         node.code, node.instruction = user_place()
-        separate = cls.setup_context is not Function.setup_context
         level, mode.level = mode.level, -1
         try:
             with grad_mode(False):

@@ -125,7 +125,11 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """Return the Jacobian: per output (if several) and input (if several) a tensor of both shapes joined."""
+    """Return the Jacobian: per output (if several) and input (if several) a tensor of both shapes joined.
+
+    `strategy` changes nothing but what is allowed, as in torch.
+    """
+    _check_strategy(strategy, create_graph, strict, vectorize)
     with enable_grad():
         many, ins = _prepared(inputs, create_graph)
         many_out, outs = _outputs(func, ins, strict)
@@ -148,6 +152,38 @@ def jacobian(
                 )
             )
     return _finish(_single(rows, many_out), create_graph)
+
+
+def _check_strategy(strategy: str, create_graph: bool, strict: bool, vectorize: bool) -> None:
+    """Check the options of a Jacobian.
+
+    Raises:
+        AssertionError: there is no such strategy.
+        NotImplementedError, RuntimeError: torch's forward mode does not have it.
+    """
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs '
+            'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+        )
+    if strategy == "reverse-mode":
+        return
+    name = "torch.autograd.functional.jacobian"
+    if create_graph:
+        raise NotImplementedError(
+            f'{name}: `create_graph=True` and `strategy="forward-mode"` are not supported together (yet). Please '
+            'either set `create_graph=False` or `strategy="reverse-mode"`.'
+        )
+    if strict:
+        raise RuntimeError(
+            f'{name}: `strict=True` and `strategy="forward-mode"` are not supported together (yet). Please either set '
+            '`strict=False` or `strategy="reverse-mode"`.'
+        )
+    if not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
+            "`vectorize=True`."
+        )
 
 
 def _scalar(func: Function, ins: Sequence[Tensor], strict: bool) -> Tensor:
@@ -174,7 +210,7 @@ def hessian(
     def gradient(*ins: Tensor) -> Any:
         return _single(_gradients([_scalar(func, ins, strict)], ins, [None], True, strict), many)
 
-    return jacobian(gradient, inputs, create_graph, strict, vectorize)
+    return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
 def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:

@@ -50,6 +50,8 @@ class saved_tensors_hooks:
         self.pair = (pack_hook, unpack_hook)
 
     def __enter__(self) -> None:
+        if mode.saving_refused is not None:
+            raise RuntimeError(mode.saving_refused)
         mode.saving = (*mode.saving, self.pair)
 
     def __exit__(self, *error: object) -> None:
@@ -65,9 +67,11 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Leave out hooks on saved tensors inside the with statement."""
-    before, mode.saving = mode.saving, ()
+    """Refuse hooks on saved tensors inside the with statement, with this message."""
+    if mode.saving:
+        raise RuntimeError(error_message)
+    before, mode.saving_refused = mode.saving_refused, error_message
     try:
         yield
     finally:
-        mode.saving = before
+        mode.saving_refused = before

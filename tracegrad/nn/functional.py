@@ -19,7 +19,16 @@ from tracegrad.nn import losses, resampling
 from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import broadcast_shape, in_single, named, pointwise, sigmoid_of, softplus_of, to_tensor
+from tracegrad.runtime.operate import (
+    broadcast_shape,
+    in_single,
+    named,
+    pointwise,
+    require_floats,
+    sigmoid_of,
+    softplus_of,
+    to_tensor,
+)
 from tracegrad.runtime.reducing import _log_softmax, _stopped, log_softmax, softmax
 from tracegrad.runtime.shaping import axis_of, reshape, transpose
 from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned, shielding
@@ -54,6 +63,8 @@ def _define(name: str, title: str, function: Callable[..., Any], *defaults: Any)
     def plan(input: Tensor, *parameters: Any, inplace: bool = False, **options: Any) -> Any:
         if inplace:
             return METHODS["copy_"](input, apply(input, *parameters, **options))
+        if title != "Hardtanh":
+            require_floats(f"{name}_cpu", input)
         given = (*parameters, *options.values())
         return Plan(composition, (*given, *defaults[len(given) :]), [input])
 
@@ -70,7 +81,7 @@ selu = _define("selu", "Elu", lambda x: _elu(1.6732632423543772, 1.0507009873554
 silu = _define("silu", "Silu", lambda x: x * sigmoid_of(x))
 mish = _define("mish", "Mish", lambda x: x * np.tanh(softplus_of(x)))
 hardtanh = _define(
-    "hardtanh", "Hardtanh", lambda a, b, x: np.where(x < a, a + 0 * x, np.where(x > b, b + 0 * x, x)), -1.0, 1.0
+    "hardtanh", "Hardtanh", lambda a, b, x: np.where(x <= a, a + 0 * x, np.where(x >= b, b + 0 * x, x)), -1.0, 1.0
 )
 relu6 = _define("relu6", "Hardtanh", lambda x: np.where(x <= 0, 0 * x, np.where(x >= 6, 6 + 0 * x, x)))
 hardsigmoid = _define(
@@ -149,6 +160,8 @@ def _difference_loss(name: str, title: str, function: Callable[..., Any], *defau
                 stacklevel=2,
             )
             broadcast_shape(input, target)
+        if reduction != "none" or name != "l1_loss":
+            require_floats(name, input)
         return Plan(composition, (reduction, *given, *defaults[len(given) :]), [input, target])
 
     return named(plan, name, f"Return {name}; `reduction` is mean, sum or none.")
@@ -435,6 +448,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Any:
     """Return the tensor with mean 0 and variance 1 over the last axes, scaled and shifted."""
+    require_floats("LayerNormKernelImpl", input)
     shape = tuple(normalized_shape)
     if tuple(input._a.shape[-len(shape) :]) != shape:
         raise RuntimeError(

@@ -66,7 +66,8 @@ def _dtype_of(data: Any) -> np.dtype[Any]:
         return functools.reduce(dtypes.join, map(_dtype_of, data))
     if isinstance(data, np.ndarray | np.generic):
         dtypes.of(data.dtype)
-        return data.dtype
+        own: np.dtype[Any] = data.dtype
+        return own
     if isinstance(data, Tensor):
         return data._a.dtype
     if isinstance(data, Number):

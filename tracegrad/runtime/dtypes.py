@@ -68,7 +68,12 @@ _ALL: dict[NumpyDtype, DType] = {
         DType("uint64", np.uint64, "UInt64"),
     )
 }  # fmt: skip
-_COMPLEX_OF = {float32.dtype: complex64.dtype, float64.dtype: complex128.dtype, float16.dtype: complex64.dtype}
+_COMPLEX_OF = {
+    float32.dtype: complex64.dtype,
+    float64.dtype: complex128.dtype,
+    float16.dtype: complex64.dtype,
+    bfloat16.dtype: complex64.dtype,
+}
 _CATEGORIES = {d: {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}[d.kind] for d in _ALL}
 _default = [float32.dtype]
 
@@ -84,7 +89,8 @@ def of(dtype: NumpyDtype) -> DType:
     except KeyError:
         raise TypeError(
             f"can't convert np.ndarray of type numpy.{dtype.type.__name__}. The only supported types are: float64, "
-            "float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+            "float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and "
+            "bool."
         ) from None
 
 

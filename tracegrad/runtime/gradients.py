@@ -35,8 +35,39 @@ from tracegrad.runtime.tape import (
 from tracegrad.runtime.tensor import Tensor, is_differentiable, method, public, wrap
 
 
+def _is_edge(value: Any) -> bool:
+    """Return whether a value stands for a result of a node: a tensor or a GradientEdge."""
+    return isinstance(value, Tensor) or hasattr(value, "node")
+
+
 def _list(value: Any) -> list[Any]:
-    return [value] if isinstance(value, Tensor) or value is None else list(value)
+    return [value] if _is_edge(value) else list(value)
+
+
+def _inputs(value: Any) -> list[Any]:
+    """Return the tensors whose gradients are wanted.
+
+    Raises:
+        RuntimeError: one is none.
+    """
+    chosen = _list(value)
+    for each in chosen:
+        if not _is_edge(each):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(each).__name__}")
+    return chosen
+
+
+def _outputs(value: Any) -> list[Any]:
+    """Return the tensors that are differentiated.
+
+    Raises:
+        AssertionError: one is none.
+    """
+    found = _list(value)
+    for each in found:
+        if not _is_edge(each):
+            raise AssertionError("Expected output to be a torch.Tensor")
+    return found
 
 
 def _edge(tensor: Any) -> Edge:
@@ -119,7 +150,7 @@ def backward(
     Raises:
         RuntimeError: nothing requires grad, or the graph was freed, or a saved value was overwritten.
     """
-    outputs = _list(tensors)
+    outputs = _outputs(tensors)
     cts = [None] * len(outputs) if grad_tensors is None else _list(grad_tensors)
     found = _root_cotangents(outputs, cts, create_graph)
     _check_outputs(outputs)
@@ -128,7 +159,7 @@ def backward(
     if inputs is None:
         run_backward(roots, keep=keep, create_graph=create_graph)
         return
-    chosen = _list(inputs)
+    chosen = _inputs(inputs)
     if not chosen:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     for k, tensor in enumerate(chosen):
@@ -172,7 +203,7 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
-    outs, ins = _list(outputs), _list(inputs)
+    outs, ins = _outputs(outputs), _inputs(inputs)
     if not ins:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     cts = [None] * len(outs) if grad_outputs is None else _list(grad_outputs)
@@ -200,7 +231,9 @@ def grad(
     results: list[Any] = []
     for k, (tensor, ct) in enumerate(zip(ins, arrived, strict=True)):
         if ct is None and materialize_grads:
-            results.append(wrap(np.zeros_like(tensor._a)))
+            zeros = wrap(np.zeros_like(tensor._a))
+            zeros._requires_grad = create_graph
+            results.append(zeros)
         elif ct is None and not allow_unused:
             raise RuntimeError(
                 f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set "
@@ -231,8 +264,6 @@ def tensor_backward(
         if a.size == 1 and a.dtype.kind == "f" and not mode.unusual:  # a loss
             run_backward([((node, self._nr), np.ones(a.shape, a.dtype))], keep=bool(retain_graph), create_graph=False)
             return
-    if gradient is not None and not isinstance(gradient, Tensor):
-        gradient = wrap(np.asarray(gradient, self._a.dtype))
     backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
 
@@ -496,7 +527,11 @@ class set_grad_enabled(_Switch):
     """Switch recording on or off: at once, and back when used as a context manager."""
 
     def __init__(self, mode_: bool) -> None:
-        self.on, self.before = bool(mode_), mode.grad
+        if not isinstance(mode_, bool):
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode_).__name__}"
+            )
+        self.on, self.before = mode_, mode.grad
         mode.grad = self.on
 
     def clone(self) -> Any:

@@ -26,7 +26,7 @@ from tracegrad.capture.sizes import as_size
 from tracegrad.capture.tracer import Tracer, asarray
 from tracegrad.codegen.numpy_source import emit_numpy
 from tracegrad.driver.load_python import load_python
-from tracegrad.errors import ShapeError, TracedValueError
+from tracegrad.errors import ArgumentTypeError, ShapeError, TracedValueError
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Value, clone_function, clone_operation
 from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, TABLE, interpreter
@@ -36,6 +36,7 @@ from tracegrad.ops.elementwise import add
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.manager import final_pipeline, run_passes
 from tracegrad.passes.pads import write_pads
+from tracegrad.runtime import dtypes
 from tracegrad.runtime.layout import ROWS
 from tracegrad.transform.vjp import vjp
 
@@ -220,12 +221,12 @@ class Composition:
             types = [ArrayType(array.dtype, array.shape) for array in arrays]
             if len(self.kernels) >= MAX_KERNELS:
                 self.kernels.clear()
-            made = Kernel(self.name, lambda: trace(self.function, static, types), self.layout)
+            made = Kernel(self.name, lambda: trace(self.name, self.function, static, types), self.layout)
             self.kernels[full] = made
         return made
 
 
-def trace(composition: Callable[..., Any], static: Sequence[Any], types: Sequence[ArrayType]) -> Function:
+def trace(name: str, composition: Callable[..., Any], static: Sequence[Any], types: Sequence[ArrayType]) -> Function:
     """Stage a composition for operands of these types."""
     state = Capture(composition, {}, as_size)
     function = Function("kernel", state.builder.block)
@@ -239,6 +240,9 @@ def trace(composition: Callable[..., Any], static: Sequence[Any], types: Sequenc
             returned = composition(*static, *tracers)
         except (TracedValueError, ShapeError) as error:
             raise RuntimeError(str(error)) from None
+        except ArgumentTypeError:
+            title = dtypes.of(max((type.dtype for type in types), key=dtypes.category)).title
+            raise NotImplementedError(f"\"{name.lower()}_cpu\" not implemented for '{title}'") from None
         results = returned if isinstance(returned, tuple | list) else (returned,)
         function.body.yields = [asarray(x).value for x in results]
     eliminate_dead_code(function)

@@ -86,6 +86,17 @@ def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
     return inside
 
 
+def require_floats(name: str, *tensors: Tensor) -> None:
+    """Check that operands of what torch has for floats alone are such.
+
+    Raises:
+        NotImplementedError: one is not.
+    """
+    for tensor in tensors:
+        if dtypes.category(tensor._a.dtype) < 2:
+            raise NotImplementedError(f"\"{name}\" not implemented for '{dtypes.of(tensor._a.dtype).title}'")
+
+
 def elementwise(composition: Composition, operands: Sequence[Any], *, least: int = 0) -> Plan:
     """Plan to apply a `promoting` composition to tensors and numbers.
 
@@ -195,6 +206,10 @@ def _negative(x: Any) -> Any:
     return np.negative(x)
 
 
+def _round(x: Any) -> Any:
+    return np.rint(x) if dtypes.category(x.dtype) > 1 else np.floor(x)
+
+
 _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
     "exp": ("Exp", np.exp), "exp2": ("Exp2", np.exp2), "expm1": ("Expm1", np.expm1), "log": ("Log", np.log),
     "log2": ("Log2", np.log2), "log10": ("Log10", np.log10), "log1p": ("Log1P", np.log1p), "sqrt": ("Sqrt", np.sqrt),
@@ -209,7 +224,7 @@ _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
 _KEEPING: dict[str, tuple[str, Callable[..., Any]]] = {
     "neg": ("Neg", _negative), "abs": ("Abs", np.abs), "square": ("Pow", np.square),
     "sign": ("Sign", np.sign), "floor": ("Floor", np.floor), "ceil": ("Ceil", np.ceil), "trunc": ("Trunc", np.trunc),
-    "round": ("Round", np.rint), "relu": ("Relu", relu_of), "frac": ("Frac", lambda x: x - np.trunc(x)),
+    "round": ("Round", _round), "relu": ("Relu", relu_of), "frac": ("Frac", lambda x: x - np.trunc(x)),
     "deg2rad": ("Deg2Rad", lambda x: x * (math.pi / 180)), "rad2deg": ("Rad2Deg", lambda x: x * (180 / math.pi)),
     "conj_physical": ("Conj", np.conj),
 }  # fmt: skip
@@ -417,7 +432,16 @@ _define_binary("maximum", "Maximum", np.maximum)
 _define_binary("minimum", "Minimum", np.minimum)
 _define_binary("fmax", "Fmax", np.fmax)
 _define_binary("fmin", "Fmin", np.fmin)
-_define_binary("atan2", "Atan2", np.arctan2, least=2)
+
+
+def _atan2(y: Any, x: Any) -> Any:
+    """Return the angle, with derivative 0 at the origin."""
+    at_origin = (x == 0) & (y == 0)
+    constant = _op(ops.stop_gradient, np.arctan2(y, x))
+    return np.where(at_origin, constant, np.arctan2(y, np.where(at_origin, x.dtype.type(1), x)))
+
+
+_define_binary("atan2", "Atan2", _atan2, least=2)
 _define_binary("hypot", "Hypot", np.hypot, least=2)
 _define_binary("copysign", "Copysign", np.copysign, least=2)
 _define_binary("logaddexp", "Logaddexp", np.logaddexp, least=2)
@@ -643,7 +667,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 
 # ---- complex numbers
 
-_ANGLE = pointwise("Angle", lambda x: np.angle(x))
+_ANGLE = promoting("Angle", lambda x: np.angle(x))
 
 
 @public()
@@ -686,7 +710,7 @@ _COMPLEX = pointwise("Complex", lambda dtype, x, y: x.astype(dtype) + y.astype(d
 @planned()
 def angle(input: Tensor) -> Any:
     """Return the angle of complex numbers."""
-    return Plan(_ANGLE, (), [input])
+    return elementwise(_ANGLE, (input,), least=2)
 
 
 # ---- in place

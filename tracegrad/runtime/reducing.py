@@ -18,7 +18,17 @@ from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, ROWS, settle
-from tracegrad.runtime.operate import _cast, broadcast_shape, in_single, mul, named, sub, to_tensor
+from tracegrad.runtime.operate import (
+    _cast,
+    broadcast_shape,
+    cast,
+    in_single,
+    mul,
+    named,
+    require_floats,
+    sub,
+    to_tensor,
+)
 from tracegrad.runtime.shaping import axis_of, expand, reshape
 from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned, shielding
 from tracegrad.runtime.tensor import Tensor, method, public, wrap
@@ -134,6 +144,11 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
     return dim, correction
 
 
+def _refuse_integers(input: Tensor) -> None:
+    if dtypes.category(input._a.dtype) < 2:
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+
+
 def _warn_if_too_few(name: str, input: Tensor, dim: Any, correction: float) -> None:
     count = math.prod(input._a.shape[axis] for axis in axes_of(dim, input._a.ndim))
     if count <= correction:
@@ -150,6 +165,7 @@ def _warn_if_too_few(name: str, input: Tensor, dim: Any, correction: float) -> N
 def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Return the variance; its divisor is the count minus `correction`, 1 by default."""
     dim, less = _correction(dim, unbiased, correction)
+    _refuse_integers(input)
     _warn_if_too_few("var", input, dim, less)
     return Plan(_VAR, (axes_of(dim, input._a.ndim), less, keepdim), [input])
 
@@ -160,6 +176,7 @@ def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = Fa
 def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Return the standard deviation; its gradient is 0 where it is 0."""
     dim, less = _correction(dim, unbiased, correction)
+    _refuse_integers(input)
     _warn_if_too_few("std", input, dim, less)
     return Plan(_STD, (axes_of(dim, input._a.ndim), less, keepdim), [input])
 
@@ -278,8 +295,14 @@ for _name, _whole, _find in (("max", _MAX_ALL, np.argmax), ("min", _MIN_ALL, np.
     method(_name)(_made)
 
 
+def _refuse_complex(name: str, input: Tensor) -> None:
+    if dtypes.category(input._a.dtype) > 2:
+        raise RuntimeError(f"{name} does not support complex dtypes on CPU")
+
+
 def _position(name: str, find: Callable[..., Any]) -> None:
     def apply(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+        _refuse_complex(f"{name}()", input)
         found = find(input._a, axis=None if dim is None else axis_of(dim, input._a.ndim))
         if keepdim and dim is not None:
             found = np.expand_dims(found, dim)
@@ -306,6 +329,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 @method("sort")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Return the elements in order along an axis, and their positions; equal ones keep their order."""
+    _refuse_complex("Sort", input)
     a, axis = input._a, axis_of(dim, input._a.ndim)
     if not a.ndim:
         return _picked("sort", input, np.zeros((), np.int64), 0)
@@ -332,6 +356,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 @method("kthvalue")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the k-th smallest element along an axis."""
+    _refuse_complex("kthvalue", input)
     axis = axis_of(dim, input._a.ndim)
     if not 1 <= k <= (input._a.shape[axis] if input._a.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
@@ -343,6 +368,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 @method("median")
 def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the lower median of all elements, or along an axis with positions."""
+    _refuse_complex("median", input)
     if dim is None:
         flat = input.reshape(-1)
         return median(flat, 0).values
@@ -373,6 +399,8 @@ _LOGSUMEXP = Composition("Logsumexp", in_single(_log_sum_exp))
 @planned()
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Any:
     """Return log(sum(exp(x))) over axes without overflow."""
+    if dtypes.category(input._a.dtype) < 2:
+        input = cast(input, dtypes.default_of(2))
     return Plan(_LOGSUMEXP, (axes_of(dim, input._a.ndim), keepdim), [input])
 
 
@@ -396,6 +424,8 @@ _SOFTMAX, _LOG_SOFTMAX = _along_axis("Softmax", _softmax), _along_axis("LogSoftm
 
 def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype: Any) -> Any:
     kind = input._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
+    if dtypes.category(kind) < 2:
+        require_floats("softmax" if composition is _SOFTMAX else "log_softmax", input)
     axis = axis_of(-1 if dim is None else dim, input._a.ndim)
     if not input._a.ndim:
         return reshape(apply_plan(*_exponential(composition, reshape(input, (1,)), 0, dtype)), ())
@@ -472,6 +502,11 @@ _NORM = Composition("LinalgVectorNorm", in_single(norm_of))
 @planned()
 def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the vector norm over axes."""
+    if dtypes.category(input._a.dtype) < 2:
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            + dtypes.of(input._a.dtype).title
+        )
     return Plan(_NORM, (float(ord), axes_of(dim, input._a.ndim), keepdim), [input])
 
 
@@ -548,6 +583,7 @@ _LOGCUMSUMEXP = Composition("Logcumsumexp", _log_cum_sum_exp)
 @planned()
 def logcumsumexp(input: Tensor, dim: int) -> Any:
     """Return the running log(sum(exp(x)))."""
+    require_floats("logcumsumexp_out_cpu", input)
     return Plan(_LOGCUMSUMEXP, (axis_of(dim, input._a.ndim),), [input])
 
 

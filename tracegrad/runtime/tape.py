@@ -61,6 +61,7 @@ class Mode(threading.local):
     """What is in force in one thread.
 
     Attributes:
+        saving_refused: why hooks on saved values are not allowed, None if they are.
         unusual: inference mode, forward mode, anomaly mode or hooks on saved values are on; looked at once per
             operation.
     """
@@ -71,6 +72,7 @@ class Mode(threading.local):
     check_nan = True
     level = _flag("level", -1)
     saving = _flag("saving", ())
+    saving_refused: str | None = None
     unusual = False
 
 
