@@ -69,7 +69,8 @@ def _dtype_of(data: Any) -> np.dtype[Any]:
         own: np.dtype[Any] = data.dtype
         return own
     if isinstance(data, Tensor):
-        return data._a.dtype
+        kept: np.dtype[Any] = data._a.dtype
+        return kept
     if isinstance(data, Number):
         return dtypes.default_of(dtypes.number_category(data))
     if isinstance(data, str):
