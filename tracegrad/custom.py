@@ -10,7 +10,7 @@ import copy
 import functools
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from tracegrad.capture.functions import (
 from tracegrad.capture.guards import lift
 from tracegrad.capture.hooks import call
 from tracegrad.capture.sharing import passing
-from tracegrad.capture.state import Tree, flatten
+from tracegrad.capture.state import Tree, flatten, kind_name
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value
 from tracegrad.driver.pipeline import call_arguments
 from tracegrad.errors import ArgumentError, ArgumentTypeError
@@ -54,8 +54,11 @@ class _Wrapped(ABC):
 
     __tracegrad__ = True
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any] | None = None, /, *others: Any, **options: Any) -> None:
+        if others or options:
+            raise _refuse_options(type(self).__name__, function, others, options)
         _check_function(function, type(self).__name__)
+        assert function is not None
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._name: str = getattr(function, "__name__", type(function).__name__)
@@ -118,6 +121,25 @@ class checkpoint(_Wrapped):
         for array, number in writes:
             call_handler(operator.setitem, array, ..., from_value(operation.results[number]))
         return join_results(found[0], operation.results)
+
+
+def _refuse_options(kind: str, function: Any, others: Sequence[Any], options: Mapping[str, Any]) -> ArgumentTypeError:
+    """Return the error for a function with a rule that is made with more than the function."""
+    given = [getattr(function, "__name__", "f")] if function is not None else []
+    given += [*map(_kind, others), *(f"{key}=..." for key in options)]
+    text = f"write @tg.{kind} above the function, or tg.{kind}(f)"
+    if kind != "checkpoint":
+        text += (
+            "; arguments that are no arrays, such as ints, strings and functions, are known to the rules as they are"
+        )
+        text += " without being named" + (", and None stands for their cotangent" if kind == "custom_vjp" else "")
+    return ArgumentTypeError(
+        f"tg.{kind} takes the function alone",
+        code="TG213",
+        span=user_span() if context.is_capturing() else None,
+        found=f"tg.{kind}({', '.join(given)})",
+        help=text,
+    )
 
 
 def _check_function(function: Any, kind: str) -> None:
@@ -492,12 +514,12 @@ def _cast(value: Value, kind: ArrayType, owner: _WithRule, rule: str) -> Value:
 
 def _kind(value: Any) -> str:
     if isinstance(value, tuple | list | dict):
-        return f"a {type(value).__name__} of {len(value)}"
-    return str(value.type) if isinstance(value, Tracer) else f"{type(value).__name__}"
+        return f"a {kind_name(type(value))} of {len(value)}"
+    return str(value.type) if isinstance(value, Tracer) else type(value).__name__
 
 
 def _shape_text(result: Result, values: Sequence[Value]) -> str:
     parts = [repr(x.value) if isinstance(x, Static) else str(values[x].type) for x in result.leaves]
     if result.tree.kind is None:
         return parts[0]
-    return f"{result.tree.kind.__name__} of {', '.join(parts) or 'nothing'}"
+    return f"{kind_name(result.tree.kind)} of {', '.join(parts) or 'nothing'}"

@@ -510,3 +510,37 @@ def test_rule_that_calls_the_function_with_an_array_known_at_capture(backend: st
     scaled.defjvp(lambda primals, tangents: (scaled(*primals), 5 * tangents[0] * primals[1]))
     made = tg.grad(lambda p: np.sum(scaled(p, np.array([1.0, 2.0]))), backend=backend)
     assert made(np.ones(2)).tolist() == [5.0, 10.0]
+
+
+@pytest.mark.parametrize("kind", ["custom_vjp", "custom_jvp", "checkpoint"])
+def test_options_of_other_libraries_are_refused_with_a_hint(kind: str) -> None:
+    made: Any = getattr(tg, kind)
+    for misuse in (
+        lambda: made(nondiff_argnums=(1,)),
+        lambda: made(sigmoid, nondiff_argnums=(1,)),
+        lambda: made(sigmoid, (1,)),
+    ):
+        with pytest.raises(tg.errors.ArgumentTypeError, match=rf"tg\.{kind} takes the function alone") as caught:
+            misuse()
+        assert f"write @tg.{kind} above the function" in caught.value.help
+        assert "_Wrapped" not in str(caught.value)
+    with pytest.raises(tg.errors.ArgumentTypeError, match=f"tg.{kind} needs a function"):
+        made()
+
+
+def test_messages_call_a_list_a_list() -> None:
+    @tg.custom_vjp
+    def same(x):
+        return x
+
+    def message() -> str:
+        with pytest.raises(tg.errors.ArgumentTypeError, match="TG231") as caught:
+            tg.grad(same)(1.0)
+        return str(caught.value.found)
+
+    same.defvjp(lambda x: (x, None), lambda _, ct: [ct])
+    assert message() == "a list of 1"
+    same.defvjp(lambda x: [x, x], lambda _, ct: (ct,))
+    assert message() == "a list of 2"
+    same.defvjp(lambda x: (x, None), lambda _, ct: ([ct],))
+    assert message() == "the cotangent of x: a list of 1"

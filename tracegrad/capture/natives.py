@@ -21,10 +21,10 @@ from typing import Any
 from tracegrad.capture import staging
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import open_attribute
-from tracegrad.capture.lists import CapturedList, StackedList, unstack
+from tracegrad.capture.lists import StackedList, unstack
 from tracegrad.capture.presence import popped
 from tracegrad.capture.protocols import store, store_plainly
-from tracegrad.capture.state import Unsure
+from tracegrad.capture.state import Unsure, kind_name
 from tracegrad.capture.tracer import HANDLERS, Tracer, is_traced
 from tracegrad.errors import NeedsPythonValue
 
@@ -56,14 +56,9 @@ def require_own(obj: object, what: str) -> None:
             f"{what} in a staged loop or branch",
             code="TG134",
             span=user_span(),
-            found=f"a {_kind(obj)} from outside the loop or branch",
+            found=f"a {kind_name(type(obj))} from outside the loop or branch",
             help="use arrays, or lists with append, for what a loop over traced values keeps",
         )
-
-
-def _kind(obj: object) -> str:
-    """Return the name of a type as the user has it."""
-    return "list" if isinstance(obj, CapturedList) else type(obj).__name__
 
 
 def changes_object(f: Any, args: tuple[Any, ...]) -> bool:
@@ -110,7 +105,9 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return None
     target = args[0] if own is None or isinstance(own, types.ModuleType) else own
     if name not in _READS:
-        require_own(target, f"{_kind(target)}.{name}" if target is own else f"{name} of a {_kind(target)}")
+        require_own(
+            target, f"{kind_name(type(target))}.{name}" if target is own else f"{name} of a {kind_name(type(target))}"
+        )
     if f is delattr:
         open_attribute(*args)
     if isinstance(target, dict) and (f is operator.delitem or name in _DELETES):

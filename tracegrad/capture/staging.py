@@ -42,7 +42,7 @@ from tracegrad.capture.memory import has_order_of, layout_of, set_layout
 from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.sharing import Key, Part, Sharing, is_same_view, share, sources
 from tracegrad.capture.sizes import as_dim, as_size, decide
-from tracegrad.capture.state import LEAF, Conflict, Tree, Undefined, Unsure, flatten, unflatten
+from tracegrad.capture.state import LEAF, Conflict, Tree, Undefined, Unsure, flatten, kind_name, unflatten
 from tracegrad.capture.text import describe_error
 from tracegrad.capture.tracer import (
     OPERATORS,
@@ -682,7 +682,7 @@ def _branch_error(name: str, what: str, left: str, right: str, span: Any) -> Nee
 
 
 def _shape_text(leaves: list[Any], tree: Tree) -> str:
-    return describe(leaves[0]) if tree.kind is None else f"a {tree.kind.__name__} of {len(tree.children)}"
+    return describe(leaves[0]) if tree.kind is None else f"a {kind_name(tree.kind)} of {len(tree.children)}"
 
 
 def is_number(leaf: Any) -> bool:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracegrad.capture.context import current, user_span
-from tracegrad.capture.lists import StackedList
+from tracegrad.capture.lists import CapturedList, StackedList
+from tracegrad.capture.masked import Masked
 from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.tracer import MaybeNone, asarray, require
 from tracegrad.errors import NeedsPythonValue, TracedNameError, TracegradError
@@ -160,6 +161,17 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
     if id(value) in current().created and hasattr(value, "__dict__"):
         return _flatten_children(kind, tuple(vars(value)), list(vars(value).values()))
     return [value], LEAF
+
+
+def kind_name(kind: type) -> str:
+    """Return the name of a class as the user has it."""
+    own: dict[type, str] = {
+        Unsure: "value that may be absent",
+        MaybeNone: "number that may be None",
+        Ragged: "array",
+        Masked: "array",
+    }
+    return "list" if issubclass(kind, CapturedList) else own.get(kind, kind.__name__)
 
 
 def has_changed(value: Any, leaves: Sequence[Any], tree: Tree) -> bool:

@@ -22,7 +22,7 @@ from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.sharing import passing
 from tracegrad.capture.staging import leave_branch, new_list
-from tracegrad.capture.state import Tree, Undefined, flatten, has_changed, unflatten
+from tracegrad.capture.state import Tree, Undefined, flatten, has_changed, kind_name, unflatten
 from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
 from tracegrad.driver.pipeline import call_arguments, hoist_stacks, target_backend
 from tracegrad.errors import ArgumentError, CaptureError
@@ -275,7 +275,7 @@ def _common_size(arguments: Sequence[_Argument], in_axes: Any) -> Dim:
 def _kind(value: Any) -> str:
     if isinstance(value, Tracer | np.ndarray):
         return "a Python number" if isinstance(value, Tracer) and value.weak else str(asarray(value).type)
-    return type(value).__name__
+    return kind_name(type(value))
 
 
 def _placed(value: Value, has: bool, axis: int | None, size: Dim) -> Value:
