@@ -1080,7 +1080,10 @@ def writes_into_what_is_not_saved(T: Any, say: Any) -> None:
         lambda x, w: T.fft.fft(x).abs(),
     )  # fmt: skip
     for k, function in enumerate(functions):
-        for write in (lambda y: y.mul_(2), lambda y: y[0].mul_(2), lambda y: y.view(-1)[1:].cos_()):
+        writes = (
+            lambda y: y.mul_(2), lambda y: y[0].mul_(2), lambda y: y.view(-1)[1:].cos_(), lambda y: y.detach().mul_(2),
+        )  # fmt: skip
+        for write in writes:
             x = T.tensor([[0.5, 2.0, 1.0], [1.5, 0.7, 3.0], [0.9, 1.1, 0.3]], dtype=T.float64, requires_grad=True)
             w = T.tensor([[0.4, 0.6, 0.8], [1.0, 0.2, 0.3], [2.0, 0.5, 1.2]], dtype=T.float64, requires_grad=True)
             y = function(x * 1, w * 1)

@@ -59,6 +59,55 @@ def test_only_what_backward_reads_is_saved() -> None:
     assert x.grad.tolist() == [1.0, 1.0, 1.0]
 
 
+def test_what_is_copied_before_a_write_does_not_live_longer() -> None:
+    x = torch.ones(1000, requires_grad=True)
+    y = x * 1
+    out = y.softmax(0)
+    (saved,) = (weakref.ref(item) for item in out.grad_fn.saved if item.kind == ("in", 0))
+    assert len(y._storage.shielded) == 1
+    out.sum().backward()
+    gc.collect()
+    assert saved() is None and len(y._storage.shielded) == 0
+    out = y.softmax(0)
+    y.zero_()
+    assert [item.array.tolist() for item in out.grad_fn.saved if item.kind == ("in", 0)] == [[1.0] * 1000]
+    assert y._storage.shielded is None
+
+
+def test_optimizer_may_step_before_a_second_walk_through_a_softmax() -> None:
+    x = torch.tensor([0.5, 2.0], requires_grad=True)
+    out = (x.softmax(0) * torch.tensor([1.0, 3.0])).sum()
+    out.backward(retain_graph=True)
+    before = x.grad.clone()
+    torch.optim.SGD([x], lr=1.0).step()
+    x.grad = None
+    out.backward(retain_graph=True)
+    assert x.grad.tolist() == before.tolist()
+    assert torch.autograd.grad(out, x, create_graph=True)[0].tolist() == before.tolist()
+
+
+def test_tangent_of_a_view_that_a_function_writes() -> None:
+    forward = torch.autograd.forward_ad
+
+    class Triple(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x.mul_(3)
+
+        @staticmethod
+        def jvp(ctx: Any, t: Any) -> Any:
+            return t * 3
+
+    with forward.dual_level():
+        base = forward.make_dual(torch.ones(3), torch.ones(3)) * 1
+        view = Triple.apply(base[:2])
+        assert forward.unpack_dual(view).tangent.tolist() == [3.0, 3.0]
+        assert forward.unpack_dual(base).tangent.tolist() == [3.0, 3.0, 1.0]
+        Triple.apply(base)
+        assert forward.unpack_dual(base).tangent.tolist() == [9.0, 9.0, 3.0]
+
+
 def test_memory_of_saved_values_is_free_after_backward() -> None:
     x = torch.ones(1000, requires_grad=True)
     y = (x * 2).exp()

@@ -30,7 +30,7 @@ from tracegrad.runtime.tape import (
     user_place,
 )
 from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
-from tracegrad.runtime.views import check_writable, mark_written, rebase, write_tangent
+from tracegrad.runtime.views import check_writable, mark_written, rebase, tangent_of, write_tangent
 
 
 class FunctionNode(Node):
@@ -341,8 +341,10 @@ class Function:
                 cls._attach(node, outputs, viewed)
             finally:
                 mode.level = level
-        if mode.level >= 0 and any(t._tangent is not None for t in tensors):
-            _push_tangents(cls, node, args, outputs)
+        if mode.level >= 0:
+            tangents = [tangent_of(a) if isinstance(a, Tensor) else None for a in args]
+            if any(t is not None for t in tangents):
+                _push_tangents(cls, node, args, tangents, outputs)
         node.for_forward = None
         if isinstance(output, tuple | list):
             return tuple(outputs)
@@ -403,8 +405,13 @@ def _check_dirty(node: FunctionNode, outputs: Sequence[Any]) -> None:
             )
 
 
-def _push_tangents(cls: type[Function], node: FunctionNode, args: Sequence[Any], outputs: Sequence[Any]) -> None:
-    tangents = [a._tangent[1] if isinstance(a, Tensor) and a._tangent is not None else None for a in args]
+def _push_tangents(
+    cls: type[Function],
+    node: FunctionNode,
+    args: tuple[Any, ...],
+    tangents: Sequence[Tensor | None],
+    outputs: Sequence[Any],
+) -> None:
     level = mode.level
     mode.level = -1
     node.arguments = tuple(args)

@@ -69,14 +69,13 @@ def _dtype_of(data: Any) -> np.dtype[Any]:
         own: np.dtype[Any] = data.dtype
         return own
     if isinstance(data, Tensor):
-        kept: np.dtype[Any] = data._a.dtype
-        return kept
+        return _dtype_of(data._a)
     if isinstance(data, Number):
         return dtypes.default_of(dtypes.number_category(data))
     if isinstance(data, str):
         raise TypeError("new(): invalid data type 'str'")
     if hasattr(data, "__array__"):
-        return np.asarray(data).dtype
+        return _dtype_of(np.asarray(data))
     raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
 
 

@@ -31,6 +31,7 @@ from tracegrad.runtime.tape import (
     needs_grad,
     retain,
     run_backward,
+    shield_result,
 )
 from tracegrad.runtime.tensor import Tensor, is_differentiable, method, public, wrap
 
@@ -371,6 +372,7 @@ def detach(input: Tensor) -> Tensor:
     made = wrap(input._a)
     made._storage = input._storage
     made._inference = input._inference
+    shield_result(input)
     return made
 
 

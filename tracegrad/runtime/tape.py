@@ -758,15 +758,34 @@ def shielding(*operands: int) -> Callable[[F], F]:
             made = function(*args, **keywords)
             if isinstance(made, Tensor):
                 for item in getattr(made._node, "saved", None) or ():
-                    if item.storage is not None and item.kind[0] == "in" and item.kind[1] in operands:
-                        if item.storage.shielded is None:
-                            item.storage.shielded = weakref.WeakSet()
-                        item.storage.shielded.add(item)
+                    if item.kind[0] == "in" and item.kind[1] in operands:
+                        _shield(item)
             return made
 
         return cast(F, call)
 
     return make
+
+
+def _shield(item: Saved) -> None:
+    if item.storage is not None:
+        if item.storage.shielded is None:
+            item.storage.shielded = weakref.WeakSet()
+        item.storage.shielded.add(item)
+
+
+def _spare_results(tensor: Tensor) -> Iterator[Saved]:
+    """Yield what the node of a tensor, or of its base, saved of the result where torch saves none of it."""
+    for holder in (tensor, tensor._base):
+        node = None if holder is None else holder._node
+        if isinstance(node, KernelNode) and node.pullback.primal.name not in _SAVING_RESULT:
+            yield from (item for item in node.saved or () if item.kind[0] == "out")
+
+
+def shield_result(tensor: Tensor) -> None:
+    """Let the result of an operation be written through a tensor that knows nothing of it."""
+    for item in _spare_results(tensor):
+        _shield(item)
 
 
 def part_saved(tensor: Tensor) -> None:
@@ -775,12 +794,9 @@ def part_saved(tensor: Tensor) -> None:
     for item in storage.shielded or ():
         item.part()
     storage.shielded = None
-    for written in (tensor, tensor._base):
-        node = None if written is None else written._node
-        if isinstance(node, KernelNode) and node.pullback.primal.name not in _SAVING_RESULT:
-            for item in node.saved or ():
-                if item.storage is storage and item.kind[0] == "out":
-                    item.part()
+    for item in _spare_results(tensor):
+        if item.storage is storage:
+            item.part()
 
 
 def inference_error() -> RuntimeError:
