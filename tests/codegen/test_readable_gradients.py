@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -412,3 +413,18 @@ def test_transposes_of_outer_products_are_outer_products() -> None:
     text = text_of(chain, np.eye(2), np.ones(2))
     assert "np.outer(v" in text
     assert ").T" not in text
+
+
+@pytest.mark.parametrize("transform", [tg.jacrev, tg.jacfwd, tg.jacobian, tg.hessian])
+def test_rows_are_written_where_they_belong(transform: Any) -> None:
+    def curve(x: Any) -> Any:
+        return np.array([x[0] * x[1], np.sin(x[1]), x[0]])
+
+    def energy(x: Any) -> Any:
+        return np.sum(x**3) * x[0]
+
+    made = transform(energy if transform is tg.hessian else curve)
+    text = made.source(np.ones(2))
+    assert len(re.findall(r"^ +rows\[direction\] = ", text, re.MULTILINE)) == 1
+    assert "written" not in text
+    assert len(re.findall(r"^ +rows = ", text, re.MULTILINE)) == 1

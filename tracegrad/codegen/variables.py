@@ -329,8 +329,9 @@ def _find_cotangents(function: Function) -> set[Value]:
     """Return the values of the sweep of cotangents."""
     found = {p for p in function.params if p.name.startswith("ct_")}
     for operation in walk(function.body):
-        span = operation.span
-        in_sweep = span.reverse if span is not None else not found.isdisjoint(operation.operands)
+        span, index = operation.span, TABLE[operation.op].inplace
+        sources = operation.operands if index is None else [operation.operands[index]]
+        in_sweep = span.reverse if span is not None else not found.isdisjoint(sources)
         values = [*operation.results, *(p for block in operation.blocks for p in block.params)]
         found.update(v for v in values if in_sweep or v.name.startswith("ct_"))
     return found
