@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tracegrad.optim import lr_scheduler
 from tracegrad.optim.lbfgs import LBFGS
+from tracegrad.optim.optimizer import Optimizer
 from tracegrad.optim.optimizers import (
     SGD,
     Adadelta,
@@ -15,7 +16,6 @@ from tracegrad.optim.optimizers import (
     Adamax,
     AdamW,
     NAdam,
-    Optimizer,
     RAdam,
     RMSprop,
 )

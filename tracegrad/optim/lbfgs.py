@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.optim.optimizers import Optimizer
+from tracegrad.optim.optimizer import Optimizer
 from tracegrad.runtime.gradients import enable_grad
 from tracegrad.runtime.tape import part_saved
 from tracegrad.runtime.tensor import Array
@@ -21,11 +21,13 @@ from tracegrad.runtime.views import mark_written
 class LBFGS(Optimizer):
     """Limited-memory BFGS, with a line search for the strong Wolfe conditions if asked for.
 
+    Slopes stay numbers of the parameters' dtype, so that values are compared with its precision.
+
     Source: Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4, 3.5 and 3.6.
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1.0, max_iter: int = 20, max_eval: int | None = None,
+        self, params: Iterable[Any], lr: float = 1, max_iter: int = 20, max_eval: int | None = None,
         tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:  # fmt: skip
@@ -52,6 +54,7 @@ class LBFGS(Optimizer):
             mark_written(p, "LBFGS.step")
             start += p._a.size
 
+    @np.errstate(all="ignore")  # of a loss without a minimum, steps and values become infinite
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change the parameters by several iterations; `closure` clears gradients, computes the loss and its gradients.
 
@@ -61,7 +64,7 @@ class LBFGS(Optimizer):
         if closure is None:
             raise TypeError("LBFGS.step() missing 1 required positional argument: 'closure'")
         group = self.param_groups[0]
-        state = self.state.setdefault(self._params[0], {})
+        state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first: list[Any] = []
@@ -90,7 +93,8 @@ class LBFGS(Optimizer):
             rate = group["lr"]
             if state["n_iter"] == 1:
                 rate *= min(1.0, 1.0 / np.abs(gradient).sum())
-            slope = float(gradient @ direction)
+            slope = _product(gradient, direction)
+            state["t"], state["d"] = rate, direction
             if slope > -group["tolerance_change"]:
                 break
             start = np.concatenate([p._a.ravel() for p in self._params])
@@ -98,8 +102,9 @@ class LBFGS(Optimizer):
             if group["line_search_fn"]:
                 value, gradient, rate, count = _strong_wolfe(
                     functools.partial(along, start, direction), rate, direction, value, gradient, slope,
-                    group["tolerance_change"],
+                    group["tolerance_change"], group["max_eval"] - evaluations,
                 )  # fmt: skip
+                state["t"] = rate
                 self._place(start + rate * direction)
                 evaluations += count
             else:
@@ -107,7 +112,6 @@ class LBFGS(Optimizer):
                 if iterations != group["max_iter"]:
                     value, gradient = evaluate()
                     evaluations += 1
-            state["t"], state["d"] = rate, direction
             if evaluations >= group["max_eval"] or np.abs(gradient).max() <= group["tolerance_grad"]:
                 break
             if np.abs(direction * rate).max() <= group["tolerance_change"]:
@@ -141,6 +145,10 @@ class LBFGS(Optimizer):
         return made
 
 
+def _product(a: Array, b: Array) -> Any:
+    return a @ b
+
+
 def _cubic_minimum(
     x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, bounds: tuple[float, float] | None = None
 ) -> float:
@@ -148,24 +156,25 @@ def _cubic_minimum(
     low, high = bounds or (min(x1, x2), max(x1, x2))
     slope = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
     square = slope**2 - g1 * g2
-    if square < 0:
+    if not square >= 0:  # NaN too
         return (low + high) / 2
     root = square**0.5
     if x1 <= x2:
         place = x2 - (x2 - x1) * ((g2 + root - slope) / (g2 - g1 + 2 * root))
     else:
         place = x1 - (x1 - x2) * ((g1 + root - slope) / (g1 - g2 + 2 * root))
-    return float(min(max(place, low), high))
+    bounded: float = min(max(place, low), high)
+    return bounded
 
 
 def _strong_wolfe(
     evaluate: Callable[[float], tuple[float, Array]], t: float, direction: Array, f: float, g: Array, slope: float,
-    tolerance: float, decrease: float = 1e-4, curvature: float = 0.9, most: int = 25,
+    tolerance: float, most: int, decrease: float = 1e-4, curvature: float = 0.9,
 ) -> tuple[float, Array, float, int]:  # fmt: skip
     """Return value and gradient at a step that satisfies the strong Wolfe conditions, the step, and the evaluations."""
-    norm = float(np.abs(direction).max())
+    norm: float = np.abs(direction).max()
     f_new, g_new = evaluate(t)
-    slope_new = float(g_new @ direction)
+    slope_new = _product(g_new, direction)
     count, steps = 1, 0
     before = (0.0, f, g.copy(), slope)
     bracket: list[tuple[float, float, Array, float]] = []
@@ -186,7 +195,7 @@ def _strong_wolfe(
         before = point
         f_new, g_new = evaluate(t)
         count += 1
-        slope_new = float(g_new @ direction)
+        slope_new = _product(g_new, direction)
         steps += 1
     if steps == most:
         bracket = [(0.0, f, g, slope), (t, f_new, g_new, slope_new)]
@@ -208,7 +217,7 @@ def _strong_wolfe(
             stalled = False
         f_new, g_new = evaluate(t)
         count += 1
-        slope_new = float(g_new @ direction)
+        slope_new = _product(g_new, direction)
         steps += 1
         point = (t, f_new, g_new.copy(), slope_new)
         if f_new > f + decrease * t * slope or f_new >= bracket[low][1]:

@@ -1,119 +1,17 @@
-"""Optimizers: they change parameters in place from their gradients.
+"""Optimizers: how each changes a parameter from its gradient.
 
-Reads `.grad`, writes parameters. First file of optim/; next: lbfgs.py.
+Reads gradients, writes parameters. Previous: optimizer.py; next: lbfgs.py.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tracegrad.runtime.gradients import enable_grad
-from tracegrad.runtime.tape import part_saved
+from tracegrad.optim.optimizer import Optimizer
 from tracegrad.runtime.tensor import Array, Tensor, wrap
-from tracegrad.runtime.views import mark_written
-
-
-class Optimizer:
-    """Base of all optimizers.
-
-    Attributes:
-        param_groups: dicts with `params` and the options for them.
-        state: per parameter what is kept between steps.
-    """
-
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
-        if isinstance(params, Tensor):
-            raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
-                + params.type_name()
-            )
-        groups: list[Any] = list(params)
-        if not groups:
-            raise ValueError("optimizer got an empty parameter list")
-        if not isinstance(groups[0], dict):
-            groups = [{"params": groups}]
-        self.defaults = defaults
-        self.param_groups: list[dict[str, Any]] = []
-        self.state: dict[Tensor, dict[str, Any]] = {}
-        for group in groups:
-            self.add_param_group(group)
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with options of their own."""
-        params = param_group["params"]
-        made = [params] if isinstance(params, Tensor) else list(params)
-        for p in made:
-            if not isinstance(p, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
-            if p._node is not None:
-                raise ValueError("can't optimize a non-leaf Tensor")
-        known = {p for group in self.param_groups for p in group["params"]}
-        if any(p in known for p in made):
-            raise ValueError("some parameters appear in more than one parameter group")
-        if len(set(made)) != len(made):
-            warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
-                stacklevel=3,
-            )
-        self.param_groups.append({**self.defaults, **param_group, "params": made})
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Reset gradients."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p._grad is not None:
-                    if set_to_none:
-                        p._grad = None
-                    else:
-                        p._grad = p._grad.detach()
-                        p._grad.zero_()
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change the parameters once; `closure` computes the loss anew."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p._grad is not None:
-                    gradient = p._grad._a
-                    if group.get("maximize"):
-                        gradient = -gradient
-                    part_saved(p)
-                    self.update(p._a, gradient, self.state.setdefault(p, {}), group)
-                    mark_written(p, f"{type(self).__name__}.step")
-        return loss
-
-    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Change one parameter in place."""
-        raise NotImplementedError
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return options and state, parameters replaced by numbers."""
-        numbers = {p: k for k, p in enumerate(p for g in self.param_groups for p in g["params"])}
-        return {
-            "state": {numbers[p]: dict(s) for p, s in self.state.items()},
-            "param_groups": [{**g, "params": [numbers[p] for p in g["params"]]} for g in self.param_groups],
-        }
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over options and state."""
-        params = [p for g in self.param_groups for p in g["params"]]
-        self.state = {params[k]: dict(s) for k, s in state_dict["state"].items()}
-        for group, given in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            group.update({k: v for k, v in given.items() if k != "params"})
-
-    def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
-        for number, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {number}")
-            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
-        return "\n".join([*lines, ")"])
 
 
 def _zeros(x: Array) -> Tensor:
@@ -139,33 +37,39 @@ def _fractions(betas: Sequence[float]) -> None:
             raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
 
 
+def _decayed(x: Array, gradient: Array, group: dict[str, Any]) -> Array:
+    """Return the gradient with that of the weight decay, or shrink the parameter where decay is a step of its own."""
+    if not group["weight_decay"]:
+        return gradient
+    if group.get("decoupled_weight_decay"):
+        x *= 1 - group["lr"] * group["weight_decay"]
+        return gradient
+    made: Array = gradient + group["weight_decay"] * x
+    return made
+
+
 class SGD(Optimizer):
     """Stochastic gradient descent, with momentum."""
 
+    implementation = ("foreach", "differentiable", "fused")
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
-        weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
+        weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False, **options: Any,
     ) -> None:  # fmt: skip
         _positive("learning rate", lr)
         _positive("momentum value", momentum)
         _positive("weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(
-            params,
-            dict(
-                lr=lr,
-                momentum=momentum,
-                dampening=dampening,
-                weight_decay=weight_decay,
-                nesterov=nesterov,
-                maximize=maximize,
-            ),
-        )
+        defaults = dict(
+            lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov,
+            maximize=maximize,
+        )  # fmt: skip
+        super().__init__(params, defaults | self._implementation(options))
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
-        if group["weight_decay"]:
-            gradient = gradient + group["weight_decay"] * x
+        gradient = _decayed(x, gradient, group)
         if group["momentum"]:
             if "momentum_buffer" not in state:
                 velocity = np.array(gradient)
@@ -184,19 +88,22 @@ class Adam(Optimizer):
     Source: Kingma and Ba, 2015, algorithm 1.
     """
 
-    decoupled = False
+    implementation = ("foreach", "capturable", "differentiable", "fused")
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, amsgrad: bool = False, *, maximize: bool = False,
+        decoupled_weight_decay: bool = False, **options: Any,
     ) -> None:  # fmt: skip
         _positive("learning rate", lr)
         _positive("epsilon value", eps)
         _fractions(betas)
         _positive("weight_decay value", weight_decay)
-        super().__init__(
-            params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize)
-        )
+        defaults = dict(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize,
+            decoupled_weight_decay=decoupled_weight_decay,
+        )  # fmt: skip
+        super().__init__(params, defaults | self._implementation(options))
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
         step = _count_step(state)
@@ -205,11 +112,7 @@ class Adam(Optimizer):
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = _zeros(x)
         first, second = group["betas"]
-        if group["weight_decay"]:
-            if self.decoupled:
-                x *= 1 - group["lr"] * group["weight_decay"]
-            else:
-                gradient = gradient + group["weight_decay"] * x
+        gradient = _decayed(x, gradient, group)
         mean, square = state["exp_avg"]._a, state["exp_avg_sq"]._a
         part = np.empty_like(mean)  # one array for all that is in between
         np.subtract(gradient, mean, out=part)
@@ -236,34 +139,46 @@ class AdamW(Adam):
     Source: Loshchilov and Hutter, 2019, algorithm 2.
     """
 
-    decoupled = True
-
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+        weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, **options: Any,
     ) -> None:  # fmt: skip
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True, **options
+        )
 
 
 class RMSprop(Optimizer):
     """Steps divided by the running root mean square of the gradient."""
 
+    implementation = ("foreach", "capturable", "differentiable")
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
-        weight_decay: float = 0, momentum: float = 0,
+        weight_decay: float = 0, momentum: float = 0, centered: bool = False, *, maximize: bool = False,
+        **options: Any,
     ) -> None:  # fmt: skip
-        super().__init__(params, dict(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum))
+        defaults = dict(
+            lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum, centered=centered,
+            maximize=maximize,
+        )  # fmt: skip
+        super().__init__(params, defaults | self._implementation(options))
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
         if _count_step(state) == 1:
             state["square_avg"] = _zeros(x)
             if group["momentum"]:
                 state["momentum_buffer"] = _zeros(x)
-        if group["weight_decay"]:
-            gradient = gradient + group["weight_decay"] * x
+            if group["centered"]:
+                state["grad_avg"] = _zeros(x)
+        gradient = _decayed(x, gradient, group)
         square = state["square_avg"]._a
         square *= group["alpha"]
         square += (1 - group["alpha"]) * gradient * gradient
+        if group["centered"]:
+            mean = state["grad_avg"]._a
+            mean += (1 - group["alpha"]) * (gradient - mean)
+            square = square - mean * mean
         step = gradient / (np.sqrt(square) + group["eps"])
         if group["momentum"]:
             velocity = state["momentum_buffer"]._a
@@ -276,19 +191,25 @@ class RMSprop(Optimizer):
 class Adagrad(Optimizer):
     """Steps divided by the root of the sum of squared gradients."""
 
+    implementation = ("foreach", "differentiable", "fused")
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
-        eps: float = 1e-10,
+        initial_accumulator_value: float = 0, eps: float = 1e-10, *, maximize: bool = False, **options: Any,
     ) -> None:  # fmt: skip
-        super().__init__(params, dict(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps))
+        defaults = dict(
+            lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps, maximize=maximize,
+            initial_accumulator_value=initial_accumulator_value,
+        )  # fmt: skip
+        super().__init__(params, defaults | self._implementation(options))
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["step"] = wrap(np.zeros((), np.float32))
+                self.state[p]["sum"] = wrap(np.full_like(p._a, initial_accumulator_value))
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
-        count = _count_step(state)
-        if count == 1:
-            state["sum"] = _zeros(x)
-        total = state["sum"]._a
-        if group["weight_decay"]:
-            gradient = gradient + group["weight_decay"] * x
+        count, total = _count_step(state), state["sum"]._a
+        gradient = _decayed(x, gradient, group)
         total += gradient * gradient
         rate = group["lr"] / (1 + (count - 1) * group["lr_decay"])
         x -= rate * gradient / (np.sqrt(total) + group["eps"])
@@ -300,10 +221,14 @@ class Adadelta(Optimizer):
     Source: Zeiler, 2012.
     """
 
+    implementation = ("foreach", "capturable", "differentiable")
+
     def __init__(
-        self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0
-    ) -> None:
-        super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay))
+        self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
+        *, maximize: bool = False, **options: Any,
+    ) -> None:  # fmt: skip
+        defaults = dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize)
+        super().__init__(params, defaults | self._implementation(options))
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
         if _count_step(state) == 1:
@@ -319,23 +244,21 @@ class Adadelta(Optimizer):
         x -= group["lr"] * step
 
 
-def _decayed(x: Array, gradient: Array, group: dict[str, Any]) -> Array:
-    """Return the gradient with that of the weight decay."""
-    return gradient + group["weight_decay"] * x if group["weight_decay"] else gradient
-
-
 class Adamax(Optimizer):
     """Adam with the greatest gradient in place of the mean square.
 
     Source: Kingma and Ba, 2015, algorithm 2.
     """
 
+    implementation = ("foreach", "capturable", "differentiable")
+
     def __init__(
         self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0,
+        weight_decay: float = 0, *, maximize: bool = False, **options: Any,
     ) -> None:  # fmt: skip
         _fractions(betas)
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+        defaults = dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize)
+        super().__init__(params, defaults | self._implementation(options))
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
         step = _count_step(state)
@@ -356,14 +279,19 @@ class NAdam(Optimizer):
     Source: Dozat, 2016.
     """
 
+    implementation = ("foreach", "capturable", "differentiable")
+
     def __init__(
         self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0, momentum_decay: float = 4e-3,
+        weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
+        maximize: bool = False, **options: Any,
     ) -> None:  # fmt: skip
         _fractions(betas)
-        super().__init__(
-            params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
-        )
+        defaults = dict(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay, maximize=maximize,
+        )  # fmt: skip
+        super().__init__(params, defaults | self._implementation(options))
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
         step = _count_step(state)
@@ -389,12 +317,18 @@ class RAdam(Optimizer):
     Source: Liu et al., 2019.
     """
 
+    implementation = ("foreach", "capturable", "differentiable")
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0,
+        weight_decay: float = 0, decoupled_weight_decay: bool = False, *, maximize: bool = False, **options: Any,
     ) -> None:  # fmt: skip
         _fractions(betas)
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+        defaults = dict(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+        )  # fmt: skip
+        super().__init__(params, defaults | self._implementation(options))
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
         step = _count_step(state)
