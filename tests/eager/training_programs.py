@@ -191,3 +191,148 @@ def centred_steps(T: Any, say: Any) -> None:
             (x**3).sum().backward()
             optimizer.step()
         say(x)
+
+
+@program
+def containers(T: Any, say: Any) -> None:
+    nn = T.nn
+
+    class Named(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def extra_repr(self) -> str:
+            return f"{self.name}"
+
+        def forward(self, x: Any) -> Any:
+            return x
+
+    a, b, c = (Named(name) for name in "abc")
+    row = nn.ModuleList([a, b])
+    row += [c]
+    row.extend([a])
+    row.insert(1, c)
+    say(row, len(row), row[-1].name, [m.name for m in row[1:3]], type(row[1:3]).__name__)
+    row[0] = b
+    del row[1]
+    say(row, row.pop(0).name, row + [a], list(row._modules))
+    say(nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2), nn.ReLU()]), nn.ModuleList())
+    attempt(say, lambda: row[9])
+    attempt(say, lambda: nn.ModuleList(a))
+    stack = nn.Sequential(a, b)
+    stack.append(c).extend([a]).insert(0, c)
+    stack[1] = b
+    say(stack, stack[1:3], stack + nn.Sequential(b), stack.pop(1).name, len(stack * 2))
+    del stack[0]
+    stack += nn.Sequential(c)
+    say([m.name for m in stack], list(stack._modules))
+    attempt(say, lambda: stack + 1)
+    attempt(say, lambda: stack * 0)
+    names = nn.ModuleDict({"x": a, "y": b})
+    names.update([("z", c)])
+    names["w"] = a
+    say(names, list(names), len(names), "x" in names, [k for k, _ in names.items()], [m.name for m in names.values()])
+    del names["w"]
+    say(names.pop("y").name, list(names.keys()))
+    names.clear()
+    say(names)
+    attempt(say, lambda: nn.ModuleDict(3))
+    params = nn.ParameterList([nn.Parameter(T.zeros(2, 3)), T.ones(2)])
+    params += [nn.Parameter(T.zeros(1))]
+    params[0] = T.ones(4)
+    say(params, len(params), [n for n, _ in params.named_parameters()], len(params[1:]), params[-1])
+    attempt(say, lambda: params[7])
+    table = nn.ParameterDict({"b": T.zeros(2), "a": nn.Parameter(T.ones(1, 2))})
+    table["c"] = T.ones(())
+    say(table, list(table), "a" in table, table.get("q"), [k for k, _ in table.items()], table["c"])
+    say(table.pop("a"), len(table), [n for n, _ in table.named_parameters()], (table | {"k": T.ones(1)}).keys())
+    say(nn.Sequential(nn.ModuleList([nn.ReLU()]), nn.Sequential()))
+
+
+@program
+def modules_inside_modules(T: Any, say: Any) -> None:
+    nn = T.nn
+
+    class Net(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(2, 2)
+            self.inner = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+            self.again = self.first
+            self.scale = nn.Parameter(T.ones(2))
+
+        def forward(self, x: Any, *, factor: float = 1.0) -> Any:
+            return self.inner(self.first(x)) * self.scale * factor
+
+    net = Net()
+    say([n for n, _ in net.named_parameters()], [n for n, _ in net.named_parameters(remove_duplicate=False)])
+    say([n for n, _ in net.named_modules(prefix="m", remove_duplicate=False)], [n for n, _ in net.named_buffers("p")])
+    say(net.get_submodule("inner.0"), net.get_parameter("inner.1.bias"), net.get_buffer("inner.1.running_var"))
+    say(net.get_submodule("") is net, net.cpu() is net, {"first", "scale", "forward"} <= set(dir(net)))
+    for path in ("inner.7", "scale", "first.weight.x"):
+        attempt(say, lambda p=path: net.get_submodule(p))
+    attempt(say, lambda: net.get_parameter("inner.1.running_mean"))
+    attempt(say, lambda: net.get_buffer("first.weight"))
+    kept = net.state_dict(keep_vars=True)
+    say(list(kept), kept["scale"] is net.scale, net.state_dict()["scale"].requires_grad)
+    order: list[str] = []
+    first = net.register_forward_pre_hook(lambda m, a, k: order.append(f"pre {k}"), with_kwargs=True)
+    net.register_forward_hook(lambda m, a, k, out: order.append(f"post {k}"), with_kwargs=True)
+    net.register_forward_hook(lambda m, a, out: order.append("first of all"), prepend=True)
+    net.register_forward_hook(lambda m, a, out: out * 0)
+    say(net(T.ones(3, 2), factor=2.0).sum().item(), order)
+    first.remove()
+    net.register_forward_pre_hook(lambda m, a, k: (a, {"factor": 0.0}), with_kwargs=True)
+    order.clear()
+    net(T.ones(3, 2))
+    say(order)
+    say(net.half().scale.dtype, net.bfloat16().scale.dtype, net.type(T.float64).first.weight.dtype)
+
+
+@program
+def options_of_layers(T: Any, say: Any) -> None:
+    nn, wide = T.nn, T.float64
+    for layer in (
+        nn.Embedding(4, 3, dtype=wide), nn.BatchNorm1d(3, dtype=wide), nn.PReLU(dtype=wide),
+        nn.LayerNorm(3, dtype=wide), nn.GroupNorm(1, 3, dtype=wide),
+        nn.MultiheadAttention(4, 2, dtype=wide), nn.InstanceNorm1d(3, True, dtype=wide),
+        nn.Conv1d(1, 1, 2, dtype=wide), nn.ConvTranspose2d(1, 1, 2, dtype=wide), nn.RMSNorm(3, dtype=wide),
+    ):  # fmt: skip
+        say(layer, [t.dtype for t in layer.state_dict().values()])
+    for layer in (
+        nn.GELU(), nn.GELU("tanh"), nn.MSELoss(), nn.CosineEmbeddingLoss(0.5), nn.HuberLoss(delta=2.0), nn.ELU(),
+        nn.LeakyReLU(), nn.Hardtanh(), nn.ReLU(inplace=True), nn.Softplus(), nn.Softmax(dim=-1), nn.MaxPool2d(2),
+        nn.MaxPool1d(3, 2), nn.AvgPool1d(2), nn.AvgPool2d(2, padding=1), nn.Dropout2d(0.3), nn.CELU(), nn.GLU(),
+        nn.Hardshrink(), nn.Softshrink(0.2), nn.Hardswish(), nn.Softmax2d(), nn.CosineSimilarity(), nn.Tanhshrink(),
+        nn.ConstantPad1d(2, 0.5), nn.ZeroPad2d(1), nn.Conv2d(2, 4, 3, dilation=2, groups=2, bias=False),
+        nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"), nn.ConvTranspose2d(1, 1, 3, 2, output_padding=1),
+        nn.Embedding(5, 2, padding_idx=-1, max_norm=1.0), nn.Threshold(0.1, 2.0), nn.Unflatten(1, (2, 3)),
+        nn.CrossEntropyLoss(label_smoothing=0.1), nn.PairwiseDistance(), nn.TripletMarginLoss(), nn.Mish(),
+    ):  # fmt: skip
+        say(layer)
+    say(nn.MaxPool2d(2).stride, nn.CrossEntropyLoss().ignore_index, nn.Hardtanh().max_val, nn.MSELoss().reduction)
+    for wrong in (
+        lambda: nn.MaxPool2d(), lambda: nn.ReLU(a=1), lambda: nn.MSELoss(foo=1), lambda: nn.Softmax(1, 2, 3),
+        lambda: nn.Conv2d(3, 4, 3, groups=2), lambda: nn.Conv2d(1, 1, 3, padding_mode="x"), lambda: nn.Dropout(2.0),
+        lambda: nn.GroupNorm(2, 3), lambda: nn.Embedding(3, 2, padding_idx=5),
+    ):  # fmt: skip
+        try:
+            wrong()
+        except Exception as error:
+            say(type(error).__name__)
+    x = T.arange(12.0).view(1, 1, 3, 4)
+    for mode in ("reflect", "replicate", "circular"):
+        for padding in (1, (1, 2), "same"):
+            layer = nn.Conv2d(1, 1, 3, padding=padding, padding_mode=mode, bias=False)
+            nn.init.constant_(layer.weight, 0.5)
+            say(layer(x))
+    table = nn.Embedding.from_pretrained(T.tensor([[3.0, 4.0], [0.3, 0.4], [6.0, 8.0]]), max_norm=1.0)
+    say(table(T.tensor([0, 1, 0])), table.weight)
+    free = nn.Embedding.from_pretrained(T.ones(2, 2), freeze=False, padding_idx=0)
+    free(T.tensor([0, 1, 1])).sum().backward()
+    say(free.weight.grad)
+    for layer in (nn.Dropout1d(0.5), nn.Dropout2d(0.5)):
+        ones = T.ones(20, 8, 5) if isinstance(layer, nn.Dropout1d) else T.ones(20, 8, 5, 2)
+        made = layer(ones).flatten(2)
+        say(((made == 0) | (made == 2)).all(), (made[:, :, 0] == made[:, :, -1]).all(), layer.eval()(ones) is ones)

@@ -5,14 +5,17 @@ Previous folder: autograd; next: optim.
 
 from __future__ import annotations
 
-from tracegrad.nn import functional, init, layers, losses, modules, recurrent, resampling, utils
+from tracegrad.nn import functional, init, layers, losses, module, modules, parameter, recurrent, resampling, utils
+from tracegrad.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from tracegrad.nn.layers import *  # noqa: F403
+from tracegrad.nn.module import Module
 from tracegrad.nn.modules import *  # noqa: F403
-from tracegrad.nn.modules import Module, Parameter
+from tracegrad.nn.parameter import Parameter
 from tracegrad.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
 
 __all__ = [
-    "GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "Module", "Parameter", "RNNBase", "RNNCell", "RNNCellBase",
-    "functional", "init", "layers", "losses", "modules", "recurrent", "resampling", "utils",
+    "GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict",
+    "ParameterList", "RNNBase", "RNNCell", "RNNCellBase", "Sequential", "functional", "init", "layers", "losses",
+    "module", "modules", "parameter", "recurrent", "resampling", "utils",
 ]  # fmt: skip

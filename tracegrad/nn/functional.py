@@ -89,9 +89,28 @@ hardsigmoid = _define(
 )
 logsigmoid = _define("logsigmoid", "LogSigmoid", lambda x: -softplus_of(-x))
 softsign = _define("softsign", "Div", lambda x: x / (1 + np.abs(x)))
+hardswish = _define(
+    "hardswish",
+    "Hardswish",
+    lambda x: np.where(x <= -3, 0 * x, np.where(x >= 3, x, x * (x + 3) / 6)),
+)
+hardshrink = _define("hardshrink", "Hardshrink", lambda limit, x: np.where(np.abs(x) <= limit, 0 * x, x), 0.5)
+_softshrink = _define(
+    "softshrink",
+    "Softshrink",
+    lambda limit, x: np.where(x > limit, x - limit, np.where(x < -limit, x + limit, 0 * x)),
+    0.5,
+)
 tanhshrink = _define("tanhshrink", "Sub", lambda x: x - np.tanh(x))
 threshold = _define("threshold", "Threshold", lambda limit, value, x: np.where(x > limit, x, value + 0 * x), 0.0, 0.0)
 relu_of: Callable[[Tensor], Tensor] = METHODS["relu"]
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Any:
+    """Return elements brought nearer to 0 by lambd, those within it 0."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
+    return _softshrink(input, float(lambd))
 
 
 def relu(input: Tensor, inplace: bool = False) -> Any:
@@ -415,13 +434,34 @@ _DROPOUT = pointwise("Dropout", in_single(lambda scale, x, mask: np.where(mask, 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Return the tensor with elements set to 0 with probability p, the others scaled by 1 / (1 - p)."""
+    return _dropped(input, p, training, inplace, input._a.shape)
+
+
+def _dropped(input: Tensor, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Any:
+    """Return the tensor with what belongs to one element of `shape` dropped together."""
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0.0:
         return input
-    mask = wrap(creating.random_uniform(0.0, 1.0, input._a.shape, np.dtype(np.float64)) >= p)
+    kept = creating.random_uniform(0.0, 1.0, shape, np.dtype(np.float64)) >= p
     scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
-    return apply_composition(_DROPOUT, (scale,), [input, mask])
+    made = apply_composition(_DROPOUT, (scale,), [input, wrap(np.broadcast_to(kept, input._a.shape))])
+    return METHODS["copy_"](input, made) if inplace else made
+
+
+def _channel_dropout(name: str, ndim: int) -> Callable[..., Any]:
+    def apply(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        rank = input._a.ndim
+        if rank not in (ndim + 1, ndim + 2):
+            raise RuntimeError(f"{name}: Expected {ndim + 1}D or {ndim + 2}D input, but received a {rank}D input.")
+        return _dropped(input, p, training, inplace, input._a.shape[: rank - ndim] + (1,) * ndim)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = "Return the tensor with whole channels set to 0 with probability p, the others scaled."
+    return apply
+
+
+dropout1d, dropout2d = _channel_dropout("dropout1d", 1), _channel_dropout("dropout2d", 2)
 
 
 def _normalized(axes: Sequence[int], eps: float, x: Any) -> Any:
@@ -853,16 +893,34 @@ def avg_pool1d(
 _EMBEDDING = Composition("Embedding", lambda weight, index: weight[index])
 
 
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Any:
-    """Return rows of the weight; the row padding_idx gets no gradient."""
+def embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0,
+) -> Any:  # fmt: skip
+    """Return rows of the weight; the row padding_idx gets no gradient.
+
+    With `max_norm`, the rows that are looked up are first made shorter in place where their norm is greater.
+    """
     a = input._a
     if a.size and not (a.min() >= 0 and a.max() < weight._a.shape[0]):
         raise IndexError("index out of range in self")
+    if max_norm is not None:
+        _shorten(weight, np.unique(a), max_norm, norm_type)
     rows = apply_composition(_EMBEDDING, (), [weight, wrap(a.astype(np.int64))])
     if padding_idx is None:
         return rows
     padded = wrap(np.broadcast_to((a == padding_idx % weight._a.shape[0])[..., None], rows._a.shape))
     return METHODS["where"](rows.detach(), padded, rows)
+
+
+def _shorten(weight: Tensor, places: Any, most: float, order: float) -> None:
+    with no_grad():
+        rows = weight._a[places]
+        norms = np.linalg.norm(rows, order, axis=1, keepdims=True)
+        METHODS["index_copy_"](
+            weight, 0, wrap(places.astype(np.int64)),
+            wrap(np.where(norms > most, rows * (most / (norms + 1e-7)), rows).astype(rows.dtype)),
+        )  # fmt: skip
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Any:
@@ -916,7 +974,9 @@ pixel_shuffle = resampling.pixel_shuffle
 cosine_embedding_loss = losses.cosine_embedding_loss
 gaussian_nll_loss = losses.gaussian_nll_loss
 margin_ranking_loss = losses.margin_ranking_loss
+multilabel_soft_margin_loss = losses.multilabel_soft_margin_loss
 poisson_nll_loss = losses.poisson_nll_loss
+soft_margin_loss = losses.soft_margin_loss
 triplet_margin_loss = losses.triplet_margin_loss
 triplet_margin_with_distance_loss = losses.triplet_margin_with_distance_loss
 

@@ -1,6 +1,6 @@
 """Initial values of parameters.
 
-Writes tensors in place. Previous: functional.py; next: modules.py.
+Writes tensors in place. Previous: functional.py; next: parameter.py.
 """
 
 from __future__ import annotations

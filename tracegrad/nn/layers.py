@@ -12,7 +12,9 @@ import numpy as np
 
 from tracegrad.nn import functional as F
 from tracegrad.nn import init
-from tracegrad.nn.modules import Linear, Module, Parameter, make_module
+from tracegrad.nn.module import Module
+from tracegrad.nn.modules import Linear, make_module
+from tracegrad.nn.parameter import Parameter
 from tracegrad.runtime import creating
 from tracegrad.runtime.reducing import matmul, softmax
 from tracegrad.runtime.shaping import reshape, transpose, unsqueeze
@@ -30,11 +32,14 @@ __all__ = [
 class RMSNorm(Module):
     """The input divided by its root mean square over the last axes, times a learnt weight."""
 
-    def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True) -> None:
+    def __init__(
+        self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        weight = Parameter(creating.ones(*self.normalized_shape)) if elementwise_affine else None
+        weight = Parameter(creating.ones(*self.normalized_shape, dtype=dtype)) if elementwise_affine else None
         self.register_parameter("weight", weight)
 
     def forward(self, input: Tensor) -> Any:
@@ -49,16 +54,17 @@ class _InstanceNorm(Module):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
-        track_running_stats: bool = False,
+        track_running_stats: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        self.register_parameter("weight", Parameter(creating.ones(num_features)) if affine else None)
-        self.register_parameter("bias", Parameter(creating.zeros(num_features)) if affine else None)
+        shifted = affine and bias
+        self.register_parameter("weight", Parameter(creating.ones(num_features, dtype=dtype)) if affine else None)
+        self.register_parameter("bias", Parameter(creating.zeros(num_features, dtype=dtype)) if shifted else None)
         tracked = track_running_stats
-        self.register_buffer("running_mean", creating.zeros(num_features) if tracked else None)
-        self.register_buffer("running_var", creating.ones(num_features) if tracked else None)
+        self.register_buffer("running_mean", creating.zeros(num_features, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", creating.ones(num_features, dtype=dtype) if tracked else None)
         self.register_buffer("num_batches_tracked", creating.tensor(0) if tracked else None)
 
     def forward(self, input: Tensor) -> Any:
@@ -76,7 +82,7 @@ class _InstanceNorm(Module):
     def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"track_running_stats={self.track_running_stats}"
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
 
@@ -110,12 +116,20 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
-def _pad_layer(name: str, axes: int, mode: str) -> Any:
-    return type(name, (_Pad,), {"axes": axes, "mode": mode, "__doc__": f"Padding of {axes} axes: {mode}."})
+class _ConstantPad(_Pad):
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(padding, value)
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+def _pad_layer(name: str, axes: int, mode: str, base: Any = _Pad) -> Any:
+    return type(name, (base,), {"axes": axes, "mode": mode, "__doc__": f"Padding of {axes} axes: {mode}."})
 
 
 ZeroPad1d, ZeroPad2d = _pad_layer("ZeroPad1d", 1, "constant"), _pad_layer("ZeroPad2d", 2, "constant")
-ConstantPad1d, ConstantPad2d = _pad_layer("ConstantPad1d", 1, "constant"), _pad_layer("ConstantPad2d", 2, "constant")
+ConstantPad1d, ConstantPad2d = (_pad_layer(f"ConstantPad{n}d", n, "constant", _ConstantPad) for n in (1, 2))
 ReflectionPad1d, ReflectionPad2d = (
     _pad_layer("ReflectionPad1d", 1, "reflect"),
     _pad_layer("ReflectionPad2d", 2, "reflect"),
@@ -156,20 +170,25 @@ class UpsamplingBilinear2d(Upsample):
         super().__init__(size, scale_factor, "bilinear", True)
 
 
-AdaptiveAvgPool1d = make_module("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "output_size")
-AdaptiveAvgPool2d = make_module("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "output_size")
-PixelShuffle = make_module("PixelShuffle", F.pixel_shuffle, "upscale_factor")
-_OLD = ("size_average", "reduce")
-MarginRankingLoss = make_module("MarginRankingLoss", F.margin_ranking_loss, "margin", *_OLD, "reduction")
-HingeEmbeddingLoss = make_module("HingeEmbeddingLoss", F.hinge_embedding_loss, "margin", *_OLD, "reduction")
-CosineEmbeddingLoss = make_module("CosineEmbeddingLoss", F.cosine_embedding_loss, "margin", *_OLD, "reduction")
+AdaptiveAvgPool1d = make_module("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "output_size", output_size=...)
+AdaptiveAvgPool2d = make_module("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "output_size", output_size=...)
+PixelShuffle = make_module("PixelShuffle", F.pixel_shuffle, "upscale_factor", upscale_factor=...)
+_LOSS = dict(size_average=None, reduce=None, reduction="mean")
+MarginRankingLoss = make_module("MarginRankingLoss", F.margin_ranking_loss, margin=0.0, **_LOSS)
+HingeEmbeddingLoss = make_module("HingeEmbeddingLoss", F.hinge_embedding_loss, margin=1.0, **_LOSS)
+CosineEmbeddingLoss = make_module("CosineEmbeddingLoss", F.cosine_embedding_loss, margin=0.0, **_LOSS)
 TripletMarginLoss = make_module(
-    "TripletMarginLoss", F.triplet_margin_loss, "margin", "p", "eps", "swap", *_OLD, "reduction"
+    "TripletMarginLoss", F.triplet_margin_loss, margin=1.0, p=2.0, eps=1e-6, swap=False, **_LOSS
 )
 PoissonNLLLoss = make_module(
-    "PoissonNLLLoss", F.poisson_nll_loss, "log_input", "full", "size_average", "eps", "reduce", "reduction"
-)
-GaussianNLLLoss = make_module("GaussianNLLLoss", F.gaussian_nll_loss)
+    "PoissonNLLLoss", F.poisson_nll_loss, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
+    reduction="mean",
+)  # fmt: skip
+GaussianNLLLoss = make_module("GaussianNLLLoss", F.gaussian_nll_loss, full=False, eps=1e-6, reduction="mean")
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """What torch calls the last layer of attention."""
 
 
 class MultiheadAttention(Module):
@@ -185,6 +204,7 @@ class MultiheadAttention(Module):
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
         add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
+        device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
         if embed_dim % num_heads:
@@ -192,10 +212,11 @@ class MultiheadAttention(Module):
         if add_bias_kv or add_zero_attn or kdim not in (None, embed_dim) or vdim not in (None, embed_dim):
             raise NotImplementedError("MultiheadAttention: keys and values have the size of queries, without more rows")
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
-        self.in_proj_weight = Parameter(creating.empty(3 * embed_dim, embed_dim))
+        self.in_proj_weight = Parameter(creating.empty(3 * embed_dim, embed_dim, dtype=dtype))
         init.xavier_uniform_(self.in_proj_weight)
-        self.register_parameter("in_proj_bias", Parameter(creating.zeros(3 * embed_dim)) if bias else None)
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias)
+        projected = Parameter(creating.zeros(3 * embed_dim, dtype=dtype)) if bias else None
+        self.register_parameter("in_proj_bias", projected)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, dtype=dtype)
         if bias:
             init.zeros_(self.out_proj.bias)
 

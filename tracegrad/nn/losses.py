@@ -107,3 +107,22 @@ def gaussian_nll_loss(
         var.clamp_(min=eps)
     loss: Any = 0.5 * (var.log() + (input - target) ** 2 / var)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+def _log_sigmoid(x: Any) -> Any:
+    return -x.new_zeros(()).logaddexp(-x)
+
+
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Any:
+    """Return log(1 + exp(-target * input)), of targets 1 and -1."""
+    broadcast_shape(input, target)
+    return reduced(-_log_sigmoid(target * input), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Any:
+    """Return the cross entropy of sigmoid(input) and targets in [0, 1], averaged over classes."""
+    each: Any = -(target * _log_sigmoid(input) + (1 - target) * _log_sigmoid(-input))
+    each = each if weight is None else each * weight
+    return reduced(each.mean(-1), reduction)

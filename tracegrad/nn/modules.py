@@ -1,450 +1,25 @@
-"""Modules: parameters kept together with what is computed from them.
+"""Layers: linear, convolutions, norms, embeddings; activations, losses and poolings as modules.
 
-Reads and writes tensors. Previous: init.py; next: layers.py.
+Reads and writes tensors. Previous: containers.py; next: layers.py.
 """
 
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tracegrad.nn import functional as F
 from tracegrad.nn import init
+from tracegrad.nn.module import Module
+from tracegrad.nn.parameter import Parameter
 from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.operate import cast
-from tracegrad.runtime.printing import tensor_text
 from tracegrad.runtime.shaping import flatten, stack
-from tracegrad.runtime.tape import RemovableHandle, add_hook
-from tracegrad.runtime.tensor import Tensor, is_differentiable
-
-
-class Parameter(Tensor):
-    """A tensor that a module finds among its attributes; it requires grad."""
-
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
-        made = Tensor.__new__(cls)
-        if data is not None:
-            made._a, made._storage = data._a, data._storage
-        if requires_grad and not is_differentiable(made._a.dtype):
-            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        made._requires_grad = bool(requires_grad)
-        return made
-
-    def __init__(self, *data: Any, **options: Any) -> None:
-        """Do nothing: all is set in __new__."""
-
-    def __repr__(self) -> str:
-        return "Parameter containing:\n" + tensor_text(self)
-
-    __str__ = __repr__
-
-
-def _type_name(value: Any) -> str:
-    return value.type_name() if type(value) is Tensor else type(value).__name__
-
-
-class IncompatibleKeys(NamedTuple):
-    """What a state and a module do not have in common."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-
-
-class Module:
-    """Base of all modules: assign parameters and modules as attributes, and define `forward`."""
-
-    training = True
-
-    def __init__(self) -> None:
-        self._parameters: dict[str, Any] = {}
-        self._buffers: dict[str, Any] = {}
-        self._modules: dict[str, Any] = {}
-        self._transient: set[str] = set()
-        self._forward_hooks: dict[int, Any] = {}
-        self._forward_pre_hooks: dict[int, Any] = {}
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Parameter | Module):
-            if "_modules" not in self.__dict__:
-                kind = "parameter" if isinstance(value, Parameter) else "module"
-                raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
-            self.__dict__.pop(name, None)
-            places = (self._parameters, self._modules)
-            own, other = places if isinstance(value, Parameter) else places[::-1]
-            other.pop(name, None)
-            own[name] = value
-        elif "_parameters" in self.__dict__ and name in self._parameters:
-            if value is not None:
-                raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
-                )
-            self._parameters[name] = None
-        elif "_modules" in self.__dict__ and name in self._modules:
-            if value is not None:
-                raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as child module '{name}' (torch.nn.Module or None expected)"
-                )
-            self._modules[name] = None
-        elif "_buffers" in self.__dict__ and name in self._buffers:
-            if value is not None and not isinstance(value, Tensor):
-                raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None "
-                    "expected)"
-                )
-            self._buffers[name] = value
-        else:
-            object.__setattr__(self, name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        inside = self.__dict__
-        for place in ("_parameters", "_buffers", "_modules"):
-            if place in inside and name in inside[place]:
-                return inside[place][name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def __delattr__(self, name: str) -> None:
-        for place in (self._parameters, self._buffers, self._modules):
-            if name in place:
-                del place[name]
-                return
-        object.__delattr__(self, name)
-
-    def forward(self, *args: Any, **keywords: Any) -> Any:
-        """Compute the module's result."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
-
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        if not self._forward_pre_hooks and not self._forward_hooks:
-            return self.forward(*args, **keywords)
-        for hook in list(self._forward_pre_hooks.values()):
-            replaced = hook(self, args)
-            if replaced is not None:
-                args = replaced if isinstance(replaced, tuple) else (replaced,)
-        result = self.forward(*args, **keywords)
-        for hook in list(self._forward_hooks.values()):
-            replaced = hook(self, args, result)
-            if replaced is not None:
-                result = replaced
-        return result
-
-    def register_forward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, args, result)` after forward."""
-        return add_hook(self._forward_hooks, hook)
-
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, args)` before forward."""
-        return add_hook(self._forward_pre_hooks, hook)
-
-    def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter."""
-        if "_parameters" not in self.__dict__:
-            raise AttributeError("cannot assign parameter before Module.__init__() call")
-        self._check_name("parameter", name, self._parameters)
-        if param is not None and not isinstance(param, Parameter):
-            raise TypeError(
-                f"cannot assign '{_type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None "
-                "required)"
-            )
-        self._parameters[name] = param
-
-    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is no parameter but belongs to the state."""
-        if "_buffers" not in self.__dict__:
-            raise AttributeError("cannot assign buffer before Module.__init__() call")
-        self._check_name("buffer", name, self._buffers)
-        if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
-            )
-        self._buffers[name] = tensor
-        if not persistent:
-            self._transient.add(name)
-
-    def add_module(self, name: str, module: Module | None) -> None:
-        """Add a module."""
-        if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{_type_name(module)} is not a Module subclass")
-        self._check_name("module", name, self._modules)
-        self._modules[name] = module
-
-    def _check_name(self, kind: str, name: str, own: dict[str, Any]) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {_type_name(name)}")
-        if hasattr(self, name) and name not in own:
-            raise KeyError(f"attribute '{name}' already exists")
-        if "." in name:
-            raise KeyError(f'{kind} name can\'t contain "."')
-        if not name:
-            raise KeyError(f'{kind} name can\'t be empty string ""')
-
-    register_module = add_module
-
-    # ---- what is inside
-
-    def named_modules(self, memo: set[int] | None = None, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """Yield this module and all inside, with their paths."""
-        memo = set() if memo is None else memo
-        if id(self) in memo:
-            return
-        memo.add(id(self))
-        yield prefix, self
-        for name, module in self._modules.items():
-            if module is not None:
-                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name)
-
-    def modules(self) -> Iterator[Module]:
-        """Yield this module and all inside."""
-        for _, module in self.named_modules():
-            yield module
-
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Yield the modules directly inside, with names."""
-        yield from ((name, m) for name, m in self._modules.items() if m is not None)
-
-    def children(self) -> Iterator[Module]:
-        """Yield the modules directly inside."""
-        yield from (m for m in self._modules.values() if m is not None)
-
-    def _named(self, place: str, recurse: bool) -> Iterator[tuple[str, Any]]:
-        seen: set[int] = set()
-        for path, module in self.named_modules() if recurse else [("", self)]:
-            for name, tensor in getattr(module, place).items():
-                if tensor is not None and id(tensor) not in seen:
-                    seen.add(id(tensor))
-                    yield (f"{path}.{name}" if path else name), tensor
-
-    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """Yield parameters with their paths, each once."""
-        yield from ((f"{prefix}.{n}" if prefix else n, p) for n, p in self._named("_parameters", recurse))
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield parameters, each once."""
-        for _, parameter in self._named("_parameters", recurse):
-            yield parameter
-
-    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """Yield buffers with their paths."""
-        yield from self._named("_buffers", recurse)
-
-    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Yield buffers."""
-        for _, buffer in self._named("_buffers", recurse):
-            yield buffer
-
-    def state_dict(self, *, prefix: str = "") -> OrderedDict[str, Tensor]:
-        """Return parameters and buffers by path, detached."""
-        state: OrderedDict[str, Tensor] = OrderedDict()
-        for name, tensor in [*self._parameters.items(), *self._buffers.items()]:
-            if tensor is not None and name not in self._transient:
-                state[prefix + name] = tensor.detach()
-        for name, module in self._modules.items():
-            if module is not None:
-                state.update(module.state_dict(prefix=f"{prefix}{name}."))
-        return state
-
-    def load_state_dict(self, state_dict: Mapping[str, Tensor], strict: bool = True) -> Any:
-        """Copy parameters and buffers from a dict.
-
-        Raises:
-            RuntimeError: names are missing or too many (with `strict`), or shapes differ.
-        """
-        if not isinstance(state_dict, Mapping):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        own = self.state_dict()
-        missing = [k for k in own if k not in state_dict]
-        unexpected = [k for k in state_dict if k not in own]
-        faults = []
-        for kind, names in (("Unexpected", unexpected), ("Missing", missing)):
-            if strict and names:
-                listed = ", ".join(f'"{name}"' for name in names)
-                faults.append(f"{kind} key(s) in state_dict: {listed}. ")
-        with no_grad():
-            for name, tensor in own.items():
-                if name not in state_dict:
-                    continue
-                given = state_dict[name]
-                if tensor.shape == given.shape:
-                    tensor.copy_(given)
-                    continue
-                faults.append(
-                    f"size mismatch for {name}: copying a param with shape {given.shape!r} from checkpoint, the shape "
-                    f"in current model is {tensor.shape!r}."
-                )
-        if faults:
-            raise RuntimeError("\n\t".join([f"Error(s) in loading state_dict for {type(self).__name__}:", *faults]))
-        return IncompatibleKeys(missing, unexpected)
-
-    # ---- changes of all
-
-    def train(self, mode: bool = True) -> Module:
-        """Switch to training."""
-        for module in self.modules():
-            module.training = mode
-        return self
-
-    def eval(self) -> Module:
-        """Switch to evaluation."""
-        return self.train(False)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Module:
-        """Set requires_grad of all parameters."""
-        for parameter in self.parameters():
-            parameter.requires_grad_(requires_grad)
-        return self
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Reset the gradients of all parameters."""
-        for parameter in self.parameters():
-            if parameter._grad is not None:
-                if set_to_none:
-                    parameter._grad = None
-                else:
-                    parameter._grad = parameter._grad.detach()
-                    parameter._grad.zero_()
-
-    def apply(self, fn: Callable[[Module], None]) -> Module:
-        """Call a function with this module and all inside, children first."""
-        for child in self.children():
-            child.apply(fn)
-        fn(self)
-        return self
-
-    def to(self, *args: Any, dtype: Any = None, **options: Any) -> Module:
-        """Convert parameters and buffers of floating point to a dtype."""
-        wanted = next((a for a in args if not isinstance(a, str)), dtype)
-        if wanted is not None and hasattr(wanted, "dtype"):
-            kind = dtypes.numpy_dtype(wanted)
-            for module in self.modules():
-                for place in (module._parameters, module._buffers):
-                    for tensor in place.values():
-                        if tensor is not None and is_differentiable(tensor._a.dtype):
-                            tensor._a = cast(tensor.detach(), kind)._a
-        return self
-
-    def double(self) -> Module:
-        """Convert to float64."""
-        return self.to(dtypes.float64)
-
-    def float(self) -> Module:
-        """Convert to float32."""
-        return self.to(dtypes.float32)
-
-    def extra_repr(self) -> str:
-        """Return what stands in parentheses after the module's name."""
-        return ""
-
-    def __repr__(self) -> str:
-        children = []
-        for name, module in self._modules.items():
-            text = repr(module).replace("\n", "\n  ")
-            children.append(f"  ({name}): {text}")
-        extra = self.extra_repr()
-        if not children:
-            return f"{type(self).__name__}({extra})"
-        return f"{type(self).__name__}(\n" + "\n".join([*([f"  {extra}"] if extra else []), *children]) + "\n)"
-
-
-class Sequential(Module):
-    """Modules applied one after the other."""
-
-    def __init__(self, *modules: Any) -> None:
-        super().__init__()
-        named = modules[0].items() if len(modules) == 1 and isinstance(modules[0], dict) else enumerate(modules)
-        for name, module in named:
-            self.add_module(str(name), module)
-
-    def forward(self, input: Any) -> Any:
-        for module in self._modules.values():
-            input = module(input)
-        return input
-
-    def __getitem__(self, index: Any) -> Any:
-        found = list(self._modules.values())[index]
-        return Sequential(*found) if isinstance(index, slice) else found
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
-
-    def append(self, module: Module) -> Sequential:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
-
-
-class ModuleList(Module):
-    """A list of modules."""
-
-    def __init__(self, modules: Any = ()) -> None:
-        super().__init__()
-        for module in modules:
-            self.append(module)
-
-    def append(self, module: Module) -> ModuleList:
-        """Add a module at the end."""
-        self.add_module(str(len(self._modules)), module)
-        return self
-
-    def __getitem__(self, index: int) -> Module:
-        found: Module = list(self._modules.values())[index]
-        return found
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
-
-
-class ModuleDict(Module):
-    """Modules by name."""
-
-    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
-        super().__init__()
-        for name, module in (modules or {}).items():
-            self.add_module(name, module)
-
-    def __getitem__(self, name: str) -> Module:
-        found: Module = self._modules[name]
-        return found
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-
-class ParameterList(Module):
-    """A list of parameters."""
-
-    def __init__(self, values: Any = ()) -> None:
-        super().__init__()
-        for value in values:
-            self.append(value)
-
-    def append(self, value: Any) -> ParameterList:
-        """Add a parameter at the end."""
-        self._parameters[str(len(self._parameters))] = value if isinstance(value, Parameter) else Parameter(value)
-        return self
-
-    def __getitem__(self, index: int) -> Any:
-        return list(self._parameters.values())[index]
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[Parameter]:
-        return iter(self._parameters.values())
+from tracegrad.runtime.tensor import Tensor
 
 
 def _new(*shape: int, dtype: Any = None) -> Parameter:
@@ -476,98 +51,120 @@ class Linear(Module):
 
 
 class _Conv(Module):
+    axes: int
+
     def __init__(
-        self, ndim: int, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any,
-        dilation: Any, groups: int, bias: bool, dtype: Any,
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if channels % groups:
+                raise ValueError(f"{name} must be divisible by groups")
+        modes = {"zeros", "reflect", "replicate", "circular"}
+        if padding_mode not in modes:
+            raise ValueError(f"padding_mode must be one of {modes}, but got padding_mode='{padding_mode}'")
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size = F._pair(kernel_size, ndim)
-        self.stride, self.dilation = F._pair(stride, ndim), F._pair(dilation, ndim)
-        self.padding = padding if isinstance(padding, str) else F._pair(padding, ndim)
+        self.kernel_size, self.padding_mode = F._pair(kernel_size, self.axes), padding_mode
+        self.stride, self.dilation = F._pair(stride, self.axes), F._pair(dilation, self.axes)
+        self.padding: Any = padding if isinstance(padding, str) else F._pair(padding, self.axes)
         self.weight = _new(out_channels, in_channels // groups, *self.kernel_size, dtype=dtype)
         self.register_parameter("bias", _new(out_channels, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw initial values."""
         init.default_(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Any:
-        return F._convolve(
-            len(self.kernel_size), input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
-        )
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._ends(), self.padding_mode), 0
+        return F._convolve(self.axes, input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+    def _ends(self) -> list[int]:
+        """Return how much is added at both ends of each axis, from the last axis on."""
+        if self.padding == "valid":
+            return [0] * (2 * self.axes)
+        if self.padding == "same":
+            totals = [gap * (size - 1) for gap, size in zip(self.dilation, self.kernel_size, strict=True)]
+            return [n for total in reversed(totals) for n in (total // 2, total - total // 2)]
+        return [n for width in reversed(self.padding) for n in (width, width)]
 
     def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         if isinstance(self.padding, str) or any(self.padding):
             text += f", padding={self.padding}"
-        return text
+        text += _convolution_text(self)
+        return text if self.padding_mode == "zeros" else f"{text}, padding_mode={self.padding_mode}"
+
+
+def _convolution_text(layer: Any) -> str:
+    parts = [f", dilation={layer.dilation}"] if any(d != 1 for d in layer.dilation) else []
+    parts += [f", output_padding={layer.output_padding}"] if any(getattr(layer, "output_padding", ())) else []
+    parts += [f", groups={layer.groups}"] if layer.groups != 1 else []
+    return "".join([*parts, *([", bias=False"] if layer.bias is None else [])])
 
 
 class Conv1d(_Conv):
     """Convolution over one axis."""
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        dilation: Any = 1, groups: int = 1, bias: bool = True, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(1, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype)
+    axes = 1
 
 
 class Conv2d(_Conv):
     """Convolution over two axes."""
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        dilation: Any = 1, groups: int = 1, bias: bool = True, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(2, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype)
+    axes = 2
 
 
 class _ConvTranspose(Module):
+    axes: int
+
     def __init__(
-        self, ndim: int, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any,
-        output_padding: Any, groups: int, bias: bool, dilation: Any, dtype: Any,
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
+        device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size, self.stride = F._pair(kernel_size, ndim), F._pair(stride, ndim)
-        self.padding, self.output_padding = F._pair(padding, ndim), F._pair(output_padding, ndim)
-        self.dilation = F._pair(dilation, ndim)
+        self.kernel_size, self.stride = F._pair(kernel_size, self.axes), F._pair(stride, self.axes)
+        self.padding, self.output_padding = F._pair(padding, self.axes), F._pair(output_padding, self.axes)
+        self.dilation = F._pair(dilation, self.axes)
         self.weight = _new(in_channels, out_channels // groups, *self.kernel_size, dtype=dtype)
         self.register_parameter("bias", _new(out_channels, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw initial values."""
         init.default_(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Any:
         return F._convolve_transposed(
-            len(self.kernel_size), input, self.weight, self.bias, self.stride, self.padding, self.output_padding,
-            self.groups, self.dilation,
+            self.axes, input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups,
+            self.dilation,
         )  # fmt: skip
 
     def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        return text + (f", padding={self.padding}" if any(self.padding) else "")
+        return text + (f", padding={self.padding}" if any(self.padding) else "") + _convolution_text(self)
 
 
 class ConvTranspose1d(_ConvTranspose):
     """The transpose of a convolution over one axis."""
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            1, in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, dtype
-        )
+    axes = 1
 
 
 class ConvTranspose2d(_ConvTranspose):
     """The transpose of a convolution over two axes."""
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            2, in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, dtype
-        )
+    axes = 2
 
 
 class LayerNorm(Module):
@@ -579,6 +176,7 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
+        device: Any = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
@@ -601,14 +199,23 @@ class LayerNorm(Module):
 class GroupNorm(Module):
     """Mean 0 and variance 1 per group of channels."""
 
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
+        dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.num_groups, self.eps = num_groups, eps
-        self.register_parameter("weight", Parameter(creating.ones(num_channels)) if affine else None)
-        self.register_parameter("bias", _new(num_channels) if affine else None)
+        if num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self.register_parameter("weight", Parameter(creating.ones(num_channels, dtype=dtype)) if affine else None)
+        self.register_parameter("bias", _new(num_channels, dtype=dtype) if affine and bias else None)
 
     def forward(self, input: Tensor) -> Any:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        shifted = self.bias is not None
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={shifted}"
 
 
 class _BatchNorm(Module):
@@ -616,15 +223,16 @@ class _BatchNorm(Module):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, bias: bool = True,
+        track_running_stats: bool = True, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        self.register_parameter("weight", Parameter(creating.ones(num_features)) if affine else None)
-        self.register_parameter("bias", _new(num_features) if affine and bias else None)
+        self.affine, self.track_running_stats = affine, track_running_stats
+        self.register_parameter("weight", Parameter(creating.ones(num_features, dtype=dtype)) if affine else None)
+        self.register_parameter("bias", _new(num_features, dtype=dtype) if affine and bias else None)
         tracked = track_running_stats
-        self.register_buffer("running_mean", creating.zeros(num_features) if tracked else None)
-        self.register_buffer("running_var", creating.ones(num_features) if tracked else None)
+        self.register_buffer("running_mean", creating.zeros(num_features, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", creating.ones(num_features, dtype=dtype) if tracked else None)
         self.register_buffer("num_batches_tracked", creating.tensor(0) if tracked else None)
 
     def forward(self, input: Tensor) -> Any:
@@ -670,19 +278,54 @@ class BatchNorm3d(_BatchNorm):
 class Embedding(Module):
     """Rows of a table."""
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None) -> None:
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
+        _freeze: bool = False, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        self.weight = _new(num_embeddings, embedding_dim)
-        init.normal_(self.weight)
+        if scale_grad_by_freq or sparse:
+            raise NotImplementedError("Embedding: gradients are dense and not scaled by frequency")
         if padding_idx is not None:
-            self.weight._a[padding_idx] = 0.0
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise AssertionError("Padding_idx must be within num_embeddings")
+            padding_idx %= num_embeddings
+        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
+        self.max_norm, self.norm_type = max_norm, norm_type
+        if _weight is None:
+            self.weight = _new(num_embeddings, embedding_dim, dtype=dtype)
+            self.reset_parameters()
+        else:
+            if list(_weight.shape) != [num_embeddings, embedding_dim]:
+                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+            self.weight = Parameter(_weight)
+        self.weight.requires_grad_(not _freeze)
+
+    def reset_parameters(self) -> None:
+        """Draw initial values."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            self.weight._a[self.padding_idx] = 0.0
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0,
+    ) -> Embedding:  # fmt: skip
+        """Return a layer over a given table."""
+        if embeddings._a.ndim != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        count, size = embeddings.shape
+        return cls(count, size, padding_idx, max_norm, norm_type, _weight=embeddings, _freeze=freeze)
 
     def forward(self, input: Tensor) -> Any:
-        return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type)
 
     def extra_repr(self) -> str:
-        return f"{self.num_embeddings}, {self.embedding_dim}"
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        text += "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        text += "" if self.max_norm is None else f", max_norm={self.max_norm}"
+        return text if self.norm_type == 2.0 else f"{text}, norm_type={self.norm_type}"
 
 
 class Flatten(Module):
@@ -699,6 +342,20 @@ class Flatten(Module):
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
+class Unflatten(Module):
+    """Split an axis into several."""
+
+    def __init__(self, dim: int, unflattened_size: Any) -> None:
+        super().__init__()
+        self.dim, self.unflattened_size = dim, unflattened_size
+
+    def forward(self, input: Tensor) -> Any:
+        return input.unflatten(self.dim, tuple(self.unflattened_size))
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
+
 class Identity(Module):
     """The input itself."""
 
@@ -709,103 +366,244 @@ class Identity(Module):
         return input
 
 
-class Dropout(Module):
-    """Elements set to 0 at random in training."""
-
+class _Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        self.p = p
-
-    def forward(self, input: Tensor) -> Any:
-        return F.dropout(input, self.p, self.training)
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        self.p, self.inplace = p, inplace
 
     def extra_repr(self) -> str:
-        return f"p={self.p}, inplace=False"
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_Dropout):
+    """Elements set to 0 at random in training."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.dropout(input, self.p, self.training, self.inplace)
+
+
+class Dropout1d(_Dropout):
+    """Channels of sequences set to 0 at random in training."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.dropout1d(input, self.p, self.training, self.inplace)
+
+
+class Dropout2d(_Dropout):
+    """Channels of images set to 0 at random in training."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class _Configured(Module):
-    """A function with fixed options: base of activations, losses and poolings."""
+    """A function with fixed options, which are attributes too: base of activations, losses and poolings.
+
+    Attributes:
+        function: what is called with those options that were given.
+        defaults: names of the options in order, and their values where none is given; `...` where one must be.
+        shown: names of the options in the text of the module.
+    """
 
     function: Callable[..., Any]
-    names: tuple[str, ...] = ()
+    defaults: dict[str, Any]
+    shown: tuple[str, ...] = ()
 
     def __init__(self, *values: Any, **options: Any) -> None:
         super().__init__()
-        options.update(zip(self.names, values, strict=False))
-        for name in ("size_average", "reduce"):
-            options.pop(name, None)
-        for name in ("weight", "pos_weight"):
-            if options.get(name) is not None:
-                self.register_buffer(name, options.pop(name))
-        object.__setattr__(self, "options", options)
+        if len(values) > len(self.defaults):
+            raise TypeError(
+                f"{type(self).__name__}.__init__() takes {len(self.defaults) + 1} positional arguments but "
+                f"{len(values) + 1} were given"
+            )
+        options.update(zip(self.defaults, values, strict=False))
+        for name in options:
+            if name not in self.defaults:
+                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'")
+        for name, value in (self.defaults | options).items():
+            if value is ...:
+                raise TypeError(f"{type(self).__name__}.__init__() missing 1 required positional argument: '{name}'")
+            if name in ("weight", "pos_weight"):
+                self.register_buffer(name, value)
+            elif name not in ("size_average", "reduce"):
+                object.__setattr__(self, name, value)
+        places = ("size_average", "reduce", "weight", "pos_weight")
+        self._options = {name: value for name, value in options.items() if name not in places}
 
     def forward(self, *inputs: Any) -> Any:
         tensors = {k: v for k, v in self._buffers.items() if v is not None}
-        return type(self).function(*inputs, **self.options, **tensors)
+        return type(self).function(*inputs, **self._options, **tensors)
 
     def extra_repr(self) -> str:
-        return ", ".join(f"{k}={v}" for k, v in self.options.items() if k not in ("reduction", "inplace") or v is True)
+        inplace = ("inplace=True",) if getattr(self, "inplace", False) else ()
+        return ", ".join([*(f"{name}={getattr(self, name)!r}" for name in self.shown), *inplace])
 
 
-def make_module(name: str, function: Callable[..., Any], *names: str) -> Any:
+def make_module(module: str, function: Callable[..., Any], *shown: str, **defaults: Any) -> Any:
     """Return the class of a module that calls a function with the options of its constructor."""
-    attributes = {"function": staticmethod(function), "names": names, "__doc__": f"The function {function.__name__}."}
-    return type(name, (_Configured,), attributes)
+    attributes = {
+        "function": staticmethod(function), "defaults": defaults, "shown": shown,
+        "__doc__": f"The function {function.__name__}.",
+    }  # fmt: skip
+    return type(module, (_Configured,), attributes)
 
 
-ReLU = make_module("ReLU", F.relu, "inplace")
-Sigmoid = make_module("Sigmoid", F.sigmoid)
-Tanh = make_module("Tanh", F.tanh)
-GELU = make_module("GELU", F.gelu, "approximate")
-SiLU = make_module("SiLU", F.silu, "inplace")
-Mish = make_module("Mish", F.mish)
-ELU = make_module("ELU", F.elu, "alpha", "inplace")
-SELU = make_module("SELU", F.selu, "inplace")
-LeakyReLU = make_module("LeakyReLU", F.leaky_relu, "negative_slope", "inplace")
-Hardtanh = make_module("Hardtanh", F.hardtanh, "min_val", "max_val")
-ReLU6 = make_module("ReLU6", F.relu6, "inplace")
-LogSigmoid = make_module("LogSigmoid", F.logsigmoid)
-Softsign = make_module("Softsign", F.softsign)
-Softplus = make_module(
-    "Softplus", lambda x, beta=1.0, threshold=20.0: F.softplus(x, beta, threshold), "beta", "threshold"
-)
-Softmax = make_module("Softmax", reducing.softmax, "dim")
-LogSoftmax = make_module("LogSoftmax", reducing.log_softmax, "dim")
-MSELoss = make_module("MSELoss", F.mse_loss, "size_average", "reduce", "reduction")
-L1Loss = make_module("L1Loss", F.l1_loss, "size_average", "reduce", "reduction")
-SmoothL1Loss = make_module("SmoothL1Loss", F.smooth_l1_loss, "size_average", "reduce", "reduction", "beta")
-HuberLoss = make_module("HuberLoss", F.huber_loss, "reduction", "delta")
-BCELoss = make_module("BCELoss", F.binary_cross_entropy, "weight", "size_average", "reduce", "reduction")
+ReLU = make_module("ReLU", F.relu, inplace=False)
+ReLU6 = make_module("ReLU6", F.relu6, inplace=False)
+Sigmoid, Tanh = make_module("Sigmoid", F.sigmoid), make_module("Tanh", F.tanh)
+GELU = make_module("GELU", F.gelu, "approximate", approximate="none")
+SiLU, Mish = make_module("SiLU", F.silu, inplace=False), make_module("Mish", F.mish, inplace=False)
+ELU = make_module("ELU", F.elu, "alpha", alpha=1.0, inplace=False)
+CELU = make_module("CELU", F.celu, "alpha", alpha=1.0, inplace=False)
+SELU = make_module("SELU", F.selu, inplace=False)
+LeakyReLU = make_module("LeakyReLU", F.leaky_relu, "negative_slope", negative_slope=0.01, inplace=False)
+Hardtanh = make_module("Hardtanh", F.hardtanh, "min_val", "max_val", min_val=-1.0, max_val=1.0, inplace=False)
+Hardsigmoid = make_module("Hardsigmoid", F.hardsigmoid, inplace=False)
+Hardswish = make_module("Hardswish", F.hardswish, inplace=False)
+Threshold = make_module("Threshold", F.threshold, "threshold", "value", threshold=..., value=..., inplace=False)
+LogSigmoid, Softsign = make_module("LogSigmoid", F.logsigmoid), make_module("Softsign", F.softsign)
+Tanhshrink = make_module("Tanhshrink", F.tanhshrink)
+Softplus = make_module("Softplus", F.softplus, "beta", "threshold", beta=1.0, threshold=20.0)
+Softmax = make_module("Softmax", reducing.softmax, "dim", dim=None)
+LogSoftmax = make_module("LogSoftmax", reducing.log_softmax, "dim", dim=None)
+Softmin = make_module("Softmin", F.softmin, "dim", dim=None)
+GLU = make_module("GLU", F.glu, "dim", dim=-1)
+
+
+class _Shrink(_Configured):
+    def extra_repr(self) -> str:
+        return str(getattr(self, "lambd"))  # noqa: B009 an option, set by name
+
+
+class Hardshrink(_Shrink):
+    """Small elements set to 0."""
+
+    function, defaults = staticmethod(F.hardshrink), dict(lambd=0.5)
+
+
+class Softshrink(_Shrink):
+    """Elements brought nearer to 0, small ones to 0."""
+
+    function, defaults = staticmethod(F.softshrink), dict(lambd=0.5)
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of images."""
+
+    def forward(self, input: Tensor) -> Any:
+        if input._a.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input._a.ndim}D instead")
+        return reducing.softmax(input, -3)
+
+
+_LOSS = dict(size_average=None, reduce=None, reduction="mean")
+MSELoss, L1Loss = make_module("MSELoss", F.mse_loss, **_LOSS), make_module("L1Loss", F.l1_loss, **_LOSS)
+SmoothL1Loss = make_module("SmoothL1Loss", F.smooth_l1_loss, **_LOSS, beta=1.0)
+HuberLoss = make_module("HuberLoss", F.huber_loss, reduction="mean", delta=1.0)
+BCELoss = make_module("BCELoss", F.binary_cross_entropy, weight=None, **_LOSS)
 BCEWithLogitsLoss = make_module(
-    "BCEWithLogitsLoss",
-    F.binary_cross_entropy_with_logits,
-    "weight",
-    "size_average",
-    "reduce",
-    "reduction",
-    "pos_weight",
+    "BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, weight=None, **_LOSS, pos_weight=None
 )
-NLLLoss = make_module("NLLLoss", F.nll_loss, "weight", "size_average", "ignore_index", "reduce", "reduction")
+NLLLoss = make_module(
+    "NLLLoss", F.nll_loss, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"
+)
 CrossEntropyLoss = make_module(
-    "CrossEntropyLoss", F.cross_entropy, "weight", "size_average", "ignore_index", "reduce", "reduction",
-    "label_smoothing",
+    "CrossEntropyLoss", F.cross_entropy, weight=None, size_average=None, ignore_index=-100, reduce=None,
+    reduction="mean", label_smoothing=0.0,
 )  # fmt: skip
-KLDivLoss = make_module("KLDivLoss", F.kl_div, "size_average", "reduce", "reduction", "log_target")
-MaxPool1d = make_module("MaxPool1d", F.max_pool1d, "kernel_size", "stride", "padding", "dilation")
-MaxPool2d = make_module("MaxPool2d", F.max_pool2d, "kernel_size", "stride", "padding", "dilation")
-AvgPool1d = make_module("AvgPool1d", F.avg_pool1d, "kernel_size", "stride", "padding")
-AvgPool2d = make_module("AvgPool2d", F.avg_pool2d, "kernel_size", "stride", "padding")
+KLDivLoss = make_module("KLDivLoss", F.kl_div, **_LOSS, log_target=False)
+SoftMarginLoss = make_module("SoftMarginLoss", F.soft_margin_loss, **_LOSS)
+MultiLabelSoftMarginLoss = make_module("MultiLabelSoftMarginLoss", F.multilabel_soft_margin_loss, weight=None, **_LOSS)
+
+
+class _Pool(_Configured):
+    """A pooling; windows lie side by side where no stride is given."""
+
+    several = False
+
+    def __init__(self, *values: Any, **options: Any) -> None:
+        super().__init__(*values, **options)
+        for name in self.shown:
+            value = getattr(self, "kernel_size" if name == "stride" and self.stride is None else name)
+            setattr(self, name, F._pair(value, 1) if self.several else value)
+
+    stride: Any
+
+
+_WINDOWS = dict(kernel_size=..., stride=None, padding=0)
+
+
+class _MaxPool(_Pool):
+    defaults = _WINDOWS | dict(dilation=1, return_indices=False, ceil_mode=False)
+    shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+
+
+class MaxPool1d(_MaxPool):
+    """The greatest element of each window."""
+
+    function = staticmethod(F.max_pool1d)
+
+
+class MaxPool2d(_MaxPool):
+    """The greatest element of each window of images."""
+
+    function = staticmethod(F.max_pool2d)
+
+
+class _AvgPool(_Pool):
+    defaults = _WINDOWS | dict(ceil_mode=False, count_include_pad=True)
+    shown = ("kernel_size", "stride", "padding")
+
+
+class AvgPool1d(_AvgPool):
+    """The mean of each window."""
+
+    function, several = staticmethod(F.avg_pool1d), True
+
+
+class AvgPool2d(_AvgPool):
+    """The mean of each window of images."""
+
+    function = staticmethod(F.avg_pool2d)
+
+
+class CosineSimilarity(Module):
+    """The cosine of the angle between vectors along an axis."""
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Any:
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+class PairwiseDistance(Module):
+    """Norms of differences of vectors."""
+
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
+        super().__init__()
+        self.norm, self.eps, self.keepdim = p, eps, keepdim
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Any:
+        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
 class PReLU(Module):
     """x where positive, else a learnt multiple of it."""
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
-        self.weight = Parameter(creating.full((num_parameters,), init))
+        self.num_parameters = num_parameters
+        self.weight = Parameter(creating.full((num_parameters,), init, dtype=dtype))
 
     def forward(self, input: Tensor) -> Any:
         return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
 
 
 def clip_grad_norm_(

@@ -12,7 +12,8 @@ import numpy as np
 
 from tracegrad.nn import functional as F
 from tracegrad.nn import init
-from tracegrad.nn.modules import Module, Parameter
+from tracegrad.nn.module import Module
+from tracegrad.nn.parameter import Parameter
 from tracegrad.runtime import creating
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import relu_of, sigmoid_of

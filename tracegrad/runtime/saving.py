@@ -22,7 +22,7 @@ _SAFE = {
     "numpy._core.multiarray": ("_reconstruct", "scalar"),
     "numpy._core.numeric": ("_frombuffer",),
     "ml_dtypes": ("bfloat16",),
-    "tracegrad.nn.modules": ("Parameter",),
+    "tracegrad.nn.parameter": ("Parameter",),
     "tracegrad.runtime.creating": ("_rebuilt",),
     "tracegrad.runtime.tensor": ("Tensor", "Size"),
 }

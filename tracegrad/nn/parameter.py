@@ -1,0 +1,32 @@
+"""Tensors that belong to a module.
+
+Previous: init.py; next: module.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracegrad.runtime.printing import tensor_text
+from tracegrad.runtime.tensor import Tensor, is_differentiable
+
+
+class Parameter(Tensor):
+    """A tensor that a module finds among its attributes; it requires grad."""
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        made = Tensor.__new__(cls)
+        if data is not None:
+            made._a, made._storage = data._a, data._storage
+        if requires_grad and not is_differentiable(made._a.dtype):
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        made._requires_grad = bool(requires_grad)
+        return made
+
+    def __init__(self, *data: Any, **options: Any) -> None:
+        """Do nothing: all is set in __new__."""
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + tensor_text(self)
+
+    __str__ = __repr__
