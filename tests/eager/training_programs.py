@@ -336,3 +336,57 @@ def options_of_layers(T: Any, say: Any) -> None:
         ones = T.ones(20, 8, 5) if isinstance(layer, nn.Dropout1d) else T.ones(20, 8, 5, 2)
         made = layer(ones).flatten(2)
         say(((made == 0) | (made == 2)).all(), (made[:, :, 0] == made[:, :, -1]).all(), layer.eval()(ones) is ones)
+
+
+@program
+def results_into_given_tensors(T: Any, say: Any) -> None:
+    m, v = T.arange(6.0).view(2, 3), T.tensor([0.5, 1.0, 2.0])
+    for function in (
+        lambda out: T.add(m, v, out=out), lambda out: T.mul(m, 2, out=out), lambda out: T.matmul(m, m.t(), out=out),
+        lambda out: T.sin(m, out=out), lambda out: T.div(m, v, out=out), lambda out: T.mm(m, m.t(), out=out),
+        lambda out: T.cat([m, m], out=out), lambda out: T.stack([v, v], out=out), lambda out: T.sum(m, 0, out=out),
+        lambda out: T.cumsum(m, 1, out=out), lambda out: T.clamp(m, 1, 3, out=out), lambda out: T.pow(m, 2, out=out),
+        lambda out: T.sub(m, v, alpha=2, out=out), lambda out: T.exp(v, out=out),
+        lambda out: T.remainder(m, v, out=out), lambda out: T.argmax(m, 1, out=out.long()),
+        lambda out: T.mean(m, 0, keepdim=True, out=out),
+    ):  # fmt: skip
+        for _ in range(2):
+            out = T.empty(0)
+            made = function(out)
+            say(made, made is out or made.dtype == T.int64)
+    kept = T.zeros(2, 3)
+    view = kept[0]
+    T.add(m, 1, out=kept)
+    say(view, kept._version, T.add(m, 1, out=T.empty(2, 3, dtype=T.float64)).dtype)
+    x = T.ones(3, requires_grad=True)
+    attempt(say, lambda: T.add(x, 1, out=T.empty(3)))
+    attempt(say, lambda: T.sin(T.ones(3), out=x))
+    attempt(say, lambda: T.sin(v, out=T.empty(3, dtype=T.int64)))
+    with T.no_grad():
+        say(T.add(x, 1, out=T.empty(3)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        say(T.sin(v, out=T.empty(2)), [str(w.message)[:60] for w in caught])
+
+
+@program
+def names_of_numpy(T: Any, say: Any) -> None:
+    m = T.arange(6.0).view(2, 3)
+    for name in ("mean", "sum", "std", "var", "amax", "argmax", "prod", "any", "all"):
+        say(getattr(T, name)(m, axis=0, keepdims=True), getattr(m, name)(axis=1))
+    say(m.max(axis=1), T.cumsum(m, axis=0), T.softmax(m, axis=1), T.cat([m, m], axis=1).shape, m.sort(axis=0).indices)
+    say(
+        T.zeros(size=(2, 3)),
+        T.ones(size=(2,)),
+        T.rand(size=(2, 1)).shape,
+        T.randn(size=(3,)).shape,
+        T.empty(size=(1,)).shape,
+    )
+    say(T.randint(0, 5, size=(2, 2)).shape, T.randint(5, (3,), device="cpu").shape, T.eye(2, device="cpu"))
+    say(T.zeros(4).index_add(0, T.tensor([0, 2, 0]), T.ones(3), alpha=2.5), T.randperm(4, dtype=T.int32).dtype)
+    x = T.zeros(3, requires_grad=True)
+    source = T.ones(2, requires_grad=True)
+    (x.index_add(0, T.tensor([1, 1]), source, alpha=3) ** 2).sum().backward()
+    say(x.grad, source.grad)
+    say(T.inner(m, m), T.inner(m, T.ones(3)), T.inner(T.ones(3), T.ones(3)), T.inner(m, T.tensor(2.0)))
+    attempt(say, lambda: T.inner(m, T.ones(2)))

@@ -154,6 +154,10 @@ def _new_shape(size: Sequence[Any]) -> tuple[int, ...]:
     return shape
 
 
+def _given(sizes: Sequence[Any], size: Any) -> Sequence[Any]:
+    return sizes if size is None else (size,)
+
+
 def _options(dtype: Any) -> np.dtype[Any]:
     return dtypes.default_of(2) if dtype is None else dtypes.numpy_dtype(dtype)
 
@@ -163,23 +167,28 @@ def _filled(size: Sequence[Any], value: Any, dtype: Any, requires_grad: bool) ->
 
 
 @public()
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return zeros."""
-    return _filled(size, 0, dtype, requires_grad)
+    return _filled(_given(sizes, size), 0, dtype, requires_grad)
 
 
 @public()
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return ones."""
-    return _filled(size, 1, dtype, requires_grad)
+    return _filled(_given(sizes, size), 1, dtype, requires_grad)
 
 
 @public()
 def empty(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
     """Return a tensor whose content does not matter (zeros)."""
-    return _filled(size, 0, dtype, requires_grad)
+    return _filled(_given(sizes, size), 0, dtype, requires_grad)
 
 
 @public()
@@ -191,13 +200,13 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
 
 
 @public("scalar_tensor")
-def scalar_tensor(s: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of rank 0."""
     return _finished(np.asarray(s, _options(dtype)), requires_grad)
 
 
 @public()
-def eye(n: int, m: int | None = None, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return the identity matrix."""
     return _finished(np.eye(n, m, dtype=_options(dtype)), requires_grad)
 
@@ -222,7 +231,9 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
 
 
 @public("range")
-def range_(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def range_(
+    start: Any, end: Any, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return numbers from start to end, end included."""
     count = int((end - start) / step) + 1
     kind = dtypes.default_of(2) if dtype is None else dtypes.numpy_dtype(dtype)
@@ -239,7 +250,14 @@ def linspace(
 
 @public()
 def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return numbers at equal ratios, end included."""
     return _finished(np.logspace(start, end, steps, base=base).astype(_options(dtype)), requires_grad)
@@ -268,15 +286,15 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @public()
-def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return uniform random numbers in [0, 1)."""
-    return _finished(_generator[0].random(_new_shape(size)).astype(_options(dtype)), requires_grad)
+    return _finished(_generator[0].random(_new_shape(_given(sizes, size))).astype(_options(dtype)), requires_grad)
 
 
 @public()
-def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randn(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return standard normal random numbers."""
-    kind, shape = _options(dtype), _new_shape(size)
+    kind, shape = _options(dtype), _new_shape(_given(sizes, size))
     values = _generator[0].standard_normal(shape)
     if kind.kind == "c":
         return _finished(((values + 1j * _generator[0].standard_normal(shape)) / 2**0.5).astype(kind), requires_grad)
@@ -284,7 +302,9 @@ def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 
 
 @public()
-def randint(*bounds: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def randint(
+    *bounds: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return random integers: randint(low, high, size) or randint(high, size)."""
     given = list(bounds)
     shape = given.pop() if size is None else size
@@ -294,9 +314,9 @@ def randint(*bounds: Any, size: Any = None, dtype: Any = None, requires_grad: bo
 
 
 @public()
-def randperm(n: int, *, dtype: Any = None) -> Tensor:
+def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the numbers below n in random order."""
-    return wrap(_generator[0].permutation(n).astype(np.int64))
+    return wrap(_generator[0].permutation(n).astype(np.int64 if dtype is None else dtypes.numpy_dtype(dtype)))
 
 
 @public()

@@ -22,7 +22,7 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS
-from tracegrad.runtime.tape import Plan, Scalar, apply_composition, planned, shielding
+from tracegrad.runtime.tape import Plan, Scalar, apply_composition, as_torch_calls, planned, shielding
 from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
 from tracegrad.runtime.views import make_view, write
 
@@ -331,6 +331,7 @@ def refuse_zero(dividend: Any, divisor: Any) -> None:
 
 @public("div", "divide", "true_divide")
 @method("div", "divide", "true_divide")
+@as_torch_calls
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Return input / other; `rounding_mode` is None, "trunc" or "floor"."""
     if rounding_mode is not None:
@@ -385,6 +386,7 @@ def _define_binary(
         if check is None:
             return operation
 
+        @as_torch_calls
         @functools.wraps(operation)
         def call(input: Any, other: Any) -> Any:
             check(*(input, other)[::order])

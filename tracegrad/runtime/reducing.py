@@ -30,7 +30,7 @@ from tracegrad.runtime.operate import (
     to_tensor,
 )
 from tracegrad.runtime.shaping import axis_of, expand, reshape
-from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned, shielding
+from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, as_torch_calls, planned, shielding
 from tracegrad.runtime.tensor import Tensor, method, public, wrap
 
 Axes = tuple[int, ...]
@@ -107,6 +107,7 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 
 @public()
 @method("nansum")
+@as_torch_calls
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the sum of the elements that are not NaN."""
     return sum(input.masked_fill(input.isnan(), 0.0), dim, keepdim)
@@ -272,6 +273,7 @@ def _picked(name: str, input: Tensor, index: np.ndarray[Any, Any], dim: int, kee
 
 
 def _extreme(name: str, whole: Composition, find: Callable[..., Any]) -> Callable[..., Any]:
+    @as_torch_calls
     def apply(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         a = input._a
         if isinstance(dim, Tensor):
@@ -301,6 +303,7 @@ def _refuse_complex(name: str, input: Tensor) -> None:
 
 
 def _position(name: str, find: Callable[..., Any]) -> None:
+    @as_torch_calls
     def apply(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
         _refuse_complex(f"{name}()", input)
         found = find(input._a, axis=None if dim is None else axis_of(dim, input._a.ndim))
@@ -320,6 +323,7 @@ _position("argmin", np.argmin)
 
 @public()
 @method("argsort")
+@as_torch_calls
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Return the positions that sort along an axis."""
     return sort(input, dim, descending).indices
@@ -327,6 +331,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 @public()
 @method("sort")
+@as_torch_calls
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Return the elements in order along an axis, and their positions; equal ones keep their order."""
     _refuse_complex("Sort", input)
@@ -451,6 +456,7 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any
 
 
 def _any_all(name: str, function: Callable[..., Any]) -> None:
+    @as_torch_calls
     def apply(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         axes = None if dim is None else axes_of(dim, input._a.ndim)
         return wrap(settle(ROWS, (), np.asarray(function(input._a, axis=axes, keepdims=keepdim))))
@@ -512,6 +518,7 @@ def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = Fa
 
 @public()
 @method("norm")
+@as_torch_calls
 def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False) -> Any:
     """Return the norm of all elements, or over axes."""
     return vector_norm(input, 2.0 if p in ("fro", None) else p, dim, keepdim)
@@ -699,9 +706,10 @@ def _check_ranks(factors: tuple[Tensor, Tensor], ranks: tuple[int, int]) -> None
 
 
 def _ranked(name: str, ranks: tuple[int, int]) -> None:
+    @as_torch_calls
     def apply(input: Tensor, other: Tensor) -> Any:
         found = (input._a.ndim, other._a.ndim)
-        if name in ("dot", "inner") and found != ranks:
+        if name == "dot" and found != ranks:
             raise RuntimeError(f"1D tensors expected, but got {found[0]}D and {found[1]}D tensors")
         _check_ranks((input, other), ranks)
         return matmul(input, other)
@@ -712,8 +720,24 @@ def _ranked(name: str, ranks: tuple[int, int]) -> None:
     method(name)(apply)
 
 
-for _name, _ranks in (("mm", (2, 2)), ("mv", (2, 1)), ("dot", (1, 1)), ("bmm", (3, 3)), ("inner", (1, 1))):
+for _name, _ranks in (("mm", (2, 2)), ("mv", (2, 1)), ("dot", (1, 1)), ("bmm", (3, 3))):
     _ranked(_name, _ranks)
+
+
+@public()
+@method("inner")
+@as_torch_calls
+def inner(input: Tensor, other: Tensor) -> Any:
+    """Return the products of elements summed over the last axes: of all rows of one with all rows of the other."""
+    if not input._a.ndim or not other._a.ndim:
+        return mul(input, other)
+    if input._a.shape[-1] != other._a.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input._a.shape)} and {list(other._a.shape)}"
+        )
+    _same_dtype(input, other)
+    return tensordot(input, other, ((-1,), (-1,))) if input._a.ndim + other._a.ndim > 2 else matmul(input, other)
 
 
 @public()

@@ -17,7 +17,7 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, reshaped_strides, strided
 from tracegrad.runtime.operate import _cast, broadcast_shape, cast, check_written, in_place, to_tensor
-from tracegrad.runtime.tape import Plan, apply_composition, planned
+from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, planned
 from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
 from tracegrad.runtime.views import Step, make_view, write
 
@@ -493,6 +493,7 @@ def _frozen(value: Any) -> Any:
 
 
 @public("cat", "concat", "concatenate")
+@as_torch_calls
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
     """Return tensors joined along an axis."""
     given = [x for x in tensors if x._a.shape != (0,)] or list(tensors[:1])
@@ -519,6 +520,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
 
 
 @public()
+@as_torch_calls
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Any:
     """Return tensors joined along a new axis."""
     if not tensors:
@@ -535,12 +537,14 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Any:
 
 
 @public()
+@as_torch_calls
 def hstack(tensors: Sequence[Tensor]) -> Any:
     """Join along the second axis (the first for vectors)."""
     return cat(tensors, 0 if tensors[0]._a.ndim <= 1 else 1)
 
 
 @public()
+@as_torch_calls
 def vstack(tensors: Sequence[Tensor]) -> Any:
     """Join along the first axis, vectors as rows."""
     return cat([x if x._a.ndim > 1 else reshape(x, (1, -1)) for x in tensors], 0)
@@ -909,6 +913,7 @@ def _put_along(dim: int, add: bool, x: Any, index: Any, values: Any) -> Any:
 
 @public()
 @method("gather")
+@as_torch_calls
 def gather(input: Tensor, dim: int, index: Tensor) -> Any:
     """Return elements at positions along an axis: out[i][j] = input[index[i][j]][j] for dim 0."""
     axis = axis_of(dim, input._a.ndim)
@@ -989,6 +994,7 @@ def _lead(dim: int) -> tuple[Any, ...]:
 
 @public()
 @method("index_select")
+@as_torch_calls
 def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
     """Return positions of an axis."""
     dim = axis_of(dim, input._a.ndim)
@@ -1004,8 +1010,9 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
 
 @public()
 @method("index_add")
-def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
-    """Return a copy with slices added at positions of an axis."""
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Any:
+    """Return a copy with slices, times alpha, added at positions of an axis."""
+    source = source if alpha == 1 else source * alpha
     template = (*_lead(axis_of(dim, input._a.ndim)), ("at", 0))
     return apply_composition(_INDEX_ADD, (template, True), [input, source, _int64(index)])
 

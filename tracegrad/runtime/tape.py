@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import heapq
+import inspect
 import itertools
 import linecache
 import os
@@ -595,6 +596,48 @@ if engine:
     apply_composition = engine.apply
 
 
+#: NumPy's names of parameters that torch takes too
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+
+
+def as_torch_calls(function: F) -> F:
+    """Have a function take `out`, a tensor that is filled with the result and returned, and NumPy's keywords."""
+    own = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*args: Any, out: Tensor | None = None, **keywords: Any) -> Any:
+        for alias in _NUMPY_NAMES.keys() & keywords.keys() - own.keys():
+            keywords[_NUMPY_NAMES[alias]] = keywords.pop(alias)
+        if out is None:
+            return function(*args, **keywords)
+        given = [t for t in (*args, *keywords.values(), out) if isinstance(t, Tensor)]
+        if mode.grad and any(needs_grad(t) for t in given):
+            raise RuntimeError(
+                f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation, but "
+                "one of the arguments requires grad."
+            )
+        made = function(*args, **keywords)
+        return _filled(out, apply_plan(*made) if type(made) is Plan else made)
+
+    return cast(F, call)
+
+
+def _filled(out: Any, made: Any) -> Any:
+    levels = dtypes.category(made._a.dtype), dtypes.category(out._a.dtype)
+    if levels[0] > levels[1]:
+        raise RuntimeError(f"result type {made.dtype.title} can't be cast to the desired output type {out.dtype.title}")
+    if out._a.shape != made._a.shape:
+        if out._a.size:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(out._a.shape)}, which does "
+                f"not match the required output shape {list(made._a.shape)}.",
+                stacklevel=3,
+            )
+        out.resize_(*made._a.shape)
+    out.copy_(made)
+    return out
+
+
 def planned(numbers: int = 0) -> Callable[[F], F]:
     """Make an operation of a function that returns a Plan, or what is not to be planned: a tensor or NotImplemented.
 
@@ -606,6 +649,8 @@ def planned(numbers: int = 0) -> Callable[[F], F]:
     """
 
     def make(function: F) -> F:
+        function = as_torch_calls(function)
+
         @functools.wraps(function)
         def call(*args: Any, **keywords: Any) -> Any:
             plan = function(*args, **keywords)
