@@ -264,3 +264,40 @@ def multi_dot(tensors: Any) -> Any:
     for other in tensors[1:]:
         product = matmul(product, other)
     return product
+
+
+def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    """Return x with A @ x = B (x @ A = B when not left), of a triangular matrix; its other triangle is not read."""
+    _check_square(A, "solve_triangular")
+    part: Any = A.triu() if upper else A.tril()
+    if unitriangular:
+        strict = A.triu(1) if upper else A.tril(-1)
+        part = strict + wrap(np.eye(A.shape[-1], dtype=A._a.dtype))
+    return solve(part, B, left=left)
+
+
+class LstsqResult(NamedTuple):
+    """The solution, and what NumPy and torch say beside it."""
+
+    solution: Any
+    residuals: Any
+    rank: Any
+    singular_values: Any
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
+    """Return x for which the norm of A @ x - B is least; A has full rank.
+
+    Raises:
+        LinAlgError: the rank of a matrix is not full.
+    """
+    rows, columns = A.shape[-2:]
+    rank = np.asarray(np.linalg.matrix_rank(A._a, rtol=rcond), np.int64)
+    if (rank < min(rows, columns)).any():
+        raise LinAlgError("linalg.lstsq: the matrix does not have full rank")
+    solution = matmul(pinv(A), B)
+    none = wrap(np.empty(0, A._a.dtype))
+    residuals: Any = none
+    if rows > columns:
+        residuals = (matmul(A, solution) - B).abs().square().sum(-2)
+    return LstsqResult(solution, residuals, wrap(rank), none)

@@ -390,3 +390,84 @@ def names_of_numpy(T: Any, say: Any) -> None:
     say(x.grad, source.grad)
     say(T.inner(m, m), T.inner(m, T.ones(3)), T.inner(T.ones(3), T.ones(3)), T.inner(m, T.tensor(2.0)))
     attempt(say, lambda: T.inner(m, T.ones(2)))
+
+
+@program
+def names_without_gradients(T: Any, say: Any) -> None:
+    for dtype in (T.float32, T.float64, T.float16, T.bfloat16, T.complex64):
+        limits = T.finfo(dtype)
+        say(limits, limits.eps, limits.max, limits.min, limits.tiny, limits.bits)
+    for dtype in (T.int64, T.int8, T.uint8):
+        limits = T.iinfo(dtype)
+        say(limits, limits.max, limits.min, limits.bits)
+    attempt(say, lambda: T.finfo(T.int64))
+    attempt(say, lambda: T.iinfo(T.float32))
+    say(T.promote_types(T.int64, T.float16), T.promote_types(T.float16, T.bfloat16), T.promote_types(T.uint8, T.int8))
+    say(T.can_cast(T.float32, T.int64), T.can_cast(T.int64, T.float16), T.result_type(T.ones(2), 1.5))
+    say(
+        T.is_nonzero(T.tensor(2.0)),
+        T.is_anomaly_enabled(),
+        T.typename(T.ones(1)),
+        T.are_deterministic_algorithms_enabled(),
+    )
+    say(T.isin(T.tensor([[1, 2], [3, 4]]), T.tensor([2, 4])), T.isin(T.tensor([1, 2]), 2, invert=True))
+    say(
+        T.argwhere(T.tensor([[0, 1], [2, 0]])),
+        T.aminmax(T.tensor([3.0, 1.0])),
+        T.heaviside(T.tensor([-1.0, 0.0]), T.tensor([0.5])),
+    )
+    say(T.FloatTensor([1, 2]), T.LongTensor([[1, 2]]), T.FloatTensor(2, 3).shape, T.BoolTensor([True]).dtype)
+    say(isinstance(T.ones(1), T.FloatTensor), isinstance(T.ones(1), T.LongTensor), T.DoubleTensor([1.5]).dtype)
+    x = T.ones(2, 3)
+    say(x.nbytes, x.is_cuda, x.is_sparse, x.layout, x.ndimension(), x.clone().apply_(lambda v: v + 1))
+    attempt(say, lambda: T.ones(1, requires_grad=True).apply_(lambda v: v))
+    T.use_deterministic_algorithms(False)
+    T.backends.cudnn.benchmark = False
+    T.cuda.manual_seed_all(0)
+    generator = T.Generator().manual_seed(3)
+    state = generator.get_state()
+    first = T.rand(3, generator=generator)
+    generator.set_state(state)
+    again = T.rand(3, generator=generator)
+    say(T.equal(first, again), generator.initial_seed(), T.manual_seed(7).initial_seed(), T.initial_seed())
+    for draw in (
+        lambda g: T.randn(3, generator=g), lambda g: T.randperm(9, generator=g),
+        lambda g: T.randint(99, (5,), generator=g),
+        lambda g: T.bernoulli(T.full((9,), 0.5), generator=g), lambda g: T.multinomial(T.ones(9), 4, generator=g),
+        lambda g: T.normal(0.0, 1.0, (3,), generator=g), lambda g: T.zeros(5).uniform_(generator=g),
+        lambda g: T.zeros(5).random_(0, 100, generator=g),
+    ):  # fmt: skip
+        say(T.equal(draw(generator.manual_seed(1)), draw(generator.manual_seed(1))))
+    for shape in ((3, 5), (5, 3), (4, 2, 2)):
+        weight = T.nn.init.orthogonal_(T.empty(shape, dtype=T.float64), gain=2.0).reshape(shape[0], -1)
+        product = weight @ weight.T if weight.shape[0] <= weight.shape[1] else weight.T @ weight
+        say(T.allclose(product, 4 * T.eye(len(product), dtype=T.float64)))
+    drawn = T.nn.init.trunc_normal_(T.empty(500), std=2.0, a=-1.0, b=2.0)
+    say(drawn.min().item() >= -1, drawn.max().item() <= 2)
+    rows = T.tensor([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0]], requires_grad=True)
+    for p in (2.0, 1.0):
+        pairs = T.nn.functional.pdist(rows, p)
+        say(pairs.detach(), T.autograd.grad(pairs.sum(), rows))
+    grad_mode = importlib.import_module(f"{T.__name__}.autograd.grad_mode")
+    with grad_mode.no_grad():
+        say((rows * 2).requires_grad, importlib.import_module(f"{T.__name__}.nn.parameter").Parameter is T.nn.Parameter)
+    lines = T.nn.Bilinear(2, 3, 4)
+    say(lines, lines(T.ones(5, 2), T.ones(5, 3)).shape, hasattr(T.autograd.function, "FunctionCtx"))
+
+
+@program
+def close_enough(T: Any, say: Any) -> None:
+    check = T.testing.assert_close
+    check(T.ones(2), T.ones(2) + 1e-7)
+    check([T.ones(2), 1.0], [T.ones(2), 1.0])
+    check({"a": T.ones(1)}, {"a": T.ones(1)})
+    check(T.tensor([float("nan")]), T.tensor([float("nan")]), equal_nan=True)
+    check(T.ones(2), T.ones(2) * 1.1, rtol=0.2, atol=0.0)
+    check(T.ones(2), T.ones(2, dtype=T.float64), check_dtype=False)
+    for wrong in (
+        lambda: check(T.ones(2), T.ones(2) + 1e-3), lambda: check(T.ones(2), T.ones(3)),
+        lambda: check(T.ones(2), T.ones(2, dtype=T.float64)), lambda: check(T.tensor([1, 2]), T.tensor([1, 3])),
+        lambda: check(T.tensor([float("nan")]), T.tensor([float("nan")])), lambda: check([T.ones(1)], [T.ones(1)] * 2),
+        lambda: check(T.ones(1), T.zeros(1), rtol=0.1), lambda: check(T.ones(1), T.zeros(1), msg="told so"),
+    ):  # fmt: skip
+        attempt(say, wrong)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracegrad.autograd import forward_ad, function, functional, graph
+from tracegrad.autograd import forward_ad, function, functional, grad_mode, graph
 from tracegrad.autograd.anomaly_mode import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -48,6 +48,7 @@ __all__ = [
     "function",
     "functional",
     "grad",
+    "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "graph",

@@ -250,6 +250,10 @@ def _reduced(ct: Tensor, shape: tuple[int, ...], title: str, number: int) -> Ten
     return sum_over(ct, axes, True) if axes else ct
 
 
+#: torch's name of what `ctx` is
+FunctionCtx = FunctionNode
+
+
 class Function:
     """Base of functions with a gradient of their own.
 

@@ -966,6 +966,18 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return reducing.vector_norm(difference + eps, p, -1, keepdim)
 
 
+def pdist(input: Tensor, p: float = 2.0) -> Any:
+    """Return the distances of all pairs of rows, in order; the gradient of distance 0 is 0."""
+    first, second = (wrap(k.astype(np.int64)) for k in np.triu_indices(input._a.shape[0], 1))
+    return reducing.vector_norm(input[first] - input[second], p, -1)
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+    """Return input1 @ weight[k] @ input2 for each k."""
+    made = reducing.einsum("...i,kij,...j->...k", input1, weight, input2)
+    return made if bias is None else made + bias
+
+
 cosine_similarity = reducing.cosine_similarity
 adaptive_avg_pool1d = resampling.adaptive_avg_pool1d
 adaptive_avg_pool2d = resampling.adaptive_avg_pool2d

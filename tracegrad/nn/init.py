@@ -95,6 +95,33 @@ def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlin
     return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(fans(tensor)[mode != "fan_in"]))
 
 
+def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Fill with a random matrix whose rows, or columns if there are fewer, are orthogonal and of length gain.
+
+    Source: Saxe et al., 2013.
+    """
+    if tensor._a.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if not tensor._a.size:
+        return tensor
+    rows = tensor._a.shape[0]
+    shape = (rows, tensor._a.size // rows)
+    drawn = randn(max(shape), min(shape), dtype=np.float64)._a
+    q, r = np.linalg.qr(drawn)
+    q = q * np.sign(np.diag(r))  # makes the choice uniform
+    return _set(tensor, gain * (q if shape[0] >= shape[1] else q.T).reshape(tensor._a.shape))
+
+
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
+    """Fill with normal numbers, drawn anew where they are outside [a, b]."""
+    values = mean + std * randn(tensor._a.shape, dtype=np.float64)._a
+    outside = (values < a) | (values > b)
+    while outside.any():
+        values[outside] = mean + std * randn(int(outside.sum()), dtype=np.float64)._a
+        outside = (values < a) | (values > b)
+    return _set(tensor, values)
+
+
 def default_(weight: Tensor, bias: Any = None) -> None:
     """Fill weight and bias as torch's layers begin: uniform within 1 / sqrt(inputs)."""
     bound = 1.0 / math.sqrt(max(fans(weight)[0], 1))

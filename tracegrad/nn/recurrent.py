@@ -1,6 +1,6 @@
 """Recurrent layers: one node of the tape per step and layer.
 
-Reads and writes tensors. Previous: layers.py; next: utils.py.
+Reads and writes tensors. Previous: layers.py; next: utils/rnn.py.
 """
 
 from __future__ import annotations

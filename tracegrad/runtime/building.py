@@ -1,6 +1,6 @@
 """Tensors made of tensors: diagonals, blocks, grids, rotations, quantiles, distances.
 
-Reads tensors. Previous: reducing.py; next: gradients.py. All is composed of operations of the files before.
+Reads tensors. Previous: reducing.py; next: settings.py. All is composed of operations of the files before.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import ml_dtypes
 import numpy as np
 
 from tracegrad.capture.tracer import asarray as as_tracer
+from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import pointwise, sub, to_tensor
-from tracegrad.runtime.reducing import sort, vector_norm
+from tracegrad.runtime.operate import cast, pointwise, sub, to_tensor, where
+from tracegrad.runtime.reducing import matmul, sort, vector_norm
 from tracegrad.runtime.shaping import (
     axis_of,
     cat,
@@ -26,6 +27,7 @@ from tracegrad.runtime.shaping import (
     narrow,
     reshape,
     stack,
+    tensor_split,
     transpose,
     unsqueeze,
 )
@@ -152,11 +154,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
     sums: Any = narrow(y, axis, 0, count) + narrow(y, axis, 1, count)
     if x is None:
         return sums.sum(axis) * (dx / 2)
-    own = axis if x._a.ndim == y._a.ndim else x._a.ndim - 1
-    widths = narrow(x, own, 1, count) - narrow(x, own, 0, count)
-    if x._a.ndim == 1:
-        widths = reshape(widths, (-1, *(1,) * (y._a.ndim - axis - 1)))
-    return (sums * widths).sum(axis) / 2
+    return (sums * _widths(x, y, axis)).sum(axis) / 2
 
 
 @public()
@@ -264,3 +262,235 @@ def _deep(t: Tensor) -> Any:
 def column_stack(tensors: Sequence[Tensor]) -> Any:
     """Return vectors as the columns of a matrix, beside the columns of matrices."""
     return cat([reshape(t, (-1, 1)) if t._a.ndim < 2 else t for t in tensors], 1)
+
+
+@public()
+@planned()
+def polar(abs: Tensor, angle: Tensor) -> Any:
+    """Return the complex numbers of given moduli and angles."""
+    return Plan(_POLAR, (dtypes.complex_of(abs._a.dtype),), [abs, angle])
+
+
+def _polar(dtype: Any, size: Any, angle: Any) -> Any:
+    return (size * np.cos(angle)).astype(dtype) + (size * np.sin(angle)).astype(dtype) * dtype.type(1j)
+
+
+def _direction(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.sign(x)
+    size = np.abs(x)
+    zero = size == 0
+    return np.where(zero, x * 0, x / np.where(zero, size * 0 + 1, size))
+
+
+_POLAR, _SGN = pointwise("Polar", _polar), pointwise("Sgn", _direction)
+
+
+@public()
+@method("sgn")
+@planned()
+def sgn(input: Tensor) -> Any:
+    """Return the sign, of complex numbers the number divided by its modulus."""
+    return Plan(_SGN, (), [input])
+
+
+@public()
+@method("heaviside")
+def heaviside(input: Tensor, values: Tensor) -> Any:
+    """Return 0 for negative elements, 1 for positive ones, and `values` at 0."""
+    step = to_tensor(input._a > 0).to(input.dtype)
+    return where(input == 0, values, step).masked_fill(input.isnan(), math.nan)
+
+
+@public()
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Return which elements are among others."""
+    return wrap(np.isin(to_tensor(elements)._a, to_tensor(test_elements)._a, assume_unique, invert))
+
+
+@public()
+@method("argwhere")
+def argwhere(input: Tensor) -> Tensor:
+    """Return the positions of elements that are not zero, one per row."""
+    return wrap(np.argwhere(input._a).astype(np.int64))
+
+
+@public()
+@method("fliplr")
+def fliplr(input: Tensor) -> Any:
+    """Return the tensor with its columns in reverse order."""
+    if input._a.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip(input, 1)
+
+
+@public()
+@method("flipud")
+def flipud(input: Tensor) -> Any:
+    """Return the tensor with its rows in reverse order."""
+    if input._a.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip(input, 0)
+
+
+@public()
+@method("float_power")
+def float_power(input: Any, exponent: Any) -> Any:
+    """Return input ** exponent in float64, or complex128."""
+    given = [t for t in (input, exponent) if isinstance(t, Tensor)]
+    level = max(dtypes.category(t._a.dtype) for t in given)
+    wide = np.dtype(np.complex128 if level == 3 else np.float64)
+    base, power = (cast(t, wide) if isinstance(t, Tensor) else t for t in (input, exponent))
+    return to_tensor(base, wide) ** power
+
+
+@public()
+@method("index_put")
+def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Any:
+    """Return a copy with values written at index arrays, or added."""
+    return input.clone().index_put_(indices, values, accumulate)
+
+
+def _written(input: Tensor, part: Any, src: Tensor) -> Any:
+    made: Tensor = input.clone()
+    view = part(made)
+    if view.shape != src.shape:
+        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}")
+    view.copy_(src)
+    return made
+
+
+@public()
+@method("slice_scatter")
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
+    """Return a copy with a slice of an axis replaced."""
+    lead = (slice(None),) * axis_of(dim, input._a.ndim)
+    return _written(input, lambda x: x[(*lead, slice(start, end, step))], src)
+
+
+@public()
+@method("select_scatter")
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Any:
+    """Return a copy with one position of an axis replaced."""
+    lead = (slice(None),) * axis_of(dim, input._a.ndim)
+    return _written(input, lambda x: x[(*lead, index)], src)
+
+
+@public()
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Any:
+    """Return the running integral along an axis by the trapezoidal rule."""
+    axis = axis_of(dim, y._a.ndim)
+    count = y._a.shape[axis] - 1
+    sums: Any = narrow(y, axis, 0, count) + narrow(y, axis, 1, count)
+    if x is None:
+        return sums.cumsum(axis) * (dx / 2)
+    return (sums * _widths(x, y, axis)).cumsum(axis) / 2
+
+
+def _widths(x: Tensor, y: Tensor, axis: int) -> Any:
+    """Return the distances of neighbouring places along an axis of y."""
+    own = axis if x._a.ndim == y._a.ndim else x._a.ndim - 1
+    count = x._a.shape[own] - 1
+    widths = narrow(x, own, 1, count) - narrow(x, own, 0, count)
+    return reshape(widths, (-1, *(1,) * (y._a.ndim - axis - 1))) if x._a.ndim == 1 else widths
+
+
+@public()
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> list[Any]:
+    """Return the slopes along axes: central differences, one-sided ones of `edge_order` at the ends.
+
+    `spacing` is a number, a number for each axis, or a tensor of coordinates for each axis.
+    """
+    rank = input._a.ndim
+    axes = range(rank) if dim is None else [axis_of(d, rank) for d in ([dim] if isinstance(dim, int) else dim)]
+    given = spacing if isinstance(spacing, list | tuple) else [spacing] * len(axes)
+    return [_slopes(input, axis, places, edge_order) for axis, places in zip(axes, given, strict=True)]
+
+
+def _slopes(y: Tensor, axis: int, places: Any, order: int) -> Any:
+    count = y._a.shape[axis]
+    if count <= order:
+        raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    x = places._a if isinstance(places, Tensor) else np.arange(count) * float(places)
+
+    def combined(middle: Any) -> Any:
+        """Return the derivative, at given positions, of parabolas through three neighbours (lines for order 1)."""
+        total: Any = 0
+        for shift, weight in middle:
+            shaped = weight.astype(y._a.dtype).reshape((-1, *(1,) * (y._a.ndim - axis - 1)))
+            total = total + narrow(y, axis, shift, len(weight)) * wrap(shaped)
+        return total
+
+    def parabola(at: int, first: int) -> list[tuple[int, Any]]:
+        a, b, c = x[first : first + 3]
+        t = x[at]
+        weights = (
+            (2 * t - b - c) / ((a - b) * (a - c)), (2 * t - a - c) / ((b - a) * (b - c)),
+            (2 * t - a - b) / ((c - a) * (c - b)),
+        )  # fmt: skip
+        return [(first + k, np.array([w])) for k, w in enumerate(weights)]
+
+    def line(first: int) -> list[tuple[int, Any]]:
+        width = x[first + 1] - x[first]
+        return [(first, np.array([-1 / width])), (first + 1, np.array([1 / width]))]
+
+    before, after = np.diff(x)[:-1], np.diff(x)[1:]
+    inner = [
+        (0, -after / (before * (before + after))), (1, (after - before) / (before * after)),
+        (2, before / (after * (before + after))),
+    ]  # fmt: skip
+    ends = [line(0), line(count - 2)] if order == 1 else [parabola(0, 0), parabola(count - 1, count - 3)]
+    return cat([combined(ends[0]), *([combined(inner)] if count > 2 else []), combined(ends[1])], axis)
+
+
+@public()
+@method("cov")
+def cov(input: Tensor, *, correction: float = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Any:
+    """Return the covariances of variables, which are the rows of a matrix."""
+    if input._a.ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got {input._a.ndim}")
+    rows: Any = reshape(input, (1, -1)) if input._a.ndim < 2 else input
+    rows = rows if dtypes.category(rows._a.dtype) >= 2 else rows.to(dtypes.get_default_dtype())
+    weights: Any = None
+    for given in (fweights, aweights):
+        if given is not None:
+            weights = given.to(rows.dtype) if weights is None else weights * given
+    if weights is None:
+        total: Any = rows._a.shape[1]
+        centred = rows - rows.mean(1, keepdim=True)
+        norm: Any = max(total - correction, 0)
+        product = matmul(centred, transpose(centred, 0, 1).conj()) / (norm if norm else rows.new_zeros(()))
+    else:
+        total = weights.sum()
+        centred = rows - (rows * weights).sum(1, keepdim=True) / total
+        loss = correction if aweights is None else correction * (weights * aweights).sum() / total
+        product = matmul(centred * weights, transpose(centred, 0, 1).conj()) / (total - loss).clamp(min=0)
+    return product if input._a.ndim == 2 else reshape(product, ())
+
+
+@public()
+@method("corrcoef")
+def corrcoef(input: Tensor) -> Any:
+    """Return the correlations of variables, which are the rows of a matrix."""
+    product = cov(input)
+    if not product._a.ndim:
+        return product / product
+    deviations: Any = product.diagonal().real.sqrt()
+    scaled = product / unsqueeze(deviations, 1) / unsqueeze(deviations, 0)
+    return scaled if scaled.is_complex() else scaled.clamp(-1, 1)
+
+
+@public("hsplit")
+@method("hsplit")
+def hsplit(input: Tensor, sections: Any) -> Any:
+    """Return pieces along the second axis; along the only one of a vector."""
+    return tensor_split(input, sections, 0 if input._a.ndim == 1 else 1)
+
+
+@public("vsplit")
+@method("vsplit")
+def vsplit(input: Tensor, sections: Any) -> Any:
+    """Return pieces along the first axis."""
+    return tensor_split(input, sections, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +19,47 @@ from tracegrad.runtime.layout import LIKE_OPERANDS, arrange
 from tracegrad.runtime.operate import Number, cast, to_tensor
 from tracegrad.runtime.shaping import sizes_of
 from tracegrad.runtime.tape import mode, needs_grad
-from tracegrad.runtime.tensor import Array, Device, Tensor, fill, is_differentiable, method, public, wrap
+from tracegrad.runtime.tensor import NAMES, Array, Device, Tensor, fill, is_differentiable, method, public, wrap
 from tracegrad.runtime.views import mark_written
 
-_generator = [np.random.default_rng()]
+
+class Generator:
+    """A source of random numbers; they are NumPy's, not torch's."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.manual_seed(67280421310721)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Begin the numbers that belong to a seed."""
+        self._seed = int(seed)
+        self.source = np.random.default_rng(self._seed % 2**64)
+        return self
+
+    def seed(self) -> int:
+        """Begin the numbers of a seed that is drawn at random; return it."""
+        self.manual_seed(int.from_bytes(os.urandom(8), "little"))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """Return the seed in force."""
+        return self._seed
+
+    def get_state(self) -> Tensor:
+        """Return the state as bytes, for `set_state`."""
+        return wrap(np.frombuffer(json.dumps(self.source.bit_generator.state).encode(), np.uint8).copy())
+
+    def set_state(self, new_state: Tensor) -> Generator:
+        """Go back to a state."""
+        self.source.bit_generator.state = json.loads(new_state._a.tobytes())
+        return self
+
+
+default_generator = Generator()
+default_generator.seed()
+
+
+def _source(generator: Generator | None) -> np.random.Generator:
+    return (default_generator if generator is None else generator).source
 
 
 def _finished(array: Array, requires_grad: bool) -> Tensor:
@@ -269,97 +307,131 @@ def logspace(
 @public()
 def manual_seed(seed: int) -> Any:
     """Seed the generator; the numbers are NumPy's, not torch's."""
-    _generator[0] = np.random.default_rng(seed)
-    return _generator[0]
+    return default_generator.manual_seed(seed)
+
+
+@public()
+def seed() -> int:
+    """Seed the generator at random; return the seed."""
+    return default_generator.seed()
+
+
+@public()
+def initial_seed() -> int:
+    """Return the seed in force."""
+    return default_generator.initial_seed()
 
 
 @public()
 def get_rng_state() -> Tensor:
     """Return the state of the generator as bytes, for `set_rng_state`."""
-    return wrap(np.frombuffer(json.dumps(_generator[0].bit_generator.state).encode(), np.uint8).copy())
+    return default_generator.get_state()
 
 
 @public()
 def set_rng_state(new_state: Tensor) -> None:
     """Go back to a state of the generator."""
-    _generator[0].bit_generator.state = json.loads(new_state._a.tobytes())
+    default_generator.set_state(new_state)
 
 
 @public()
-def rand(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand(
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Any = None,
+) -> Tensor:
     """Return uniform random numbers in [0, 1)."""
-    return _finished(_generator[0].random(_new_shape(_given(sizes, size))).astype(_options(dtype)), requires_grad)
+    return _finished(_source(generator).random(_new_shape(_given(sizes, size))).astype(_options(dtype)), requires_grad)
 
 
 @public()
-def randn(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randn(
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Any = None,
+) -> Tensor:
     """Return standard normal random numbers."""
     kind, shape = _options(dtype), _new_shape(_given(sizes, size))
-    values = _generator[0].standard_normal(shape)
+    values = _source(generator).standard_normal(shape)
     if kind.kind == "c":
-        return _finished(((values + 1j * _generator[0].standard_normal(shape)) / 2**0.5).astype(kind), requires_grad)
+        return _finished(
+            ((values + 1j * _source(generator).standard_normal(shape)) / 2**0.5).astype(kind), requires_grad
+        )
     return _finished(values.astype(kind), requires_grad)
 
 
 @public()
 def randint(
-    *bounds: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    *bounds: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Any = None,
 ) -> Tensor:
     """Return random integers: randint(low, high, size) or randint(high, size)."""
     given = list(bounds)
     shape = given.pop() if size is None else size
     low, high = (0, given[0]) if len(given) == 1 else given
     kind = np.dtype(np.int64) if dtype is None else dtypes.numpy_dtype(dtype)
-    return _finished(_generator[0].integers(low, high, tuple(shape)).astype(kind), requires_grad)
+    return _finished(_source(generator).integers(low, high, tuple(shape)).astype(kind), requires_grad)
 
 
 @public()
-def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
+def randperm(n: int, *, dtype: Any = None, device: Any = None, generator: Any = None) -> Tensor:
     """Return the numbers below n in random order."""
-    return wrap(_generator[0].permutation(n).astype(np.int64 if dtype is None else dtypes.numpy_dtype(dtype)))
+    return wrap(_source(generator).permutation(n).astype(np.int64 if dtype is None else dtypes.numpy_dtype(dtype)))
 
 
 @public()
-def normal(mean: Any, std: Any, size: Any = None) -> Tensor:
+def normal(mean: Any, std: Any, size: Any = None, *, generator: Any = None) -> Tensor:
     """Return normal random numbers."""
     centre, width = to_tensor(mean, dtypes.default_of(2)), to_tensor(std, dtypes.default_of(2))
     shape = np.broadcast_shapes(centre._a.shape, width._a.shape) if size is None else tuple(size)
-    return wrap((centre._a + width._a * _generator[0].standard_normal(shape)).astype(centre._a.dtype))
+    return wrap((centre._a + width._a * _source(generator).standard_normal(shape)).astype(centre._a.dtype))
 
 
 @public()
 @method("bernoulli")
-def bernoulli(input: Tensor) -> Tensor:
+def bernoulli(input: Tensor, *, generator: Any = None) -> Tensor:
     """Return 1 with the given probabilities, else 0."""
-    return wrap((_generator[0].random(input._a.shape) < input._a).astype(input._a.dtype))
+    return wrap((_source(generator).random(input._a.shape) < input._a).astype(input._a.dtype))
 
 
 @public()
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False) -> Tensor:
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
     """Return positions drawn with probabilities in proportion to the weights."""
     rows = np.atleast_2d(input._a).astype(np.float64)
-    drawn = [_generator[0].choice(len(r), num_samples, replacement, r / r.sum()) for r in rows]
+    drawn = [_source(generator).choice(len(r), num_samples, replacement, r / r.sum()) for r in rows]
     return wrap(np.asarray(drawn, np.int64).reshape((*input._a.shape[:-1], num_samples)))
 
 
 def random_uniform(low: float, high: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return uniform numbers from the generator that manual_seed seeds."""
-    return _generator[0].uniform(low, high, shape).astype(dtype)
+    return _source(None).uniform(low, high, shape).astype(dtype)
 
 
 def _drawn(name: str) -> Any:
-    def draw(self: Tensor, *parameters: float, **named: float) -> Tensor:
+    def draw(self: Tensor, *parameters: float, generator: Any = None, **named: float) -> Tensor:
         numbers = [*parameters, *named.values()]
         shape = self._a.shape
         if name == "uniform_":
-            values: Any = _generator[0].uniform(numbers[0] if numbers else 0.0, numbers[1] if numbers else 1.0, shape)
+            values: Any = _source(generator).uniform(
+                numbers[0] if numbers else 0.0, numbers[1] if numbers else 1.0, shape
+            )
         elif name == "normal_":
             centre, width = [*numbers, *[0.0, 1.0][len(numbers) :]]
-            values = centre + width * _generator[0].standard_normal(shape)
+            values = centre + width * _source(generator).standard_normal(shape)
         elif name == "bernoulli_":
-            values = _generator[0].random(shape) < (numbers or [0.5])[0]
+            values = _source(generator).random(shape) < (numbers or [0.5])[0]
         else:
-            values = _generator[0].exponential(1.0 / (numbers or [1.0])[0], shape)
+            values = _source(generator).exponential(1.0 / (numbers or [1.0])[0], shape)
         self.copy_(wrap(np.asarray(values, self._a.dtype)))
         return self
 
@@ -539,6 +611,12 @@ for _name, _dtype in (
 method("cpu")(lambda self: self)
 
 
+@method("cuda")
+def cuda(self: Tensor, device: Any = None) -> Any:
+    """Refuse: there is no such device."""
+    raise RuntimeError("there is no device 'cuda': tensors are on the CPU")
+
+
 @method("resize_")
 def resize_(self: Tensor, *size: Any) -> Tensor:
     """Change the shape in place, keeping the elements that fit."""
@@ -609,3 +687,48 @@ def result_type(tensor1: Any, tensor2: Any) -> dtypes.DType:
     pair = (tensor1, tensor2)
     arrays = [x._a for x in pair if isinstance(x, Tensor)]
     return dtypes.of(dtypes.result_type(arrays, [x for x in pair if not isinstance(x, Tensor)]))
+
+
+class _TypedTensor(type):
+    """The type of `FloatTensor` and its kind: constructors of one dtype, and what `isinstance` asks."""
+
+    dtype: dtypes.DType
+
+    def __call__(cls, *data: Any) -> Any:
+        if len(data) == 1 and not isinstance(data[0], int):
+            return tensor(data[0], dtype=cls.dtype)
+        return empty(*(data or (0,)), dtype=cls.dtype)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and instance._a.dtype == cls.dtype.dtype
+
+
+for _dtype in (
+    dtypes.float16, dtypes.float32, dtypes.float64, dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64,
+    dtypes.bool_, dtypes.bfloat16,
+):  # fmt: skip
+    public(f"{_dtype.title}Tensor")(_TypedTensor(f"{_dtype.title}Tensor", (), {"dtype": _dtype}))
+
+
+@method("apply_")
+def apply_(self: Tensor, callable: Any) -> Tensor:
+    """Replace each element by what a function of a Python number gives."""
+    if needs_grad(self):
+        raise RuntimeError("Can't call apply_() on Variable that requires grad. Use var.detach().apply_() instead.")
+    values = [callable(value) for value in self._a.ravel().tolist()]
+    self._a[...] = np.asarray(values, self._a.dtype).reshape(self._a.shape)
+    mark_written(self, "apply_")
+    return self
+
+
+@method("random_")
+def random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: Any = None) -> Tensor:
+    """Fill with random integers from low up to, without, high; with one number, below it."""
+    if high is None:
+        digits = np.finfo(self._a.dtype).nmant + 1 if self._a.dtype.kind == "f" else 8 * self._a.itemsize - 1
+        low, high = (0, low) if low else (0, 2 ** min(digits, 63))
+    self.copy_(wrap(_source(generator).integers(low, high, self._a.shape).astype(self._a.dtype)))
+    return self
+
+
+NAMES.update(Generator=Generator, default_generator=default_generator)

@@ -17,6 +17,7 @@ from tracegrad.runtime import (
     printing,
     reducing,
     saving,
+    settings,
     shaping,
 )
 from tracegrad.runtime.tensor import CPU, NAMES, Device, Size, Tensor
@@ -49,5 +50,6 @@ globals().update(NAMES)
 
 __all__ = [
     "Device", "building",
-    "creating", "dtypes", "gradients", "numpy_bridge", "operate", "printing", "reducing", "saving", "shaping",
+    "creating", "dtypes", "gradients", "numpy_bridge", "operate", "printing", "reducing", "saving", "settings",
+    "shaping",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """backward and grad, and what a tensor shows of the tape: grad, grad_fn, requires_grad, detach, hooks; grad modes.
 
-Reads tensors and walks the tape. Previous: building.py; next: creating.py.
+Reads tensors and walks the tape. Previous: settings.py; next: creating.py.
 """
 
 from __future__ import annotations

@@ -222,10 +222,21 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
     return Plan(_AMIN, (axes_of(dim, input._a.ndim), keepdim), [input])
 
 
+class Bounds(NamedTuple):
+    """The smallest and the greatest element, printed as torch does."""
+
+    min: Any
+    max: Any
+
+    def __repr__(self) -> str:
+        return f"torch.return_types.aminmax(\nmin={self.min!r},\nmax={self.max!r})"
+
+
 @public()
-def aminmax(input: Tensor, *, dim: Any = None, keepdim: bool = False) -> Any:
+@method("aminmax")
+def aminmax(input: Tensor, *, dim: Any = None, keepdim: bool = False) -> Bounds:
     """Return the smallest and the greatest element."""
-    return amin(input, dim, keepdim), amax(input, dim, keepdim)
+    return Bounds(amin(input, dim, keepdim), amax(input, dim, keepdim))
 
 
 class Pair(NamedTuple):

@@ -301,6 +301,12 @@ def tile(input: Tensor, dims: Any) -> Any:
     return Plan(_TILE, (tuple(dims),), [input])
 
 
+@method("tile")
+def tile_self(self: Tensor, *dims: Any) -> Any:
+    """Return a copy repeated along each axis."""
+    return tile(self, dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)
+
+
 @public()
 @method("repeat_interleave")
 def repeat_interleave(input: Tensor, repeats: int, dim: int | None = None) -> Any:
@@ -409,12 +415,16 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
 
 @public()
 @method("tensor_split")
-def tensor_split(input: Tensor, sections: int, dim: int = 0) -> Any:
-    """Return so many views of nearly one size."""
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
+    """Return so many views of nearly one size, or those between given places."""
     dim = axis_of(dim, input._a.ndim)
     size = input._a.shape[dim]
-    each, more = divmod(size, sections)
-    return split(input, [each + (k < more) for k in range(sections)], dim)
+    if isinstance(indices_or_sections, int):
+        each, more = divmod(size, indices_or_sections)
+        return split(input, [each + (k < more) for k in range(indices_or_sections)], dim)
+    places = [min(max(k + size if k < 0 else k, 0), size) for k in map(int, indices_or_sections)]
+    bounds = [0, *places, size]
+    return split(input, [max(b - a, 0) for a, b in itertools.pairwise(bounds)], dim)
 
 
 @public()

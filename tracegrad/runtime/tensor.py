@@ -187,6 +187,22 @@ class Tensor:
     def itemsize(self) -> int:
         return self._a.itemsize
 
+    @property
+    def nbytes(self) -> int:
+        return self._a.nbytes
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
+
+    @property
+    def is_sparse(self) -> bool:
+        return False
+
+    @property
+    def layout(self) -> str:
+        return "torch.strided"
+
     def dim(self) -> int:
         """Return the number of axes."""
         return self._a.ndim
@@ -194,6 +210,8 @@ class Tensor:
     def size(self, dim: int | None = None) -> Any:
         """Return the shape, or the size of one axis."""
         return Size(self._a.shape) if dim is None else self._a.shape[dim]
+
+    ndimension = dim
 
     def numel(self) -> int:
         """Return the number of elements."""

@@ -1,6 +1,6 @@
 """torch.nn.utils' names.
 
-Previous: recurrent.py; next: __init__.py.
+Previous: rnn.py; next: nn/__init__.py.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from tracegrad.nn.modules import clip_grad_norm_, clip_grad_value_
+from tracegrad.nn.utils import rnn
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.shaping import cat, reshape
 from tracegrad.runtime.tensor import Tensor
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vector_to_parameters"]
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "rnn", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Any) -> Any:

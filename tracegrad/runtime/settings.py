@@ -1,0 +1,103 @@
+"""What programs ask about dtypes and set about the machine.
+
+Reads dtypes. Previous: building.py; next: gradients.py. There is one implementation of each operation, which is
+deterministic, and the number of threads is that of NumPy's libraries: such settings are kept and change nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tracegrad.runtime import dtypes
+from tracegrad.runtime.tensor import Tensor, public
+
+_kept = {"threads": 1, "deterministic": False}
+
+
+@public()
+class finfo:
+    """Limits of a dtype of floating point; of a complex one, those of its parts."""
+
+    def __init__(self, type: Any = None) -> None:
+        dtype = dtypes.real_of(dtypes.default_of(2) if type is None else dtypes.numpy_dtype(type))
+        if dtypes.category(dtype) != 2:
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type!r}'")
+        found: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        self.bits, self.dtype = int(found.bits), dtypes.of(dtype).name
+        self.eps, self.max, self.min, self.tiny = (
+            float(getattr(found, name)) for name in ("eps", "max", "min", "tiny")
+        )
+        self.smallest_normal, self.resolution = self.tiny, 10.0 ** -int(found.precision)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+@public()
+class iinfo:
+    """Limits of a dtype of integers."""
+
+    def __init__(self, type: Any) -> None:
+        dtype = dtypes.numpy_dtype(type)
+        if dtypes.category(dtype) != 1:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type!r}'")
+        found = np.iinfo(dtype)
+        self.bits, self.min, self.max, self.dtype = found.bits, found.min, found.max, dtypes.of(dtype).name
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+
+@public()
+def promote_types(type1: dtypes.DType, type2: dtypes.DType) -> dtypes.DType:
+    """Return the dtype of two tensors combined, of the dtypes of both."""
+    return dtypes.of(dtypes.join(type1.dtype, type2.dtype))
+
+
+@public()
+def can_cast(from_: dtypes.DType, to: dtypes.DType) -> bool:
+    """Return whether results of one dtype may be written into a tensor of another."""
+    low, high = dtypes.category(from_.dtype), dtypes.category(to.dtype)
+    return low <= high and not (high == 1 and low == 1 and to.dtype.kind == "u" and from_.dtype.kind == "i")
+
+
+@public()
+def is_nonzero(input: Tensor) -> bool:
+    """Return whether the only element is not zero."""
+    return bool(input)
+
+
+@public()
+def typename(obj: Any) -> str:
+    """Return the name of a type: `torch.FloatTensor`."""
+    return obj.type_name() if isinstance(obj, Tensor) else type(obj).__name__
+
+
+@public()
+def set_num_threads(int: int) -> None:
+    """Keep the number for get_num_threads."""
+    _kept["threads"] = int
+
+
+@public()
+def get_num_threads() -> int:
+    """Return the number that was set, 1 at first."""
+    return _kept["threads"]
+
+
+@public()
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Keep the mode: all operations are deterministic."""
+    _kept["deterministic"] = mode
+
+
+@public()
+def are_deterministic_algorithms_enabled() -> bool:
+    """Return the mode that was set."""
+    return bool(_kept["deterministic"])
