@@ -606,8 +606,9 @@ def as_torch_calls(function: F) -> F:
 
     @functools.wraps(function)
     def call(*args: Any, out: Tensor | None = None, **keywords: Any) -> Any:
-        for alias in _NUMPY_NAMES.keys() & keywords.keys() - own.keys():
-            keywords[_NUMPY_NAMES[alias]] = keywords.pop(alias)
+        if keywords:
+            for alias in _NUMPY_NAMES.keys() & keywords.keys() - own.keys():
+                keywords[_NUMPY_NAMES[alias]] = keywords.pop(alias)
         if out is None:
             return function(*args, **keywords)
         given = [t for t in (*args, *keywords.values(), out) if isinstance(t, Tensor)]
