@@ -16,9 +16,10 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture import staging
+from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, ways
 from tracegrad.capture.context import user_span
 from tracegrad.capture.lists import StackedList
-from tracegrad.capture.tracer import MaybeNone, Tracer, call_handler, is_traced, python_operator, stage
+from tracegrad.capture.tracer import MaybeNone, Tracer, call_handler, from_value, is_traced, python_operator, stage
 from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.types import BOOL
 
@@ -31,6 +32,12 @@ def identical(x: Any, y: Any) -> Any:
     """`x is y`: Python has one True and one False, and one object for each small int."""
     if x is y:
         return True
+    found = [way.conditions for way in ways(x) if way.other is y]
+    if found:
+        conditions = [known for known in found if known is not None]
+        if len(conditions) < len(found):
+            raise alias_error(x, "compared with one that it may be")
+        return True if ALWAYS in conditions else from_value(any_holds(conditions), weak=True)
     for a, b in ((x, y), (y, x)):
         if isinstance(a, MaybeNone) and b is None:
             return staging.not_(a.present)

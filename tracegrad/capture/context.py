@@ -210,6 +210,10 @@ class Capture:
         self.key_orders: dict[int, tuple[Any, list[Any]]] = {}
         self.active: dict[CodeType, int] = {}
         self.created: dict[int, tuple[Any, int]] = {}
+        #: id of a list, dict or object -> it, and what else it may be (aliases.Link)
+        self.links: dict[int, tuple[Any, list[Any]]] = {}
+        #: variables of staged loops, by their block, whose lists, dicts or objects the body changes
+        self.mutated: set[tuple[Block, int]] = set()
         self.events: list[tuple[Span | None, str]] = []
         #: user functions that are running, innermost last; and those whose recursion runs at capture
         self.calls: list[Call] = []

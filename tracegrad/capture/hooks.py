@@ -19,6 +19,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture import staging
+from tracegrad.capture.aliases import require_single
 from tracegrad.capture.attempts import Attempt, context, passing
 from tracegrad.capture.comparisons import compare_chain, compare_sequences, contains, identical, search
 from tracegrad.capture.context import Call, Place, current, user_span
@@ -320,6 +321,8 @@ def _require_known_index(x: Any, key: Any) -> None:
 def setitem(x: Any, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     if isinstance(x, Tracer | StackedList | Selection):
+        if isinstance(x, StackedList):
+            require_single(x, "an item is stored in it")
         x[key] = value
         return
     if isinstance(x, np.ndarray):

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracegrad.capture import staging
+from tracegrad.capture.aliases import require_single
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import open_attribute
 from tracegrad.capture.lists import StackedList, unstack
@@ -109,6 +110,7 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             target, f"{kind_name(type(target))}.{name}" if target is own else f"{name} of a {kind_name(type(target))}"
         )
     if f is delattr:
+        require_single(args[0], "an attribute is deleted")
         open_attribute(*args)
     if isinstance(target, dict) and (f is operator.delitem or name in _DELETES):
         _note_deletions(target, args[1:] if f is operator.delitem else args[:1] if name == "pop" else tuple(target))
@@ -129,6 +131,7 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _note_deletions(items: dict[Any, Any], keys: tuple[Any, ...]) -> None:
     """Note that items of a dict are about to be deleted, or to change their order."""
+    require_single(items, "an item is deleted")
     capture = current()
     if capture.created_depth(items) < 0:
         capture.key_orders.setdefault(id(items), (items, list(items)))

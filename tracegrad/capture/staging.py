@@ -10,6 +10,7 @@ iteration, or unrolled. Everything a failed attempt has changed in Python object
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import operator
@@ -22,6 +23,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.aliases import ALWAYS, Conditions, alias_error, any_holds, holds, require_single, targets, ways
+from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.context import Frame, RestageError, Storage, current, raised_span, user_span
 from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import (
@@ -42,7 +45,7 @@ from tracegrad.capture.memory import has_order_of, layout_of, set_layout
 from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.sharing import Key, Part, Sharing, is_same_view, share, sources
 from tracegrad.capture.sizes import as_dim, as_size, decide
-from tracegrad.capture.state import LEAF, Conflict, Tree, Undefined, Unsure, flatten, kind_name, unflatten
+from tracegrad.capture.state import LEAF, Conflict, Tree, Undefined, Unsure, flatten, kind_name, nodes, roots, unflatten
 from tracegrad.capture.text import describe_error
 from tracegrad.capture.tracer import (
     OPERATORS,
@@ -83,7 +86,29 @@ SetState = Callable[[tuple[Any, ...]], None]
 
 def write_slot(container: Any, kind: str, key: Any, value: Any) -> None:
     """Do `container[key] = value` (kind "item") or `setattr(container, key, value)` (kind "attr"), noting it in open
-    frames."""
+    frames, and in the objects that the container may be."""
+    if current().links and read_slot(container, kind, key) is not value:
+        for other, found in targets(container):
+            put = functools.partial(_put_followed, other, kind, key, value)
+            if ALWAYS in found:
+                put()
+            else:
+                test = from_value(any_holds(found), weak=True)
+                if_stmt(test, put, _do_nothing, lambda: (), _do_nothing, ())
+    _put_slot(container, kind, key, value)
+
+
+def _put_followed(container: Any, kind: str, key: Any, value: Any) -> None:
+    if kind == "attr" and current().created_depth(container) < 0:
+        raise alias_error(container, "an object from outside the function")
+    _put_slot(container, kind, key, value)
+
+
+def _do_nothing(*args: Any) -> None:
+    pass
+
+
+def _put_slot(container: Any, kind: str, key: Any, value: Any) -> None:
     note_slot(container, kind, key)
     set_slot(container, kind, key, value)
 
@@ -127,6 +152,7 @@ def set_slot(container: Any, kind: str, key: Any, value: Any) -> None:
 
 def note_list(values: list[Any]) -> None:
     """Note that a list is about to change its length or the order of its items."""
+    require_single(values, "its length or order changes, or a slice of it")
     capture = current()
     for frame in capture.frames[capture.created_depth(values) + 1 :]:
         if id(values) not in frame.lists:
@@ -279,9 +305,13 @@ class _Branch:
         with current().open("branch", self.block):
             for storage, value in self.writes.items():
                 storage.value, storage.concrete = value, None
+            for (_, kind, key), (container, value, _) in self.slots.items():
+                set_slot(container, kind, key, value)
             try:
                 yield
             finally:
+                for (_, kind, key), (container, _, value) in reversed(self.slots.items()):
+                    set_slot(container, kind, key, value)
                 for storage, (kept, concrete) in before.items():
                     storage.value, storage.concrete = kept, concrete
 
@@ -333,6 +363,55 @@ class _Join:
     def __init__(self, branches: list[_Branch], condition: Value) -> None:
         self.branches, self.condition = branches, condition
         self.types: list[ArrayType] = []
+        #: side and id of an object that a side made -> what was made of it
+        self.made: dict[tuple[int, int], list[Any]] = {}
+
+    def side(self, side: int) -> Conditions:
+        return frozenset([(self.condition, side == 0)])
+
+    def follow(self, trees: Sequence[Tree | None]) -> Callable[[Any, list[Value]], Any]:
+        """Return what links a value, made of one structure on each side, to the objects that it may be."""
+        given = [(side, tree) for side, tree in enumerate(trees) if tree is not None]
+        plans = [
+            [plan for (side, _), node in zip(given, found, strict=True) for plan in self._origins(side, node.origin)]
+            for found in nodes(*(tree for _, tree in given))
+        ]
+        shape = given[0][1]
+
+        def finish(value: Any, results: list[Value]) -> Any:
+            block = current().frame.block
+            for (made, _), plan in zip(nodes(flatten(value)[1], shape), plans, strict=True):
+                for other, where in plan:
+                    if isinstance(where, tuple):
+                        for twin in self.made.setdefault(where, []):
+                            link_objects(made.origin, twin, self.side(where[0]), block)
+                        self.made[where].append(made.origin)
+                        continue
+                    conditions = frozenset([(results[where], True)]) if isinstance(where, int) else where
+                    link_objects(made.origin, other, conditions, block)
+            return value
+
+        return finish
+
+    def _origins(self, side: int, origin: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield objects that what one side has is, and where: conditions, None, the position of a result that says it,
+        or the key of an object that this side made."""
+        capture, block = current(), self.branches[side].block
+        if capture.created_depth(origin) <= capture.depth:
+            yield origin, self.side(side)
+            return
+        yield origin, (side, id(origin))
+        for way in ways(origin, block):
+            if capture.created_depth(way.other) > capture.depth or way.positions:
+                continue
+            if way.conditions is None:
+                yield way.other, None
+                continue
+            values: list[Value | None] = [None, None]
+            for number, branch in enumerate(self.branches):
+                with capture.builder.into(branch.block):
+                    values[number] = holds(way.conditions) if number == side else capture.builder.constant(False)
+            yield way.other, self.add(ArrayType(BOOL), values)
 
     def link(self, joined: Tracer, sides: Sequence[Any]) -> Tracer:
         """Note of an array which arrays from before the branch it is, under the condition or its opposite."""
@@ -413,7 +492,7 @@ def _join_branches(
     for make in grow:
         make(operation.results)
     for (_, kind, key), container, make in slot_finish:
-        write_slot(container, kind, key, make(operation.results))
+        _put_slot(container, kind, key, make(operation.results))
 
 
 def _join_lists(join: _Join, branches: list[_Branch], span: Any) -> list[Callable[[list[Value]], None]]:
@@ -467,10 +546,12 @@ def _has_effect(block: Block, effects: tuple[str, ...] = ("check", "print")) -> 
 def _join_slot(
     join: _Join, name: str, sides: list[Any], branches: list[_Branch], span: Any
 ) -> Callable[[list[Value]], Any]:
-    trees = [flatten(side) for side in sides]
+    trees: list[tuple[list[Any], Tree]] = []
     values: list[dict[int, Value]] = []
-    for branch, (leaves, _) in zip(branches, trees, strict=True):
+    for branch, side in zip(branches, sides, strict=True):
         with branch.reopened():
+            leaves, tree = flatten(side)
+            trees.append((leaves, tree))
             values.append({i: content_of(leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)})
     return _join_trees(join, name, trees, values, branches, span)
 
@@ -491,6 +572,7 @@ def _join_trees(
     branches: list[_Branch],
     span: Any,
 ) -> Callable[[list[Value]], Any]:
+    trees, values = _collapse(trees, values)
     (left, left_tree), (right, right_tree) = trees
     if not name.startswith("tg_") and _is_unsure(*trees[0]) + _is_unsure(*trees[1]) > 0:
         return _join_unsure(join, name, trees, values, branches, span)
@@ -499,7 +581,10 @@ def _join_trees(
             other, other_tree = trees[1 - side]
             if other_tree.kind is None and isinstance(other[0], Undefined):
                 return lambda results: Undefined(name)
+            if other_tree.origin is not None and current().created_depth(other_tree.origin) <= current().depth:
+                return _fixed(other_tree.origin)
             leaves = []
+            follow_one = join.follow([other_tree if k != side else None for k in range(2)])
             for index, leaf in enumerate(other):
                 pair: list[Value | None] = [None, None]
                 if isinstance(leaf, Tracer):
@@ -509,7 +594,9 @@ def _join_trees(
                     leaves.append(_result(join, join.add(leaf.type, pair), leaf.weak, name, given))
                 else:
                     leaves.append(_fixed(leaf))
-            return lambda results: unflatten(other_tree, [make(results) for make in leaves], new_list)
+            return lambda results: follow_one(
+                unflatten(other_tree, [make(results) for make in leaves], new_list), results
+            )
     if _is_none(left, left_tree) + _is_none(right, right_tree) > 0:
         make = _join_none(join, name, trees, values, branches, span)
         if make is not None:
@@ -552,7 +639,42 @@ def _join_trees(
         kind = ArrayType(dtype, sides[0][0].type.shape)
         weak = sides[0][0].weak and sides[1][0].weak
         leaves.append(_result(join, join.add(kind, [v for _, v in sides]), weak, name, (a, b)))
-    return lambda results: unflatten(left_tree, [make(results) for make in leaves], new_list)
+    follow = join.follow([left_tree, right_tree])
+    return lambda results: follow(unflatten(left_tree, [make(results) for make in leaves], new_list), results)
+
+
+def _collapse(
+    trees: list[tuple[list[Any], Tree]], values: list[dict[int, Value]]
+) -> tuple[list[tuple[list[Any], Tree]], list[dict[int, Value]]]:
+    """Make one leaf of each list, dict or object that is the same on both sides."""
+    leaves: list[list[Any]] = [[], []]
+    known: list[dict[int, Value]] = [{}, {}]
+    at = [0, 0]
+
+    def visit(pair: list[Tree]) -> list[Tree]:
+        one, other = pair
+        if one.origin is not None and one.origin is other.origin:
+            for side in range(2):
+                leaves[side].append(one.origin)
+                at[side] += pair[side].size
+            return [LEAF, LEAF]
+        if one.kind is not None and (one.kind, one.data, len(one.children)) == (
+            other.kind,
+            other.data,
+            len(other.children),
+        ):
+            found = [visit(list(children)) for children in zip(one.children, other.children, strict=True)]
+            return [dataclasses.replace(pair[side], children=tuple(f[side] for f in found)) for side in range(2)]
+        for side in range(2):
+            for _ in range(pair[side].size):
+                if at[side] in values[side]:
+                    known[side][len(leaves[side])] = values[side][at[side]]
+                leaves[side].append(trees[side][0][at[side]])
+                at[side] += 1
+        return pair
+
+    made = visit([tree for _, tree in trees])
+    return list(zip(leaves, made, strict=True)), known
 
 
 def _broadcast_zero(sides: list[tuple[Tracer, Value]], branches: list[_Branch]) -> list[tuple[Tracer, Value]]:
@@ -990,7 +1112,7 @@ class _State:
         ]
         self.set_names(tuple(values[: len(self.names)]))
         for slot, value in zip(self.slots, values[len(self.names) :], strict=True):
-            write_slot(*slot, value)
+            _put_slot(*slot, value)
 
     def label(self, position: int) -> str:
         return self.names[position] if position < len(self.names) else str(self.slots[position - len(self.names)][2])
@@ -1178,11 +1300,17 @@ class _StandIns:
         self.trees = [flatten(value) for value in entry]
         self.params: dict[tuple[int, int], Tracer] = {}
         self.initial: dict[tuple[int, int], Value] = {}
+        #: variable -> stand-ins for lists, dicts and objects, and what each is for before the loop
+        self.objects: dict[int, list[tuple[Any, Any]]] = {}
+        self.structures: dict[int, Tree] = {}
         values = []
         for position, (leaves, tree) in enumerate(self.trees):
+            if position in kept:
+                values.append(entry[position])
+                continue
             stand_ins = []
             for index, leaf in enumerate(leaves):
-                if position not in kept and _is_carryable(leaf):
+                if _is_carryable(leaf):
                     tracer = asarray(leaf)
                     kind, weak = overrides.get((position, index), (tracer.type, tracer.weak))
                     param = Value(kind, _user_name(state.label(position)))
@@ -1190,7 +1318,12 @@ class _StandIns:
                     set_layout(leaf, None if (position, index) in unordered else layout_of(tracer))
                     self.params[position, index], self.initial[position, index] = leaf, param
                 stand_ins.append(leaf)
-            values.append(unflatten(tree, stand_ins, new_list))
+            value = unflatten(tree, stand_ins, new_list)
+            found = [(made.origin, old.origin) for made, old in nodes(flatten(value)[1], tree)]
+            for made, old in found:
+                link_objects(made, old, None, current().frame.block, position)
+            self.objects[position], self.structures[position] = found, flatten(value)[1]
+            values.append(value)
         self.values = values
 
 
@@ -1307,6 +1440,10 @@ def _try_loop(
         new_lists, new_slots = state.add_lists(grown, trips), state.add_slots(frame)
         if new_lists or new_slots:
             raise _Again
+        unchanged = _find_unchanged(state, block, frame, stand_ins, exit_trees)
+        if not unchanged <= kept:
+            kept |= unchanged
+            raise _Again
         captured.append((block, stand_ins, condition, exit_trees, exit_values, entered))
         assumed |= frame.assumed
         appended |= set(frame.appended)
@@ -1348,6 +1485,8 @@ def _try_loop(
             key = (position, index)
             stand_in = stand_ins.params.get(key)
             if stand_in is None:
+                if position in kept and tree.origin is not None and tree.origin is after_tree.origin:
+                    continue
                 if new is old or is_same_view(new, old):
                     continue
                 if isinstance(new, Tracer) or type(new) is not type(old) or not _equal(new, old):
@@ -1547,7 +1686,74 @@ def _emit_loop(
         if runs and isinstance(value, Unsure) and _is_true(exit_values.get((index, len(leaves) - 1))):
             value = value.value  # every iteration leaves it there
         final.append(value)
-    state.set(final)
+    state.set(_link_after(final, captured[-1], runs))
+
+
+def _find_unchanged(
+    state: _State, block: Block, frame: Frame, stand_ins: _StandIns, exits: list[tuple[list[Any], Tree]]
+) -> set[int]:
+    """Return the variables that stay the list, dict or object that they are before the loop, which the body changes:
+    they need no stand-in.
+
+    Raises:
+        RestageError: the body changes one that a variable is for in some iterations only.
+    """
+    changed = {position for where, position in current().mutated if where is block}
+    written = {slot[0] for slot in frame.slots} | set(frame.lists)
+    unchanged = set()
+    for position, objects in stand_ins.objects.items():
+        before, after = stand_ins.structures[position], exits[position][1]
+        same = all(a is b for a, b in itertools.zip_longest(roots(before), roots(after)))
+        if position in changed and same:
+            unchanged.add(position)
+        elif objects and not same:
+            found = {id(other) for (node,) in nodes(after) for other in _older(node.origin, block)}
+            if position in changed or found & written:
+                label = state.label(position)
+                raise RestageError(
+                    f"{label!r} is for another object in each iteration, and one of them is changed",
+                    f"change no object under a name that the loop binds anew: bind {label!r} to a new object",
+                )
+    return unchanged
+
+
+def _older(made: Any, block: Block) -> list[Any]:
+    """Return what an object at the end of a loop body may be, of the objects from before the loop."""
+    capture = current()
+    found = [made, *(way.other for way in ways(made, block))]
+    return [other for other in found if capture.created_depth(other) <= capture.depth]
+
+
+def _link_after(final: list[Any], captured: Any, runs: bool) -> list[Any]:
+    """Link lists, dicts and objects after a loop to those that they may be; return the values of the variables."""
+    block, stand_ins, _, exits, _, _ = captured
+    capture = current()
+    made: dict[int, list[Any]] = {}
+    for position, (_, after) in enumerate(exits[: len(final)]):
+        value, (start, before) = final[position], stand_ins.trees[position]
+        origin = after.origin
+        is_late = before.kind is None and isinstance(start[0], Undefined)
+        if origin is not None and capture.created_depth(origin) <= capture.depth and (runs or is_late):
+            if isinstance(value, Unsure):
+                final[position] = Unsure(value.name, origin, value.condition)
+            else:
+                final[position] = origin
+            continue
+        value = value.value if isinstance(value, Unsure) else value
+        for node, end in nodes(flatten(value)[1], after):
+            if capture.created_depth(node.origin) < capture.depth:
+                continue
+            for other in _older(end.origin, block):
+                if other is not node.origin:
+                    link_objects(node.origin, other, None, capture.frame.block)
+            for other in made.setdefault(id(end.origin), []):
+                link_objects(node.origin, other, ALWAYS if runs else None, capture.frame.block)
+            made[id(end.origin)].append(node.origin)
+        if not runs:
+            for node, old in nodes(flatten(value)[1], before):
+                if node.origin is not old.origin:
+                    link_objects(node.origin, old.origin, None, capture.frame.block)
+    return final
 
 
 def _finish_lengths(array: Ragged, lengths: _Lengths, trips: Dim) -> Tracer | Ragged:
@@ -1596,8 +1802,8 @@ def _link_rotating(
                 content = stage(ops.select, chosen, owner, content)
             old.assign(content)
     for path in rotating.values():
-        for holds, key in zip(conditions[len(path)], path, strict=True):
-            link(after[path[0]], entries[key], holds)
+        for chosen, key in zip(conditions[len(path)], path, strict=True):
+            link(after[path[0]], entries[key], chosen)
 
 
 def _as_type(tracer: Tracer, kind: ArrayType) -> Value:

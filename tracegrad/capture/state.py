@@ -10,7 +10,7 @@ code keep their identity.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tracegrad.capture.context import current, user_span
@@ -122,11 +122,16 @@ Conflict.__getattr__ = Conflict._use  # type: ignore[attr-defined]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tree:
-    """Structure of a value: the kind of container, its static data, and its children."""
+    """Structure of a value: the kind of container, its static data, and its children.
+
+    Attributes:
+        origin: the list, dict or object itself, which can change; None for all others.
+    """
 
     kind: Any
     data: Any
     children: tuple[Tree, ...]
+    origin: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def size(self) -> int:
@@ -145,21 +150,21 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
     if kind is MaybeNone:
         return _flatten_children(kind, None, [value.some, value.present])
     if kind is dict:
-        return _flatten_children(kind, tuple(value), list(value.values()))
+        return _flatten_children(kind, tuple(value), list(value.values()), value)
     if isinstance(value, StackedList):
-        return [value.as_tracer()], Tree(StackedList, None, (LEAF,))
+        return [value.as_tracer()], Tree(StackedList, None, (LEAF,), value)
     if isinstance(value, Ragged):
         content, lengths = value.carried()
         return [content, *lengths], Tree(Ragged, tuple(value.axes), (LEAF,) * (1 + len(lengths)))
     if isinstance(value, list):
-        return _flatten_children(list, len(value), list(value))
+        return _flatten_children(list, len(value), list(value), value)
     if isinstance(value, tuple):
         return _flatten_children(kind, len(value), list(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = tuple(f.name for f in dataclasses.fields(value))
-        return _flatten_children(kind, names, [getattr(value, n) for n in names])
+        return _flatten_children(kind, names, [getattr(value, n) for n in names], value)
     if id(value) in current().created and hasattr(value, "__dict__"):
-        return _flatten_children(kind, tuple(vars(value)), list(vars(value).values()))
+        return _flatten_children(kind, tuple(vars(value)), list(vars(value).values()), value)
     return [value], LEAF
 
 
@@ -174,20 +179,35 @@ def kind_name(kind: type) -> str:
     return "list" if issubclass(kind, CapturedList) else own.get(kind, kind.__name__)
 
 
+def nodes(*trees: Tree) -> Iterator[tuple[Tree, ...]]:
+    """Yield the lists, dicts and objects that structures have at the same places, outer ones first."""
+    if all(tree.origin is not None for tree in trees):
+        yield trees
+    for children in zip(*(tree.children for tree in trees), strict=False):
+        yield from nodes(*children)
+
+
+def roots(tree: Tree) -> list[Any]:
+    """Return the lists, dicts and objects that stand in no other one."""
+    if tree.origin is not None:
+        return [tree.origin]
+    return [found for child in tree.children for found in roots(child)]
+
+
 def has_changed(value: Any, leaves: Sequence[Any], tree: Tree) -> bool:
     """Return whether a value made of leaves and a structure holds others by now: something was stored into it."""
     found, structure = flatten(value)
     return structure != tree or any(a is not b for a, b in zip(found, leaves, strict=True))
 
 
-def _flatten_children(kind: Any, data: Any, children: list[Any]) -> tuple[list[Any], Tree]:
+def _flatten_children(kind: Any, data: Any, children: list[Any], origin: Any = None) -> tuple[list[Any], Tree]:
     leaves: list[Any] = []
     trees = []
     for child in children:
         child_leaves, tree = flatten(child)
         leaves.extend(child_leaves)
         trees.append(tree)
-    return leaves, Tree(kind, data, tuple(trees))
+    return leaves, Tree(kind, data, tuple(trees), origin)
 
 
 def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], list[Any]] = list) -> Any:

@@ -1,0 +1,151 @@
+"""Which lists, dicts and objects are one under a condition: a choice between two is a third one here.
+
+Reads and writes what the capture notes of them. Previous: tracer.py; next: lists.py.
+
+`t = a if c else b` makes an object that holds the chosen items. It is *linked* to `a` under `c` and to `b` under its
+opposite; who writes into one of them follows the links (staging.py). A link holds where its condition is visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tracegrad import ops
+from tracegrad.capture.context import current, user_span
+from tracegrad.capture.tracer import stage
+from tracegrad.errors import NeedsPythonValue
+from tracegrad.ir.core import Block, Value
+
+#: conditions with the outcome that they must have
+Conditions = frozenset[tuple[Value, bool]]
+ALWAYS: Conditions = frozenset()
+#: variables of staged loops, with the block of the body
+Positions = tuple[tuple[Block, int], ...]
+#: more ways from one object to others are not followed
+WAYS_LIMIT = 256
+
+
+class Link(NamedTuple):
+    """`other` is the same object where the conditions hold.
+
+    Attributes:
+        conditions: None when they are not known.
+        block: where they are visible.
+        position: the variable of a staged loop that one of the two stands for, None for all others.
+    """
+
+    other: Any
+    conditions: Conditions | None
+    block: Block
+    position: int | None = None
+
+
+class Way(NamedTuple):
+    """An object that another one may be, over one link or several."""
+
+    other: Any
+    conditions: Conditions | None
+    positions: Positions
+
+
+def link(one: Any, other: Any, conditions: Conditions | None, block: Block, position: int | None = None) -> None:
+    """Note that two objects are one where conditions hold."""
+    capture = current()
+    for here, there in ((one, other), (other, one)):
+        _, links = capture.links.get(id(here), (here, []))
+        kept = [known for known in links if capture.is_open(known.block)]
+        capture.links[id(here)] = here, [*kept, Link(there, conditions, block, position)]
+
+
+def ways(start: Any, closed: Block | None = None) -> list[Way]:
+    """Return the other objects that an object may be.
+
+    Args:
+        closed: a block that is not open any more, in which the object was made; of what is older than the block, the
+            nearest on each way.
+    """
+    capture = current()
+    found: list[Way] = []
+
+    def visit(node: Any, conditions: Conditions | None, positions: Positions, path: set[int]) -> None:
+        for known in capture.links.get(id(node), (node, ()))[1]:
+            if id(known.other) in path or not (known.block is closed or capture.is_open(known.block)):
+                continue
+            joined = _both(conditions, known.conditions)
+            if joined is not None and any((value, not outcome) in joined for value, outcome in joined):
+                continue
+            through = positions if known.position is None else (*positions, (known.block, known.position))
+            found.append(Way(known.other, joined, through))
+            if len(found) > WAYS_LIMIT:
+                raise alias_error(start, f"one of more than {WAYS_LIMIT}, by many choices")
+            if closed is None or capture.created_depth(known.other) > capture.depth:
+                visit(known.other, joined, through, path | {id(known.other)})
+
+    if capture.links:
+        visit(start, ALWAYS, (), {id(start)})
+    return found
+
+
+def _both(one: Conditions | None, other: Conditions | None) -> Conditions | None:
+    return None if one is None or other is None else one | other
+
+
+def targets(start: Any) -> Iterator[tuple[Any, list[Conditions]]]:
+    """Yield the other objects that an object may be, with the conditions of each way to it.
+
+    Raises:
+        NeedsPythonValue: they are not known.
+    """
+    grouped: dict[int, tuple[Any, list[Conditions]]] = {}
+    for other, conditions, positions in ways(start):
+        if positions:
+            current().mutated.update(positions)
+        elif conditions is None:
+            raise alias_error(start, "chosen in a staged loop or branch that has ended")
+        else:
+            grouped.setdefault(id(other), (other, []))[1].append(conditions)
+    yield from grouped.values()
+
+
+def holds(conditions: Conditions) -> Value:
+    """Stage whether all of some conditions have their outcome."""
+    builder = current().builder
+    result: Value | None = None
+    for value, outcome in conditions:
+        literal = value if outcome else stage(ops.logical_not, value)
+        result = literal if result is None else stage(ops.logical_and, result, literal)
+    return builder.constant(True) if result is None else result
+
+
+def any_holds(ways: list[Conditions]) -> Value:
+    """Stage whether all conditions of one of several ways have their outcome."""
+    result = holds(ways[0])
+    for conditions in ways[1:]:
+        result = stage(ops.logical_or, result, holds(conditions))
+    return result
+
+
+def require_single(container: Any, what: str) -> None:
+    """Check that an object is surely no other one, before a change that is not followed.
+
+    Raises:
+        NeedsPythonValue: it may be another one.
+    """
+    found = ways(container)
+    current().mutated.update(place for way in found for place in way.positions)
+    if any(not way.positions for way in found):
+        raise alias_error(container, what)
+
+
+def alias_error(container: Any, what: str) -> NeedsPythonValue:
+    """Return the error for a change of an object that may be another one."""
+    kind = "list" if isinstance(container, list) else type(container).__name__
+    return NeedsPythonValue(
+        f"a {kind} that a traced condition has chosen from others, or chooses from, is changed or compared",
+        code="TG136",
+        span=user_span(),
+        found=f"a {kind}: {what}",
+        help="do it under the condition, to each object under its own name: `if c: a.append(v)`, `else: b.append(v)`; "
+        "or bind a copy",
+    )
