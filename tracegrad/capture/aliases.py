@@ -146,6 +146,6 @@ def alias_error(container: Any, what: str) -> NeedsPythonValue:
         code="TG136",
         span=user_span(),
         found=f"a {kind}: {what}",
-        help="do it under the condition, to each object under its own name: `if c: a.append(v)`, `else: b.append(v)`; "
-        "or bind a copy",
+        help="write into each object under its own name and the condition, `if c: a.m += v` and `else: b.m += v`; keep "
+        "the length and order of lists; or bind a copy",
     )
