@@ -252,6 +252,20 @@ def argument_that_comes_back_in_a_while_loop(x: Any) -> Any:
     return a.m * x[1] + s.m
 
 
+def equality(x: Any) -> Any:
+    a, b = Particle(x[0]), Particle(x[1])
+    t = a if x[0] > 0.4 else b
+    return x[2] * (1.0 if t in [a] else 2.0) + x[1] * (3.0 if t == b else 5.0) + x[0] * [b, a].index(t)
+
+
+def item_of_an_attribute(x: Any) -> Any:
+    a, b = Particle([x[0], x[1]]), Particle([x[1], x[2]])
+    most = max([a, b], key=lambda p: p.m[0])
+    most.m[0], most.m[1] = most.m[1], most.m[0] * 3
+    most.m[0] *= x[2]
+    return a.m[0] + 2 * a.m[1] + 3 * b.m[0] + 5 * b.m[1]
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     expression,
     item_of_a_list,
@@ -276,6 +290,8 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     arrays_in_objects,
     new_object_in_each_iteration,
     argument_that_comes_back_in_a_while_loop,
+    equality,
+    item_of_an_attribute,
 ]
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture import staging
-from tracegrad.capture.aliases import require_single
+from tracegrad.capture.aliases import require_single, ways
 from tracegrad.capture.attempts import Attempt, context, passing
 from tracegrad.capture.comparisons import compare_chain, compare_sequences, contains, identical, search
 from tracegrad.capture.context import Call, Place, current, user_span
@@ -250,6 +250,8 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
             raise refusal(error, f"attribute {name!r} of ", (obj,), suggest(name, dir(np.ndarray))) from None
     if obj is None:
         return getattr(obj, name, *default)
+    if name == "__dict__":
+        require_single(obj, "its __dict__ is used")
     try:
         found = NotImplemented if isinstance(obj, types.ModuleType) else read_by_class(obj, name)
         if found is NotImplemented:
@@ -417,6 +419,8 @@ def operate(name: str, x: Any, y: Any) -> Any:
     if type(x) in PYTHON_VALUES and type(y) in PYTHON_VALUES:
         return _OPERATORS[name](x, y)
     result = by_methods(name, x, y)
+    if result is NotImplemented and name in ("eq", "ne") and type(x).__eq__ is object.__eq__:
+        return operate("is" if name == "eq" else "is_not", x, y)
     return _OPERATORS[name](x, y) if result is NotImplemented else result
 
 
@@ -503,7 +507,7 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         return operate(_OPERATOR_NAMES[f], *args)
     if isinstance(f, types.BuiltinMethodType) and f.__name__ in _SEARCHES and len(args) == 1:
         own = f.__self__
-        if isinstance(own, list | tuple) and (is_traced(own) or is_traced(args)):
+        if isinstance(own, list | tuple) and (is_traced(own) or is_traced(args) or any(map(ways, args))):
             return search(f.__name__, own, args[0], operate)
     if changes_object(f, args):
         return _known(f, call_changing(f, args, kwargs))
