@@ -419,7 +419,7 @@ def operate(name: str, x: Any, y: Any) -> Any:
     if type(x) in PYTHON_VALUES and type(y) in PYTHON_VALUES:
         return _OPERATORS[name](x, y)
     result = by_methods(name, x, y)
-    if result is NotImplemented and name in ("eq", "ne") and type(x).__eq__ is object.__eq__:
+    if result is NotImplemented and name in ("eq", "ne") and getattr(type(x), "__eq__", None) is object.__eq__:
         return operate("is" if name == "eq" else "is_not", x, y)
     return _OPERATORS[name](x, y) if result is NotImplemented else result
 

@@ -10,6 +10,7 @@ iteration, or unrolled. Everything a failed attempt has changed in Python object
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -1064,6 +1065,8 @@ class _State:
         self.unsure: dict[int, tuple[list[Any], Tree]] = {}
         #: variables that may be None where an iteration starts -> what else they can be
         self.maybe_none: dict[int, Any] = {}
+        #: variables that change places -> the one whose object each is for in the next iteration
+        self.places: dict[int, int] = {}
         self.growing: list[_Growth] = []
         #: position of a variable -> how the lengths of an array change from one iteration to the next
         self.lengths: dict[int, _Lengths] = {}
@@ -1414,11 +1417,13 @@ def _try_loop(
     ]
     for leading, run in parts():
         block = Block(list(leading))
+        hidden: list[tuple[Any, str, Any, Any]] = []
         with capture.open("loop", block) as frame:
             try:
                 stand_ins = _StandIns(entry, overrides, kept, unordered, state)
                 state.set(stand_ins.values)
                 frame.slots.clear()
+                hidden = _hide_objects(state, stand_ins)
                 condition = run()
                 exit_trees = []
                 for position, value in enumerate(state.get()):
@@ -1433,15 +1438,18 @@ def _try_loop(
             except BaseException:
                 capture.leave_loop(frame)
                 undo(frame)
+                _show_objects(hidden)
                 raise
         entered = capture.leave_loop(frame)
         grown = [_Growth(v, count_of(v) - count_before(b), items_of(v)) for v, b in frame.lists.values()]
         undo(frame)
+        _show_objects(hidden)
         new_lists, new_slots = state.add_lists(grown, trips), state.add_slots(frame)
         if new_lists or new_slots:
             raise _Again
-        unchanged = _find_unchanged(state, block, frame, stand_ins, exit_trees)
-        if not unchanged <= kept:
+        known = dict(state.places)
+        unchanged = _find_unchanged(state, block, frame, stand_ins, exit_trees, trips)
+        if not unchanged <= kept or known != state.places:
             kept |= unchanged
             raise _Again
         captured.append((block, stand_ins, condition, exit_trees, exit_values, entered))
@@ -1686,14 +1694,19 @@ def _emit_loop(
         if runs and isinstance(value, Unsure) and _is_true(exit_values.get((index, len(leaves) - 1))):
             value = value.value  # every iteration leaves it there
         final.append(value)
-    state.set(_link_after(final, captured[-1], runs))
+    state.set(_link_after(state, final, captured[-1], runs, trips))
 
 
 def _find_unchanged(
-    state: _State, block: Block, frame: Frame, stand_ins: _StandIns, exits: list[tuple[list[Any], Tree]]
+    state: _State,
+    block: Block,
+    frame: Frame,
+    stand_ins: _StandIns,
+    exits: list[tuple[list[Any], Tree]],
+    trips: Dim | None,
 ) -> set[int]:
     """Return the variables that stay the list, dict or object that they are before the loop, which the body changes:
-    they need no stand-in.
+    they need no stand-in. Note those that change places in a loop of known length.
 
     Raises:
         RestageError: the body changes one that a variable is for in some iterations only.
@@ -1701,6 +1714,7 @@ def _find_unchanged(
     changed = {position for where, position in current().mutated if where is block}
     written = {slot[0] for slot in frame.slots} | set(frame.lists)
     unchanged = set()
+    places = _find_places(stand_ins, exits) if isinstance(trips, int) else {}
     for position, objects in stand_ins.objects.items():
         before, after = stand_ins.structures[position], exits[position][1]
         same = all(a is b for a, b in itertools.zip_longest(roots(before), roots(after)))
@@ -1708,13 +1722,96 @@ def _find_unchanged(
             unchanged.add(position)
         elif objects and not same:
             found = {id(other) for (node,) in nodes(after) for other in _older(node.origin, block)}
-            if position in changed or found & written:
+            if position in changed and position in places and not found & written:
+                state.places.update(places)
+            elif position in changed or found & written:
                 label = state.label(position)
                 raise RestageError(
                     f"{label!r} is for another object in each iteration, and one of them is changed",
                     f"change no object under a name that the loop binds anew: bind {label!r} to a new object",
                 )
     return unchanged
+
+
+def _find_places(stand_ins: _StandIns, exits: list[tuple[list[Any], Tree]]) -> dict[int, int]:
+    """Return which variables only change places, with the one whose object each has at the end of the body.
+
+    Their objects are known under no other name that is followed.
+    """
+    objects = {
+        position: found
+        for position, found in stand_ins.objects.items()
+        if found and roots(stand_ins.structures[position]) == [found[0][0]]
+    }
+    counts = collections.Counter(id(old) for found in stand_ins.objects.values() for _, old in found)
+    owners = {
+        tuple(id(made) for made, _ in found): position
+        for position, found in objects.items()
+        if all(counts[id(old)] == 1 and not isinstance(old, StackedList) and not ways(old) for _, old in found)
+    }
+    places = {}
+    for position in objects:
+        owner = owners.get(tuple(id(node.origin) for (node,) in nodes(exits[position][1])))
+        if owner is not None and owner != position:
+            places[position] = owner
+    while not places.keys() == set(places.values()):
+        moved = set(places.values())
+        places = {position: owner for position, owner in places.items() if position in moved and owner in places}
+    return places
+
+
+def _slots_of(container: Any) -> list[tuple[str, Any]]:
+    """Return the items or attributes of a list, dict or object."""
+    if isinstance(container, list):
+        return [("item", k) for k in range(len(container))]
+    if isinstance(container, dict):
+        return [("item", key) for key in container]
+    fields = dataclasses.fields(container) if dataclasses.is_dataclass(container) else ()
+    return [("attr", name) for name in dict.fromkeys([*(f.name for f in fields), *getattr(container, "__dict__", ())])]
+
+
+def _hide_objects(state: _State, stand_ins: _StandIns) -> list[tuple[Any, str, Any, Any]]:
+    """Make reads of the objects of variables that change places an error: other names for them are not followed."""
+    hidden = []
+    for position in state.places:
+        conflict = Conflict(state.label(position), alias_error(state.get()[position], "it is read under another name"))
+        for _, old in stand_ins.objects[position]:
+            for kind, key in _slots_of(old):
+                value = read_slot(old, kind, key)
+                if flatten(value)[1].kind is None:
+                    hidden.append((old, kind, key, value))
+                    set_slot(old, kind, key, conflict)
+    return hidden
+
+
+def _show_objects(hidden: list[tuple[Any, str, Any, Any]]) -> None:
+    for slot in hidden:
+        set_slot(*slot)
+
+
+def _settle_places(state: _State, final: list[Any], stand_ins: _StandIns, trips: int) -> None:
+    """Give objects that have changed places their content after the loop, and the variables those objects."""
+    found = {}
+    for position in state.places:
+        owner = position
+        for _ in range(trips % _cycle_length(state.places, position)):
+            owner = state.places[owner]
+        found[position] = owner
+    made = {position: [node.origin for (node,) in nodes(flatten(final[position])[1])] for position in found}
+    for position, owner in found.items():
+        for (_, old), new in zip(stand_ins.objects[owner], made[position], strict=True):
+            for kind, key in _slots_of(new):
+                value = read_slot(new, kind, key)
+                if not roots(flatten(value)[1]):
+                    _put_slot(old, kind, key, value)
+        final[position] = stand_ins.objects[owner][0][1]
+
+
+def _cycle_length(places: dict[int, int], position: int) -> int:
+    owner, length = places[position], 1
+    while owner != position:
+        owner, length = places[owner], length + 1
+    return length
 
 
 def _older(made: Any, block: Block) -> list[Any]:
@@ -1724,12 +1821,17 @@ def _older(made: Any, block: Block) -> list[Any]:
     return [other for other in found if capture.created_depth(other) <= capture.depth]
 
 
-def _link_after(final: list[Any], captured: Any, runs: bool) -> list[Any]:
+def _link_after(state: _State, final: list[Any], captured: Any, runs: bool, trips: Dim | None) -> list[Any]:
     """Link lists, dicts and objects after a loop to those that they may be; return the values of the variables."""
     block, stand_ins, _, exits, _, _ = captured
     capture = current()
     made: dict[int, list[Any]] = {}
+    if state.places:
+        assert isinstance(trips, int)
+        _settle_places(state, final, stand_ins, trips)
     for position, (_, after) in enumerate(exits[: len(final)]):
+        if position in state.places:
+            continue
         value, (start, before) = final[position], stand_ins.trees[position]
         origin = after.origin
         is_late = before.kind is None and isinstance(start[0], Undefined)
