@@ -252,6 +252,44 @@ def argument_that_comes_back_in_a_while_loop(x: Any) -> Any:
     return a.m * x[1] + s.m
 
 
+def lists_that_change_places(x: Any) -> Any:
+    now, then = [x[0], x[1], x[2]], [0.0] * 3
+    first = now
+    for _ in range(201):
+        for i in range(3):
+            then[i] = 0.5 * now[i] + 0.5 * now[(i + 1) % 3] ** 2
+        now, then = then, now
+    return now[0] + 2 * then[1] + 3 * first[2]
+
+
+def three_that_change_places(x: Any) -> Any:
+    a, b, c = particles(x)
+    kept = [a, b, c]
+    for _ in range(200):
+        a.m += 0.01 * x[2] * b.m
+        a, b, c = b, c, a
+    c.m += 1.0
+    return a.m + 3 * b.m + 5 * weigh(kept)
+
+
+def read_in_the_loop_under_another_name(x: Any) -> Any:
+    a, b = Particle(x[0]), Particle(x[1])
+    first = a
+    for _ in range(5):
+        a.m += x[2] * first.m
+        a, b = b, a
+    return a.m + 3 * b.m
+
+
+def places_changed_until_a_condition(x: Any) -> Any:
+    a, b = Particle(x[0]), Particle(x[1])
+    while a.m < 3:
+        a.m += 1.0 + x[2] ** 2
+        a, b = b, a
+    b.m += x[0]
+    return a.m + 3 * b.m
+
+
 def equality(x: Any) -> Any:
     a, b = Particle(x[0]), Particle(x[1])
     t = a if x[0] > 0.4 else b
@@ -290,6 +328,10 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     arrays_in_objects,
     new_object_in_each_iteration,
     argument_that_comes_back_in_a_while_loop,
+    lists_that_change_places,
+    three_that_change_places,
+    read_in_the_loop_under_another_name,
+    places_changed_until_a_condition,
     equality,
     item_of_an_attribute,
 ]
@@ -336,11 +378,31 @@ def write_into_what_a_loop_chose(x: Any) -> Any:
     return a.m + 2 * b.m
 
 
-def names_that_change_places_too_often(x: Any) -> Any:
+def names_that_change_places_beside_another(x: Any) -> Any:
     a, b = Particle(x[0]), Particle(x[1])
+    first = a
     for _ in range(201):
-        a.m += 0.01 * x[2]
+        a.m += 0.01 * x[2] * first.m
         a, b = b, a
+    return a.m + 3 * b.m
+
+
+def read_after_names_changed_places(x: Any) -> Any:
+    a, b = Particle(x[0]), Particle(x[1])
+    first = a
+    while a.m < 3:
+        a.m += 1.0
+        a, b = b, a
+    return a.m + 3 * first.m
+
+
+def written_after_names_changed_places(x: Any) -> Any:
+    a, b = Particle(x[0]), Particle(x[1])
+    first = a
+    while a.m < 3:
+        a.m += 1.0
+        a, b = b, a
+    first.m = x[2]
     return a.m + 3 * b.m
 
 
@@ -349,7 +411,9 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (append_to_an_original, "TG136"),
     (delete_from_the_choice, "TG136"),
     (write_into_what_a_loop_chose, "TG136"),
-    (names_that_change_places_too_often, "TG120"),
+    (names_that_change_places_beside_another, "TG120"),
+    (read_after_names_changed_places, "TG136"),
+    (written_after_names_changed_places, "TG136"),
 ]
 
 

@@ -58,6 +58,12 @@ def link(one: Any, other: Any, conditions: Conditions | None, block: Block, posi
         capture.links[id(here)] = here, [*kept, Link(there, conditions, block, position)]
 
 
+def supersede(old: Any, new: Any) -> None:
+    """Note that an object must not be written any more: another one has its content, or that of a third."""
+    _, links = current().links.get(id(old), (old, []))
+    current().links[id(old)] = old, [*links, Link(new, None, current().frame.block)]
+
+
 def ways(start: Any, closed: Block | None = None) -> list[Way]:
     """Return the other objects that an object may be.
 

@@ -24,7 +24,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.aliases import ALWAYS, Conditions, alias_error, any_holds, holds, require_single, targets, ways
+from tracegrad.capture.aliases import (
+    ALWAYS,
+    Conditions,
+    alias_error,
+    any_holds,
+    holds,
+    require_single,
+    supersede,
+    targets,
+    ways,
+)
 from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.context import Frame, RestageError, Storage, current, raised_span, user_span
 from tracegrad.capture.linear import ends
@@ -1448,7 +1458,7 @@ def _try_loop(
         if new_lists or new_slots:
             raise _Again
         known = dict(state.places)
-        unchanged = _find_unchanged(state, block, frame, stand_ins, exit_trees, trips)
+        unchanged = _find_unchanged(state, block, frame, stand_ins, exit_trees)
         if not unchanged <= kept or known != state.places:
             kept |= unchanged
             raise _Again
@@ -1703,10 +1713,9 @@ def _find_unchanged(
     frame: Frame,
     stand_ins: _StandIns,
     exits: list[tuple[list[Any], Tree]],
-    trips: Dim | None,
 ) -> set[int]:
     """Return the variables that stay the list, dict or object that they are before the loop, which the body changes:
-    they need no stand-in. Note those that change places in a loop of known length.
+    they need no stand-in. Note those that change places.
 
     Raises:
         RestageError: the body changes one that a variable is for in some iterations only.
@@ -1714,7 +1723,7 @@ def _find_unchanged(
     changed = {position for where, position in current().mutated if where is block}
     written = {slot[0] for slot in frame.slots} | set(frame.lists)
     unchanged = set()
-    places = _find_places(stand_ins, exits) if isinstance(trips, int) else {}
+    places = _find_places(stand_ins, exits)
     for position, objects in stand_ins.objects.items():
         before, after = stand_ins.structures[position], exits[position][1]
         same = all(a is b for a, b in itertools.zip_longest(roots(before), roots(after)))
@@ -1773,15 +1782,20 @@ def _slots_of(container: Any) -> list[tuple[str, Any]]:
 def _hide_objects(state: _State, stand_ins: _StandIns) -> list[tuple[Any, str, Any, Any]]:
     """Make reads of the objects of variables that change places an error: other names for them are not followed."""
     hidden = []
-    for position in state.places:
-        conflict = Conflict(state.label(position), alias_error(state.get()[position], "it is read under another name"))
-        for _, old in stand_ins.objects[position]:
-            for kind, key in _slots_of(old):
-                value = read_slot(old, kind, key)
-                if flatten(value)[1].kind is None:
-                    hidden.append((old, kind, key, value))
-                    set_slot(old, kind, key, conflict)
+    for old, kind, key, conflict in _conflicts(state, stand_ins):
+        hidden.append((old, kind, key, read_slot(old, kind, key)))
+        set_slot(old, kind, key, conflict)
     return hidden
+
+
+def _conflicts(state: _State, stand_ins: _StandIns) -> Iterator[tuple[Any, str, Any, Conflict]]:
+    """Yield the slots of objects whose variables change places, with what makes reads of them an error."""
+    for position in state.places:
+        for _, old in stand_ins.objects[position]:
+            conflict = Conflict(state.label(position), alias_error(old, "it is read under another name"))
+            for kind, key in _slots_of(old):
+                if not roots(flatten(read_slot(old, kind, key))[1]):
+                    yield old, kind, key, conflict
 
 
 def _show_objects(hidden: list[tuple[Any, str, Any, Any]]) -> None:
@@ -1789,8 +1803,18 @@ def _show_objects(hidden: list[tuple[Any, str, Any, Any]]) -> None:
         set_slot(*slot)
 
 
-def _settle_places(state: _State, final: list[Any], stand_ins: _StandIns, trips: int) -> None:
-    """Give objects that have changed places their content after the loop, and the variables those objects."""
+def _settle_places(state: _State, final: list[Any], stand_ins: _StandIns, trips: Dim | None) -> None:
+    """Give objects that have changed places their content after the loop, and the variables those objects.
+
+    Where the number of iterations is not known, the variables get new ones, and the old ones cannot be used.
+    """
+    if not isinstance(trips, int):
+        for old, kind, key, conflict in list(_conflicts(state, stand_ins)):
+            _put_slot(old, kind, key, conflict)
+        for position in state.places:
+            for _, old in stand_ins.objects[position]:
+                supersede(old, final[position])
+        return
     found = {}
     for position in state.places:
         owner = position
@@ -1827,7 +1851,6 @@ def _link_after(state: _State, final: list[Any], captured: Any, runs: bool, trip
     capture = current()
     made: dict[int, list[Any]] = {}
     if state.places:
-        assert isinstance(trips, int)
         _settle_places(state, final, stand_ins, trips)
     for position, (_, after) in enumerate(exits[: len(final)]):
         if position in state.places:
