@@ -101,14 +101,23 @@ RECURSION: list[Callable[..., tuple[bool, Any]]] = []
 
 def truth(value: Any) -> bool:
     """The condition of a comprehension, which must be known at capture."""
+    return _known_truth(
+        value,
+        "the condition of a comprehension depends on a traced value",
+        "it decides how many items there are",
+        "keep all items and choose by np.where(condition, item, 0.0), or write a loop with `if`",
+    )
+
+
+def _known_truth(value: Any, title: str, effect: str, help: str) -> bool:
     test = staging.truth(value)
     if isinstance(test, Tracer) and resolve_content(test) is None:
         raise NeedsPythonValue(
-            "the condition of a comprehension depends on a traced value",
+            title,
             code="TG101",
             span=user_span(),
-            found=f"{describe(test)}, known only when the compiled function runs; it decides how many items there are",
-            help="keep all items and choose by np.where(condition, item, 0.0), or write a loop with `if`",
+            found=f"{describe(test)}, known only when the compiled function runs; {effect}",
+            help=help,
         )
     return bool(test)
 
@@ -171,17 +180,13 @@ def iterate(values: Any) -> Any:
 
 def decide(test: Any) -> bool:
     """The test of an `if` or `while` around a `yield`, which must be known at capture."""
-    test = staging.truth(test)
-    if isinstance(test, Tracer) and resolve_content(test) is None:
-        raise NeedsPythonValue(
-            "a `yield` stands under a condition that depends on a traced value",
-            code="TG101",
-            span=user_span(),
-            found=f"{describe(test)}, known only when the compiled function runs; it decides what is yielded",
-            help="yield in any case, and choose the value before (`y = a if x > 0 else b`), or append to a list with a "
-            "fixed number of items and return that",
-        )
-    return bool(test)
+    return _known_truth(
+        test,
+        "a `yield` stands under a condition that depends on a traced value",
+        "it decides what is yielded",
+        "yield in any case, and choose the value before (`y = a if x > 0 else b`), or append to a list with a "
+        "fixed number of items and return that",
+    )
 
 
 def items(values: Any) -> Any:

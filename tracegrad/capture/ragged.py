@@ -28,6 +28,7 @@ from tracegrad.capture.tracer import (
     asarray,
     call_handler,
     cast_to,
+    check,
     from_value,
     make_weak,
     resolve_content,
@@ -200,7 +201,7 @@ class Ragged(Selection):
             own = axis - self.ndim + new.ndim
             if own >= 0:
                 new = _place(new, own, self.axes.get(axis), shape[axis])
-        result = call_handler(np.where, _mask(self, self.axes), _cast(new.content, self.dtype), content)
+        result = call_handler(np.where, _mask(self, self.axes), cast_to(new.content, self.dtype), content)
         if result.type.shape != shape:
             raise unknown_length()
         content.assign(cast_to(result, self.dtype).value)
@@ -208,7 +209,7 @@ class Ragged(Selection):
     def has_length(self, k: int, length: Any) -> bool:
         """Return whether an axis surely is of a length."""
         own = self.axes[k].length if k in self.axes else as_size(self.content.type.shape[k])
-        return difference(_value(own), _value(length)) == 0
+        return _distance(own, length) == 0
 
     def laid_out(self, shape: tuple[Dim, ...], axes: tuple[int, ...]) -> Ragged:
         """Return the same array with a content of a shape, its elements from 0 on, and all of `axes` ragged."""
@@ -221,7 +222,7 @@ class Ragged(Selection):
             axis = array.axes.get(k, Axis(as_size(content.type.shape[k])))
             content, own[k] = _shifted(content, k, axis), Axis(axis.length)
             if not _at_least(as_size(shape[k]) - axis.length, 0):
-                _require(call_handler(np.less_equal, axis.length, as_size(shape[k])), "ValueError", _UNEQUAL)
+                check(call_handler(np.less_equal, axis.length, as_size(shape[k])), "ValueError", _UNEQUAL)
             if _holds(content.type.shape[k], shape[k]):
                 missing = as_size(shape[k] - content.type.shape[k])
                 widths = [(0, missing if j == k else 0) for j in range(content.ndim)]
@@ -373,9 +374,9 @@ def _position(index: Any, axis: Axis) -> Any:
         negative = found is not None and decide(found[1], "<")
         index = index + axis.length if negative else call_handler(np.where, index < 0, index + axis.length, index)
         if not _at_least(index, 0):
-            _require(call_handler(np.greater_equal, index, 0), "IndexError", _OUTSIDE)
+            check(call_handler(np.greater_equal, index, 0), "IndexError", _OUTSIDE)
     if not _at_least(axis.length - 1 - index, 0):
-        _require(call_handler(np.less, index, axis.length), "IndexError", _OUTSIDE)
+        check(call_handler(np.less, index, axis.length), "IndexError", _OUTSIDE)
     return axis.stop - 1 - index if axis.backwards else _plus(axis.start, index)
 
 
@@ -386,36 +387,25 @@ _UNEQUAL = (
 )
 
 
-def _require(condition: Any, error: str, message: str) -> None:
-    tracer = asarray(condition)
-    if tracer.concrete is None or not tracer.concrete:
-        stage(ops.check, tracer.value, error=error, message=message)
+def _distance(x: Any, y: Any) -> Dim | None:
+    """Return x - y, None when it is not known."""
+    if isinstance(x, int) and isinstance(y, int):
+        return x - y
+    a, b = _value(x), _value(y)
+    return 0 if same_value(a, b) else difference(a, b)
 
 
-def _is_equal(x: Any, y: Any) -> bool:
-    """Return whether two numbers are surely equal.
+def _require_equal(x: Any, y: Any) -> None:
+    """Check that two numbers are equal, when the program runs where it is not known before.
 
     Raises:
         NeedsPythonValue: they surely differ.
     """
-    if isinstance(x, int) and isinstance(y, int):
-        distance: Dim | None = x - y
-    else:
-        a, b = _value(x), _value(y)
-        distance = 0 if same_value(a, b) else difference(a, b)
-    if distance is not None and decide(distance, "!="):
+    distance = _distance(x, y)
+    if distance is None:
+        check(call_handler(np.equal, x, y), "ValueError", _UNEQUAL)
+    elif decide(distance, "!="):
         raise unknown_length("parts of different lengths")
-    return distance is not None
-
-
-def _require_equal(x: Any, y: Any) -> None:
-    if not _is_equal(x, y):
-        _require(call_handler(np.equal, x, y), "ValueError", _UNEQUAL)
-
-
-def _is_size(number: Any, size: Dim) -> bool:
-    """Return whether a number surely is a size."""
-    return number == size if isinstance(number, int) else difference(_value(number), _value(as_size(size))) == 0
 
 
 def _is_same_start(x: Axis, y: Axis) -> bool:
@@ -476,7 +466,7 @@ def _mask(array: Ragged, axes: Sequence[int] | dict[int, Axis]) -> Any:
         axis = array.axes[k]
         size = array.content.type.shape[k]
         positions = _positions(size)
-        inside = None if _is_size(axis.stop, size) else call_handler(np.less, positions, axis.stop)
+        inside = None if _distance(axis.stop, as_size(size)) == 0 else call_handler(np.less, positions, axis.stop)
         if not _is_zero(axis.start) or inside is None:
             after = call_handler(np.greater_equal, positions, axis.start)
             inside = after if inside is None else call_handler(np.logical_and, after, inside)
@@ -562,10 +552,6 @@ def _place(value: Ragged, k: int, axis: Axis | None, size: Dim) -> Ragged:
     return Ragged(_taken(content, k, call_handler(np.clip, index, 0, as_size(inner) - 1)), rest)
 
 
-def _cast(content: Tracer, dtype: np.dtype[Any]) -> Tracer:
-    return cast_to(asarray(content), dtype)
-
-
 def _is_same(target: Ragged, value: Ragged) -> bool:
     """Return whether two are surely the same part of one array."""
     ours, theirs = target.content, value.content
@@ -580,7 +566,7 @@ def _is_same(target: Ragged, value: Ragged) -> bool:
     return all(
         _is_same_start(axis, value.axes[k])
         and axis.backwards is value.axes[k].backwards
-        and same_value(_value(axis.length), _value(value.axes[k].length))
+        and _distance(axis.length, value.axes[k].length) == 0
         for k, axis in target.axes.items()
     )
 
@@ -664,13 +650,8 @@ _FILLS: dict[Any, Any] = {
 
 
 def _chosen(array: Ragged, axis: Any) -> tuple[int, ...]:
-    if axis is None:
-        return tuple(range(array.ndim))
-    numbers = tuple(operator.index(k) for k in (axis if isinstance(axis, tuple | list) else (axis,)))
-    for number in numbers:
-        if not -array.ndim <= number < array.ndim:
-            raise np.exceptions.AxisError(number, array.ndim)
-    return tuple(number % array.ndim for number in numbers)
+    every = tuple(range(array.ndim))
+    return every if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, array.ndim)
 
 
 def _without(array: Ragged, gone: Sequence[int], keepdims: bool) -> dict[int, Axis]:
@@ -682,7 +663,7 @@ def _without(array: Ragged, gone: Sequence[int], keepdims: bool) -> dict[int, Ax
 def _require_some(array: Ragged, axes: Sequence[int], what: str) -> None:
     for k in axes:
         if k in array.axes and not _at_least(array.axes[k].length, 1):
-            _require(call_handler(np.greater, array.axes[k].length, 0), "ValueError", what)
+            check(call_handler(np.greater, array.axes[k].length, 0), "ValueError", what)
 
 
 def _reduction(function: Any, fill: Any) -> Callable[..., Any]:
@@ -904,7 +885,7 @@ def _concatenate(arrays: Any, axis: Any = 0) -> Ragged:
             moved = _taken(moved, 0, call_handler(np.clip, index, 0, part.content.shape[0] - 1))
         content = call_handler(np.where, positions < length, call_handler(np.pad, content, widths), moved)
         length = _plus(length, part.shape[0])
-    return Ragged(_cast(content, dtype), {0: Axis(length)})
+    return Ragged(cast_to(content, dtype), {0: Axis(length)})
 
 
 @_does(np.diff)

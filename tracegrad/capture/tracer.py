@@ -474,6 +474,13 @@ class MaybeNone(Tracer):
         return None
 
 
+def check(condition: Any, error: str, message: str) -> None:
+    """Raise a Python error at run time unless the condition holds."""
+    tracer = asarray(condition)
+    if tracer.concrete is None or not tracer.concrete:
+        stage(ops.check, tracer.value, error=error, message=message)
+
+
 def require(condition: Value, error: str, message: str) -> None:
     """Stage a check, unless a branch that is open makes sure that the condition holds."""
     if condition not in current().holding:

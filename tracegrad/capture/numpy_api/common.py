@@ -332,13 +332,6 @@ def gather(x: Tracer, indices: Sequence[Tracer], axes: Sequence[int]) -> Tracer:
     return from_value(stage(ops.gather, x.value, *[cast_to(i, I64).value for i in indices], axes=tuple(axes)))
 
 
-def check(condition: Any, error: str, message: str) -> None:
-    """Raise a Python error at run time unless the condition holds."""
-    tracer = asarray(condition)
-    if tracer.concrete is None or not tracer.concrete:
-        stage(ops.check, tracer.value, error=error, message=message)
-
-
 def call(function: Any, *args: Any, **kwargs: Any) -> Tracer:
     """Do what a NumPy function does; the result is a tracer."""
     return asarray(call_handler(function, *args, **kwargs))

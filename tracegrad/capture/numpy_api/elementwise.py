@@ -19,7 +19,6 @@ from tracegrad.capture.memory import keep_order
 from tracegrad.capture.numpy_api.common import (
     as_bool,
     as_known,
-    check,
     covers,
     full,
     gather,
@@ -37,6 +36,7 @@ from tracegrad.capture.tracer import (
     broadcast_shapes,
     call_handler,
     cast_to,
+    check,
     fits_int64,
     from_value,
     full_name,

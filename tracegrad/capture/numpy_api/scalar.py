@@ -26,7 +26,6 @@ from tracegrad.capture.context import user_span
 from tracegrad.capture.lists import pin
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.numpy_api.common import (
-    check,
     covers,
     full,
     known_scalar,
@@ -66,6 +65,7 @@ from tracegrad.capture.tracer import (
     call_handler,
     call_user,
     cast_to,
+    check,
     describe,
     from_value,
     inplace,
