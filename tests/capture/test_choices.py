@@ -305,6 +305,15 @@ def item_of_an_attribute(x: Any) -> Any:
     return a.m[0] + 2 * a.m[1] + 3 * b.m[0] + 5 * b.m[1]
 
 
+def dict_taken_before_the_choice(x: Any) -> Any:
+    a, b = particles(x)[:2]
+    items = vars(a)
+    chosen = a if x[0] < 0 else b
+    items["m"] = items["m"] * x[2]
+    items.update(m=items["m"] + x[1])
+    return chosen.m * 2 + b.m
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     expression,
     item_of_a_list,
@@ -335,6 +344,7 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     places_changed_until_a_condition,
     equality,
     item_of_an_attribute,
+    dict_taken_before_the_choice,
 ]
 
 

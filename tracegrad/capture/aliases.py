@@ -138,7 +138,8 @@ def require_single(container: Any, what: str) -> None:
     Raises:
         NeedsPythonValue: it may be another one.
     """
-    found = ways(container)
+    _, owner = current().owners.get(id(container), (None, container))
+    found = ways(owner)
     current().mutated.update(place for way in found for place in way.positions)
     if any(not way.positions for way in found):
         raise alias_error(container, what)

@@ -212,6 +212,8 @@ class Capture:
         self.created: dict[int, tuple[Any, int]] = {}
         #: id of a list, dict or object -> it, and what else it may be (aliases.Link)
         self.links: dict[int, tuple[Any, list[Any]]] = {}
+        #: each `__dict__` that was read, with its object
+        self.owners: dict[int, tuple[dict[str, Any], Any]] = {}
         #: variables of staged loops, by their block, whose lists, dicts or objects the body changes
         self.mutated: set[tuple[Block, int]] = set()
         self.events: list[tuple[Span | None, str]] = []

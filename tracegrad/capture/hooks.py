@@ -257,6 +257,8 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
         return getattr(obj, name, *default)
     if name == "__dict__":
         require_single(obj, "its __dict__ is used")
+        items = obj.__dict__
+        current().owners[id(items)] = items, obj
     try:
         found = NotImplemented if isinstance(obj, types.ModuleType) else read_by_class(obj, name)
         if found is NotImplemented:

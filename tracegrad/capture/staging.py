@@ -99,6 +99,8 @@ def write_slot(container: Any, kind: str, key: Any, value: Any) -> None:
     """Do `container[key] = value` (kind "item") or `setattr(container, key, value)` (kind "attr"), noting it in open
     frames, and in the objects that the container may be."""
     if current().links and read_slot(container, kind, key) is not value:
+        if kind == "item" and (owned := current().owners.get(id(container))) is not None:
+            container, kind = owned[1], "attr"
         for other, found in targets(container):
             put = functools.partial(_put_followed, other, kind, key, value)
             if ALWAYS in found:
