@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import linecache
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,13 @@ class CaptureError(TracegradError, NotImplementedError):
 
 
 class NeedsPythonValue(CaptureError):
-    """A traced value is used where Python needs its value."""
+    """A traced value is used where Python needs its value.
+
+    Attributes:
+        remedy: for the capture itself: what a statement around can do about it, None when nothing.
+    """
+
+    remedy: Any = None
 
 
 class ArgumentError(TracegradError, ValueError):

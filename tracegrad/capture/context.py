@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -59,17 +60,34 @@ class Storage:
         type: dtype and shape; they never change.
         links: (condition, tracer): under the condition that array is this one; a write into one is one into the other.
         shares: arrays that may be this one; a write into one leaves the content of the other unknown.
+        copies: arrays whose copies are the items of a list in this one; a write into an item leaves theirs unknown.
+        holds_items: the items of a list are in this array.
         pinned: why the array must not be written any more, "" when it may.
         stale: why the content is not known any more, "" when it is; and where the user's code makes it so.
         name: what the user calls the array, "" when that is not known.
     """
 
-    __slots__ = ("concrete", "depth", "links", "name", "pinned", "shares", "stale", "stale_at", "type", "value")
+    __slots__ = (
+        "concrete",
+        "copies",
+        "depth",
+        "holds_items",
+        "links",
+        "name",
+        "pinned",
+        "shares",
+        "stale",
+        "stale_at",
+        "type",
+        "value",
+    )
 
     def __init__(self, type: ArrayType, depth: int, value: Value | None = None, concrete: Any = None) -> None:
         self.type, self.depth, self.value, self.concrete = type, depth, value, concrete
         self.links: tuple[tuple[Value, Any], ...] = ()
         self.shares: tuple[Storage, ...] = ()
+        self.copies: tuple[Storage, ...] = ()
+        self.holds_items = False
         self.pinned = self.stale = self.name = ""
         self.stale_at: Span | None = None
 
@@ -106,7 +124,8 @@ class Frame:
         slots: items and attributes of Python containers written in it: (container, kind, key) -> (what captured code
             gets for the value before, value before).
         lists: lists that changed their length in it -> content before (lists.snapshot).
-        appended: loop: arrays appended to a stacked list in it.
+        frozen: loop: arrays that must not be written any more, since their copies are items of a list.
+        rewritten: a part of an item of a list was written in it.
     """
 
     kind: str
@@ -116,7 +135,8 @@ class Frame:
     saved: dict[Storage, tuple[Value | None, Any]] = field(default_factory=dict)
     slots: dict[tuple[int, str, Any], tuple[Any, Any, Any]] = field(default_factory=dict)
     lists: dict[int, tuple[list[Any], Any]] = field(default_factory=dict)
-    appended: list[Storage] = field(default_factory=list)
+    frozen: list[Storage] = field(default_factory=list)
+    rewritten: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +236,10 @@ class Capture:
         self.owners: dict[int, tuple[dict[str, Any], Any]] = {}
         #: variables of staged loops, by their block, whose lists, dicts or objects the body changes
         self.mutated: set[tuple[Block, int]] = set()
+        #: id of a list -> how often it was made an array
+        self.stacked: Counter[int] = Counter()
+        #: ids of lists to which a body appends under a condition
+        self.varying: set[int] = set()
         self.events: list[tuple[Span | None, str]] = []
         #: user functions that are running, innermost last; and those whose recursion runs at capture
         self.calls: list[Call] = []
@@ -232,8 +256,10 @@ class Capture:
         self.opened: list[Any] = []
         #: storages of the arguments and hidden inputs, which the caller sees
         self.inputs: set[Storage] = set()
-        #: what is noted about sharing: (storage, links, shares, pinned, stale) before each change, for undoing
-        self.changes: list[tuple[Storage, tuple[Any, ...], tuple[Storage, ...], str, str]] = []
+        #: what is noted about sharing: (storage, links, shares, copies, pinned, stale) before each change, for undoing
+        self.changes: list[tuple[Storage, tuple[Any, ...], tuple[Storage, ...], tuple[Storage, ...], str, str]] = []
+        #: an item of a list is written as a whole
+        self.is_copying = False
 
     def note_native(self, what: str) -> None:
         """Note that a statement is decided or run at capture, when that is wanted."""
@@ -311,22 +337,47 @@ class Capture:
 
     def touch(self, storage: Storage) -> None:
         """Note that what is known about the sharing of an array is about to change."""
-        self.changes.append((storage, storage.links, storage.shares, storage.pinned, storage.stale))
+        self.changes.append((storage, storage.links, storage.shares, storage.copies, storage.pinned, storage.stale))
 
     def undo(self, mark: int) -> None:
         """Forget what was noted about sharing since there were `mark` changes."""
-        for storage, links, shares, pinned, stale in reversed(self.changes[mark:]):
-            storage.links, storage.shares, storage.pinned, storage.stale = links, shares, pinned, stale
+        for storage, links, shares, copies, pinned, stale in reversed(self.changes[mark:]):
+            storage.links, storage.shares, storage.copies = links, shares, copies
+            storage.pinned, storage.stale = pinned, stale
         del self.changes[mark:]
 
     def pin(self, storage: Storage, why: str) -> None:
         """Note that an array must not be written any more."""
+        for frame in self.frames:
+            if frame.kind == "loop":
+                frame.frozen.append(storage)
         if not storage.pinned:
             self.touch(storage)
             storage.pinned = why
 
+    def note_copy(self, storage: Storage, items: Storage) -> None:
+        """Note that an array is copied into one that holds the items of a list."""
+        if storage not in items.copies:
+            self.touch(items)
+            items.copies = (*items.copies, storage)
+
+    @contextmanager
+    def copying(self, whole: bool = True) -> Iterator[None]:
+        """Write items of lists as a whole inside a with statement, when `whole`."""
+        before, self.is_copying = self.is_copying, whole
+        try:
+            yield
+        finally:
+            self.is_copying = before
+
     def make_stale(self, storage: Storage, why: str) -> None:
-        """Note that the content of an array, and of those that may be it, is not known any more."""
+        """Note that the content of an array, and of those that may be it, is not known any more.
+
+        Raises:
+            NeedsPythonValue: the caller sees the array.
+        """
+        if storage in self.inputs:
+            raise _alias_error(why, user_span())
         if not storage.stale:
             self.touch(storage)
             storage.stale, storage.stale_at = why, user_span()
@@ -350,11 +401,18 @@ class Capture:
                 {s.name or (s.value.name if s.value is not None else "") or "another" for s in (storage, other)}
             )
             self.make_stale(other, f"{' and '.join(names)}: names of one array, or of two")
+        if storage.holds_items and not self.is_copying:
+            for frame in self.frames:
+                frame.rewritten = True
+            for other in storage.copies:
+                self.make_stale(other, f"{other.name or 'an array'}: an item of a list, which is written as such")
         if value.producer is not None and storage.type.ndim:
             value.name = value.name or storage.name
 
     def known(self, storage: Storage) -> Any:
         """Return the content when it is known at capture, else None; loops note that they rely on it."""
+        if storage.stale:
+            return None
         if storage.concrete is not None:
             for frame in self.frames[storage.depth + 1 :]:
                 if frame.kind == "loop":

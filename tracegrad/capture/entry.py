@@ -17,7 +17,7 @@ from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLE
 from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, Storage, capturing
 from tracegrad.capture.guards import require_unchanged
 from tracegrad.capture.hooks import call
-from tracegrad.capture.lists import StackedList, count_before, count_of
+from tracegrad.capture.lists import StackedList, count_before, count_of, rows_of, rows_text
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.staging import read_slot, undo
@@ -307,7 +307,7 @@ def _unflatten(tree: Tree, leaves: list[Any]) -> Any:
     if tree.kind is tuple:
         return tuple(children)
     if tree.kind is StackedList:
-        return list(children[0])
+        return rows_of(children[0], tree.data[0].nested)
     if tree.kind is list:
         return list(children)
     if tree.kind is dict:
@@ -332,7 +332,7 @@ def result_text(tree: Tree, leaves: list[Any]) -> str:
         texts.append(result_text(child, leaves[position : position + child.size]))
         position += child.size
     if tree.kind is StackedList:
-        return f"list({texts[0]})"
+        return rows_text(texts[0], tree.data[0].nested)
     if tree.kind is list:
         return f"[{', '.join(texts)}]"
     if tree.kind is tuple or hasattr(tree.kind, "_fields"):

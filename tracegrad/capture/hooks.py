@@ -41,7 +41,7 @@ from tracegrad.capture.guards import (
     special_method,
     with_defaults,
 )
-from tracegrad.capture.lists import StackedList, indexed_error
+from tracegrad.capture.lists import CapturedList, StackedList, indexed_error
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
 from tracegrad.capture.presence import (
@@ -142,6 +142,8 @@ def name(name: str, value: Any) -> Any:
     """An assignment to a name: the value gets it."""
     if isinstance(value, Tracer):
         value.set_name(name)
+    elif isinstance(value, CapturedList):
+        value.name = name
     return value
 
 
@@ -319,12 +321,14 @@ def _note_contents(error: LookupError, container: Any) -> None:
     error.add_note(f"{place}   = found: {what if len(what) <= 300 else what[:297] + '...'}")
 
 
-def _require_known_index(x: Any, key: Any) -> None:
-    """Check that a list is indexed by a number that is known at capture."""
+def _require_known_index(x: Any, key: Any, stored: Any = None) -> None:
+    """Check that a list is indexed by a number that is known at capture, or by rows of an array."""
     if not isinstance(x, list) or isinstance(x, StackedList) or not isinstance(key, Tracer) or key.ndim:
         return
     if resolve_content(key, floats=True) is None:
-        raise indexed_error(x, key)
+        error = indexed_error(x, f"{describe(key)}, which indexes a list of {len(x)}", stored)
+        if not staging.stack_list(error.remedy):
+            raise error
 
 
 def setitem(x: Any, key: Any, value: Any) -> None:
@@ -353,15 +357,24 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         require_own(x, f"a write into an item of a {type(x).__name__}")
         x[key] = value
     elif isinstance(x, list):
-        _require_known_index(x, key)
-        staging.write_slot(x, "item", operator.index(key), value)
+        _require_known_index(x, key, value)
+        if isinstance(x, StackedList):
+            x[key] = value
+            return
+        index = operator.index(key)
+        if not -len(x) <= index < len(x):
+            raise IndexError("list assignment index out of range")
+        staging.write_slot(x, "item", index % len(x), value)
     else:
         staging.write_slot(x, "item", key, value)
 
 
 def aug_setitem(x: Any, key: Any, op: str, value: Any) -> None:
     """`x[key] op= value`."""
-    setitem(x, key, aug_name(getitem(x, key), op, value))
+    item = getitem(x, key)
+    result = aug_name(item, op, value)
+    if result is not item or not isinstance(x, StackedList):
+        setitem(x, key, result)
 
 
 def setattr_(obj: Any, name: str, value: Any) -> None:
@@ -523,7 +536,9 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     except TypeError:
         handler = None
     if handler is not None:
-        if any(isinstance(a, StackedList) for a in args) and (f in _ROWS or _is_of_arrays(f)):
+        if any(isinstance(a, StackedList) for a in args) and (
+            f in _ROWS or _is_of_arrays(f) or _has_unknown_length(args)
+        ):
             return _call_on_stacked(f, args, kwargs)
         if f in ALWAYS or is_traced(args) or is_traced(kwargs):
             result = call_handler(f, *args, **kwargs)
@@ -606,13 +621,17 @@ _ROWS: dict[Any, Callable[[Tracer], Any]] = {
 }
 
 
+def _has_unknown_length(args: tuple[Any, ...]) -> bool:
+    return any(isinstance(a, StackedList) and a.varies for a in args)
+
+
 def _call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a NumPy function with lists that a staged loop has filled: on the array of their items."""
     if f in _ROWS and len(args) == 1 and not kwargs:
-        return _ROWS[f](args[0].as_tracer())
+        return _ROWS[f](args[0].as_array())
     if f in (np.stack, np.vstack, np.hstack, np.concatenate, np.column_stack, np.dstack, sum):
         return call_handler(f, *(list(a) if isinstance(a, StackedList) else a for a in args), **kwargs)
-    return call_handler(f, *(a.as_tracer() if isinstance(a, StackedList) else a for a in args), **kwargs)
+    return call_handler(f, *(a.as_array() if isinstance(a, StackedList) else a for a in args), **kwargs)
 
 
 def _known(f: Any, result: Any) -> Any:

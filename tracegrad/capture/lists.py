@@ -1,26 +1,37 @@
-"""Lists made by captured code, and what `ys.append(y)` in a staged loop makes of them: an array that behaves as a list.
+"""Lists made by captured code, and what `ys.append(y)` or `ys[i] = y` in a staged loop makes of them: an array that
+behaves as a list.
 
 Writes operations through tracer.py. Previous: tracer.py; next: state.py.
 
-A list display of captured code makes a CapturedList. When a staged loop appends to it, `stack` gives it a buffer with
-room for all iterations and turns it into a StackedList in place, so that every name of the list sees the change.
+A list display of captured code makes a CapturedList. When a staged loop appends to it, or indexes it by its variable,
+`make_room` turns it into a StackedList in place, so that every name of the list sees the change.
+
+Items that are arrays or lists are copied into the buffer, so each stands in two places in Python and in one here. The
+copied one is *frozen*: not written any more, and not read after a write into its row. What the list gives are rows,
+parts of the buffer into which the user may write; or, after `keep_items`, copies that are frozen too: then an item can
+be replaced, and who holds the old one keeps it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import operator
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import RestageError, current, user_span
+from tracegrad.capture.context import RestageError, Storage, current, user_span
 from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import (
+    MaybeNone,
     Tracer,
     asarray,
     call_handler,
+    cast_to,
+    check,
     describe,
     from_value,
     make_weak,
@@ -28,60 +39,125 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.errors import NeedsPythonValue
-from tracegrad.ir.types import ArrayType, Dim
+from tracegrad.ir.types import BOOL, ArrayType, Dim
+
+
+class ItemKind(NamedTuple):
+    """What the items of a list have in common.
+
+    Attributes:
+        type: of an item as an array.
+        weak: they are Python scalars, or lists of them.
+        nested: how many levels of lists an item has, 0 for numbers and arrays.
+    """
+
+    type: ArrayType
+    weak: bool
+    nested: int = 0
+
+    @property
+    def is_mutable(self) -> bool:
+        """Whether an item can be changed under several names."""
+        return bool(self.type.shape)
 
 
 class CapturedList(list[Any]):
-    """A list made by captured code; behaves as a list."""
-
-    __slots__ = ("added", "buffer", "length", "weak")
-
-    buffer: Tracer
-    #: number of items in a StackedList at this point of the run: an int, or traced inside a staged loop
-    length: Any
-    #: number of appended items, counting each iteration of a staged body once while it is captured
-    added: Dim
-    weak: bool
-
-
-class IndexedList(NeedsPythonValue):
-    """A list is indexed by a traced number: the loop around it can make it a StackedList.
+    """A list made by captured code; behaves as a list. The attributes are those of a StackedList.
 
     Attributes:
-        values: the list.
+        name: what the user calls the list; missing when that is not known.
+        buffer: the array whose rows are the items.
+        prefix: where the rows are in it: the positions of a list in lists.
+        length: number of items at this point of the run: an int, or traced inside a staged loop.
+        added: number of appended items, counting each iteration of a staged body once while it is captured.
+        kind: what the items are.
+        keeps: the items that it gives are copies, and not parts of the buffer; see `keep_items`.
+        there: which items are not None, where some may be.
+        varies: items are appended under conditions: there are at most `added`, and loops carry `length` as a variable.
+    """
+
+    __slots__ = ("added", "buffer", "keeps", "kind", "length", "name", "prefix", "there", "varies")
+
+    name: str
+    buffer: Tracer
+    prefix: tuple[Any, ...]
+    length: Any
+    added: Dim
+    kind: ItemKind
+    keeps: bool
+    there: Tracer | None
+    varies: bool
+
+
+class ListUse(NamedTuple):
+    """The use in a loop or branch of a list from before it that only a StackedList allows: the `remedy` of an error.
+
+    Attributes:
+        stored: what is stored into it or appended, None when an item is read.
+        capacity: so many items it must have room for, since some are appended under a condition; else 0.
     """
 
     values: list[Any]
+    stored: Any
+    capacity: Dim
 
 
-def indexed_error(values: list[Any], key: Tracer) -> IndexedList:
-    """Return the error for `values[key]`."""
-    error = IndexedList(
-        "a list is indexed by a number that is known only when the compiled function runs",
-        code="TG101",
-        span=user_span(),
-        found=f"{describe(key)}, which indexes a list of {len(values)}",
-        help="make the list an array: `np.array(items)[i]`, or `np.zeros((n, ...))` before a loop that writes its rows",
-    )
-    error.values = values
+#: title and code of the error for what differs between two branches
+CHANGED = "a list changes in one branch only, or differently in the two", "TG113"
+
+
+def indexed_error(values: list[Any], found: str, stored: Any = None, *, capacity: Dim = 0) -> NeedsPythonValue:
+    """Return the error for `values[i]`, `values[i] = stored`, and for appending `stored` under a condition."""
+    if capacity != 0:
+        title, code = CHANGED
+        help = "append numbers, arrays of one shape, lists of one length; or use an array with a fixed size and a mask"
+    else:
+        title, code = "a list is indexed by a number that is known only when the compiled function runs", "TG101"
+        help = "make the list an array: `np.array(items)[i]`, or `np.zeros((n, ...))` before a loop that writes rows"
+    error = NeedsPythonValue(title, code=code, span=user_span(), found=found, help=help)
+    error.remedy = ListUse(values, stored, capacity)
     return error
 
 
-def stack_numbers(values: list[Any]) -> bool:
-    """Turn a list of numbers, made by captured code, into a StackedList; return whether it is one then.
-
-    Arrays in a list stay the arrays that they are, which rows of another array are not.
-    """
-    if isinstance(values, StackedList) or not isinstance(values, CapturedList) or not values:
+def stack_items(values: list[Any], stored: Any = None, capacity: Dim = 0) -> bool:
+    """Turn a list made by captured code into a StackedList whose items can be read by a traced number, or replaced by
+    what is `stored`, or to which that can be appended under conditions; return whether it is one then."""
+    if not isinstance(values, CapturedList):
         return False
     try:
-        kind, weak = item_type(values)
+        if capacity != 0:
+            kind = values.kind if isinstance(values, StackedList) else item_type([*values, stored])
+            make_room(values, kind, capacity)
+            values.varies = True
+            return True
+        if not isinstance(values, StackedList) and not values:
+            return False
+        if isinstance(values, StackedList):
+            if stored is not None:
+                _adapt(values, item_type([stored]))
+            return True
+        items = [item for item in values if item is not None]
+        kind = item_type(items if stored is None else [*items, stored])
+        if len(items) < len(values) and (kind.nested or (stored is None and not items)):
+            return False
+        make_room(values, kind, len(values), keeps=kind.is_mutable and (stored is not None or len(items) < len(values)))
     except RestageError:
         return False
-    if kind.shape:
-        return False
-    make_room(values, kind, weak, len(values))
     return True
+
+
+def _adapt(values: StackedList, kind: ItemKind) -> None:
+    """Let the items of a list be replaced by others, also of a wider dtype."""
+    mine = values.kind
+    if (kind.type.shape, kind.nested) != (mine.type.shape, mine.nested):
+        raise RestageError("the items of a list differ in shape")
+    dtype = result_dtype([sample(mine.type, mine.weak), sample(kind.type, kind.weak)])
+    if dtype != mine.type.dtype and not values.prefix:
+        values.buffer = from_value(cast_to(values.buffer, dtype).value)
+        values.buffer._storage.holds_items = True
+        values.kind = ItemKind(ArrayType(dtype, mine.type.shape), mine.weak and kind.weak, mine.nested)
+    if mine.is_mutable and not values.keeps:
+        keep_items(values)
 
 
 class StackedList(CapturedList):
@@ -89,9 +165,32 @@ class StackedList(CapturedList):
 
     __slots__ = ()
 
+    def rows(self) -> Any:
+        """Return the items as one array, a part of the buffer."""
+        if isinstance(self.there, Tracer):
+            check(
+                call_handler(np.all, self.there[: self.length]), "TypeError", "a number is expected, and there is None"
+            )
+        if self.prefix:
+            return asarray(self.buffer[self.prefix])
+        if self._is_full():
+            return self.buffer
+        if isinstance(self.length, Tracer):
+            current().ranges[self.length.value] = 0, self.buffer.type.shape[0]
+        return self.buffer[: self.length]
+
+    def _is_full(self) -> bool:
+        """Return whether all rows of the buffer are items at this point."""
+        return not self.varies and self.added == self.buffer.type.shape[len(self.prefix)]
+
+    def as_array(self) -> Any:
+        """Return the items as one new array, whose length may be known only at run time."""
+        rows = self.rows()
+        return from_value(rows.value) if isinstance(rows, Tracer) else rows.copy()
+
     def as_tracer(self) -> Tracer:
-        """Return the items as one array."""
-        return self.buffer if self.added == self.buffer.type.shape[0] else self.buffer[: self.length]
+        """Return the items as one new array."""
+        return asarray(self.as_array())
 
     def __len__(self) -> int:
         return operator.index(self.length)
@@ -111,24 +210,71 @@ class StackedList(CapturedList):
         return self._item(self._position(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if not self._takes(value):
-            raise RestageError(
-                "an item of another type is written into a list",
-                "let the list begin with numbers of the type that the loop writes (`[0.0] * n`), or use an array",
-            )
-        self.buffer[self._position(key)] = value
+        if not isinstance(key, slice) and not self._fits(value):
+            if current().created_depth(self) != current().depth:
+                raise indexed_error(self, f"an item of another type: {describe(value)}", value)
+            stack_items(self, value)
+        if isinstance(key, slice) or not self._fits(value):
+            unstack(self)[key] = value
+            return
+        position = self._position(key)
+        if value is not None:
+            self._put(position, value)
+        if self.there is not None:
+            self.there[position] = value is not None
+
+    def _fits(self, value: Any) -> bool:
+        """Return whether an item can be stored."""
+        if value is None:
+            return self.there is not None
+        return self._takes(value) and (self.keeps or not self.kind.is_mutable)
 
     def _position(self, key: Any) -> Any:
         if isinstance(key, Tracer):
-            return call_handler(np.where, call_handler(np.less, key, 0), key + self.length, key)
+            if self._is_full():
+                return key  # an array has the same positions
+            key = call_handler(np.where, call_handler(np.less, key, 0), key + self.length, key)
+            check(call_handler(np.logical_and, key >= 0, key < self.length), "IndexError", _OUT_OF_RANGE)
+            return key
         index = operator.index(key)
-        if isinstance(self.length, int) and not -self.length <= index < self.length:
-            raise IndexError("list index out of range")
-        return self.length + index if index < 0 else index
+        position = self.length + index if index < 0 else index
+        if isinstance(self.length, int):
+            if not 0 <= position < self.length:
+                raise IndexError(_OUT_OF_RANGE)
+        elif self.varies or not decide(
+            self.added - (-index if index < 0 else index + 1), ">="
+        ):  # as many are there in any iteration
+            check(position >= 0 if index < 0 else position < self.length, "IndexError", _OUT_OF_RANGE)
+        return position
 
     def _item(self, position: Any) -> Any:
-        item = self.buffer[position]
-        return make_weak(item) if self.weak else item
+        if self.kind.nested:
+            return self._list(position)
+        item = self.buffer[(*self.prefix, position)]
+        if self.kind.weak:
+            item = make_weak(item)
+        elif self.keeps:
+            item = from_value(item.value)
+            pin(item, _ITEM)
+        return item if self.there is None else MaybeNone(asarray(item), asarray(self.there[position]))
+
+    def _list(self, position: Any) -> StackedList:
+        count, *rest = self.kind.type.shape
+        kind = ItemKind(ArrayType(self.kind.type.dtype, tuple(rest)), self.kind.weak, self.kind.nested - 1)
+        prefix = (*self.prefix, position)
+        if not self.keeps:
+            return stacked_list(self.buffer, kind, count, prefix)
+        buffer = from_value(self.buffer[prefix].value)
+        pin(buffer, _ITEM)
+        return stacked_list(buffer, kind, count, keeps=True)
+
+    def _put(self, position: Any, item: Any) -> None:
+        """Copy an item into the buffer."""
+        root = self.buffer.root._storage
+        if self.kind.is_mutable:
+            _freeze(item, root)
+        with current().copying() if self.kind.is_mutable else contextlib.nullcontext():
+            self.buffer[(*self.prefix, position)] = asarray(item)
 
     def _rows(self, positions: range) -> CapturedList:
         result = CapturedList(self._item(i) for i in positions)
@@ -136,25 +282,45 @@ class StackedList(CapturedList):
         return result
 
     def append(self, item: Any) -> None:
-        """Append one item. Its content is copied, so an array may not be written afterwards.
+        """Append one item.
 
         Where there is no room, or the item is of another type, the list becomes an ordinary one.
         """
-        if decide(self.buffer.type.shape[0] - self.added, "<=") or not self._takes(item):
+        if self.prefix or not self._takes(item) or not self._has_room(item):
             unstack(self)
             list.append(self, item)
             return
-        if isinstance(item, Tracer) and item.ndim:
-            pin(item, "an array appended to a list in a staged loop, written before or after")
-        self.buffer[self.length] = item
+        self._put(self.length, item)
+        if self.there is not None:
+            self.there[self.length] = True
         self.length = self.length + 1
         self.added += 1
 
-    def _takes(self, item: Any) -> bool:
-        if not isinstance(item, Tracer | int | float | complex | np.ndarray | np.generic):
+    def _has_room(self, item: Any) -> bool:
+        """Return whether one more item can be appended; in a loop around it there is always room, which is made before
+        the loop when it is known how many its body appends."""
+        if decide(self.buffer.type.shape[0] - self.added, ">"):
+            return True
+        capture = current()
+        frames = capture.frames[capture.created_depth(self) + 1 :]
+        if frames and not any(frame.kind == "loop" for frame in frames):
+            raise indexed_error(self, "an item that is appended under a condition", item, capacity=self.added + 1)
+        if not frames and not self.varies:
             return False
-        tracer, kind = asarray(item), self.buffer.type
-        return tracer.type.shape == kind.shape[1:] and result_dtype([self.buffer, tracer]) == kind.dtype
+        make_room(self, self.kind, self.added + 1)
+        return True
+
+    def _takes(self, item: Any) -> bool:
+        try:
+            kind = item_type([item])
+        except RestageError:
+            return False
+        mine = self.kind
+        return (
+            kind.type.shape == mine.type.shape
+            and kind.nested == mine.nested
+            and result_dtype([self.buffer, asarray(item)]) == mine.type.dtype
+        )
 
     def extend(self, items: Iterable[Any]) -> None:
         """Append items."""
@@ -165,6 +331,10 @@ class StackedList(CapturedList):
         """Remove and return the last item."""
         if index != -1:
             raise RestageError("an item inside a list is removed")
+        if self.kind.is_mutable and not self.keeps:
+            if current().created_depth(self) != current().depth:
+                raise indexed_error(self, "an array or list that is taken out of a list", self[-1])
+            keep_items(self)
         item = self[-1]
         self.length = self.length - 1
         self.added -= 1
@@ -180,13 +350,68 @@ class StackedList(CapturedList):
         return result
 
 
+_FLAG = ItemKind(ArrayType(BOOL, ()), weak=True)
+_OUT_OF_RANGE = "list index out of range"
+_ITEM = "an item of a list whose items are replaced or removed"
+_COPIED = "an array or list that stands in another list"
+
+
+def stacked_list(
+    buffer: Tracer, kind: ItemKind, count: Any, prefix: tuple[Any, ...] = (), *, keeps: bool = False
+) -> StackedList:
+    """Return a new list over rows of a buffer."""
+    result = StackedList()
+    result.buffer, result.kind, result.length, result.added = buffer, kind, count, count
+    result.prefix, result.keeps, result.there, result.varies = prefix, keeps, None, False
+    current().register_created(result)
+    return result
+
+
+def sample(kind: ArrayType, weak: bool) -> Tracer:
+    """Return an array of a type, for the rules of dtypes only."""
+    return Tracer(Storage(kind, 0), weak=weak)
+
+
+def keep_items(values: StackedList) -> None:
+    """Let a list give copies from now on, which stay what they are when an item is replaced.
+
+    The parts of the buffer that it gave before stay what they are too: it gets a new buffer.
+    """
+    if values.prefix:
+        raise RestageError("an array in a list of lists is replaced")
+    old = values.buffer
+    values.buffer, values.keeps = from_value(old.value), True
+    pin(old.root, _ITEM)
+
+
+def _freeze(item: Any, root: Storage) -> None:
+    """Note that an array or list is copied into a buffer."""
+    if isinstance(item, CapturedList):
+        if not isinstance(item, StackedList):
+            if current().created_depth(item) != current().depth or not stack_items(item):
+                raise RestageError("a list from before a loop or branch is put into another list")
+        item = item.buffer
+    if isinstance(item, Tracer) and item.ndim:
+        pin(item, _COPIED)
+        current().note_copy(item.root._storage, root)
+
+
+def rows_of(array: Any, nested: int = 0) -> list[Any]:
+    """Return the rows of an array as a list, or as lists of lists."""
+    return [rows_of(row, nested - 1) for row in array] if nested else list(array)
+
+
+def rows_text(array: str, nested: int, level: int = 0) -> str:
+    """Return the text of `rows_of` an array."""
+    if not nested:
+        return f"list({array})"
+    row = "row" if not level else f"row_{level}"
+    return f"[{rows_text(row, nested - 1, level + 1)} for {row} in {array}]"
+
+
 def pin(item: Tracer, why: str) -> None:
-    """Note that an array must not be written any more, since it stands in two places in Python and in one here."""
-    capture, storage = current(), item.root._storage
-    for frame in capture.frames:
-        if frame.kind == "loop":
-            frame.appended.append(storage)
-    capture.pin(storage, why)
+    """Note that an array must not be written any more."""
+    current().pin(item.root._storage, why)
 
 
 def unstack(values: list[Any]) -> list[Any]:
@@ -209,16 +434,23 @@ def count_before(before: Any) -> Dim:
 
 
 def items_of(values: list[Any]) -> Any:
-    """Return the items of a list, or for a StackedList their type and whether they are Python scalars."""
-    if isinstance(values, StackedList):
-        return ArrayType(values.buffer.dtype, values.buffer.type.shape[1:]), values.weak
-    return list(values)
+    """Return the items of a list, or for a StackedList their kind."""
+    return values.kind if isinstance(values, StackedList) else list(values)
 
 
 def snapshot(values: list[Any]) -> Any:
     """Return what `restore` needs to undo later changes of a list."""
     if isinstance(values, StackedList):
-        return (values.buffer, values.length, values.added, values.weak)
+        return (
+            values.buffer,
+            values.length,
+            values.added,
+            values.kind,
+            values.prefix,
+            values.keeps,
+            values.there,
+            values.varies,
+        )
     return list(values)
 
 
@@ -228,42 +460,124 @@ def restore(values: list[Any], before: Any) -> None:
         list.clear(values)
         values.__class__ = StackedList
         assert isinstance(values, StackedList)
-        values.buffer, values.length, values.added, values.weak = before
+        values.buffer, values.length, values.added, values.kind, values.prefix = before[:5]
+        values.keeps, values.there, values.varies = before[5:]
         return
     if isinstance(values, StackedList):
         values.__class__ = CapturedList  # type: ignore[assignment]
     values[:] = before
 
 
-def item_type(items: list[Any]) -> tuple[ArrayType, bool]:
-    """Return the common type of list items and whether they are Python scalars.
+def item_type(items: list[Any]) -> ItemKind:
+    """Return what items have in common.
 
     Raises:
-        RestageError: they have no common shape.
+        RestageError: they differ in shape, or are other things than numbers, arrays, and lists of them.
     """
+    if items and all(isinstance(i, list) for i in items):
+        if len({id(i) for i in items}) < len(items):
+            raise RestageError("a list holds one list twice")
+        counts = {i.length if isinstance(i, StackedList) else len(i) for i in items}
+        if len(counts) != 1 or not isinstance(count := counts.pop(), int) or not count:
+            raise RestageError("the lists in a list differ in length")
+        kinds = [i.kind if isinstance(i, StackedList) else item_type(i) for i in items]
+        first = kinds[0]
+        if any((k.type.shape, k.nested) != (first.type.shape, first.nested) for k in kinds):
+            raise RestageError("the lists in a list differ in their items")
+        dtype = (
+            first.type.dtype
+            if len({k.type.dtype for k in kinds}) == 1
+            else np.result_type(*(k.type.dtype for k in kinds))
+        )
+        return ItemKind(ArrayType(dtype, (count, *first.type.shape)), all(k.weak for k in kinds), first.nested + 1)
     if not all(isinstance(i, Tracer | int | float | complex | np.ndarray | np.generic) for i in items):
         raise RestageError("a list in the loop holds other things than numbers and arrays")
     tracers = [asarray(item) for item in items]
     shapes = {t.type.shape for t in tracers}
     if len(shapes) != 1:
-        raise RestageError("the items appended to a list differ in shape")
-    return ArrayType(result_dtype(tracers), shapes.pop()), all(t.weak for t in tracers)
+        raise RestageError("the items of a list differ in shape")
+    return ItemKind(ArrayType(result_dtype(tracers), shapes.pop()), all(t.weak for t in tracers))
 
 
-def make_room(values: CapturedList, kind: ArrayType, weak: bool, capacity: Dim) -> None:
-    """Turn a list into a StackedList with room for `capacity` items of a type."""
-    if isinstance(values, StackedList) and values.buffer.dtype == kind.dtype:
-        if decide(values.buffer.type.shape[0] - capacity, ">="):
-            return
-    zero = np.zeros((), kind.dtype).item()
-    buffer = from_value(stage(ops.full, shape=(capacity, *kind.shape), dtype=kind.dtype, value=zero))
-    if isinstance(values, StackedList):
-        buffer[: values.length] = values.as_tracer()
-        values.buffer, values.weak = buffer, weak
+def make_room(values: CapturedList, kind: ItemKind, capacity: Dim, *, keeps: bool = False) -> None:
+    """Turn a list into a StackedList with room for `capacity` items of a kind."""
+    if not isinstance(values, StackedList):
+        items = list(values)
+        given = [item is not None for item in items]
+        keeps = keeps or (kind.is_mutable and not _are_apart(items))
+        if not all(given) and any(given):
+            blank = _filled(kind, 1, [])[0]
+            items = [blank if item is None else item for item in items]
+        buffer = _filled(kind, capacity, items if any(given) else [])
+        if kind.is_mutable:
+            for item in items:
+                _freeze(item, buffer._storage)
+        list.clear(values)
+        values.__class__ = StackedList
+        assert isinstance(values, StackedList)
+        values.prefix, values.keeps, values.varies = (), keeps, False
+        values.length = values.added = len(items)
+        values.there = None if all(given) else _filled(_FLAG, capacity, given)
+    elif values.prefix:
+        raise RestageError("a list in a list of lists grows")
+    elif values.buffer.dtype == kind.type.dtype and decide(values.buffer.type.shape[0] - capacity, ">="):
         return
-    for position, item in enumerate(values):
-        buffer[position] = item
-    count = len(values)
-    list.clear(values)
-    values.__class__ = StackedList
-    values.buffer, values.length, values.added, values.weak = buffer, count, count, weak
+    else:
+        buffer = _filled(kind, capacity, [])
+        buffer[: values.length] = values.buffer[: values.length]
+        pin(values.buffer, _ITEM)
+        current().note_copy(values.buffer.root._storage, buffer._storage)
+        if values.there is not None:
+            there = _filled(_FLAG, capacity, [])
+            there[: values.length] = values.there[: values.length]
+            values.there = there
+    buffer._storage.holds_items = True
+    buffer.set_name(getattr(values, "name", ""))
+    values.buffer, values.kind = buffer, kind
+
+
+def _are_apart(items: list[Any]) -> bool:
+    """Return whether arrays and lists are the function's own, so that a write into one can be noted, and of each there
+    is one only."""
+    roots = []
+    for item in items:
+        if isinstance(item, StackedList):
+            item = item.buffer
+        if isinstance(item, Tracer):
+            roots.append(item.root._storage)
+        elif not isinstance(item, CapturedList):
+            return False
+    return len(set(roots)) == len(roots) and not any(root in current().inputs for root in roots)
+
+
+#: so many items that differ from the others are written one by one
+_FEW = 4
+
+
+def _filled(kind: ItemKind, capacity: Dim, items: list[Any]) -> Tracer:
+    """Return a new array with room for items, and the items."""
+    dtype = kind.type.dtype
+    numbers = list(_numbers(items)) if kind.weak else []
+    counts = Counter(repr(number) for _, number in numbers if isinstance(number, bool | int | float | complex))
+    fill = counts.most_common(1)[0][0] if counts else ""
+    others = [(position, number) for position, number in numbers if repr(number) != fill]
+    if items and len(items) == capacity and (not fill or len(others) > _FEW):
+        return from_value(cast_to(asarray(items), dtype).value)
+    value = next((number for _, number in numbers if repr(number) == fill), 0)
+    shape = (capacity, *kind.type.shape)
+    buffer = from_value(stage(ops.full, shape=shape, dtype=dtype, value=dtype.type(value).item()))
+    if fill and len(others) <= _FEW:
+        for position, number in others:
+            buffer[position] = number
+    elif items:
+        buffer[: len(items)] = asarray(items)
+    return buffer
+
+
+def _numbers(items: list[Any], position: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Yield what is in nested lists, with positions."""
+    for k, item in enumerate(items):
+        if isinstance(item, list):
+            yield from _numbers(item, (*position, k))
+        else:
+            yield (*position, k), item

@@ -27,7 +27,7 @@ Conditions = frozenset[tuple[Value, bool]]
 Node = Storage | Key
 
 _ALWAYS: Conditions = frozenset()
-_APPENDED = "an array that is appended to a list is written in place"
+_FROZEN = "an array that is an item of a list is written in place"
 
 
 def _literal(condition: Value) -> tuple[Value, bool]:
@@ -49,7 +49,7 @@ def sources(storage: Storage) -> list[tuple[Storage, Conditions]]:
         if (storage, conditions) in found:
             return
         found.append((storage, conditions))
-        found.extend((other, conditions) for other in storage.shares)
+        found.extend((other, conditions) for other in (*storage.shares, *storage.copies))
         for condition, other in storage.links:
             literal = _literal(condition)
             if _agree(conditions, frozenset([literal])):
@@ -172,10 +172,15 @@ class Sharing:
     """
 
     def __init__(
-        self, entries: Mapping[Key, Any], exits: Mapping[Key, Any], parts: list[Part], appended: set[Storage]
+        self,
+        entries: Mapping[Key, Any],
+        exits: Mapping[Key, Any],
+        parts: list[Part],
+        frozen: set[Storage],
+        rewritten: bool,
     ) -> None:
         self.depth = current().depth
-        self.appended = appended
+        self.frozen, self.rewritten = frozen, rewritten
         self.exits = {key: leaf for key, leaf in exits.items() if isinstance(leaf, Tracer) and leaf.ndim}
         self.entries = {
             key: leaf
@@ -197,6 +202,7 @@ class Sharing:
         self.written = self.lost | {
             key for part in parts for key in self.entries if part.stand_ins[key]._storage.value is not part.params[key]
         }
+        self.lists = {storage for part in parts for storage, *_ in part.entered if storage.holds_items}
         self.entered = {storage for part in parts for storage, *_ in part.entered}
         self.overwritten = {s for part in parts for s, _, param, after in part.entered if after is not param}
         read = {value for part in parts for value in free_values(part.block)}
@@ -251,7 +257,7 @@ class Sharing:
                 if isinstance(node, tuple):
                     found[key] |= {other for other in self.aliases[node] if not isinstance(other, tuple)}
                 else:
-                    found[key] |= {LISTS} if node in self.appended else set()
+                    found[key] |= {LISTS} if node in self.frozen else set()
                     found[key] |= {node} if node.depth <= self.depth else set()
         for node, held in holders.items():
             others = [*held]
@@ -276,19 +282,23 @@ class Sharing:
                 raise _shared_error(label(key[0]))
         if any(storage.stale for storage in self.entered):
             raise RestageError("an array is written under a name that an inner loop binds anew")
-        if any(s in self.overwritten or self.names.get(s) in self.written for s in self.appended):
-            raise RestageError(_APPENDED)
+        outside = {s for s in self.frozen if s.depth <= self.depth}
+        if self.rewritten and not outside.isdisjoint(self.entered):
+            raise RestageError(_FROZEN)
+        if any(s in self.overwritten or self.names.get(s) in self.written for s in self.frozen):
+            raise RestageError(_FROZEN)
         kept = set()
         for key, nodes in self.aliases.items():
             for node in nodes:
                 if isinstance(node, tuple):
                     written, used = node in self.written, node in self.used
                 else:
-                    written, used = node in self.overwritten, node is LISTS or node in self.entered
+                    written = self.rewritten if node is LISTS else node in self.overwritten
+                    used = node is LISTS or node in self.entered
                 if not used or key not in self.used or not (written or key in self.written):
                     continue
                 if node is LISTS:
-                    raise RestageError(_APPENDED)
+                    raise RestageError(_FROZEN)
                 if self.moved.get(key) != key and not is_same_view(self.exits.get(key), self.entries[key]):
                     raise _shared_error(label(key[0]))
                 kept.add(key[0])
@@ -333,8 +343,10 @@ class Sharing:
                 if isinstance(node, tuple) and node in results:
                     share(result._storage, results[node]._storage)
                 elif node is LISTS:
-                    current().pin(result._storage, "an array appended to a list in a loop is bound to a name")
+                    current().pin(result._storage, "an item of a list that a loop has written is bound to a name")
+                    for items in self.lists:
+                        current().note_copy(result._storage, items)
 
 
-#: stands for the lists to which a body appends
+#: stands for the lists into which a body puts arrays
 LISTS = Storage(ArrayType(F64), 0)

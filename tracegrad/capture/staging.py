@@ -39,18 +39,22 @@ from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.context import Frame, RestageError, Storage, current, raised_span, user_span
 from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import (
+    CHANGED,
     CapturedList,
-    IndexedList,
+    ItemKind,
+    ListUse,
     StackedList,
     count_before,
     count_of,
+    indexed_error,
     item_type,
     items_of,
     make_room,
     pin,
     restore,
+    sample,
     snapshot,
-    stack_numbers,
+    stack_items,
 )
 from tracegrad.capture.memory import has_order_of, layout_of, set_layout
 from tracegrad.capture.ragged import Axis, Ragged
@@ -69,6 +73,7 @@ from tracegrad.capture.tracer import (
     describe,
     from_value,
     inplace,
+    make_weak,
     python_operator,
     resolve_content,
     result_dtype,
@@ -83,6 +88,10 @@ from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, SymbolicDim
 
 #: a loop whose body cannot be staged is unrolled up to this many iterations
 UNROLL_LIMIT = 128
+#: shorter ones are unrolled rather than to make an array of a list that they index
+_FEW_ITERATIONS = 8
+#: so often a list gets another buffer, before the statement that asks for it is given up
+_STACKED_LIMIT = 64
 #: a loop over Python values alone is run at capture up to this many iterations
 NATIVE_LIMIT = 4096
 #: a loop at capture that nothing but an exception can end gives up after this many iterations
@@ -131,9 +140,15 @@ def note_slot(container: Any, kind: str, key: Any) -> None:
     capture = current()
     slot = (id(container), kind, key)
     for frame in capture.frames[capture.created_depth(container) + 1 :]:
-        if slot not in frame.slots and not (frame.kind == "function" and id(container) in frame.lists):
+        if slot not in frame.slots and not _is_noted(frame, container, key):
             before = read_slot(container, kind, key)
             frame.slots[slot] = (container, before, before)
+
+
+def _is_noted(frame: Frame, container: Any, key: Any) -> bool:
+    """Return whether a list is noted as a whole, or at least its item."""
+    _, before = frame.lists.get(id(container), (None, None))
+    return before is not None and (frame.kind == "function" or type(before) is tuple or key >= len(before))
 
 
 def read_slot(container: Any, kind: str, key: Any) -> Any:
@@ -166,6 +181,8 @@ def set_slot(container: Any, kind: str, key: Any, value: Any) -> None:
 def note_list(values: list[Any]) -> None:
     """Note that a list is about to change its length or the order of its items."""
     require_single(values, "its length or order changes, or a slice of it")
+    if isinstance(values, StackedList) and values.varies:
+        note_slot(values, "attr", "length")
     capture = current()
     for frame in capture.frames[capture.created_depth(values) + 1 :]:
         if id(values) not in frame.lists:
@@ -208,6 +225,8 @@ def truth(value: Any) -> Any:
         return value
     if isinstance(value, Tracer):
         return bool(value)
+    if isinstance(value, StackedList):
+        return truth(value.length != 0)
     made = call_user(bool, value)
     return truth(made) if isinstance(made, Tracer) else bool(made)
 
@@ -232,10 +251,31 @@ def if_stmt(
         current().note_native("if: decided at capture")
         (then_fn if test else else_fn)()
         return
+    entry = get_state()
+    while True:
+        try:
+            _stage_if(test, then_fn, else_fn, entry, get_state, set_state, names)
+            return
+        except NeedsPythonValue as error:
+            if not isinstance(error.remedy, ListUse):
+                raise
+            set_state(entry)
+            if not stack_list(error.remedy):
+                raise
+
+
+def _stage_if(
+    test: Tracer,
+    then_fn: Callable[[], None],
+    else_fn: Callable[[], None],
+    entry: tuple[Any, ...],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+) -> None:
     capture = current()
     span = user_span()
     condition = test.value
-    entry = get_state()
     branches = [
         _Branch(fn, entry, lambda: get_state()[: len(names)], set_state, list(_implied(condition, holds)))
         for fn, holds in ((then_fn, True), (else_fn, False))
@@ -309,7 +349,7 @@ class _Branch:
                 slot: (container, _settled(read_slot(container, slot[1], slot[2])), before)
                 for slot, (container, _, before) in frame.slots.items()
             }
-        self.writes = leave_branch(frame)
+        self.writes, self.rewritten = leave_branch(frame), frame.rewritten
 
     @contextmanager
     def reopened(self) -> Iterator[None]:
@@ -334,6 +374,7 @@ class _Appended:
 
     def __init__(self, values: list[Any], before: Any) -> None:
         self.values, self.before = values, before
+        self.varies = isinstance(values, StackedList) and values.varies
         self.count = count_of(values) - count_before(before)
         self.items: tuple[list[Any], Tree] = ([], LEAF)
         if isinstance(values, StackedList):
@@ -497,10 +538,11 @@ def _join_branches(
     operation = Operation("if", [condition], {}, [b.block for b in branches], list(join.types), span)
     if operation.results or any(_has_effect(b.block) for b in branches):
         capture.builder.block.operations.append(operation)
-    for storage, position in written:
-        result = operation.results[position]
-        result.name = storage.value.name if storage.value is not None else ""
-        capture.write(storage, result)
+    with capture.copying(not any(b.rewritten for b in branches)):
+        for storage, position in written:
+            result = operation.results[position]
+            result.name = storage.value.name if storage.value is not None else ""
+            capture.write(storage, result)
     set_state(tuple(f(operation.results) for f in finish))
     for make in grow:
         make(operation.results)
@@ -509,40 +551,82 @@ def _join_branches(
 
 
 def _join_lists(join: _Join, branches: list[_Branch], span: Any) -> list[Callable[[list[Value]], None]]:
-    """Join lists to which both sides append equally many items; return what extends them after the `if`."""
+    """Join lists to which the sides append; return what extends them after the `if`."""
     finish = []
     for key in dict.fromkeys([*branches[0].grown, *branches[1].grown]):
         found = [branch.grown.get(key) for branch in branches]
         counts = [0 if g is None else g.count for g in found]
-        if counts[0] != counts[1] or counts[0] == -1:
+        numbers = [count for count in counts if isinstance(count, int)]
+        if -1 in counts or (counts[0] != counts[1] and len(numbers) < 2):
             raise NeedsPythonValue(
-                "a list changes in one branch only, or differently in the two",
-                code="TG113",
+                CHANGED[0],
+                code=CHANGED[1],
                 span=span,
-                found=f"{counts[0]} items appended when true, {counts[1]} when false"
-                if -1 not in counts
-                else "a change of a list other than append, under a traced condition",
-                help="append one item in each branch, or use an array with a fixed size and a mask, or np.where",
+                found="a change of a list other than append, under a traced condition",
+                help="append items, or use an array with a fixed size and a mask, or np.where",
             )
-        if counts[0] == 0:
+        if counts == [0, 0]:
             continue
-        one, other = found
-        assert one is not None and other is not None
-        finish.append(_extend(join, one, other, branches, span))
+        values = next(g.values for g in found if g is not None)
+        if isinstance(values, StackedList):
+            finish.append(_lengthen(join, values, counts, any(g is not None and g.varies for g in found)))
+        elif counts[0] == counts[1]:
+            one, other = found
+            assert one is not None and other is not None
+            finish.append(_extend(join, one, other, branches, span))
+        else:
+            longer = found[numbers.index(max(numbers))]
+            assert longer is not None
+            finish.append(_vary(longer))
     return finish
+
+
+def _lengthen(join: _Join, values: StackedList, counts: list[Dim], varies: bool) -> Callable[[list[Value]], None]:
+    """Return what lengthens a list by the items that the sides have written into its buffer.
+
+    Where the length `varies` already, it is joined as any other slot.
+    """
+
+    def lengthen(results: list[Value]) -> None:
+        if varies:
+            values.varies = True
+        elif counts[0] == counts[1]:
+            note_list(values)
+            values.length = values.length + counts[0]
+        else:
+            values.varies = True
+            note_list(values)
+            more = call_handler(np.where, from_value(join.condition, weak=True), *counts)
+            values.length = make_weak(values.length + more)
+        values.added = values.added + (counts[0] if counts[0] == counts[1] else max(counts))  # type: ignore[type-var]
+
+    return lengthen
+
+
+def _vary(longer: _Appended) -> Callable[[list[Value]], None]:
+    """Return what notes that a list grows by different numbers of items on the two sides.
+
+    It then gets a buffer with room for those of the longer one, and what was captured is captured again.
+    """
+    values, items = longer.values, unflatten(longer.items[1], longer.items[0], new_list)
+    capture = current()
+    if not any(frame.kind == "loop" for frame in capture.frames[capture.created_depth(values) + 1 :]):
+        raise indexed_error(
+            values, "items that are appended under a condition", items[0], capacity=len(values) + len(items)
+        )
+
+    def note(results: list[Value]) -> None:
+        note_list(values)
+        list.extend(values, items)
+        capture.varying.add(id(values))
+
+    return note
 
 
 def _extend(
     join: _Join, one: _Appended, other: _Appended, branches: list[_Branch], span: Any
 ) -> Callable[[list[Value]], None]:
-    values, count = one.values, one.count
-    if isinstance(values, StackedList):
-
-        def lengthen(results: list[Value]) -> None:
-            note_list(values)
-            values.length, values.added = values.length + count, values.added + count
-
-        return lengthen
+    values = one.values
     make = _join_trees(join, "tg_items", [one.items, other.items], [one.known, other.known], branches, span)
 
     def extend(results: list[Value]) -> None:
@@ -1070,8 +1154,12 @@ def make_reversed(iterable: Any) -> Any:
 class _State:
     """The variables of a loop: the local names that it rebinds, and slots of Python containers that it writes."""
 
-    def __init__(self, names: tuple[str, ...], get_state: GetState, set_state: SetState) -> None:
+    def __init__(
+        self, names: tuple[str, ...], get_state: GetState, set_state: SetState, most: Dim | None = None
+    ) -> None:
         self.names, self.get_names, self.set_names = names, get_state, set_state
+        #: the greatest number of iterations, where only that is known
+        self.most = most
         self.slots: list[tuple[Any, str, Any]] = []
         #: variables that may not be there where an iteration starts -> the leaves and the structure that they can have
         self.unsure: dict[int, tuple[list[Any], Tree]] = {}
@@ -1146,33 +1234,36 @@ class _State:
     def add_lists(self, grown: list[_Growth], trips: Dim | None) -> bool:
         """Note how lists from outside grow in one iteration; return whether that was not known before."""
         found = False
+        most = trips if trips is not None else self.most
         for growth in grown:
+            growth.varies |= trips is None
             known = next((g for g in self.growing if g.values is growth.values), None)
-            if known is not None and known.count == growth.count:
+            if known is not None and known.count == growth.count and known.varies == growth.varies:
                 continue
             shrinks = decide(growth.count, "<=")
-            if shrinks or not isinstance(growth.values, CapturedList) or trips is None:
+            if shrinks or not isinstance(growth.values, CapturedList) or most is None:
                 how = "shrinks or is changed" if shrinks else "grows"
                 raise RestageError(
-                    f"a list {how} in a loop" + (" whose length is not known" if trips is None else ""),
+                    f"a list {how} in a loop" + (" whose length is not known" if most is None else ""),
                     "make an array before the loop, as long as it can get, write into it and count; or keep only what "
                     "is needed of the items, such as their sum",
                 )
-            growth.kind = growth.items if isinstance(growth.items, tuple) else item_type(growth.items)
+            growth.kind = growth.items if isinstance(growth.items, ItemKind) else item_type(growth.items)
             self.growing = [g for g in self.growing if g is not known] + [growth]
             found = True
         return found
 
     def prepare_lists(self, trips: Dim | None) -> None:
         """Make the lists that grow stacked, with room for all iterations."""
+        trips = trips if trips is not None else self.most
         for growth in self.growing:
             assert isinstance(growth.values, CapturedList) and growth.kind is not None and trips is not None
             note_list(growth.values)
             growth.base = count_of(growth.values)
             growth.before = snapshot(growth.values) if growth.before is None else growth.before
-            make_room(growth.values, *growth.kind, growth.base + trips * growth.count)
+            make_room(growth.values, growth.kind, growth.base + trips * growth.count)
             assert isinstance(growth.values, StackedList)
-            growth.start = growth.values.length
+            growth.start, growth.values.varies = growth.values.length, growth.varies
 
     def start_iteration(self, number: Any) -> None:
         """Set the lengths of lists and arrays that change by a fixed number, at the start of the captured body."""
@@ -1186,7 +1277,8 @@ class _State:
         for growth in self.growing:
             note_list(growth.values)
             assert isinstance(growth.values, StackedList)
-            growth.values.length = number * growth.count + growth.start
+            if not growth.varies:
+                growth.values.length = number * growth.count + growth.start
 
     def restore_lists(self) -> None:
         """Give the lists their content from before the loop, which was not staged after all."""
@@ -1196,10 +1288,12 @@ class _State:
 
     def finish_lists(self, trips: Dim | None) -> None:
         """Set the length of the lists that grow, after the loop."""
+        trips = trips if trips is not None else self.most
         for growth in self.growing:
             assert isinstance(growth.values, StackedList) and trips is not None
             growth.values.added = growth.base + trips * growth.count
-            growth.values.length = growth.start + as_size(trips * growth.count)
+            if not growth.varies:
+                growth.values.length = growth.start + as_size(trips * growth.count)
 
 
 class _Lengths:
@@ -1295,10 +1389,11 @@ class _Growth:
 
     def __init__(self, values: list[Any], count: Dim, items: Any) -> None:
         self.values, self.count, self.items = values, count, items
+        self.varies = id(values) in current().varying or (isinstance(values, StackedList) and values.varies)
         self.base: Dim = 0
         self.start: Any = 0
         self.before: Any = None
-        self.kind: tuple[ArrayType, bool] | None = None
+        self.kind: ItemKind | None = None
 
 
 class _StandIns:
@@ -1381,9 +1476,11 @@ def _stage_loop(
     unordered: set[tuple[int, int]] = set()
     capture = current()
     mark, noted = len(capture.changes), len(capture.events)
+    entry = state.get()
     for _ in range(12):
-        entry = state.get()
         try:
+            state.prepare_lists(trips)
+            entry = state.get()
             _try_loop(state, entry, parts, emit, overrides, kept, unordered, trips)
             return
         except _Retype as retype:
@@ -1418,8 +1515,8 @@ def _try_loop(
     capture = current()
     captured = []
     assumed: set[Storage] = set()
-    appended: set[Storage] = set()
-    state.prepare_lists(trips)
+    frozen: set[Storage] = set()
+    rewritten = False
     for position, value in enumerate(entry):
         if isinstance(value, Ragged) and position not in state.lengths:
             state.lengths[position] = _Lengths(value.content.type.shape, tuple(value.axes), {}, {})
@@ -1466,7 +1563,8 @@ def _try_loop(
             raise _Again
         captured.append((block, stand_ins, condition, exit_trees, exit_values, entered))
         assumed |= frame.assumed
-        appended |= set(frame.appended)
+        frozen |= set(frame.frozen)
+        rewritten |= frame.rewritten
     stale = assumed & {s for *_, entered in captured for s, _, param, after in entered if after is not param}
     if stale:
         # an iteration would use the content from before the loop, which another has changed
@@ -1478,7 +1576,8 @@ def _try_loop(
         _leaves(stand_ins.trees),
         _leaves(exit_trees),
         [Part(block, ins.params, ins.initial, entered) for block, ins, _, _, _, entered in captured],
-        appended,
+        frozen,
+        rewritten,
     )
     shared = sharing.find_kept(state.label)
     if shared:
@@ -1552,16 +1651,12 @@ def _check_type(key: tuple[int, int], kind: ArrayType, weak: bool, new: Tracer, 
         return
     if not weak and new.weak and np.can_cast(new.dtype, kind.dtype, "same_kind"):
         return
-    dtype = new.dtype if weak and not new.weak else result_dtype([new, _sample(kind, weak)])
+    dtype = new.dtype if weak and not new.weak else result_dtype([new, sample(kind, weak)])
     if weak and not new.weak and not np.can_cast(kind.dtype, new.dtype, "same_kind"):
         dtype = np.result_type(kind.dtype, new.dtype)
     if dtype == kind.dtype and not weak:
         return
     raise _Retype(key, ArrayType(dtype, kind.shape), weak and new.weak)
-
-
-def _sample(kind: ArrayType, weak: bool) -> Tracer:
-    return Tracer(Storage(kind, 0), weak=weak)
 
 
 def _emit_loop(
@@ -1675,11 +1770,12 @@ def _emit_loop(
                 if new.ndim:
                     fresh[key] = made[id(leaf)]
             after[key] = made[id(leaf)]
-    for (storage, before), result in zip(written, results[position:], strict=False):
-        result.name = before.name
-        capture.write(storage, result)
-    for old, result in overwritten:
-        old.assign(result)
+    with capture.copying(not sharing.rewritten):
+        for (storage, before), result in zip(written, results[position:], strict=False):
+            result.name = before.name
+            capture.write(storage, result)
+        for old, result in overwritten:
+            old.assign(result)
     if rotating:
         _link_rotating(rotating, after, entry_leaves, sharing, results[len(carries) + len(late) + len(written)])
     sharing.note(fresh, not runs)
@@ -1977,10 +2073,13 @@ def for_stmt(
             _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
             return
         except NeedsPythonValue as error:
-            few = isinstance(length, int) and length <= UNROLL_LIMIT
-            if not few and isinstance(error, IndexedList) and _stack_list(error.values):
-                for_stmt(sequence, body_fn, get_state, set_state, names, extra_test)
-                return
+            few = isinstance(length, int) and length <= _FEW_ITERATIONS
+            if not few and isinstance(error.remedy, ListUse):
+                if stack_list(error.remedy):
+                    for_stmt(sequence, body_fn, get_state, set_state, names, extra_test)
+                    return
+                if 0 <= capture.created_depth(error.remedy.values) < capture.depth:
+                    raise
             reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
             break
         except RestageError as error:
@@ -2019,9 +2118,14 @@ class _TracedBreak(Exception):
     """The loop ends early on a traced condition: it is a while loop."""
 
 
-def _stack_list(values: list[Any]) -> bool:
+def stack_list(use: ListUse) -> bool:
+    """Make a list of this frame what the statement needs; return whether it is."""
+    capture, values = current(), use.values
+    if capture.created_depth(values) != capture.depth or capture.stacked[id(values)] > _STACKED_LIMIT:
+        return False
+    capture.stacked[id(values)] += 1
     note_list(values)
-    return stack_numbers(values)
+    return stack_items(*use)
 
 
 def _run_natively(
@@ -2142,7 +2246,7 @@ def _stage_breaking_for(
         body_fn(sequence.item(k))
         index[0] = k + sequence.step
 
-    _stage_while(test_fn, body, get_all, set_all, (*names, "tg_index"))
+    _stage_while(test_fn, body, get_all, set_all, (*names, "tg_index"), sequence.length)
 
 
 def while_stmt(
@@ -2163,8 +2267,11 @@ def while_stmt(
         except _Stop:
             reason, help, cause = "", "", None
         except NeedsPythonValue as error:
-            if isinstance(error, IndexedList) and _stack_list(error.values):
-                continue
+            if isinstance(error.remedy, ListUse):
+                if stack_list(error.remedy):
+                    continue
+                if 0 <= capture.created_depth(error.remedy.values) < capture.depth:
+                    raise
             reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
         except RestageError as error:
             reason, help, cause = error.reason, error.help, None
@@ -2244,8 +2351,9 @@ def _stage_while(
     get_state: GetState,
     set_state: SetState,
     names: tuple[str, ...],
+    most: Dim | None = None,
 ) -> None:
-    state = _State(names, get_state, set_state)
+    state = _State(names, get_state, set_state, most)
     span = user_span()
 
     def condition() -> Value:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tracegrad.capture.context import current, user_span
-from tracegrad.capture.lists import CapturedList, StackedList
+from tracegrad.capture.lists import CapturedList, StackedList, stacked_list
 from tracegrad.capture.masked import Masked
 from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.tracer import MaybeNone, asarray, require
@@ -152,7 +152,8 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
     if kind is dict:
         return _flatten_children(kind, tuple(value), list(value.values()), value)
     if isinstance(value, StackedList):
-        return [value.as_tracer()], Tree(StackedList, None, (LEAF,), value)
+        data = (value.kind, value.length if isinstance(value.length, int) else None, value.keeps)
+        return [value.rows()], Tree(StackedList, data, (LEAF,), value)
     if isinstance(value, Ragged):
         content, lengths = value.carried()
         return [content, *lengths], Tree(Ragged, tuple(value.axes), (LEAF,) * (1 + len(lengths)))
@@ -228,7 +229,10 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
     if tree.kind is Ragged:
         return Ragged(children[0], {k: Axis(length) for k, length in zip(tree.data, children[1:], strict=True)})
     if tree.kind is StackedList:
-        return make_list(list(children[0]))
+        kind, length, keeps = tree.data
+        if length is None:
+            return make_list(list(children[0]))
+        return stacked_list(children[0], kind, length, keeps=keeps)
     if tree.kind is list:
         return make_list(children)
     if tree.kind is tuple:

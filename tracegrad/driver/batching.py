@@ -216,7 +216,7 @@ def _axes_of(tree: Tree, spec: Any, name: str, path: str) -> list[tuple[int | No
         if tree.kind is None:
             return [(spec, path)]
         if tree.kind is StackedList:
-            return [(spec if spec is None or spec < 0 else spec + 1, path)]
+            return [(spec if spec is None or spec < 0 else spec + 1 + tree.data[0].nested, path)]
         specs = [spec] * len(tree.children)
     elif tree.kind is dict:
         if not isinstance(spec, dict) or set(spec) != set(tree.data):

@@ -6,6 +6,7 @@ Reads a function and the signature of a call; gives a Specialization to api.py.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import operator
 import re
@@ -29,7 +30,7 @@ from tracegrad.capture.entry import Captured
 from tracegrad.capture.guards import Compared, Same, is_open_container
 from tracegrad.capture.hooks import call
 from tracegrad.capture.known import contents_hold
-from tracegrad.capture.lists import StackedList
+from tracegrad.capture.lists import StackedList, rows_of
 from tracegrad.capture.sharing import passing
 from tracegrad.capture.sizes import SMALLEST
 from tracegrad.capture.staging import leave_branch, new_list, set_slot
@@ -776,7 +777,8 @@ def runtime_tree(result: entry.Result) -> tuple[Tree, frozenset[int]]:
             return Tree("leaf", leaf, ())
         children = tuple(convert(child) for child in tree.children)
         if tree.kind is StackedList:
-            return Tree("call", list, children)
+            nested = tree.data[0].nested
+            return Tree("call", functools.partial(rows_of, nested=nested) if nested else list, children)
         if tree.kind in (tuple, list):
             return Tree(tree.kind.__name__, None, children)
         if tree.kind is dict:

@@ -4,10 +4,10 @@ import tracegrad as tg
 
 
 def f(x):
-    kept = []
+    kept = [x[1:]]
     if x[0] > 0:
-        kept.append(x[0])
-    return np.sum(np.array(kept))
+        kept.append(x)
+    return sum(np.sum(k) for k in kept)
 
 
 def run():

@@ -1,0 +1,195 @@
+"""Lists to which a traced condition decides whether something is appended: their length is known when the code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tests.differences import central_differences
+from tracegrad.config import BACKENDS
+from tracegrad.errors import TracegradError
+
+POINTS = (
+    np.array([0.1, 0.7, 0.6, 0.2, 0.9]),
+    np.array([0.8, 0.3, 0.6, 0.9, 0.75, 0.2]),
+    np.array([0.51, 0.1, 0.2]),
+)
+
+
+def filtered(x: Any) -> Any:
+    kept = []
+    for v in x:
+        if v > 0.5:
+            kept.append(v**2)
+    return sum(kept) + len(kept) * x[0]
+
+
+def history_until_it_converges(x: Any) -> Any:
+    errors = []
+    root = x[0]
+    for _ in range(20):
+        new = 0.5 * (root + 2.0 / root)
+        errors.append(abs(new - root))
+        root = new
+        if errors[-1] < 1e-6:
+            break
+    return root + sum(errors) + errors[0] * len(errors)
+
+
+def straight_line(x: Any) -> Any:
+    values: list[Any] = []
+    if x[0] > 0.5:
+        values.append(x[0])
+    if x[1] > 0.5:
+        values.append(x[1] ** 2)
+    else:
+        values.append(x[1])
+        values.append(x[2])
+    return np.mean(values) * len(values) + values[-1] * values[0]
+
+
+def nested_conditions(x: Any) -> Any:
+    values = [x[0]]
+    if x[0] > 0.2:
+        values.append(x[1])
+        if x[1] > 0.5:
+            values.append(x[2] * 2.0)
+            values.append(x[0] * x[1])
+    return np.sum(np.array(values) ** 2) + values[-1]
+
+
+def emptiness(x: Any) -> Any:
+    values = []
+    for i in range(1, len(x)):
+        if x[i - 1] < 0.5 <= x[i]:
+            values.append((x[i] - 0.5) / (x[i] - x[i - 1]) + i)
+    if not values:
+        return x[0] * x[1]
+    return values[0] + values[-1]
+
+
+def two_lists(x: Any) -> Any:
+    above, below = [], []
+    for v in x:
+        if v > 0.5:
+            above.append(v)
+        else:
+            below.append(v * 2.0)
+    return np.prod(above) - np.sum(np.array(below) ** 2)
+
+
+def rows_in_two_loops(x: Any) -> Any:
+    rows = []
+    for i in range(len(x)):
+        for j in range(3):
+            if x[i] * j > 0.5:
+                rows.append(x * j)
+                if j == 2:
+                    break
+    total = 0.0
+    for row in rows:
+        total += row @ row
+    return total
+
+
+def skipped(x: Any) -> Any:
+    roots = []
+    for v in x:
+        if v < 0.4:
+            continue
+        roots.append(np.sqrt(v))
+    total = 0.0
+    for k, root in enumerate(roots):
+        total += root * k
+    return total + max(roots)
+
+
+def stopped_before_the_append(x: Any) -> Any:
+    path = []
+    position = x[0]
+    for _ in range(10):
+        if position > 3.0:
+            break
+        path.append(position)
+        position = position * 1.4 + x[1]
+    return np.sum(np.array(path) * 2.0) + path[-1]
+
+
+def previous_item(x: Any) -> Any:
+    tops = [x[0]]
+    for v in x[1:]:
+        if v > tops[-1]:
+            tops.append(v)
+    return tops[-1] * 2.0 + sum(tops)
+
+
+PROGRAMS: list[Callable[[Any], Any]] = [
+    filtered,
+    history_until_it_converges,
+    straight_line,
+    nested_conditions,
+    emptiness,
+    two_lists,
+    rows_in_two_loops,
+    skipped,
+    stopped_before_the_append,
+    previous_item,
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_as_python_has_it(f: Callable[[Any], Any], backend: str) -> None:
+    compiled = tg.value_and_grad(f, backend=backend)
+    for x in POINTS:
+        value, gradient = compiled(x)
+        np.testing.assert_allclose(value, f(x))
+        np.testing.assert_allclose(gradient, central_differences(f, x), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_second_derivatives(backend: str) -> None:
+    x = POINTS[0]
+    slopes = tg.grad(filtered)
+    expected = np.stack([central_differences(lambda y, k=k: slopes(y)[k], x) for k in range(len(x))])
+    np.testing.assert_allclose(tg.hessian(filtered, backend=backend)(x), expected, atol=1e-6)
+
+
+def first_of_none(x: Any) -> Any:
+    values = []
+    for v in x:
+        if v > 5.0:
+            values.append(v)
+    return values[0]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_item_that_is_not_there_is_an_error(backend: str) -> None:
+    with pytest.raises(IndexError):
+        tg.grad(first_of_none, backend=backend)(POINTS[0])
+
+
+def returned(x: Any) -> Any:
+    values = []
+    for v in x:
+        if v > 0.5:
+            values.append(v)
+    return values
+
+
+def grows_in_a_while(x: Any) -> Any:
+    values = [x[0]]
+    while abs(values[-1]) > 0.1:
+        values.append(values[-1] * 0.7)
+    return sum(values)
+
+
+@pytest.mark.parametrize("f", [returned, grows_in_a_while])
+def test_refused(f: Callable[[Any], Any]) -> None:
+    with pytest.raises(TracegradError) as caught:
+        tg.function(f)(POINTS[0])
+    assert "list" in str(caught.value) or "length" in str(caught.value)
