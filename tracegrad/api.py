@@ -716,13 +716,13 @@ def linearize(f: Callable[..., Any], *primals: Any, backend: str | None = None) 
         out, staged = pipeline.inline_linearize(f, names, values)
         return out, lambda *tangents: staged(_per_argument(tangents, primals, values))
     kept = tuple(_copied(p) for p in primals)
-    forward = _forward(f, "jvp", backend)
+    forward = _forward(f, "push", backend)
     backend = _check_backend(backend)
     out = _remembered(f, ("function", backend), lambda: _compiled(f, backend, dynamic=False))(*primals)
 
     @with_user_frames
     def push(*tangents: Any) -> Any:
-        return forward(tuple(_copied(p) for p in kept), tangents)[1]  # the function may write into its arguments
+        return forward(kept, tangents)
 
     return out, push
 
@@ -759,7 +759,7 @@ def vhp(
 
 
 class Forward:
-    """`tg.jvp` or `tg.hvp` of one function, compiled once per signature."""
+    """`tg.jvp`, the map of `tg.linearize` or `tg.hvp` of one function, compiled once per signature."""
 
     def __init__(self, function: Callable[..., Any], kind: str, backend: str) -> None:
         self._function, self._kind, self._backend = function, kind, backend

@@ -260,3 +260,75 @@ def test_rows_of_one_array_are_written_apart(name: str, backend: str) -> None:
     x = np.array([1.0, 2.0])
     assert np.allclose(tg.value_and_grad(f, backend=backend)(x)[1], tg.value_and_grad(g)(x)[1])
     assert tg.function(f, backend=backend)(x) == tg.function(g)(x)
+
+
+def announce(x: Any) -> Any:
+    total = 0.0
+    for i in range(2):
+        total = total + x[i] ** 2
+        print("after", i)
+    return total
+
+
+ANNOUNCED: dict[str, Callable[[Any], Any]] = {
+    "grad": lambda x: tg.grad(announce)(x),
+    "jvp": lambda x: tg.jvp(announce, (x,), (x,)),
+    "vjp": lambda x: [pull(1.0) for pull in [tg.vjp(announce, x)[1]] for _ in range(2)],
+    "linearize": lambda x: [push(x) for push in [tg.linearize(announce, x)[1]] for _ in range(2)],
+    "jacfwd": lambda x: tg.jacfwd(announce)(x),
+    "jacrev": lambda x: tg.jacrev(lambda x: np.array([announce(x), x[0]]))(x),
+    "jacobian with aux": lambda x: tg.jacobian(lambda x: (announce(x), x), has_aux=True)(x),
+    "hessian": lambda x: tg.hessian(announce)(x),
+    "hessian_diagonal": lambda x: tg.hessian_diagonal(announce)(x),
+    "hvp": lambda x: tg.hvp(announce, (x,), (x,)),
+    "vjp inside": lambda x: tg.function(lambda x: tg.vjp(announce, x)[1](1.0)[0])(x),
+    "linearize inside": lambda x: tg.function(lambda x: tg.linearize(announce, x)[1](x))(x),
+    "hessian inside": lambda x: tg.function(lambda x: tg.hessian(announce)(x))(x),
+}
+
+
+@pytest.mark.parametrize("name", ANNOUNCED)
+def test_a_derivative_prints_what_the_function_prints_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ANNOUNCED[name](np.array([1.0, 2.0]))
+    assert capsys.readouterr().out == "after 0\nafter 1\n"
+
+
+@each_backend
+def test_linearize_stores_into_objects_once(backend: str) -> None:
+    counts = {"calls": 0, "last": 0.0}
+
+    def f(x: Any) -> Any:
+        counts["calls"] += 1
+        counts["last"] = x[0]
+        return np.sum(x**2)
+
+    _, push = tg.linearize(f, np.array([1.0, 2.0]), backend=backend)
+    counts["last"] = 5.0
+    assert [push(DIRECTION), push(DIRECTION)] == [14.0, 14.0]
+    assert counts == {"calls": 1, "last": 5.0}
+
+
+def test_a_sweep_checks_what_the_function_checks() -> None:
+    def f(x: Any) -> Any:
+        y = x[0]
+        while y < 10:
+            if x[1] == 0:
+                raise ValueError("no factor")
+            y = y * x[1]
+        return y
+
+    for transform in (tg.jacfwd, tg.jacrev, tg.hessian, tg.hessian_diagonal):
+        with pytest.raises(ValueError, match="no factor"):
+            transform(f)(np.array([1.0, 0.0]))
+    assert tg.jacfwd(f)(np.array([20.0, 0.0])).tolist() == [1.0, 0.0]
+
+
+def test_a_derivative_by_nothing_still_checks() -> None:
+    def f(x: Any, k: Any) -> Any:
+        if k > 2:
+            raise ValueError("k is too large")
+        return np.sum(x) * 2.0
+
+    assert tg.jacfwd(f)(np.zeros(0), np.array(1)).shape == (0,)
+    with pytest.raises(ValueError, match="too large"):
+        tg.jacfwd(f)(np.zeros(0), np.array(3))

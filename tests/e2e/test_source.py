@@ -48,3 +48,27 @@ def test_source_after_a_change_outside() -> None:
     assert "x ** 2" in gradient.source(np.ones(3))
     settings["power"] = 2
     assert gradient.source(np.ones(3)) == before
+
+
+def root(a: Any) -> Any:
+    y = 1.0
+    while abs(y * y - a) > 1e-9:
+        y = 0.5 * (y + a / y)
+    return y
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_derivative_runs_the_function_once(backend: str) -> None:
+    """One loop for values and tangents, though it has a check, and its results are wanted too."""
+    sources = {
+        "hessian": tg.hessian(root).source(2.0, backend=backend),
+        "hessian with aux": tg.hessian(lambda a: (root(a), a), has_aux=True).source(2.0, backend=backend),
+        "hessian_diagonal": tg.hessian_diagonal(root).source(2.0, backend=backend),
+        "jacfwd with aux": tg.jacfwd(lambda a: (root(a), a), has_aux=True).source(2.0, backend=backend),
+        "jacrev with aux": tg.jacrev(lambda a: (root(a), a), has_aux=True).source(2.0, backend=backend),
+        "jvp": tg.function(lambda a, t: tg.jvp(root, (a,), (t,))).source(2.0, 1.0, backend=backend),
+        "hvp": tg.function(lambda a, t: tg.hvp(root, (a,), (t,))).source(2.0, 1.0, backend=backend),
+    }
+    for name, source in sources.items():
+        assert sum(line.lstrip().startswith("while ") for line in source.splitlines()) == 1, name
+        assert "rows[" not in source, name

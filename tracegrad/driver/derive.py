@@ -11,18 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracegrad.errors import ArgumentTypeError
-from tracegrad.ir.builder import Builder
-from tracegrad.ir.core import Function, clone_function
+from tracegrad.ir.core import Function
 from tracegrad.ir.types import ArrayType, is_complex, is_inexact
 from tracegrad.runtime.signature import NONE, Tree
 from tracegrad.transform.jacobian import block_type, diagonal, jacobian
 from tracegrad.transform.jvp import jvp
-from tracegrad.transform.vjp import gradient
+from tracegrad.transform.vjp import gradient, without_prints
 
 #: requests for a function that returns one scalar
 SCALAR = frozenset({"grad", "value_and_grad", "hessian", "hessian_diagonal", "hvp"})
 #: requests that take one tangent per floating-point leaf of the arguments
-TANGENTS = frozenset({"jvp", "hvp"})
+TANGENTS = frozenset({"jvp", "push", "hvp"})
 _MODES = {"jacobian": "", "jacfwd": "forward", "jacrev": "reverse"}
 
 
@@ -31,8 +30,9 @@ class Request:
     """What is wanted of a function.
 
     Attributes:
-        kind: "function" (its value), "grad", "value_and_grad", "jacobian", "jacfwd", "jacrev", "hessian", "jvp", "hvp",
-            or "vjp" (arguments and cotangents to cotangents).
+        kind: "function" (its value), "grad", "value_and_grad", "jacobian", "jacfwd", "jacrev", "hessian", "hvp", "jvp",
+            "push" (the tangent of "jvp" alone, of a function that has run before), or "vjp" (arguments and cotangents
+            to cotangents).
         argnums: positions of the arguments differentiated, () for "function".
         single: the derivative by one argument is returned by itself, not in a tuple.
         has_aux: the function returns (what to differentiate, anything).
@@ -146,10 +146,7 @@ def derive(
         derivative = _nest(value_tree, lambda number: place(by, rows[number]) if number in rows else NONE)
 
         def transform(function: Function) -> Function:
-            part = clone_function(function)
-            part.body.yields = [part.results[o] for o in outputs]
-            made = jacobian(part, wrt, _MODES[request.kind])
-            return with_primal(function, made) if keep else made
+            return jacobian(function, wrt, _MODES[request.kind], outputs=outputs, keep_primal=keep)
 
     elif request.kind == "hessian":
         rows = {number: offset + row * len(wrt) for row, number in enumerate(wrt)}
@@ -157,33 +154,35 @@ def derive(
         derivative = _nest(by, lambda number: place(by, rows[number]))
 
         def transform(function: Function) -> Function:
-            made = jacobian(gradient(function, wrt, scalar, keep_primal=False), wrt, "forward")
-            return with_primal(function, made) if keep else made
+            first = gradient(function, wrt, scalar, keep_primal=keep)
+            made = jacobian(first, wrt, "forward", outputs=range(offset, len(first.results)), keep_primal=keep)
+            return without_results(made, offset, len(wrt) if keep else 0)
 
     elif request.kind == "hessian_diagonal":
         extra, derivative = types, place(by, offset)
 
         def transform(function: Function) -> Function:
-            made = diagonal(gradient(function, wrt, scalar, keep_primal=False), wrt)
-            return with_primal(function, made) if keep else made
+            first = gradient(function, wrt, scalar, keep_primal=keep)
+            made = diagonal(first, wrt, outputs=range(offset, len(first.results)), keep_primal=keep)
+            return without_results(made, offset, len(wrt) if keep else 0)
 
     elif request.kind == "hvp":
         extra, derivative = types, place(by, offset)
 
         def transform(function: Function) -> Function:
-            made = jvp(gradient(function, wrt, scalar, keep_primal=False), wrt, keep_primal=False)
-            return with_primal(function, made) if keep else made
+            first = gradient(function, wrt, scalar, keep_primal=keep)
+            made = jvp(first, wrt, outputs=range(offset, len(first.results)), keep_primal=keep)
+            return without_results(made, offset, len(wrt) if keep else 0)
 
     else:
-        assert request.kind == "jvp", f"no such request: {request.kind}"
+        assert request.kind in ("jvp", "push"), f"no such request: {request.kind}"
         places = {number: offset + position for position, number in enumerate(outputs)}
         extra = [primal[o] for o in outputs]
         derivative = _nest(value_tree, lambda number: Tree("leaf", places[number], ()) if number in places else NONE)
 
         def transform(function: Function) -> Function:
-            part = clone_function(function)
-            part.body.yields = [part.results[o] for o in outputs]
-            return with_primal(function, jvp(part, wrt, keep_primal=False))
+            again = without_prints(function) if request.kind == "push" else function
+            return jvp(again, wrt, outputs=outputs, keep_primal=keep)
 
     if request.kind == "value_and_grad":
         result = Tree("tuple", None, (tree, derivative))
@@ -205,19 +204,10 @@ def _nest(tree: Tree, leaf: Callable[[int], Tree]) -> Tree:
     return Tree(tree.kind, tree.data, tuple(_nest(child, leaf) for child in tree.children))
 
 
-def with_primal(function: Function, made: Function) -> Function:
-    """Return the function that gives the results of `function`, then those of `made`.
-
-    The parameters of `made` begin with those of `function`; the rest are added.
-    """
-    both = clone_function(function)
-    both.name, both.interface = made.name, None
-    added = clone_function(made)
-    extra = added.params[len(both.params) :]
-    both.params.extend(extra)
-    builder = Builder(both.body)
-    both.body.yields = [*both.results, *builder.inline(added.body, [*both.params])]
-    return both
+def without_results(function: Function, first: int, count: int) -> Function:
+    """Return a function, which is used up, without some of its results."""
+    del function.body.yields[first : first + count]
+    return function
 
 
 def leaf_numbers(tree: Tree) -> list[int]:

@@ -56,7 +56,7 @@ from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passe
 from tracegrad.runtime.call import Places, call_flat, check_writable, with_user_lines
 from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, unflatten
 from tracegrad.transform.jvp import jvp
-from tracegrad.transform.vjp import vjp
+from tracegrad.transform.vjp import vjp, without_prints
 
 logger = logging.getLogger("tracegrad")
 
@@ -164,7 +164,7 @@ class Specialization:
         """Call with the array leaves of the arguments, which may have any layout; stores are made into `arguments`.
 
         Args:
-            tangents: for "jvp" and "hvp", one for each leaf that has one.
+            tangents: for "jvp", "push" and "hvp", one for each leaf that has one.
         """
         program = self.program
         every = [*values, *program.hidden_values(), *tangents]
@@ -278,6 +278,8 @@ def build_program(
             dict(captured.write_back),
             owner=owner_of_defaults(function, names),
         )
+    if request.kind == "push":  # the stores were made when the function ran
+        captured.effects, captured.write_back = [], {}
     arguments = {a: signature.arguments[a] for a in request.argnums}
     keep = bool(captured.effects) or bool(captured.write_back)
     types = [leaf.type for leaf in inputs]
@@ -411,7 +413,7 @@ def build_vjp_program(
     tree = Tree("tuple", None, tuple(inexact_part(t, wrt) for t in signature.arguments))
 
     def build() -> Function:
-        copy = clone_function(captured.function)
+        copy = clone_function(without_prints(captured.function))
         copy.body.yields = [copy.body.yields[i] for i in seeds]
         made = vjp(run_passes(copy, default_pipeline()), wrt, keep_primal=False)
         made.name = f"{captured.function.name}_vjp"
@@ -622,8 +624,8 @@ class _Inner:
             call_handler(operator.setitem, array, ..., from_value(results[number]))
 
     def differentiable_part(self) -> Function:
-        """Return the function that gives these results."""
-        part = clone_function(Function("function", self.block))
+        """Return the function that gives these results, and prints nothing: it has run before."""
+        part = clone_function(without_prints(Function("function", self.block)))
         part.body.yields = [part.body.yields[i] for i in self.seeds()]
         return part
 

@@ -23,16 +23,19 @@ from tracegrad.transform.ranges import Ranges, make_guard
 from tracegrad.transform.vjp import no_rule, prepare_function, refuse_outer_values, split_operands, transpose_rule
 
 
-def jvp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> Function:
+def jvp(
+    function: Function, wrt: Sequence[int], *, outputs: Sequence[int] | None = None, keep_primal: bool = True
+) -> Function:
     """Return the function that maps parameters and tangents of some of them to results and their tangents.
 
     Args:
         function: `(x_0, ...) -> (y_0, ...)`.
         wrt: positions of the parameters that have tangents.
+        outputs: positions of the results whose tangents are wanted; None for those of all floating-point results.
         keep_primal: whether the primal results come first.
 
     Returns:
-        `(x_0, ..., t_x for each position in wrt) -> (y_0, ..., t_y for each floating-point result)`.
+        `(x_0, ..., t_x for each position in wrt) -> (y_0, ..., t_y for each result wanted)`.
 
     Raises:
         ArgumentTypeError: a parameter in `wrt` is not floating point.
@@ -41,8 +44,8 @@ def jvp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> 
     copy = prepare_function(function, wrt)
     inline_calls(copy, lambda operation: operation.op == "checkpoint")
     primal = [copy.params[i] for i in wrt]
-    outputs = [v for v in copy.results if carries_derivative(v)]
-    activity = analyze_activity(copy, primal, outputs, True)
+    moving = [v for i, v in enumerate(copy.results) if (carries_derivative(v) if outputs is None else i in outputs)]
+    activity = analyze_activity(copy, primal, moving, True)
     tangents: dict[Value, Value] = {}
     for param in primal:
         tangent = Value(param.type, f"t_{param.name}" if param.name else "t")
@@ -53,7 +56,7 @@ def jvp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> 
         forward = _Forward(copy, builder, activity)
         forward.block(copy.body, tangents)
         builder.span = None
-        moved = [tangents[v] if v in tangents else zeros(builder, v.array_type) for v in outputs]
+        moved = [tangents[v] if v in tangents else zeros(builder, v.array_type) for v in moving]
     substitute(copy.body, forward.replaced)
     copy.body.yields = [*(copy.results if keep_primal else []), *moved]
     copy.name = f"jvp_{function.name}"

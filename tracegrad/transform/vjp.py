@@ -50,17 +50,20 @@ from tracegrad.transform.masks import ZeroGuard, find_masked
 from tracegrad.transform.residuals import Plan, find_kept, plan_residuals
 
 
-def vjp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> Function:
+def vjp(
+    function: Function, wrt: Sequence[int], *, outputs: Sequence[int] | None = None, keep_primal: bool = True
+) -> Function:
     """Return the function that maps parameters and cotangents of the results to cotangents of some parameters.
 
     Args:
         function: is left as it is.
         wrt: positions of the parameters to differentiate by.
+        outputs: positions of the results that have cotangents; None for all of inexact dtype.
         keep_primal: whether the results of the function come first among the results.
 
     Returns:
-        Function `vjp_<name>`. Its parameters are those of `function`, then `ct_<result>` for each result of inexact
-        dtype.
+        Function `vjp_<name>`. Its parameters are those of `function`, then `ct_<result>` for each result with a
+        cotangent.
 
     Raises:
         ArgumentTypeError: a parameter in `wrt` is of integer or bool dtype.
@@ -69,7 +72,7 @@ def vjp(function: Function, wrt: Sequence[int], *, keep_primal: bool = True) -> 
     result = prepare_function(function, wrt)
     seeds: dict[int, Value] = {}
     for position, value in enumerate(result.results):
-        if is_inexact(value.dtype):
+        if is_inexact(value.dtype) if outputs is None else position in outputs:
             seeds[position] = Value(value.type, f"ct_{value.name or 'result'}")
     primal_params = list(result.params)
     result.body.params.extend(seeds.values())
@@ -686,18 +689,19 @@ def reverse_of(function: Function, wrt: tuple[int, ...]) -> Function:
 
 
 def without_prints(function: Function) -> Function:
-    """Return a function that does not print, for runs after the first."""
+    """Return a function that does not print, for runs after the first; the function itself when it does not."""
     found = function.derived.get("silent")
     if found is None:
         found = function.derived["silent"] = function
         copy = clone_function(function)
-        callees = {o.attrs["function"] for o in walk(copy.body) if o.op in ("call", "checkpoint")}
-        if any(o.op == "print" for o in walk(copy.body)) or any(without_prints(c) is not c for c in callees):
+        calls = [o for o in walk(copy.body) if "function" in o.attrs]
+        if any(o.op == "print" for o in walk(copy.body)) or any(
+            without_prints(o.attrs["function"]) is not o.attrs["function"] for o in calls
+        ):
             found = function.derived["silent"] = Function(f"{function.name}_silent", copy.body)
             _drop_prints(copy.body)
-            for operation in walk(copy.body):
-                if operation.op in ("call", "checkpoint"):
-                    operation.attrs["function"] = without_prints(operation.attrs["function"])
+            for operation in calls:
+                operation.attrs["function"] = without_prints(operation.attrs["function"])
             found.derived["silent"] = found
     return found
 
