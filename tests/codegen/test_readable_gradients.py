@@ -149,6 +149,67 @@ def test_branches_and_indices_read_as_the_user_wrote_them() -> None:
     assert "ct_d[i - 1, j] += " in text
 
 
+def test_conditions_read_as_the_user_wrote_them() -> None:
+    def damped(x: Any) -> Any:
+        y, k = x, 0
+        while np.max(np.abs(y)) > 0.1 or np.sum(y) < -50 or np.prod(y) > 3:
+            y = y * 0.5 * np.cos(x)
+            k += 1
+            if np.max(y) < 0.1 and np.sum(y) < 0.5 and k > 2:
+                break
+        return np.sum(y * x)
+
+    def prefix(x: Any) -> Any:
+        y, i = x[0], 0
+        while i < len(x) and x[i] > 0.5:
+            y = y + np.sin(x[i]) * y
+            i += 1
+        return y
+
+    def steady(x: Any) -> Any:
+        y, n = 1.0, 0
+        while abs(np.cos(y * x[0]) - y) > 1e-8:
+            y = np.cos(y * x[0])
+            n += 1
+            if n > 100:
+                break
+        return y
+
+    text = text_of(damped, Y)
+    assert "    while not stopped and (np.max(np.abs(y)) > 0.1 or y.sum() < -50.0 or y.prod() > 3.0):" in text
+    assert "        if y.max() < 0.1 and y.sum() < 0.5 and k > 2:" in text
+    assert f"    while i < {len(Y)} and x[i] > 0.5:" in text_of(prefix, Y)
+    assert "    while not stopped and np.abs(np.cos(y * x_0) - y) > 1e-08:" in text_of(steady, Y)
+    assert "    while (!stopped && fabs(cos(y*x[0]) - y) > 1e-08) {" in tg.grad(steady).source(Y, backend="c")
+
+
+def test_batches_of_loops_say_only_what_is_needed() -> None:
+    def growth(a: Any, b: Any) -> Any:
+        y = a
+        while y < 10:
+            y = y * b + 1
+        return y
+
+    def waves(x: Any, n: Any) -> Any:
+        total = 0.0
+        for i in range(n):
+            total = total + np.sin(x * i)
+        return total
+
+    a, b = np.array([0.5, 1.0, 2.0]), np.array([1.5, 2.5, 3.5])
+    text = tg.vmap(tg.grad(growth)).source(a, b)
+    assert "trips_1 = trips + 1" in text  # a count needs no other element's value
+    assert "for k in reversed(range(trips.max())):" in text
+    assert "first = np.argmax(active)" in text
+    text = tg.vmap(tg.grad(waves)).source(a, np.array([1, 2, 3]))
+    assert "for i in reversed(range(n.max())):" in text
+    assert "below = i < n" in text
+    assert "broadcast" not in text
+    text = tg.vmap(tg.hessian(lambda x: np.sum(x**3))).source(np.ones((2, 3)))
+    assert "    rows = np.zeros((2, 3, 3))\n" in text
+    assert "undefined" not in text
+
+
 def test_short_rows_are_written_out() -> None:
     def states(x: Any, a: Any) -> Any:
         for _ in range(3):

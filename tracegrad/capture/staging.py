@@ -1006,9 +1006,13 @@ def _boolean(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any], on: 
     return if_exp(test, right, lambda: left)
 
 
+#: ops without arithmetic that cannot fail
+_MOVES = frozenset({"constant", "full", "cast", "broadcast_to", "slice", "reshape", "transpose"})
+
+
 def _is_total(block: Block) -> bool:
     """Whether running a block when it would have been skipped changes nothing: no faults, no effects, cheap."""
-    return all(TABLE[o.op].elementwise or o.op in ("constant", "cast", "broadcast_to") for o in block.operations)
+    return all(TABLE[o.op].elementwise or o.op in _MOVES for o in block.operations)
 
 
 def not_(value: Any) -> Any:

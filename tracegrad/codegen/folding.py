@@ -20,8 +20,9 @@ from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import F64, ArrayType, Shape, is_float, is_inexact, is_integer
 from tracegrad.ops.text import dtype_text, numpy_text, subscript_text
 
-#: longest expression, in characters, that is written inside another one, and longest one on a line
-LONGEST_OPERAND, LONGEST_LINE = 64, 76
+#: longest expression, in characters, that is written inside another one, longest one on a line, and longest condition
+#: of parts that are evaluated in order
+LONGEST_OPERAND, LONGEST_LINE, LONGEST_TEST = 64, 76, 100
 #: deepest nesting of operations in one expression
 DEEPEST = 6
 

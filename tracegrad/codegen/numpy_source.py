@@ -28,6 +28,7 @@ import numpy as np
 
 from tracegrad.codegen.folding import (
     LOGIC,
+    LONGEST_TEST,
     Folding,
     dropped_axes,
     inserted_axes,
@@ -43,8 +44,10 @@ from tracegrad.codegen.trees import (
     MethodCalls,
     add_to,
     assign_to,
+    both,
     call,
     expression_statement,
+    is_bool,
     is_empty,
     literal,
     logic,
@@ -547,8 +550,10 @@ class _FunctionEmitter:
                 self.block(nested)
                 self.assign_together(operation.results, nested.yields, [False] * len(nested.yields))
             bodies.append(body)
-        test = self.expression(operation.operands[0]).node
         then, otherwise = bodies
+        if self.join(operation, then, otherwise):
+            return
+        test = self.test(operation.operands[0])
         if is_empty(then) and is_empty(otherwise):
             return
         if is_empty(then):
@@ -557,6 +562,48 @@ class _FunctionEmitter:
             case [Comment() as comment, ast.If() as inner] if _is_elif(comment):
                 otherwise = [with_comment(inner, comment.text)]
         self.body.append(ast.If(test, then, [] if is_empty(otherwise) else otherwise))
+
+    def join(self, operation: Operation, then: list[ast.stmt], otherwise: list[ast.stmt]) -> bool:
+        """Write a branch that only makes a bool as one expression, `a and b` or `a or b`, where that fits a line.
+
+        Returns:
+            Whether it was written.
+        """
+        if len(operation.results) != 1 or operation.result.dtype != BOOL or operation.result.shape:
+            return False
+        test, name = self.expression(operation.operands[0]).node, self.names[operation.result]
+        values = [_only_assigned(body, name) for body in (then, otherwise)]
+        before = _only_assigned(self.body[-1:], name)
+        is_tested = before is not None and isinstance(test, ast.Name) and test.id == name
+        match values:
+            case [ast.expr() as second, None] if is_tested and before is not None and not otherwise:
+                joined = both("logical_and", before, second)
+            case [None, ast.expr() as second] if is_tested and before is not None and not then:
+                joined = both("logical_or", before, second)
+            case [ast.expr() as second, ast.expr() as first] if is_bool(first, test, False):
+                is_tested, joined = False, both("logical_and", test, second)
+            case [ast.expr() as first, ast.expr() as second] if is_bool(first, test, True):
+                is_tested, joined = False, both("logical_or", test, second)
+            case _:
+                return False
+        if name in {n.id for n in ast.walk(joined) if isinstance(n, ast.Name)}:
+            return False
+        if len(print_source(ast.Expr(joined))) > LONGEST_TEST:
+            return False
+        if is_tested:
+            self.body.pop()
+        self.assign(name, joined)
+        return True
+
+    def test(self, value: Value) -> ast.expr:
+        """Return the expression of a test; the one that was assigned just before, when the test is all it is for."""
+        node = self.expression(value).node
+        match self.body[-1:], node:
+            case [ast.Assign([ast.Name(before)], ast.BoolOp() as made)], ast.Name(name) if before == name:
+                if self.use_count(value) == 1 and not value.name:
+                    self.body.pop()
+                    return made
+        return node
 
     def start_carries(self, loop: Operation) -> None:
         copied = [(loop, position) in self.buffers.copied_inits for position in range(len(loop.results))]
@@ -582,7 +629,7 @@ class _FunctionEmitter:
         condition, block = loop.blocks
         with self.nested(condition) as head:
             self.block(condition)
-            test = self.expression(condition.yields[0]).node
+            test = self.test(condition.yields[0])
         with self.nested(block) as body:
             self.block(block)
             self.assign_together(block.params, block.yields, [False] * len(block.yields))
@@ -1014,6 +1061,14 @@ def _element_of(operation: Operation) -> tuple[Value, int] | None:
     if source is None or not isinstance(place, int) or len(source.shape) != 1 or not isinstance(source.shape[0], int):
         return None
     return source, place % source.shape[0]
+
+
+def _only_assigned(body: Sequence[ast.stmt], name: str) -> ast.expr | None:
+    """Return what the only statement of a body assigns to a variable, if that is all there is."""
+    match body:
+        case [ast.Assign([ast.Name(target)], value)] if target == name:
+            return value
+    return None
 
 
 def _placeholders(operation: Operation) -> list[str]:

@@ -178,6 +178,18 @@ def logic(op: str, nodes: Sequence[ast.expr], *, is_scalar: bool) -> ast.expr:
     return ast.BinOp(nodes[0], ast.BitAnd() if is_and else ast.BitOr(), nodes[1])
 
 
+def both(op: str, first: ast.expr, second: ast.expr) -> ast.expr:
+    """Return `first and second`, or with `or`, as one operation also where a part of it is one of that kind."""
+    kind = type(ast.And() if op == "logical_and" else ast.Or())
+    parts = [n.values if isinstance(n, ast.BoolOp) and isinstance(n.op, kind) else [n] for n in (first, second)]
+    return ast.BoolOp(kind(), [*parts[0], *parts[1]])
+
+
+def is_bool(node: ast.expr, test: ast.expr, value: bool) -> bool:
+    """Return whether an expression is `value` where a test is: the literal, or the test itself."""
+    return ast.dump(node) in (ast.dump(ast.Constant(value)), ast.dump(test))
+
+
 def scalar_type(dtype: np.dtype[Any]) -> str:
     return "np.bool_" if dtype == BOOL else dtype_text(dtype)
 

@@ -117,7 +117,7 @@ def _undefined_text(operation: Operation) -> str:
     type = operation.attrs["type"]
     if not type.shape:
         return scalar_text(0, type.dtype)
-    return f"np.zeros({shape_text(type.shape)}, {dtype_text(type.dtype)})"
+    return f"np.zeros({shape_text(type.shape)}{'' if type.dtype == F64 else f', {dtype_text(type.dtype)}'})"
 
 
 undefined = register(

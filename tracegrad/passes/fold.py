@@ -59,7 +59,7 @@ def _rules() -> dict[str, tuple[Rule, ...]]:
     rules: dict[str, tuple[Rule, ...]] = {}
     for name, op in TABLE.items():
         general: tuple[Rule, ...] = () if op.effect or op.marker is BY_TRANSFORM else (_make_nothing, _evaluate)
-        moves = (_move_filled,) if name in _MOVES else ()
+        moves = (_move_filled, _move_undefined) if name in _MOVES else ()
         small = (_with_scalars, _fill_elementwise) if op.elementwise else ()
         rules[name] = (*_SPECIFIC.get(name, ()), *moves, *small, *general)
     return rules
@@ -86,6 +86,12 @@ def _known(value: Value) -> np.ndarray[Any, Any] | None:
     if operation.op == "full" and _is_small(value.type):
         return np.full(value.shape, operation.attrs["value"], value.dtype)
     return None
+
+
+def _move_undefined(operation: Operation, builder: Builder) -> Value | None:
+    """Move nothing of what is never read."""
+    inner = _operand_made_by(operation, 0, "undefined")
+    return None if inner is None else _op("undefined", type=operation.result.array_type)
 
 
 def _filler(value: Value) -> Any:
@@ -180,6 +186,20 @@ def _read_filled(operation: Operation, builder: Builder) -> Value | None:
     if operation.span is None or not operation.span.reverse:
         return None
     return _move_filled(operation, builder)
+
+
+def _read_broadcast(operation: Operation, builder: Builder) -> Value | None:
+    """Read what was there before a broadcast along the axes of the index, which is the place of an extreme."""
+    inner, axes = _operand_made_by(operation, 0, "broadcast_to"), operation.attrs["axes"]
+    if inner is None or len(axes) != 1:
+        return None
+    place = operation.operands[1].producer
+    source, shift = inner.operands[0], len(inner.result.shape) - len(inner.operands[0].shape)
+    if place is None or place.op not in ("argmax", "argmin") or axes[0] >= shift:
+        return None
+    if place.operands[0].shape[place.attrs["axis"]] != inner.result.shape[axes[0]]:
+        return None
+    return _op("broadcast_to", source, shape=operation.result.shape) if not operation.operands[1].shape else None
 
 
 def _identity(is_identity: Callable[[Operation], bool]) -> Rule:
@@ -299,6 +319,14 @@ def _broadcast_of_reshape(operation: Operation, builder: Builder) -> Value | Non
     if more < 0 or inner.result.shape != (*(1,) * more, *before):
         return None
     return _op("broadcast_to", inner.operands[0], **operation.attrs)
+
+
+def _cast_of_broadcast(operation: Operation, builder: Builder) -> Value | None:
+    """Convert what was there before a broadcast."""
+    inner = _operand_made_by(operation, 0, "broadcast_to")
+    if inner is None:
+        return None
+    return _op("broadcast_to", _op("cast", inner.operands[0], **operation.attrs), **inner.attrs)
 
 
 def _sign_of_moved(operation: Operation, builder: Builder) -> Value | None:
@@ -487,13 +515,14 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
         _subtract_negative,
     ),
     "power": (_identity(lambda o: is_filled_with(o.operands[1], 1)),),
+    "floor_divide": (_identity(lambda o: is_integer(o.result.dtype) and is_filled_with(o.operands[1], 1)),),
     "negative": (_double("negative"),),
     "conjugate": (_double("conjugate"), _identity(lambda o: o.result.dtype.kind != "c")),
     "real": (_identity(_same_type),),
     "logical_not": (_double("logical_not"),),
     "invert": (_double("invert"),),
     "flip": (_double("flip"), _identity(lambda o: not o.attrs["axes"])),
-    "cast": (_identity(_same_type),),
+    "cast": (_identity(_same_type), _cast_of_broadcast),
     "reshape": (_identity(_same_type), _compose("reshape"), _reshape_of_broadcast, _reshape_inside),
     "dot_general": (_product_with_scalar,),
     "broadcast_to": (_identity(_same_type), _compose("broadcast_to"), _broadcast_of_reshape),
@@ -505,7 +534,7 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
     "equal": (_negative_is_zero,),
     "not_equal": (_negative_is_zero,),
     "slice": (_identity(_is_full_slice),),
-    "gather": (_read_filled,),
+    "gather": (_read_filled, _read_broadcast),
     "pad": (_identity(lambda o: not any((*o.attrs["low"], *o.attrs["high"], *o.attrs["interior"]))),),
     "concatenate": (_identity(lambda o: len(o.operands) == 1),),
     "reduce_sum": (_identity(_same_type), _sum_of_negative),

@@ -367,7 +367,7 @@ class _ArrayForm:
                 sides.append([self.lifted(v) for v in block.yields])
                 continue
             run, skip = Block(), Block()
-            with self.builder.into(run), self.borrowing(active, free_values(block)):
+            with self.builder.into(run), self.borrowing(active, block, free_values(block)):
                 self.block(block)
                 run.yields = [self.lifted(v) for v in block.yields]
             with self.builder.into(skip):
@@ -423,17 +423,23 @@ class _ArrayForm:
     def stepped(self, body: Block, params: Sequence[Value], before: Sequence[Value], active: Value) -> list[Value]:
         """Stage an iteration for the active elements; return the carries, which the others keep."""
         self.values.update(zip(params, before, strict=True))
-        with self.borrowing(active, [*params, *free_values(body)]):
+        with self.borrowing(active, body, [*params, *free_values(body)]):
             self.block(body)
             after = [self.lifted(v) for v in body.yields]
         carried = before[len(before) - len(after) :]
         return [self.choose(active, new, old) for new, old in zip(after, carried, strict=True)]
 
     @contextmanager
-    def borrowing(self, active: Value, values: Sequence[Value]) -> Iterator[None]:
-        """Give the elements that are not active the values of the first active one, inside a with statement."""
-        kept = {v: self.value(v) for v in values if v in self.changing and isinstance(v.type, ArrayType)}
-        first = ops.argmax(ops.cast(active, dtype=I64), axis=0)
+    def borrowing(self, active: Value, block: Block, values: Sequence[Value]) -> Iterator[None]:
+        """Give the elements that are not active the values of the first active one, inside a with statement.
+
+        Args:
+            block: what is run inside; only what it may not be run on for all elements is given.
+        """
+        risky = _used_at_risk(block)
+        kept = {v: self.value(v) for v in values if v in self.changing and v in risky and isinstance(v.type, ArrayType)}
+        first = ops.argmax(active, axis=0)
+        first.name = "first"
         for value, own in kept.items():
             lent = ops.stop_gradient(ops.gather(own, first, axes=(0,)))
             self.values[value] = self.choose(active, own, ops.lift(self.size, (False,), (lent,))[0])
@@ -470,6 +476,17 @@ def _must_loop(function: Function, size: Dim) -> bool:
 def _is_total(block: Block) -> bool:
     """Return whether a block may be run for elements that do not choose it."""
     return all(not operation.blocks and _is_harmless(operation) for operation in block.operations)
+
+
+def _used_at_risk(block: Block) -> set[Value]:
+    """Return the values that lead to an operation of a block that may not be run for elements that do not choose it."""
+    found: set[Value] = set()
+    for operation in reversed(block.operations):
+        if operation.blocks or not _is_harmless(operation) or not found.isdisjoint(operation.results):
+            found.update(operation.operands)
+            for nested in operation.blocks:
+                found.update(free_values(nested))
+    return found
 
 
 def _is_harmless(operation: Operation) -> bool:

@@ -174,8 +174,6 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Tra
 def _position(op: Any, name: str) -> Callable[..., Tracer]:
     def position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Tracer:
         tracer = _strong(a)
-        if tracer.dtype == BOOL:
-            tracer = cast_to(tracer, I64)
         flat = reshape(tracer, (tracer.type.size,)) if axis is None else tracer
         place = 0 if axis is None else as_axis(axis, tracer.ndim)
         if flat.type.shape[place] == 0:
