@@ -13,7 +13,7 @@ from tracegrad.passes.elements import forward_elements
 from tracegrad.passes.fold import fold_constants
 from tracegrad.passes.hoist import hoist_from_branches, hoist_invariants
 from tracegrad.passes.manager import Pass, run_passes
-from tracegrad.passes.place import fill_in_place
+from tracegrad.passes.place import fill_in_place, set_what_is_added_once
 
 
 def after(
@@ -43,6 +43,8 @@ ZERO = "%zero: f64[3] = full {shape=(3,), dtype=f64, value=0.0}\n"
         "%c: bool[3] = full {shape=(3,), dtype=bool, value=True}\n%r: f64[3] = select %c, %x, %y\nreturn %r",
         "%c: bool[3] = less %x, %y\n%r: f64[3] = select %c, %x, %x\nreturn %r",
         "%a: f64[3] = flip %x {axes=(0,)}\n%r: f64[3] = flip %a {axes=(0,)}\nreturn %r",
+        "%p: i64[] = argmax %y {axis=0}\n%b: f64[3,3] = broadcast_to %x {shape=(3, 3)}\n"
+        "%r: f64[3] = gather %b, %p {axes=(0,)}\nreturn %r",
     ],
 )
 def test_folds_to_the_operand(body: str) -> None:
@@ -467,3 +469,53 @@ def test_a_part_is_filled_where_it_belongs() -> None:
 def test_a_part_with_a_content_of_its_own_is_filled_first() -> None:
     body = FILLED.replace("START", "full {shape=(2, 3), dtype=f64, value=1.0}")
     assert after(body, fill_in_place, result="f64[4,2,3]").count("scatter_set") == 2
+
+
+def adding_loop(count: int = 3, place: str = "%k", value: str = "%s") -> str:
+    return (
+        "%zero: f64[3] = full {shape=(3,), dtype=f64, value=0.0}\n"
+        "%i: i64[] = constant {value=0}\n"
+        f"%c: i64[] = constant {{value={count}}}\n"
+        "%r: f64[3] = for %i, %c, %zero {step=1, reverse=True} (%k: i64[], %w: f64[3]) {\n"
+        "  %e: f64[] = gather %w, %k {axes=(0,)}\n"
+        f"  %w.1: f64[3] = scatter_add %w, {place}, {value} {{axes=(0,)}}\n"
+        "  yield %w.1\n"
+        "}\n"
+        "return %r"
+    )
+
+
+def test_what_a_loop_adds_once_to_zeros_is_set() -> None:
+    text = after(adding_loop(), eliminate_dead_code, set_what_is_added_once)
+    assert "scatter_set %w, %k, %s" in text
+    assert "undefined" in text
+    assert "full" not in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        adding_loop(count=2),  # a row stays zero
+        adding_loop(place="%n"),  # all iterations add to one row
+        adding_loop(value="%e"),  # an iteration reads what others have added
+    ],
+)
+def test_what_a_loop_adds_otherwise_is_added(body: str) -> None:
+    text = after(body, eliminate_dead_code, set_what_is_added_once)
+    assert "scatter_add" in text
+    assert "undefined" not in text
+
+
+def test_numbers_divided_by_one_stay_as_they_are() -> None:
+    body = "%one: i64[] = constant {value=1}\n%r: i64[] = floor_divide %n, %one\nreturn %r"
+    assert after(body, fold_constants, result="i64[]") == "return %n"
+    body = "%one: f64[] = constant {value=1.0}\n%r: f64[] = floor_divide %s, %one\nreturn %r"
+    assert "floor_divide" in after(body, fold_constants, result="f64[]")  # it rounds
+
+
+def test_casts_and_moves_meet_broadcasts() -> None:
+    body = "%b: i64[3] = broadcast_to %n {shape=(3,)}\n%r: f64[3] = cast %b {dtype=f64}\nreturn %r"
+    text = after(body, fold_constants)
+    assert text.index("cast %n {dtype=f64}") < text.index("broadcast_to")
+    body = "%u: f64[] = undefined {type=f64[]}\n%r: f64[3] = broadcast_to %u {shape=(3,)}\nreturn %r"
+    assert "undefined {type=f64[3]}" in after(body, fold_constants)

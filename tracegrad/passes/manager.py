@@ -17,7 +17,7 @@ from tracegrad.passes.elements import forward_elements
 from tracegrad.passes.fold import drop_barriers, drop_stop_gradients, fold_constants
 from tracegrad.passes.hoist import hoist_from_branches, hoist_invariants
 from tracegrad.passes.inline import inline_functions
-from tracegrad.passes.place import fill_in_place
+from tracegrad.passes.place import fill_in_place, set_what_is_added_once
 from tracegrad.passes.unread import drop_unread_writes
 
 #: changes a function in place, keeping what it computes; returns whether anything changed
@@ -48,6 +48,7 @@ def final_pipeline() -> list[Pass]:
         *default_pipeline(),
         hoist_from_branches,
         eliminate_common_subexpressions,
+        set_what_is_added_once,
         eliminate_dead_code,
         fill_in_place,
         drop_barriers,

@@ -3,14 +3,17 @@
 Reads and writes IR in place. Previous: hoist.py; next: dce.py.
 
 The Jacobian of each element of a batch is filled row by row, then it becomes a part of the result. Filled in its place
-there is nothing to clear and nothing to copy.
+there is nothing to clear and nothing to copy. The same goes for what the loops of a reverse sweep add to zeros, a row
+per iteration.
 """
 
 from __future__ import annotations
 
+from tracegrad.ir.bounds import static_value, trip_count
 from tracegrad.ir.core import Block, Function, Operation, Value, substitute
 from tracegrad.ir.liveness import uses
 from tracegrad.ir.types import ArrayType
+from tracegrad.ir.writes import is_filled_with
 
 
 def fill_in_place(function: Function) -> bool:
@@ -71,3 +74,38 @@ def _sets_a_leading_part(operation: Operation) -> bool:
         return False
     axes: tuple[int, ...] = operation.attrs["axes"]
     return axes == tuple(range(len(axes)))
+
+
+def set_what_is_added_once(function: Function) -> bool:
+    """Set, in an array that starts undefined, the rows that the iterations of a loop add to zeros, each to its own.
+
+    The zeros need not be written then, and the iterations do not depend on each other, see ir/parallel.py.
+    """
+    return _set_in(function.body, uses(function.body))
+
+
+def _set_in(block: Block, counts: dict[Value, int]) -> bool:
+    changed = False
+    for loop in tuple(block.operations):
+        for nested in loop.blocks:
+            changed |= _set_in(nested, counts)
+        if loop.op != "for" or static_value(loop.operands[0]) != 0 or loop.attrs["step"] != 1:
+            continue
+        index, *carries = loop.blocks[0].params
+        for number, (param, end) in enumerate(zip(carries, loop.blocks[0].yields, strict=True), 2):
+            start, write = loop.operands[number], end.producer
+            if (
+                write is not None
+                and write.op == "scatter_add"
+                and write.operands[:2] == [param, index]
+                and write.attrs["axes"] == (0,)
+                and counts[param] == counts[end] == 1
+                and is_filled_with(start, 0)
+                and start.shape[0] == trip_count(loop)
+            ):
+                kind = start.array_type
+                made = Operation("undefined", [], {"type": kind}, [], [kind], loop.span)
+                block.operations.insert(block.operations.index(loop), made)
+                write.op, loop.operands[number] = "scatter_set", made.result
+                changed = True
+    return changed
