@@ -54,7 +54,7 @@ from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_inexact, is_static
 from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
 from tracegrad.runtime.call import Places, call_flat, check_writable, with_user_lines
-from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, unflatten
+from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, settings_of, unflatten
 from tracegrad.transform.jvp import jvp
 from tracegrad.transform.vjp import vjp, without_prints
 
@@ -386,16 +386,29 @@ def _check_differentiable(request: Request, signature: Signature) -> None:
 
 
 def _leaves(tree: Tree, signature: Signature, path: str) -> list[tuple[str, Leaf | None]]:
+    """Return the arrays and numbers of an argument, by path; None stands for an int or bool, settings are left out."""
     if tree.kind == "leaf":
         return [(path, signature.leaves[tree.data])]
     if tree.kind == "static" and tree.data[0] in (int, bool):
         return [(path, None)]
-    if tree.kind in ("dict", "object"):
-        steps = [f"[{key!r}]" for key in tree.data] if tree.kind == "dict" else [f".{name}" for name in tree.data[1]]
-    else:
-        steps = [f"[{position}]" for position in range(len(tree.children))]
-    pairs = zip(tree.children, steps, strict=True)
-    return [found for child, step in pairs for found in _leaves(child, signature, path + step)]
+    steps, settings = _steps(tree)
+    return [
+        (inner, leaf)
+        for child, step in zip(tree.children, steps, strict=True)
+        for inner, leaf in _leaves(child, signature, path + step)
+        if step[1:] not in settings or (leaf is not None and is_inexact(leaf.type.dtype))
+    ]
+
+
+def _steps(tree: Tree) -> tuple[list[str], frozenset[str]]:
+    """Return the Python expressions of the children of a tree, after that of the whole; and which fields are
+    settings."""
+    if tree.kind == "dict":
+        return [f"[{key!r}]" for key in tree.data], frozenset()
+    if tree.kind in ("object", "named"):
+        cls, names = tree.data if tree.kind == "object" else (tree.data, tree.data._fields)
+        return [f".{name}" for name in names], settings_of(cls)
+    return [f"[{position}]" for position in range(len(tree.children))], frozenset()
 
 
 def build_vjp_program(
@@ -468,8 +481,13 @@ def cotangent_leaves(
         if not isinstance(ct, tuple | list) or len(ct) != len(tree.children):
             raise _misfit(path, f"a {tree.kind} of {len(tree.children)}", repr(ct)[:100], of)
         items = list(ct)
-    pairs = enumerate(zip(tree.children, items, strict=True))
-    return [leaf for i, (child, item) in pairs for leaf in cotangent_leaves(child, item, types, f"{path}[{i}]", of)]
+    steps, settings = _steps(tree)
+    return [
+        leaf
+        for child, item, step in zip(tree.children, items, steps, strict=True)
+        if child.kind != "static" or step[1:] not in settings  # what a copy of the argument has there is no tangent
+        for leaf in cotangent_leaves(child, item, types, path + step, of)
+    ]
 
 
 def tangent_leaves(tree: Tree, tangent: Any, types: Sequence[ArrayType], name: str) -> list[Any]:
@@ -644,8 +662,9 @@ def _capture_inner(
         name = names[position].lstrip("=")
         numbers: list[Any] = []
         leaves, structure = trees[position]
-        for number, (leaf, path) in enumerate(zip(leaves, _leaf_paths(structure, name), strict=True)):
-            tracer = None if partly and not _is_inexact_leaf(leaf) else _differentiable(leaf, path, name)
+        for number, (leaf, (path, is_setting)) in enumerate(zip(leaves, _leaf_paths(structure, name), strict=True)):
+            is_left_out = (partly or is_setting) and not _is_inexact_leaf(leaf)
+            tracer = None if is_left_out else _differentiable(leaf, path, name)
             if tracer is None:
                 numbers.append(entry.Static(None))
                 continue
@@ -715,18 +734,22 @@ def inline_derivative(
     return unflatten(derived.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
 
 
-def _leaf_paths(tree: StateTree, path: str) -> list[str]:
-    """Return the Python expression of each leaf of a value."""
+def _leaf_paths(tree: StateTree, path: str, is_setting: bool = False) -> list[tuple[str, bool]]:
+    """Return the Python expression of each leaf of a value, and whether it is a setting if it is no float."""
     if tree.kind is None:
-        return [path]
+        return [(path, is_setting)]
+    names = getattr(tree.kind, "_fields", tree.data)
     if tree.kind is dict:
         steps = [f"[{key!r}]" for key in tree.data]
-    elif isinstance(tree.data, tuple):
-        steps = [f".{name}" for name in tree.data]
+    elif isinstance(names, tuple):
+        steps = [f".{name}" for name in names]
     else:
         steps = [f"[{position}]" for position in range(len(tree.children))]
+    settings = settings_of(tree.kind)
     return [
-        found for child, step in zip(tree.children, steps, strict=True) for found in _leaf_paths(child, path + step)
+        found
+        for child, step in zip(tree.children, steps, strict=True)
+        for found in _leaf_paths(child, path + step, step[1:] in settings)
     ]
 
 
@@ -746,7 +769,9 @@ def _differentiable(leaf: Any, path: str, name: str) -> Tracer | None:
 
 def _no_float(path: str, name: str, found: str, span: Span | None) -> ArgumentTypeError:
     """Return the error for a number that is no float, in an argument that the gradient is asked for."""
-    apart = "leave the argument out of argnums" if path == name else f"pass {path} as an argument of its own"
+    apart = "leave the argument out of argnums"
+    if path != name:
+        apart = f"pass {path} as an argument of its own, or in a field of a dataclass that is declared int or bool"
     return ArgumentTypeError(
         f"the gradient with respect to {path} is not defined: it is not a float",
         code="TG201",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -176,6 +177,21 @@ def flatten(value: Any, name: str = "value") -> tuple[Tree, list[Leaf], list[Any
     leaves: list[Leaf] = []
     values: list[Any] = []
     return _flatten(value, name, leaves, values), leaves, values
+
+
+def settings_of(cls: type) -> frozenset[str]:
+    """Return the fields of a dataclass or named tuple that are declared int or bool: no gradient is meant by these.
+
+    >>> class Options(NamedTuple):
+    ...     rate: float
+    ...     steps: int = 3
+    >>> settings_of(Options)
+    frozenset({'steps'})
+    """
+    declared = {name: kind for base in reversed(cls.__mro__) for name, kind in inspect.get_annotations(base).items()}
+    # named tuples keep the text of an annotation in a reference
+    texts = {name: getattr(kind, "__forward_arg__", kind) for name, kind in declared.items()}
+    return frozenset(name for name, kind in texts.items() if kind in (int, bool, "int", "bool"))
 
 
 def unflatten(tree: Tree, leaves: Sequence[Any]) -> Any:
