@@ -30,7 +30,7 @@ from tracegrad.driver import pipeline
 from tracegrad.driver.batching import Batch
 from tracegrad.driver.cache import open_cache
 from tracegrad.driver.code_store import CodeStore
-from tracegrad.driver.derive import Request, leaf_numbers
+from tracegrad.driver.derive import Request, leaf_numbers, no_pair
 from tracegrad.driver.launch import Dispatcher, build_dispatcher, build_forward
 from tracegrad.driver.pipeline import Program, Specialization
 from tracegrad.errors import ArgumentError, ArgumentTypeError, TracegradError
@@ -420,7 +420,7 @@ _USAGE = {
     "explain": "tg.explain(f) returns a function, which takes the arguments: print(tg.explain(f)(...))",
     "function": "tg.function(f) returns a function, which takes the arguments; its options are backend and dynamic",
     "vmap": "tg.vmap(f) returns a function, which takes the arguments; its options are in_axes and out_axes",
-    "vjp": "tg.vjp(f, *arguments) returns the value and the pullback",
+    "vjp": "tg.vjp(f, *arguments) returns the value and the pullback; its options are has_aux and backend",
     "jvp": "tg.jvp(f, arguments, tangents), each a tuple with one entry per argument",
     "hvp": "tg.hvp(f, arguments, vectors), each a tuple with one entry per argument",
     "vhp": "tg.vhp(f, vectors, arguments), each a tuple with one entry per argument",
@@ -620,14 +620,13 @@ def value_and_grad(
 
 @with_user_frames
 @explains_misuse
-def vjp(
-    f: Callable[..., Any], *primals: Any, backend: str | None = None
-) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, backend: str | None = None) -> Any:
     """Return the value of a function and its pullback.
 
     Args:
         f: any function of arrays, numbers and pytrees of them.
         primals: its arguments.
+        has_aux: `f` returns (out, anything); return (out, pullback, anything).
 
     Returns:
         (out, pullback). `pullback(ct)` takes a cotangent with the structure and shapes of `out` and returns a tuple
@@ -640,23 +639,23 @@ def vjp(
     """
     _check_callable(f, "vjp")
     backend = _check_backend(backend)
-    made: VJP = _remembered(f, ("vjp", backend), lambda: VJP(f, backend))
+    made: VJP = _remembered(f, ("vjp", backend, has_aux), lambda: VJP(f, backend, has_aux))
     return made(*primals)
 
 
 class VJP:
     """`tg.vjp` of one function, compiled once per signature."""
 
-    def __init__(self, function: Callable[..., Any], backend: str) -> None:
-        self._function, self._backend = function, backend
+    def __init__(self, function: Callable[..., Any], backend: str, has_aux: bool = False) -> None:
+        self._function, self._backend, self._has_aux = function, backend, has_aux
         self._forward = _compiled(function, backend, dynamic=False)
         self._pullbacks = Specializations(self._compile, lambda made: None)
 
-    def __call__(self, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-        """Return (out, pullback)."""
+    def __call__(self, *primals: Any) -> Any:
+        """Return (out, pullback), and what is auxiliary."""
         names, values = bind(self._forward._parameters, self._function, primals, {})
         if context.is_capturing():
-            return pipeline.inline_vjp(self._function, names, values)
+            return _arranged(*pipeline.inline_vjp(self._function, names, values, self._has_aux), self._has_aux)
         signature, leaves = signature_of(names, values)
         kept = [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
         with leaves_of_call(leaves):
@@ -668,23 +667,36 @@ class VJP:
         def pullback(ct: Any) -> tuple[Any, ...]:
             return made.pull_back([*kept, *hidden], ct)
 
-        return out, pullback
+        return _arranged(out, pullback, self._has_aux)
 
     def _compile(self, signature: Signature, sizes: Mapping[str, int]) -> Specialization:
-        program = pipeline.build_vjp_program(self._function, signature, sizes, backend=self._backend)
+        program = pipeline.build_vjp_program(
+            self._function, signature, sizes, backend=self._backend, has_aux=self._has_aux
+        )
         return pipeline.compile_program(program, self._backend)
+
+
+def _arranged(out: Any, linear: Any, has_aux: bool) -> tuple[Any, ...]:
+    """Return a value and its linear map, then the auxiliary part of the value."""
+    return (out[0], linear, out[1]) if has_aux else (out, linear)
 
 
 @with_user_frames
 @explains_misuse
 def jvp(
-    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, backend: str | None = None
-) -> tuple[Any, Any]:
+    f: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    has_aux: bool = False,
+    backend: str | None = None,
+) -> Any:
     """Return the value of a function and its derivative in a direction (forward mode).
 
     Args:
         primals: the arguments.
         tangents: one per argument, of its structure and shapes; None is zero.
+        has_aux: `f` returns (out, anything); return (out, t_out, anything).
 
     Returns:
         (out, t_out); t_out has the structure of out, with None for what carries no derivative.
@@ -693,14 +705,17 @@ def jvp(
     >>> t_out.tolist()
     [2.0, 40.0]
     """
-    out, t_out = _forward(f, "jvp", backend)(_entries("primals", primals), _entries("tangents", tangents))
-    return out, t_out
+    return _forward(f, "jvp", backend, has_aux)(_entries("primals", primals), _entries("tangents", tangents))
 
 
 @with_user_frames
 @explains_misuse
-def linearize(f: Callable[..., Any], *primals: Any, backend: str | None = None) -> tuple[Any, Callable[..., Any]]:
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, backend: str | None = None) -> Any:
     """Return the value of a function and its linear map of tangents at this point.
+
+    Args:
+        primals: its arguments.
+        has_aux: `f` returns (out, anything); return (out, jvp_function, anything).
 
     Returns:
         (out, jvp_function); `jvp_function(*tangents)` gives t_out and may be called again; primals overwritten in
@@ -713,18 +728,20 @@ def linearize(f: Callable[..., Any], *primals: Any, backend: str | None = None) 
     if context.is_capturing():
         _check_callable(f, "linearize")
         names, values = bind(parameters_of(f), f, primals, {})
-        out, staged = pipeline.inline_linearize(f, names, values)
-        return out, lambda *tangents: staged(_per_argument(tangents, primals, values))
+        out, staged = pipeline.inline_linearize(f, names, values, has_aux)
+        return _arranged(out, lambda *tangents: staged(_per_argument(tangents, primals, values)), has_aux)
     kept = tuple(_copied(p) for p in primals)
-    forward = _forward(f, "push", backend)
+    forward = _forward(f, "push", backend, has_aux)
     backend = _check_backend(backend)
     out = _remembered(f, ("function", backend), lambda: _compiled(f, backend, dynamic=False))(*primals)
+    if has_aux and not (type(out) is tuple and len(out) == 2):
+        raise no_pair(_name(f), f"a {type(out).__name__}")
 
     @with_user_frames
     def push(*tangents: Any) -> Any:
         return forward(kept, tangents)
 
-    return out, push
+    return _arranged(out, push, has_aux)
 
 
 @with_user_frames
@@ -761,8 +778,8 @@ def vhp(
 class Forward:
     """`tg.jvp`, the map of `tg.linearize` or `tg.hvp` of one function, compiled once per signature."""
 
-    def __init__(self, function: Callable[..., Any], kind: str, backend: str) -> None:
-        self._function, self._kind, self._backend = function, kind, backend
+    def __init__(self, function: Callable[..., Any], kind: str, backend: str, has_aux: bool = False) -> None:
+        self._function, self._kind, self._backend, self._has_aux = function, kind, backend, has_aux
         self._parameters = parameters_of(function)
         self._specializations = Specializations(self._compile, lambda made: None)
 
@@ -776,9 +793,9 @@ class Forward:
             moving = [p for p in every if tangents[p] is not None]
             chosen = tuple(every if self._kind == "hvp" else moving or every)
             result = pipeline.inline_derivative(
-                self._function, Request(self._kind, chosen, single=False), names, values, tangents
+                self._function, Request(self._kind, chosen, False, self._has_aux), names, values, tangents
             )
-            return self._arranged(result, chosen, primals)
+            return self._per_primal(result, chosen, primals)
         signature, arguments = signature_of(names, values)
         with leaves_of_call(arguments):
             made = self._specializations.find(signature)
@@ -788,7 +805,7 @@ class Forward:
         given = []
         for number in chosen:
             given.extend(pipeline.tangent_leaves(signature.arguments[number], tangents[number], types, names[number]))
-        return self._arranged(made.call(arguments, values, given), chosen, primals)
+        return self._per_primal(made.call(arguments, values, given), chosen, primals)
 
     @staticmethod
     def _check_still(names: Sequence[str], tangents: Sequence[Any], chosen: Sequence[int]) -> None:
@@ -797,7 +814,7 @@ class Forward:
             if position not in chosen:
                 pipeline.check_still(tangent, pipeline.tangent_name(name))
 
-    def _arranged(self, result: Any, chosen: Sequence[int], primals: Sequence[Any]) -> Any:
+    def _per_primal(self, result: Any, chosen: Sequence[int], primals: Sequence[Any]) -> Any:
         """Return the products with one per primal, None for those without floats."""
         if self._kind != "hvp":
             return result
@@ -810,7 +827,7 @@ class Forward:
             for position, tree in enumerate(signature.arguments)
             if any(is_inexact(signature.leaves[n].type.dtype) for n in leaf_numbers(tree))
         ]
-        request = Request(self._kind, tuple(chosen), single=False)
+        request = Request(self._kind, tuple(chosen), False, self._has_aux)
         program = pipeline.build_program(self._function, request, signature, sizes, backend=self._backend)
         return pipeline.compile_program(program, self._backend)
 
@@ -841,10 +858,10 @@ def _per_argument(tangents: Sequence[Any], primals: Sequence[Any], values: Seque
     return (*tangents, *[None] * (len(values) - len(primals)))
 
 
-def _forward(f: Callable[..., Any], kind: str, backend: str | None) -> Forward:
+def _forward(f: Callable[..., Any], kind: str, backend: str | None, has_aux: bool = False) -> Forward:
     _check_callable(f, kind)
     backend = _check_backend(backend)
-    made: Forward = _remembered(f, (kind, backend), lambda: Forward(f, kind, backend))
+    made: Forward = _remembered(f, (kind, backend, has_aux), lambda: Forward(f, kind, backend, has_aux))
     return made
 
 

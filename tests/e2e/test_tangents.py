@@ -60,3 +60,47 @@ def test_arguments_are_given_as_tuples(call: str) -> None:
         for f in (lambda x, v: run(x, v), tg.function(lambda x, v: run(x, v))):
             with pytest.raises(tg.errors.ArgumentTypeError, match=f"^{name} is a tuple with one entry per argument"):
                 f(x, v)
+
+
+def cubes(x: Any, k: Any) -> Any:
+    return np.sum(x**3) * k, {"k": k, "name": "cubes", "doubled": x * 2}
+
+
+@each_backend
+def test_auxiliary_results(backend: str) -> None:
+    x, t = np.array([1.0, 2.0]), np.array([1.0, 0.5])
+
+    def check(out: Any, moved: Any, aux: Any, expected: Any) -> None:
+        assert out == 18.0
+        np.testing.assert_allclose(moved, expected)
+        assert (aux["k"], aux["name"], aux["doubled"].tolist()) == (2, "cubes", [2.0, 4.0])
+
+    def jvp(x: Any) -> Any:
+        return tg.jvp(cubes, (x, 2), (t, None), has_aux=True, **options)
+
+    def linearize(x: Any) -> Any:
+        out, push, aux = tg.linearize(cubes, x, 2, has_aux=True, **options)
+        return out, push(t, None), aux
+
+    def vjp(x: Any) -> Any:
+        out, pull, aux = tg.vjp(cubes, x, 2, has_aux=True, **options)
+        return out, pull(1.0)[0], aux
+
+    for transform, expected in ((jvp, 18.0), (linearize, 18.0), (vjp, [6.0, 24.0])):
+        options: dict[str, Any] = {"backend": backend}
+        check(*transform(x), expected)
+        options = {}
+        check(*tg.function(transform, backend=backend)(x), expected)
+
+
+@each_backend
+@pytest.mark.parametrize("inside", [False, True])
+def test_an_auxiliary_result_needs_a_tuple_of_two(inside: bool, backend: str) -> None:
+    x = np.ones(2)
+    for run in (
+        lambda x: tg.jvp(np.sin, (x,), (x,), has_aux=True)[1],
+        lambda x: tg.vjp(np.sin, x, has_aux=True)[0],
+        lambda x: tg.linearize(np.sin, x, has_aux=True)[0],
+    ):
+        with pytest.raises(tg.errors.ArgumentTypeError, match="TG203"):
+            (tg.function(run, backend=backend) if inside else run)(x)

@@ -282,7 +282,8 @@ def _record(
         plain = [n.lstrip("=") for n in names]
         if plain != names:
             function = _remembered(function, ("positional", tuple(names)), lambda: _positional(function, names))
-        maker: VJP = _remembered(function, ("vjp", transformed._backend), lambda: VJP(function, transformed._backend))
+        key = ("vjp", transformed._backend, False)
+        maker: VJP = _remembered(function, key, lambda: VJP(function, transformed._backend))
         leaves, spec = _flatten(arguments)
         signature, values = signature_of(plain, _unflatten(spec, [_array(x) for x in leaves]))
         with leaves_of_call(values):

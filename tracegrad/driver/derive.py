@@ -91,17 +91,7 @@ def derive(
     Raises:
         ArgumentTypeError: the function or the arguments do not fit the request.
     """
-    value_tree, aux_tree = tree, None
-    if request.has_aux:
-        if tree.kind != "tuple" or len(tree.children) != 2:
-            raise ArgumentTypeError(
-                f"has_aux=True: {name} must return a tuple of two",
-                code="TG203",
-                span=None,
-                found=f"{name} returns {kind_text(tree, primal)}",
-                help="return a tuple of two: what to differentiate, then anything",
-            )
-        value_tree, aux_tree = tree.children
+    value_tree, aux_tree = without_aux(name, tree, primal) if request.has_aux else (tree, None)
     every = [number for argnum in request.argnums for number in leaf_numbers(arguments[argnum])]
     wrt = tuple(number for number in every if is_inexact(inputs[number].dtype))
     if not wrt:
@@ -121,7 +111,7 @@ def derive(
             if objects
             else "choose argnums whose arguments hold floats",
         )
-    keep = keep or request.kind in ("value_and_grad", "jvp") or request.has_aux
+    keep = keep or request.kind in ("value_and_grad", "jvp") or (request.has_aux and request.kind != "push")
     offset = len(primal) if keep else 0
     argument_trees = [arguments[a] for a in request.argnums]
     by = argument_trees[0] if request.single else Tree("tuple", None, tuple(argument_trees))
@@ -188,11 +178,34 @@ def derive(
         result = Tree("tuple", None, (tree, derivative))
     elif request.kind == "jvp":
         result = Tree("tuple", None, (value_tree, derivative, *([aux_tree] if aux_tree is not None else [])))
-    elif aux_tree is not None:
+    elif aux_tree is not None and request.kind != "push":
         result = Tree("tuple", None, (derivative, aux_tree))
     else:
         result = derivative
     return Derived(wrt, transform, (*(primal if keep else ()), *extra), keep, result)
+
+
+def without_aux(name: str, tree: Tree, primal: Sequence[ArrayType]) -> tuple[Tree, Tree]:
+    """Return the structures of what to differentiate and of the auxiliary part of a result.
+
+    Raises:
+        ArgumentTypeError: the result is no tuple of two.
+    """
+    if tree.kind != "tuple" or len(tree.children) != 2:
+        raise no_pair(name, kind_text(tree, primal))
+    value, aux = tree.children
+    return value, aux
+
+
+def no_pair(name: str, found: str) -> ArgumentTypeError:
+    """Return the error for a function that does not return a value and what is auxiliary."""
+    return ArgumentTypeError(
+        f"has_aux=True: {name} must return a tuple of two",
+        code="TG203",
+        span=None,
+        found=f"{name} returns {found}",
+        help="return a tuple of two: what to differentiate, then anything",
+    )
 
 
 def _nest(tree: Tree, leaf: Callable[[int], Tree]) -> Tree:

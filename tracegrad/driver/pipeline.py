@@ -41,7 +41,7 @@ from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, fro
 from tracegrad.codegen.variables import Names
 from tracegrad.config import Options, load_options
 from tracegrad.driver.cache import Cache, open_cache
-from tracegrad.driver.derive import TANGENTS, Request, derive, inexact_part, leaf_numbers, tree_text
+from tracegrad.driver.derive import TANGENTS, Request, derive, inexact_part, leaf_numbers, tree_text, without_aux
 from tracegrad.driver.key import normalize_ir, package_fingerprint
 from tracegrad.driver.launch import ExecutableSpec, Source, build_executable
 from tracegrad.driver.load_c import compile_c, kernel_key, load_cached
@@ -417,12 +417,14 @@ def build_vjp_program(
     sizes: Mapping[str, int] | None = None,
     *,
     backend: str = "numpy",
+    has_aux: bool = False,
 ) -> Program:
     """Return the program that maps arguments and a cotangent of the result to cotangents of the arguments."""
     primal = build_program(function, Request(), signature, sizes, backend=backend)
     captured = primal.captured
     wrt = [i for i, leaf in enumerate(signature.leaves) if is_inexact(leaf.type.dtype)]
-    seeds = [i for i in leaf_numbers(primal.tree) if is_inexact(primal.results[i].dtype)]
+    out = without_aux(captured.function.name, primal.tree, primal.results)[0] if has_aux else primal.tree
+    seeds = [i for i in leaf_numbers(out) if is_inexact(primal.results[i].dtype)]
     tree = Tree("tuple", None, tuple(inexact_part(t, wrt) for t in signature.arguments))
 
     def build() -> Function:
@@ -439,7 +441,7 @@ def build_vjp_program(
     inputs = (*primal.inputs, *(Leaf(primal.results[i]) for i in seeds))
     results = tuple(signature.leaves[i].type for i in wrt)
     made = Program(captured, Request("vjp"), signature, build, inputs, results, tree, frozenset(), {})
-    made.out = primal.tree
+    made.out = out
     return made
 
 
@@ -545,9 +547,11 @@ def _misfit(path: str, wanted: str, found: str, of: str) -> ArgumentTypeError:
     )
 
 
-def inline_vjp(function: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> tuple[Any, Any]:
+def inline_vjp(
+    function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], has_aux: bool = False
+) -> tuple[Any, Any]:
     """Stage `function` at traced arguments; return its result and a pullback that stages the cotangent sweep."""
-    inner, out = _inline_primal(function, Request("vjp"), names, values)
+    inner, out = _inline_primal(function, Request("vjp", has_aux=has_aux), names, values)
     types = [v.array_type for v in inner.block.yields]
 
     def pullback(ct: Any) -> tuple[Any, ...]:
@@ -561,10 +565,12 @@ def inline_vjp(function: Callable[..., Any], names: Sequence[str], values: Seque
     return out, pullback
 
 
-def inline_linearize(function: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> tuple[Any, Any]:
+def inline_linearize(
+    function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], has_aux: bool = False
+) -> tuple[Any, Any]:
     """Stage `function` at traced arguments; return its result and a function of the tangents, one per argument (None is
     zero), that stages their push."""
-    inner, out = _inline_primal(function, Request("jvp"), names, values)
+    inner, out = _inline_primal(function, Request("jvp", has_aux=has_aux), names, values)
     types = [v.array_type for v in inner.outer]
     part = inner.differentiable_part()
     moved = inexact_part(inner.tree, inner.seeds())
@@ -585,12 +591,19 @@ def inline_linearize(function: Callable[..., Any], names: Sequence[str], values:
 def _inline_primal(
     function: Callable[..., Any], request: Request, names: Sequence[str], values: Sequence[Any]
 ) -> tuple[_Inner, Any]:
-    """Stage a function at traced arguments, to be differentiated by all its floats; return what it gives too."""
+    """Stage a function at traced arguments, to be differentiated by all its floats; return what it gives too.
+
+    With `request.has_aux` the structure kept is that of the part to differentiate.
+    """
     chosen = tuple(p for p, value in enumerate(values) if holds_floats(value))
     inner = _capture_inner(function, dataclasses.replace(request, argnums=chosen), names, values)
     staged = _inline(clone_function(Function("function", inner.block)), inner.outer)
     inner.write(staged)
-    return inner, unflatten(inner.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
+    out = unflatten(inner.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
+    if request.has_aux:
+        name = getattr(function, "__name__", "function")
+        inner.tree, _ = without_aux(name, inner.tree, [v.array_type for v in inner.block.yields])
+    return inner, out
 
 
 def _staged(leaf: Any) -> Value:
