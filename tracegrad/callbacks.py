@@ -19,6 +19,7 @@ from tracegrad.capture.context import user_span
 from tracegrad.capture.entry import Result, Static
 from tracegrad.capture.nodes import HOOKS
 from tracegrad.capture.ragged import Ragged
+from tracegrad.capture.source import code_span
 from tracegrad.capture.state import LEAF, Unsure, flatten
 from tracegrad.capture.state import Tree as Structure
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, is_traced
@@ -101,6 +102,9 @@ def _as_written(function: Any) -> Any:
         == (code.co_name, code.co_firstlineno, code.co_varnames[: code.co_argcount])
         and cells.keys() >= set(nested.co_freevars)
     }
+    if len(found) > 1:  # on one line: the converted code has the places of the text
+        place = code_span(code)
+        found = {nested for nested in found if place is not None and code_span(nested) == place}
     if len(found) != 1:
         return function
     (plain,) = found

@@ -245,3 +245,18 @@ def test_a_wrong_result_names_the_line() -> None:
         assert caught.value.span is not None
         assert "test_callback.py" in str(caught.value)
         assert 'tg.pure_callback(np.sort, "f64[4]", x)' in str(caught.value)
+
+
+def test_callbacks_on_one_line_are_told_apart() -> None:
+    def difference(x: Any) -> Any:
+        a, b = (lambda v: np.sin(v) if v > 0 else v), (lambda v: np.cos(v) if v > 0 else v)
+        return tg.pure_callback(a, "f64[]", x) - 2 * tg.pure_callback(b, "f64[]", x)
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        return primals[0] ** 2, 2 * primals[0] * tangents[0]
+
+    def nested(x: Any) -> Any:
+        return tg.pure_callback(lambda v: (lambda v: v**2)(v), "f64[]", x, rule=rule)
+
+    assert tg.function(difference)(0.5) == pytest.approx(np.sin(0.5) - 2 * np.cos(0.5), rel=1e-14)
+    assert tg.grad(nested)(0.5) == 1.0

@@ -129,7 +129,7 @@ def _find(code: types.CodeType, file: _File) -> _Candidate:
     where = f"line {code.co_firstlineno} of {code.co_filename}"
     found = file.functions.get((code.co_firstlineno, code.co_name), [])
     if len(found) > 1:
-        span = _code_span(code)
+        span = code_span(code)
         if span is None:
             raise SourceUnavailable(f"{where} has several functions, and Python keeps no columns to tell them apart")
         found = [c for c in found if _encloses(c.node, span)]
@@ -142,7 +142,7 @@ def _find(code: types.CodeType, file: _File) -> _Candidate:
     return candidate
 
 
-def _code_span(code: types.CodeType) -> tuple[Position, Position] | None:
+def code_span(code: types.CodeType) -> tuple[Position, Position] | None:
     """Return where the instructions of `code` begin and end in the text; None when columns are not kept."""
     begins: list[Position] = []
     ends: list[Position] = []
