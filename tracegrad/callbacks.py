@@ -67,14 +67,15 @@ def pure_callback(fn: Callable[..., Any], result: Any, *args: Any, rule: Any = N
     kinds = tuple(_kind(leaf) for leaf in leaves)
     if not context.is_capturing() or not is_traced(args):
         return fn(*args)
-    flat = _flat(_as_written(fn), tree)
+    plain = _as_written(fn)
+    flat = _flat(plain, tree)
     if rule is None:
         return tree.unflatten(_stage(flat, kinds, "", *args))
     key = (_identity(fn), _identity(rule), kinds, tree)
     opened = (o.owner for o in reversed(context.current().opened))
     made = next((owner for owner in opened if isinstance(owner, _Callback) and owner.key == key), None)
     if made is None:
-        made = _Callback(flat, kinds, tree, key)
+        made = _Callback(plain, flat, kinds, tree, key)
         made.defjvp(rule if callable(rule) else functools.partial(_numeric_rule, flat, kinds, tree, rule, made))
     return made(*args)
 
@@ -133,9 +134,11 @@ def _nested(codes: Iterable[CodeType]) -> Iterator[CodeType]:
 class _Callback(custom_jvp):
     """A callback with a rule. The rule may call it: a callback with the same key is the same one."""
 
-    def __init__(self, flat: Callable[..., Any], kinds: Sequence[ArrayType], tree: Any, key: Any) -> None:
+    def __init__(
+        self, plain: Callable[..., Any], flat: Callable[..., Any], kinds: Sequence[ArrayType], tree: Any, key: Any
+    ) -> None:
         def wrapped(*values: Any) -> Any:
-            return tree.unflatten(_stage(flat, kinds, "", *values))
+            return tree.unflatten(_stage(flat, kinds, "", *values)) if context.is_capturing() else plain(*values)
 
         wrapped.__name__ = _name(flat)
         super().__init__(wrapped)

@@ -41,7 +41,7 @@ from tracegrad.capture.state import Tree, flatten, kind_name
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value
 from tracegrad.driver.pipeline import call_arguments
 from tracegrad.errors import ArgumentError, ArgumentTypeError
-from tracegrad.ir.core import Operation, Value
+from tracegrad.ir.core import Function, Operation, Value
 from tracegrad.ir.types import ArrayType, is_complex, is_inexact
 from tracegrad.ops import full
 from tracegrad.transform.linearity import find_nonlinear
@@ -163,7 +163,29 @@ class RuleCall:
     values: tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class RuleSite:
+    """A call of a function with a rule in a capture."""
+
+    function: Callable[..., Any]
+    name: str
+    names: tuple[str, ...]
+    arguments: Arguments
+
+    def call(self, operands: Sequence[Any]) -> RuleCall:
+        """Return the call with these arrays for the traced parts of its arguments."""
+        tracers = self.arguments.tracers
+        given = [x.item() if t.weak else np.array(x)[()] for x, t in zip(operands, tracers, strict=True)]
+        values = self.arguments.rebuild(given, _content, list)
+        return RuleCall(self.function, self.name, self.names, copy.deepcopy(tuple(values)))
+
+
+def _content(leaf: Any) -> Any:
+    return leaf.concrete if isinstance(leaf, Tracer) else leaf
+
+
 _noted: ContextVar[list[RuleCall] | None] = ContextVar("noted", default=None)
+_sites: ContextVar[dict[Function, RuleSite] | None] = ContextVar("sites", default=None)
 
 
 @contextmanager
@@ -175,6 +197,17 @@ def noting_calls() -> Iterator[list[RuleCall]]:
         yield calls
     finally:
         _noted.reset(token)
+
+
+@contextmanager
+def noting_sites() -> Iterator[dict[Function, RuleSite]]:
+    """Note the calls of functions with rules in captures, by the function of the IR that stands for each."""
+    sites: dict[Function, RuleSite] = {}
+    token = _sites.set(sites)
+    try:
+        yield sites
+    finally:
+        _sites.reset(token)
 
 
 class _WithRule(_Wrapped):
@@ -218,6 +251,9 @@ class _WithRule(_Wrapped):
             opened.calls.append(operation)
             return join_results(opened.result, operation.results)
         opened = Opened(self, key, [new_function(f"{self._name}{suffix}") for suffix in self._suffixes])
+        sites = _sites.get()
+        if sites is not None:
+            sites[opened.functions[0]] = RuleSite(self, self._name, tuple(names), arguments)
         capture.opened.append(opened)
         try:
             opened.result = self._capture_primal(opened, names, arguments)

@@ -18,6 +18,7 @@ from tracegrad.ir.parser import parse_function
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.verifier import verify_function
 from tracegrad.runtime.signature import signature_of
+from tracegrad.testing.check_grads import find_wrong_rules
 
 each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
 ROOT = Path(__file__).parents[2]
@@ -544,3 +545,39 @@ def test_messages_call_a_list_a_list() -> None:
     assert message() == "a list of 2"
     same.defvjp(lambda x: (x, None), lambda _, ct: ([ct],))
     assert message() == "the cotangent of x: a list of 1"
+
+
+@tg.custom_vjp
+def squared(x):
+    return x**2
+
+
+squared.defvjp(lambda x: (x**2, x), lambda x, ct: (3 * x * ct,))
+
+
+def wrong_sine(primals, tangents):
+    return np.sin(primals[0]), np.sin(primals[0]) * tangents[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: np.sum(tg.vmap(squared)(x)), "squared"),
+        (lambda x: tg.function(lambda x: np.sum(squared(x)))(x), "squared"),
+        (lambda x: np.sum(tg.pure_callback(np.sin, "f64[3]", x, rule=wrong_sine)), "sin"),
+        (lambda x: np.sum(tg.vmap(lambda e: tg.pure_callback(np.sin, "f64[]", e, rule=wrong_sine))(x)), "sin"),
+        (lambda x: np.sum(tg.pure_callback(np.abs, "f64[3]", x, rule="complex-step")), "absolute"),  # not analytic
+    ],
+)
+def test_a_wrong_rule_is_found_where_compiled_code_uses_it(function: Any, name: str) -> None:
+    ((call, wrong),) = find_wrong_rules(function, ["x"], [X], np.random.default_rng(0))
+    assert call.name == name
+    assert wrong
+
+
+def test_rules_that_are_right_are_not_blamed() -> None:
+    def f(x: Any) -> Any:
+        middle = tg.pure_callback(np.sin, "f64[]", x[0], rule="finite-difference")
+        return middle + np.sum(tg.vmap(lambda e: tg.pure_callback(np.sin, "f64[]", e, rule="complex-step"))(x))
+
+    assert find_wrong_rules(f, ["x"], [X], np.random.default_rng(0)) == []

@@ -59,11 +59,16 @@ class Arguments:
             return None
         return key
 
-    def rebuild(self, values: Sequence[Any], known: Callable[[Any], Any] = lambda leaf: leaf) -> list[Any]:
+    def rebuild(
+        self,
+        values: Sequence[Any],
+        known: Callable[[Any], Any] = lambda leaf: leaf,
+        make_list: Callable[[list[Any]], list[Any]] = new_list,
+    ) -> list[Any]:
         """Return the arguments with `values` for the operands, and `known(leaf)` for all other leaves."""
         given = dict(zip(self.traced, values, strict=True))
         return [
-            unflatten(tree, [given.get((a, i), known(leaf)) for i, leaf in enumerate(leaves)], new_list)
+            unflatten(tree, [given.get((a, i), known(leaf)) for i, leaf in enumerate(leaves)], make_list)
             for a, (leaves, tree) in enumerate(self.trees)
         ]
 

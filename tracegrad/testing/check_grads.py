@@ -9,6 +9,7 @@ functions. Results that are no scalar are weighted by random cotangents.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import warnings
@@ -20,13 +21,15 @@ import numpy as np
 
 from tracegrad.api import Transformed, bind, parameters_of
 from tracegrad.config import BACKENDS
-from tracegrad.custom import RuleCall, noting_calls
+from tracegrad.custom import RuleCall, RuleSite, noting_calls, noting_sites
 from tracegrad.driver import pipeline
 from tracegrad.driver.derive import Request, leaf_numbers
 from tracegrad.driver.pipeline import Specialization
 from tracegrad.errors import ArgumentError, ArgumentTypeError, TracegradError
+from tracegrad.ir.core import Function, Operation
 from tracegrad.ir.types import is_complex, is_inexact
 from tracegrad.runtime.signature import Signature, flatten, signature_of, unflatten
+from tracegrad.testing.interpret import Interpreter, bind_parameters
 
 _STEPS: Final = tuple(1e-2 / 4**k for k in range(7))
 _MOST_DIGITS: Final = 15.0
@@ -192,11 +195,13 @@ def compare(
 def find_wrong_rules(
     function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], rng: np.random.Generator
 ) -> list[tuple[RuleCall, list[Comparison]]]:
-    """Return calls by the plain function at one input, the first of each function whose rule is wrong there."""
+    """Return calls by a function at one input, the first of each function whose rule is wrong there."""
     args, kwargs = pipeline.call_arguments(names, [copied_tree(value) for value in values])
     with noting_calls() as calls, np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         function(*args, **kwargs)
+        known = {call.function for call in calls}
+        calls += [call for call in _captured_calls(function, names, values) if call.function not in known]
     found: dict[Any, tuple[RuleCall, list[Comparison]]] = {}
     counts: dict[Any, int] = {}
     made: dict[Any, dict[str, Specialization]] = {}
@@ -218,6 +223,37 @@ def find_wrong_rules(
         if wrong:
             found[call.function] = call, wrong
     return list(found.values())
+
+
+class _Noting(Interpreter):
+    """Runs IR, and notes the calls of functions with rules."""
+
+    def __init__(self, sizes: Mapping[str, int], sites: Mapping[Function, RuleSite]) -> None:
+        super().__init__(sizes)
+        self.sites = sites
+        self.calls: list[RuleCall] = []
+
+    def call(self, operation: Operation, operands: list[Any]) -> Sequence[Any]:
+        site = self.sites.get(operation.attrs["function"])
+        if site is not None:
+            self.calls.append(site.call(operands[: operation.attrs["arguments"]]))
+        return super().call(operation, operands)
+
+
+def _captured_calls(function: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> list[RuleCall]:
+    """Return the calls of functions with rules that the plain function leaves to compiled code: in a tg.vmap, behind a
+    tg.pure_callback."""
+    signature, leaves = signature_of(names, values)
+    try:
+        with noting_sites() as sites:
+            program = pipeline.build_program(plain_function(function), Request(), signature, {}, backend="c")
+        inputs, sizes = bind_parameters(program.captured.function, [*leaves, *program.hidden_values()])
+    except TracegradError:
+        return []
+    noting = _Noting(sizes, sites)
+    with contextlib.suppress(Exception):  # what the function raises at this input ends its calls
+        noting.block(program.captured.function.body, inputs)
+    return noting.calls
 
 
 def _comparison(

@@ -104,6 +104,11 @@ class Interpreter:
         assert array.dtype == value.dtype, f"{operation!r} gives {array.dtype}, not {dtype_name(value.dtype)}"
         return array
 
+    def call(self, operation: Operation, operands: list[Any]) -> Sequence[Any]:
+        """Run the function that an operation calls."""
+        function: Function = operation.attrs["function"]
+        return self.block(function.body, bind_parameters(function, operands, self.sizes)[0])
+
     def operation(self, operation: Operation, operands: list[Any], values: dict[Value, Any]) -> Sequence[Any]:
         attrs, blocks = operation.attrs, operation.blocks
         match operation.op:
@@ -120,7 +125,7 @@ class Interpreter:
                     operands = self.block(blocks[1], values, operands)
                 return operands
             case "call" | "custom_vjp" | "custom_jvp" | "checkpoint":
-                return interpret(attrs["function"], *operands, sizes=self.sizes)
+                return self.call(operation, operands)
             case "stack":
                 return [[]]
             case "push":
