@@ -232,6 +232,67 @@ def test_adam_on_a_number() -> None:
     assert abs(x.item() - 1.0) < 1e-2
 
 
+@pytest.mark.skipif(engine is None, reason="the values are kept by the fast path")
+def test_what_the_primal_computes_is_not_computed_again() -> None:
+    values = np.linspace(-2.0, 2.0, 6).reshape(2, 3)
+
+    def applied() -> tuple[tg.Tensor, tg.Tensor]:
+        x = tg.tensor(values, requires_grad=True)
+        return x, tg.nn.functional.silu(x)
+
+    first_x, first = applied()
+    x, y = applied()
+    assert [item.kind[0] for item in y.grad_fn.saved] == ["in", "kept"]
+    assert "exp" not in y.grad_fn.pullback.brief.source() and "exp" in y.grad_fn.source()
+    for leaf, out in ((first_x, first), (x, y)):
+        out.sum().backward(retain_graph=True)
+        sigmoid = 1 / (1 + np.exp(-values))
+        assert np.allclose(leaf.grad, sigmoid * (1 + values * (1 - sigmoid)), rtol=1e-12)
+    (slope,) = tg.autograd.grad(y.sum(), x, create_graph=True)
+    (curvature,) = tg.autograd.grad(slope.sum(), x, retain_graph=True)
+    assert np.allclose(curvature, sigmoid * (1 - sigmoid) * (2 + values * (1 - 2 * sigmoid)), rtol=1e-12)
+    before = x.grad.clone()
+    y.register_hook(lambda ct: 2 * ct)  # nodes with hooks are visited in Python
+    y.sum().backward(retain_graph=True)
+    assert np.allclose(x.grad - before, 2 * before, rtol=1e-12)
+    with tg.no_grad():
+        x.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.skipif(engine is None, reason="the values are kept by the fast path")
+def test_what_only_the_pullback_computes_is_not_kept() -> None:
+    x = tg.ones(3, requires_grad=True)
+    for function in (tg.sin, tg.nn.functional.softplus, lambda x: tg.atan2(x, x)):
+        for _ in range(3):
+            kinds = [item.kind[0] for item in function(x).grad_fn.saved]
+        assert kinds.count("kept") == (1 if function is tg.nn.functional.softplus else 0), kinds
+
+
+def test_kept_values_share_no_memory_with_results() -> None:
+    def f(x: tg.Tensor) -> tg.Tensor:
+        h = x * 1.0
+        y, total = tg.softmax(h, 1), tg.logsumexp(h, 1)
+        norm = h.norm(dim=1)
+        (y * total[:, None]).sum().backward(retain_graph=True)
+        y.detach().zero_()  # nothing that is kept lies there
+        return (h * norm[:, None]).sum() + total.sum()
+
+    values = np.random.default_rng(0).normal(size=(3, 4))
+    found = [gradient(f, values)[0] for _ in range(3)]
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+
+
+@pytest.mark.skipif(engine is None, reason="the values are kept by the fast path")
+def test_zero_times_infinity_stays_zero_with_kept_values() -> None:
+    x = tg.zeros(3, dtype=tg.float64, requires_grad=True)
+    for _ in range(3):
+        y = tg.where(x > 0, (x * x).sum(0, keepdim=True).sqrt() * tg.logsumexp(x, 0), x)
+        (g,) = tg.autograd.grad(y.sum(), x)
+        assert g.tolist() == [1.0, 1.0, 1.0]
+
+
 def test_without_a_compiler() -> None:
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/eager/test_tape.py",

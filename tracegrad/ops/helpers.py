@@ -43,8 +43,7 @@ def erf(x: Any) -> Any:
 
 def logistic(x: Any) -> Any:
     """Return 1 / (1 + exp(-x)) without overflow."""
-    tail = np.exp(-np.abs(x))
-    return (np.where(x >= 0, 1.0, tail) / (1.0 + tail)).astype(tail.dtype, copy=False)
+    return np.exp(np.minimum(x, 0.0)) / (1.0 + np.exp(-np.abs(x)))
 
 
 def erfc(x: Any) -> Any:

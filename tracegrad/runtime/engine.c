@@ -33,7 +33,7 @@
 
 #define TYPES(X) X(Tensor) X(Storage) X(Saved) X(KernelNode) X(AccumulateGrad) X(Plan) X(Scalar) X(DType)
 #define OBJECTS(X) X(sequence) X(nowhere) X(package) X(quiet_context) X(quietly) X(refresh) X(apply_slowly) \
-    X(node_class) X(inference_error) X(add) X(is_finite) X(arrange) X(like_operands)
+    X(node_class) X(inference_error) X(add) X(is_finite) X(arrange) X(like_operands) X(kept)
 #define SLOTS(X) \
     X(Tensor, _a) X(Tensor, _storage) X(Tensor, _node) X(Tensor, _nr) X(Tensor, _requires_grad) X(Tensor, _grad) \
     X(Tensor, _base) X(Tensor, _steps) X(Tensor, _seen) X(Tensor, _origin) X(Tensor, _accumulator) \
@@ -45,8 +45,8 @@
     X(KernelNode, hooked) X(KernelNode, pullback) X(KernelNode, width) \
     X(AccumulateGrad, variable) \
     X(Composition, node_name) X(Composition, table) \
-    X(Kernel, _run) X(Kernel, layout) \
-    X(Pullback, kernel) X(Pullback, reads) X(Pullback, gives) X(Pullback, in_order) X(Pullback, fast)
+    X(Kernel, _run) X(Kernel, kept) X(Kernel, layout) \
+    X(Pullback, kernel) X(Pullback, reads) X(Pullback, gives) X(Pullback, in_order) X(Pullback, fast) X(Pullback, brief)
 
 #define X(name) static PyTypeObject *name##_type;
 TYPES(X)
@@ -60,7 +60,7 @@ SLOTS(X)
 
 #define SLOT(object, type, name) (*(PyObject **)((char *)(object) + at_##type##_##name))
 
-static PyObject *zero, *empty_text, *empty_tuple, *str_kernel, *str_compile, *str_pullback;
+static PyObject *zero, *empty_text, *empty_tuple, *str_kernel, *str_compile, *str_pullback, *str_shorten;
 
 static void set_slot(PyObject **slot, PyObject *owned)
 {
@@ -392,6 +392,8 @@ typedef struct {
     PyObject *pullback;
     Py_ssize_t n_reads;
     struct { int from_result, number; PyObject *kind; } *reads;
+    int asked;         /* whether `keeping` was looked for, which the second application does */
+    PyObject *keeping; /* the kernel whose last results are kept for the pullback, NULL if there is none */
 } Pattern;
 
 typedef struct {
@@ -421,6 +423,7 @@ static void free_pattern(Pattern *pattern)
     for (Py_ssize_t i = 0; i < pattern->n_reads; i++)
         Py_XDECREF(pattern->reads[i].kind);
     PyMem_Free(pattern->reads);
+    Py_XDECREF(pattern->keeping);
     PyMem_Free(pattern);
 }
 
@@ -663,12 +666,17 @@ static int is_differentiable(PyObject *tensor)
     return kind == 'f' || kind == 'c' || kind == 'V';
 }
 
-/* The pattern of a record for the operands that require grad; made when it is first seen. */
-static Pattern *find_pattern(Record *record, uint64_t mask, PyObject **outs, Py_ssize_t n_outs)
+/* The pattern of a record for the operands that require grad, NULL if there is none yet. */
+static Pattern *find_pattern(Record *record, uint64_t mask)
 {
     for (Py_ssize_t i = 0; i < record->n_patterns; i++)
         if (record->patterns[i]->mask == mask)
             return record->patterns[i];
+    return NULL;
+}
+
+static Pattern *make_pattern(Record *record, uint64_t mask, PyObject **outs, Py_ssize_t n_outs)
+{
     Pattern *made = PyMem_Calloc(1, sizeof *made);
     if (made == NULL) {
         PyErr_NoMemory();
@@ -750,11 +758,13 @@ static PyObject *edges_of(const Pattern *pattern, PyObject **tensors, Py_ssize_t
     return edges;
 }
 
-static PyObject *saved_of(const Pattern *pattern, PyObject **tensors, PyObject **arrays, PyObject **outs)
+/* What the pullback reads, then the `n_kept` values that it would compute again. */
+static PyObject *saved_of(const Pattern *pattern, PyObject **tensors, PyObject **arrays, PyObject **outs,
+                          PyObject **kept, Py_ssize_t n_kept)
 {
     if (pattern->n_reads == 0)
         return Py_NewRef(Py_None);
-    PyObject *saved = PyList_New(pattern->n_reads);
+    PyObject *saved = PyList_New(pattern->n_reads + n_kept);
     for (Py_ssize_t i = 0; saved != NULL && i < pattern->n_reads; i++) {
         int number = pattern->reads[i].number;
         PyObject *tensor = pattern->reads[i].from_result ? outs[number] : tensors[number], *item;
@@ -774,27 +784,36 @@ static PyObject *saved_of(const Pattern *pattern, PyObject **tensors, PyObject *
         else
             PyList_SET_ITEM(saved, i, item);
     }
+    for (Py_ssize_t i = 0; saved != NULL && i < n_kept; i++) {
+        PyObject *item = new_saved(kept[i], Py_None, py_kept);
+        if (item == NULL)
+            Py_CLEAR(saved);
+        else
+            PyList_SET_ITEM(saved, pattern->n_reads + i, item);
+    }
     return saved;
 }
 
-/* Make the node of an application if a gradient goes through it. `tensors` has NULL for a number. */
-static int record_application(Record *record, PyObject **tensors, PyObject **arrays, PyObject **outs, Py_ssize_t n_outs)
+/* The operands that require grad, a bit each. `tensors` has NULL for a number. */
+static uint64_t mask_of(PyObject **tensors, Py_ssize_t n)
 {
     uint64_t mask = 0;
-    for (Py_ssize_t i = 0; i < record->n_operands; i++)
+    for (Py_ssize_t i = 0; i < n; i++)
         if (tensors[i] != NULL &&
             (is_in_graph(tensors[i]) || (SLOT(tensors[i], Tensor, _base) != Py_None &&
                                          is_in_graph(SLOT(tensors[i], Tensor, _base)))))
             mask |= (uint64_t)1 << i;
-    if (mask == 0)
-        return 0;
-    Pattern *pattern = find_pattern(record, mask, outs, n_outs);
-    if (pattern == NULL)
-        return -1;
+    return mask;
+}
+
+/* Make the node of an application. */
+static int record_application(Record *record, Pattern *pattern, PyObject **tensors, PyObject **arrays, PyObject **outs,
+                              Py_ssize_t n_outs, PyObject **kept, Py_ssize_t n_kept)
+{
     if (!pattern->recorded)
         return 0;
     PyObject *edges = edges_of(pattern, tensors, record->n_operands);
-    PyObject *saved = edges == NULL ? NULL : saved_of(pattern, tensors, arrays, outs);
+    PyObject *saved = edges == NULL ? NULL : saved_of(pattern, tensors, arrays, outs, kept, n_kept);
     PyObject *order = saved == NULL ? NULL : next_order();
     PyObject *node = order == NULL ? NULL : NEW(pattern->node_type);
     if (node == NULL) {
@@ -880,11 +899,30 @@ static PyObject *settle(PyObject *kernel, PyObject **operands, Py_ssize_t n, PyO
     return made;
 }
 
+/* The kernel of a pattern that also gives what is kept for the pullback, borrowed; NULL, perhaps with an error, if there
+   is none. It is looked for when the pattern is seen the second time: what is done once shall not wait for it. */
+static PyObject *find_keeping(Pattern *pattern)
+{
+    if (!pattern->asked && pattern->recorded) {
+        pattern->asked = 1;
+        PyObject *found = PyObject_CallMethodNoArgs(pattern->pullback, str_shorten);
+        if (found == NULL)
+            return NULL;
+        if (found == Py_None)
+            Py_DECREF(found);
+        else
+            pattern->keeping = found;
+    }
+    return pattern->keeping;
+}
+
 /* Run the kernel of a record on the arguments of a call, and record the application; a tensor or a tuple of tensors. */
 static PyObject *execute(State *state, Record *record, PyObject *const *args)
 {
-    PyObject *tensors[MAX_OPERANDS], *arrays[MAX_OPERANDS], *outs[MAX_OPERANDS], *result = NULL;
-    Py_ssize_t n = record->n_operands, held = 0, n_outs = 0;
+    PyObject *tensors[MAX_OPERANDS], *arrays[MAX_OPERANDS], *outs[MAX_OPERANDS], *result = NULL, *kernel, **kept = outs;
+    Py_ssize_t n = record->n_operands, held = 0, n_outs = 0, n_kept = 0;
+    Pattern *pattern = NULL;
+    uint64_t mask = 0;
     Py_INCREF(record);
     for (; held < n; held++) {
         PyObject *value = record->operands[held].source < 0 ? record->operands[held].last
@@ -906,32 +944,53 @@ static PyObject *execute(State *state, Record *record, PyObject *const *args)
         }
         arrays[held] = Py_NewRef(record->operands[held].array);
     }
-    PyObject *found = run_kernel(state, record->kernel, arrays, n);
+    kernel = record->kernel;
+    if (state->grad && (mask = mask_of(tensors, n)) != 0 && (pattern = find_pattern(record, mask)) != NULL) {
+        PyObject *keeping = find_keeping(pattern);
+        if (keeping != NULL)
+            kernel = keeping;
+        else if (PyErr_Occurred())
+            goto finish;
+    }
+    PyObject *found = run_kernel(state, kernel, arrays, n);
     if (found == NULL)
         goto finish;
     if (PyTuple_CheckExact(found)) {
-        if (PyTuple_GET_SIZE(found) > MAX_OPERANDS) {
+        const Py_ssize_t n_found = PyTuple_GET_SIZE(found);
+        if (n_found > MAX_OPERANDS) {
             PyErr_SetString(PyExc_SystemError, "an operation has more results than expected");
             Py_DECREF(found);
             goto finish;
         }
-        for (; n_outs < PyTuple_GET_SIZE(found); n_outs++) {
+        if (kernel != record->kernel)
+            n_kept = PyLong_AsSsize_t(SLOT(kernel, Kernel, kept));
+        for (; n_outs < n_found - n_kept; n_outs++) {
             PyObject *array = as_array(Py_NewRef(PyTuple_GET_ITEM(found, n_outs)));
             outs[n_outs] = new_tensor(settle(record->kernel, arrays, n, array));
             if (outs[n_outs] == NULL)
                 break;
         }
-        int complete = n_outs == PyTuple_GET_SIZE(found);
+        kept = outs + n_outs;
+        int complete = n_outs == n_found - n_kept;
+        Py_ssize_t at = 0;
+        for (; complete && at < n_kept; at++) {
+            kept[at] = as_array(Py_NewRef(PyTuple_GET_ITEM(found, n_outs + at)));
+            if (kept[at] == NULL)
+                complete = 0;
+        }
         Py_DECREF(found);
-        if (!complete)
+        if (!complete) {
+            n_kept = at > 0 && kept[at - 1] == NULL ? at - 1 : at;
             goto finish;
+        }
     } else {
         outs[0] = new_tensor(settle(record->kernel, arrays, n, as_array(found)));
         if (outs[0] == NULL)
             goto finish;
         n_outs = 1;
     }
-    if (state->grad && record_application(record, tensors, arrays, outs, n_outs) < 0)
+    if (mask && ((pattern == NULL && (pattern = make_pattern(record, mask, outs, n_outs)) == NULL) ||
+                 record_application(record, pattern, tensors, arrays, outs, n_outs, kept, n_kept) < 0))
         goto finish;
     if (n_outs == 1) {
         result = Py_NewRef(outs[0]);
@@ -944,6 +1003,8 @@ finish:
         Py_DECREF(arrays[i]);
     for (Py_ssize_t i = 0; i < n_outs; i++)
         Py_DECREF(outs[i]);
+    for (Py_ssize_t i = 0; i < n_kept; i++)
+        Py_DECREF(kept[i]);
     Py_DECREF(record);
     return result;
 }
@@ -1047,7 +1108,12 @@ static PyObject *record_known(PyObject *module, PyObject *const *args, Py_ssize_
         return NULL;
     for (Py_ssize_t i = 0; i < record->n_operands; i++)
         arrays[i] = SLOT(values[i + 1], Tensor, _a);
-    int failed = record_application(record, values + 1, arrays, &out, 1) < 0;
+    const uint64_t mask = mask_of(values + 1, record->n_operands);
+    Pattern *pattern = mask == 0 ? NULL : find_pattern(record, mask);
+    if (mask != 0 && pattern == NULL)
+        pattern = make_pattern(record, mask, &out, 1);
+    int failed = mask != 0 && (pattern == NULL ||
+                               record_application(record, pattern, values + 1, arrays, &out, 1, NULL, 0) < 0);
     Py_DECREF(record);
     if (failed)
         return NULL;
@@ -1443,8 +1509,12 @@ static Py_ssize_t gather(Entry *entry, PyObject **operands)
         return -1;
     PyObject *saved = SLOT(node, KernelNode, saved);
     Py_ssize_t n = PyTuple_GET_SIZE(SLOT(SLOT(node, KernelNode, pullback), Pullback, reads));
-    if (n + entry->width > MAX_OPERANDS ||
-        (n && (!PyList_CheckExact(saved) || PyList_GET_SIZE(saved) != n)))
+    if (n) {
+        if (!PyList_CheckExact(saved))
+            return -1;
+        n = PyList_GET_SIZE(saved);
+    }
+    if (n + entry->width > MAX_OPERANDS)
         return -1;
     for (Py_ssize_t i = 0; i < entry->width; i++)
         if (entry->cts[i] == NULL)
@@ -1551,17 +1621,24 @@ static PyObject *pull_back(State *state, PyObject *node, Entry *entry, PyObject 
     PyObject *held[MAX_OPERANDS]; /* the kernel may let other threads run */
     for (Py_ssize_t i = 0; i < n; i++)
         held[i] = Py_NewRef(operands[i]);
+    const Py_ssize_t n_cts = entry->width;
     forget_cts(entry);
-    PyObject *pullback = SLOT(node, KernelNode, pullback), *fast = SLOT(pullback, Pullback, fast), *found = NULL;
-    int finite = fast == Py_None ? 0 : 1;
-    if (finite) {
-        found = run_kernel(state, fast, held, n);
-        finite = found == NULL ? -1 : all_finite(found);
-        if (finite != 1)
+    PyObject *pullback = SLOT(node, KernelNode, pullback), *guarded = SLOT(pullback, Pullback, kernel), *found = NULL;
+    const Py_ssize_t n_reads = PyTuple_GET_SIZE(SLOT(pullback, Pullback, reads)), n_kept = n - n_reads - n_cts;
+    PyObject *first = n_kept ? SLOT(pullback, Pullback, brief) : SLOT(pullback, Pullback, fast);
+    int right = 0;
+    if (first != Py_None) {
+        found = run_kernel(state, first, held, n);
+        right = found == NULL ? -1 : SLOT(pullback, Pullback, fast) == Py_None ? 1 : all_finite(found);
+        if (right != 1)
             Py_CLEAR(found);
     }
-    if (finite == 0)
-        found = run_kernel(state, SLOT(pullback, Pullback, kernel), held, n);
+    if (right == 0) {
+        PyObject *without[MAX_OPERANDS];
+        memcpy(without, held, (size_t)n_reads * sizeof *held);
+        memcpy(without + n_reads, held + n_reads + n_kept, (size_t)n_cts * sizeof *held);
+        found = run_kernel(state, guarded, without, n_reads + n_cts);
+    }
     for (Py_ssize_t i = 0; i < n; i++)
         Py_DECREF(held[i]);
     if (found == NULL)
@@ -1778,6 +1855,7 @@ PyMODINIT_FUNC PyInit_tracegrad_engine(void)
     str_kernel = PyUnicode_InternFromString("kernel");
     str_compile = PyUnicode_InternFromString("compile");
     str_pullback = PyUnicode_InternFromString("pullback");
+    str_shorten = PyUnicode_InternFromString("shorten");
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL || PyErr_Occurred() ||
         PyModule_AddObjectRef(module, "Operation", (PyObject *)&Operation_type) < 0 ||

@@ -28,16 +28,17 @@ from tracegrad.codegen.numpy_source import emit_numpy
 from tracegrad.driver.load_python import load_python
 from tracegrad.errors import ArgumentTypeError, ShapeError, TracedValueError
 from tracegrad.ir.builder import Builder
-from tracegrad.ir.core import Block, Function, Value, clone_function, clone_operation
+from tracegrad.ir.core import Block, Function, Operation, Value, clone_function, clone_operation
 from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, TABLE, interpreter
 from tracegrad.ir.types import ArrayType, is_inexact
 from tracegrad.ops.common import jvp_of, vjp_of, zeros_like
 from tracegrad.ops.elementwise import add
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.manager import final_pipeline, run_passes
-from tracegrad.passes.pads import write_pads
+from tracegrad.passes.small import suit_small_arrays
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.layout import ROWS
+from tracegrad.transform.residuals import plan_residuals
 from tracegrad.transform.vjp import vjp
 
 Array = np.ndarray[Any, Any]
@@ -82,12 +83,13 @@ class Kernel:
         function: the IR.
         single: whether it has exactly one result.
         layout: which strides its results get (layout.py); None for those that come about.
+        kept: so many of the last results are none of the operation's, but kept for its pullback.
     """
 
-    __slots__ = ("_depends", "_jvps", "_make", "_made", "_partial", "_pullbacks", "_run", "layout", "name")
+    __slots__ = ("_depends", "_jvps", "_make", "_made", "_partial", "_pullbacks", "_run", "kept", "layout", "name")
 
-    def __init__(self, name: str, make: Callable[[], Function], layout: str | None = None) -> None:
-        self.name, self._make, self.layout = name, make, layout
+    def __init__(self, name: str, make: Callable[[], Function], layout: str | None = None, kept: int = 0) -> None:
+        self.name, self._make, self.layout, self.kept = name, make, layout, kept
         self._made: Function | None = None
         self._depends: list[int] | None = None
         self._run: Callable[..., Any] | None = None
@@ -130,7 +132,7 @@ class Kernel:
 
     def source(self) -> str:
         """Return the NumPy text that runs."""
-        function = run_passes(clone_function(self.function), [*final_pipeline(), write_pads])
+        function = run_passes(clone_function(self.function), [*final_pipeline(), suit_small_arrays])
         return emit_numpy(function, comments=False, warnings=False)
 
     def pullback(self, mask: int) -> Pullback:
@@ -168,9 +170,10 @@ class Pullback:
         present: per result, whether the kernel takes its cotangent.
         fast: the kernel without guards for cotangents that are zero where the slope is not finite; its results are
             right if they are finite. None where there are no guards.
+        brief: the fast kernel, or else the kernel, that takes between `reads` and the cotangents what `shorten` keeps.
     """
 
-    __slots__ = ("fast", "gives", "in_order", "kernel", "mask", "present", "primal", "reads")
+    __slots__ = ("brief", "fast", "gives", "in_order", "kernel", "mask", "present", "primal", "reads")
 
     def __init__(
         self,
@@ -185,6 +188,18 @@ class Pullback:
         self.primal, self.mask, self.kernel, self.reads, self.gives = primal, mask, kernel, reads, gives
         self.present, self.fast = present, fast
         self.in_order = gives == tuple(range(len(gives)))
+        self.brief: Kernel | None = None
+
+    def shorten(self) -> Kernel | None:
+        """Set `brief`, and return the primal with values as last results that the pullback would compute again.
+
+        None if there are none that are worth keeping.
+        """
+        made = _keep_values(self)
+        if made is None:
+            return None
+        keeping, self.brief = made
+        return keeping
 
 
 class Composition:
@@ -362,6 +377,65 @@ class _Sweep:
         """Return the sweep as a kernel whose operands are what `reads` says and the cotangents."""
         self.block.params = [*map(self.kept, reads), *self.cts]
         return Kernel(name, lambda: self.function)
+
+
+def _keep_values(pullback: Pullback) -> tuple[Kernel, Kernel] | None:
+    """Return the primal that also gives the values that are kept, and the pullback that takes them."""
+    name, sweep = pullback.kernel.name, (pullback.fast or pullback.kernel).function
+    given, cts = sweep.params[: len(pullback.reads)], sweep.params[len(pullback.reads) :]
+    if not given or any(operation.blocks for operation in sweep.body.operations):
+        return None
+    moved, needed = set(cts), dict.fromkeys(sweep.body.yields)
+    own: list[Operation] = []  # what is computed from operands and results alone
+    for operation in sweep.body.operations:
+        if moved.isdisjoint(operation.operands):
+            own.append(operation)
+        else:
+            moved.update(operation.results)
+            needed.update(dict.fromkeys(operation.operands))
+    extra = _not_in_primal(pullback, own)
+    stored = plan_residuals(sweep.body, [v for v in needed if v not in moved], free=given, repeated=extra).stored
+    if not stored:
+        return None
+    kept = [Value(v.type, v.name) for v in stored]
+    brief = Block([Value(p.type, p.name) for p in given] + kept + [Value(ct.type, ct.name) for ct in cts])
+    known = dict(zip([*given, *stored, *cts], brief.params, strict=True))
+    for operation in sweep.body.operations:
+        brief.operations.append(clone_operation(operation, known))
+        known.update(zip(stored, kept, strict=True))
+    brief.yields = [known[v] for v in sweep.body.yields]
+    shortened = Function("pullback", brief)
+    eliminate_dead_code(shortened)
+    run_passes(shortened)
+    keeping = _with_values(pullback, own, stored)
+    return Kernel(pullback.primal.name, lambda: keeping, kept=len(stored)), Kernel(name, lambda: shortened)
+
+
+def _with_values(pullback: Pullback, operations: Sequence[Operation], wanted: Sequence[Value]) -> Function:
+    """Return the primal with values that the pullback computes as further results."""
+    made = clone_function(pullback.primal.function)
+    ends = {"in": made.params, "out": made.results}
+    sweep = (pullback.fast or pullback.kernel).function
+    computed = {value: ends[kind][k] for value, (kind, k) in zip(sweep.params, pullback.reads, strict=False)}
+    made.body.operations += [clone_operation(operation, computed) for operation in operations]
+    made.body.yields = [*made.results, *[computed[v] for v in wanted]]
+    eliminate_dead_code(made)
+    return run_passes(made)
+
+
+def _not_in_primal(pullback: Pullback, operations: Sequence[Operation]) -> set[Operation]:
+    """Return those of the pullback's operations that the primal does not do for its own results."""
+    results = [operation.results[0] for operation in operations]
+    count = len(pullback.primal.function.results)
+    both = _with_values(pullback, operations, results)
+    done: set[Value] = set()
+    waiting = list(both.results[:count])
+    while waiting:
+        value = waiting.pop()
+        if value not in done:
+            done.add(value)
+            waiting += [] if value.producer is None else value.producer.operands
+    return {o for o, value in zip(operations, both.results[count:], strict=True) if value not in done}
 
 
 def _divides_by_constant(operation: Any) -> bool:

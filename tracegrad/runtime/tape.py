@@ -318,7 +318,7 @@ class KernelNode(Node):
             if pullback.reads:
                 raise self.freed_error()
         else:
-            for item in saved:
+            for item in saved[: len(pullback.reads)]:
                 storage = item.storage
                 if create_graph or storage is None or storage.version != item.version:
                     operands.append(self.unpack(item, create_graph))
@@ -557,6 +557,8 @@ def accumulator(tensor: Tensor) -> AccumulateGrad:
 _refreshers: list[Callable[[Tensor], None]] = []
 _tangent_rules: list[Callable[..., Any]] = []
 _NOWHERE: Edge = (None, 0)
+#: kind of a saved value that no user knows of: the pullback would compute it again
+_KEPT = ("kept", 0)
 _ADD = Composition("Add", lambda x, y: x + y, layout=LIKE_OPERANDS)
 _CLONE = Composition("Clone", lambda x: x.copy(), layout=LIKE_OPERANDS)
 _IN_ROWS = Composition("Clone", lambda x: x.copy())
@@ -1151,6 +1153,6 @@ if engine:
             sequence=_sequence, nowhere=_NOWHERE, package=_PACKAGE, quiet_context=quiet_context, quietly=quietly,
             refresh=lambda tensor: _refreshers[0](tensor), apply_slowly=apply_plan, node_class=node_class,
             inference_error=inference_error, add=np.add, is_finite=lambda x: bool(np.isfinite(x).all()),
-            arrange=arrange, like_operands=LIKE_OPERANDS,
+            arrange=arrange, like_operands=LIKE_OPERANDS, kept=_KEPT,
         )
     )  # fmt: skip

@@ -57,11 +57,13 @@ def plan_residuals(
     free: Collection[Value] = (),
     outer: Collection[Value] = (),
     kept: Mapping[Value, Operation] = MappingProxyType({}),
+    repeated: Collection[Operation] = (),
 ) -> Plan:
     """Choose what to store and what to recompute so that the values `needed`, defined in `block`, are at hand.
 
     Args:
         free: values of the block that the reverse block has anyway, such as the index of a loop.
+        repeated: operations that are done in the reverse block, whatever they cost; their results are not stored.
         outer: arrays from outside that have to be kept if they are read; an element of them may be the cheaper one.
         kept: values that an array keeps anyway, with the operation that reads them there.
     """
@@ -73,9 +75,10 @@ def plan_residuals(
         network.connect((value, 1), _SINK, _UNBOUNDED)
     while waiting:
         value = waiting.pop()
-        network.connect((value, 0), (value, 1), _size_bytes(value) + 1)  # of equal sizes, fewer values
         producer = kept.get(value, value.producer)
-        if producer is None or not (value in kept or is_recomputable(producer)):
+        cost = _UNBOUNDED if producer in repeated else _size_bytes(value) + 1  # of equal sizes, fewer values
+        network.connect((value, 0), (value, 1), cost)
+        if producer is None or not (value in kept or producer in repeated or is_recomputable(producer)):
             network.connect(_SOURCE, (value, 0), _UNBOUNDED)
             continue
         for operand in dict.fromkeys(producer.operands):
