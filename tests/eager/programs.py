@@ -1550,3 +1550,70 @@ def slopes_at_borders(T: Any, say: Any) -> None:
     slope(lambda x: T.atan2(x, 0 * x + x[1]), [0.0, 0.0, 1.0])
     slope(lambda x: T.atan2(x[:2], x[2:]), [0.0, 1.0, 0.0, 2.0])
     say(T.atan2(T.tensor([0.0, -0.0, 0.0, 0.0]), T.tensor([0.0, -1.0, -0.0, -2.0])))
+
+
+@program
+def pieces_of_one_node(T: Any, say: Any) -> None:
+    x = T.arange(24.0).reshape(4, 6).requires_grad_()
+    for function in (
+        lambda h: h.split(4, 1), lambda h: h.split([1, 5], 1), lambda h: h.chunk(3, -1), lambda h: h.unbind(1),
+        tuple, lambda h: h.tensor_split(3, 1), lambda h: T.hsplit(h, [1, 4]),
+    ):  # fmt: skip
+        h = x * 1.0
+        pieces = function(h)
+        say([(p.grad_fn.name(), p.output_nr, p.grad_fn is pieces[0].grad_fn) for p in pieces])
+        attempt(say, lambda pieces=pieces: pieces[0].mul_(2))
+        h = x * 1.0
+        pieces = function(h)
+        say(T.autograd.grad((pieces[1] ** 2).sum(), x)[0])
+        pieces = function(x**2)
+        (g,) = T.autograd.grad((pieces[0] * 2 + pieces[0].sum()).sum(), x, create_graph=True)
+        say(g.requires_grad, T.autograd.grad(g.sum(), x)[0])
+    h = x * 1.0
+    pieces, seen = h.unbind(0), []
+    pieces[1].retain_grad()
+    pieces[1].register_hook(lambda ct: 2 * ct)
+    pieces[2].grad_fn.register_hook(lambda inputs, outputs: seen.append((len(inputs), [o is None for o in outputs])))
+    pieces[1].sum().backward(retain_graph=True)
+    say(seen, pieces[1].grad, x.grad, len(pieces[0].grad_fn.next_functions))
+    h.add_(1)
+    attempt(say, lambda: pieces[0] + 1)
+    with T.no_grad():
+        part = h.unbind(0)[0]
+    attempt(say, lambda: part.mul_(2))
+    say(x.detach().split(3)[0].requires_grad, T.arange(4).unbind()[1], (x[:0] * 1).split(2)[0].shape)
+
+
+@program
+def keys_of_positions_and_slices(T: Any, say: Any) -> None:
+    x = T.arange(24.0).reshape(4, 6).requires_grad_()
+    for function in (
+        lambda h: h[1], lambda h: h[-1, 2], lambda h: h[1:3], lambda h: h[:, ::2], lambda h: h[-3:, 5:1],
+        lambda h: h[10:], lambda h: h[:-1, -2], lambda h: h[(2, slice(None))], lambda h: h.t()[1:4, ::3],
+        lambda h: h[::3, ::4],
+    ):  # fmt: skip
+        h = x * 1.0
+        y = function(h)
+        say(y, y.stride(), y.shape, y.grad_fn.name(), T.autograd.grad((y * y).sum(), x)[0])
+        function(h).add_(1.0)
+        say(h)
+    for key in (4, -5, (0, 6), (0, 0, 0), slice(None, None, -1), (0, True)):
+        attempt(say, lambda key=key: x[key])
+
+
+@program
+def writes_into_views(T: Any, say: Any) -> None:
+    w = T.arange(32.0).reshape(8, 4).requires_grad_()
+    h = w * 1.0
+    h[:, 0] = h[:, 1] * 2.0
+    h[0] += 1.0
+    h[1, 2:] = T.tensor([[5.0]])
+    h[2:4] = h[4:6]
+    attempt(say, lambda: h[1:3].copy_(h[2:4]))
+    attempt(say, lambda: h[0:2].add_(h[1:3]))
+    attempt(say, lambda: h.__setitem__(0, T.ones(3)))
+    parts = h.view(2, 4, 4).transpose(0, 1).reshape(4, 8)[:, ::2].clone()
+    parts.mul_(0.5)
+    parts[1:].add_(1.0)
+    say(parts.stride(), (h[:, 1] * 2).stride(), (h[:, ::2].t() + 1).stride(), (h.t() * h.t()[:, :1]).stride())
+    say(T.autograd.grad((parts.t() @ parts).sum(), w)[0], h._version)

@@ -61,6 +61,7 @@ SLOTS(X)
 #define SLOT(object, type, name) (*(PyObject **)((char *)(object) + at_##type##_##name))
 
 static PyObject *zero, *empty_text, *empty_tuple, *str_kernel, *str_compile, *str_pullback, *str_shorten;
+static PyArray_Descr *position_descr;
 
 static void set_slot(PyObject **slot, PyObject *owned)
 {
@@ -171,6 +172,16 @@ static PyObject *as_array(PyObject *value)
     return made;
 }
 
+/* A view of the memory of an array; strides are in bytes. */
+static PyObject *view_of(PyArrayObject *array, int rank, npy_intp *sizes, npy_intp *strides, void *data)
+{
+    PyObject *made = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef(PyArray_DESCR(array)), rank, sizes,
+                                          strides, data, PyArray_FLAGS(array) & NPY_ARRAY_WRITEABLE, NULL);
+    if (made != NULL && PyArray_SetBaseObject((PyArrayObject *)made, Py_NewRef(array)) < 0)
+        Py_CLEAR(made);
+    return made;
+}
+
 /* strided(array, shape, strides): a view of the memory from the first element on, with strides in bytes. */
 static PyObject *strided(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
 {
@@ -186,11 +197,7 @@ static PyObject *strided(PyObject *module, PyObject *const *args, Py_ssize_t n_a
             PyErr_SetString(PyExc_ValueError, "strided takes as many strides as sizes");
         return NULL;
     }
-    PyObject *made = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef(PyArray_DESCR(array)), rank, sizes,
-                                          strides, PyArray_DATA(array), PyArray_FLAGS(array) & NPY_ARRAY_WRITEABLE, NULL);
-    if (made != NULL && PyArray_SetBaseObject((PyArrayObject *)made, Py_NewRef(args[0])) < 0)
-        Py_CLEAR(made);
-    return made;
+    return view_of(array, rank, sizes, strides, PyArray_DATA(array));
 }
 
 /* ---- places in the user's code ------------------------------------------------------------------------------------ */
@@ -857,6 +864,86 @@ static PyObject *number_array(PyObject *value, PyArray_Descr *descr)
     return array;
 }
 
+/* Whether the axes a, b of results must change places, so that a is not the faster one: 1, or -1 if they must not. */
+static int must_swap(PyArrayObject *out, PyObject **operands, Py_ssize_t n, int a, int b)
+{
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyArrayObject *operand = (PyArrayObject *)operands[i];
+        npy_intp strides[2] = {0, 0};
+        const int axes[2] = {a, b};
+        for (int k = 0; k < 2; k++) {
+            int own = axes[k] - (PyArray_NDIM(out) - PyArray_NDIM(operand));
+            if (own >= 0 && (PyArray_DIM(operand, own) != 1 || PyArray_DIM(out, axes[k]) == 1))
+                strides[k] = PyArray_STRIDE(operand, own);
+        }
+        if (strides[0] == 0 || strides[1] == 0)
+            continue;
+        if (strides[0] != strides[1])
+            return strides[0] > strides[1] ? 1 : -1;
+        if (PyArray_DIM(out, a) > PyArray_DIM(out, b))
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether a result has the strides that elementwise operations give; layout.dense_strides says which. */
+static int is_like_operands(PyArrayObject *out, PyObject **operands, Py_ssize_t n)
+{
+    int order[NPY_MAXDIMS], rank = PyArray_NDIM(out); /* the fastest axis first */
+    for (int k = 0; k < rank; k++) {
+        order[k] = rank - 1 - k;
+        int moving = k, verdict = 0;
+        for (int before = k - 1; before >= 0 && verdict >= 0; before--) {
+            verdict = must_swap(out, operands, n, order[before], order[moving]);
+            if (verdict > 0) {
+                int axis = order[before];
+                order[before] = order[moving];
+                order[moving] = axis;
+                moving = before;
+            }
+        }
+    }
+    npy_intp step = PyArray_ITEMSIZE(out);
+    for (int k = 0; k < rank; k++) {
+        if (PyArray_STRIDE(out, order[k]) != step)
+            return 0;
+        step *= PyArray_DIM(out, order[k]) ? PyArray_DIM(out, order[k]) : 1;
+    }
+    return 1;
+}
+
+/* Whether elements fill their memory without gaps or overlaps, in some order of the axes. */
+static int is_dense(PyArrayObject *array)
+{
+    npy_intp expected = PyArray_ITEMSIZE(array);
+    int rank = PyArray_NDIM(array), left = 0;
+    for (int axis = 0; axis < rank; axis++)
+        left += PyArray_DIM(array, axis) != 1;
+    for (; left > 0; left--) {
+        int next = -1; /* the axis that runs fastest among those that are left */
+        for (int axis = 0; axis < rank && next < 0; axis++)
+            if (PyArray_DIM(array, axis) != 1 && PyArray_STRIDE(array, axis) == expected)
+                next = axis;
+        if (next < 0 || PyArray_DIM(array, next) == 0)
+            return 0;
+        expected *= PyArray_DIM(array, next);
+    }
+    return 1;
+}
+
+/* Whether all operands have the shape of a result, and one layout that has no gaps: it is that of the result. */
+static int is_of_one_kind(PyArrayObject *out, PyObject **operands, Py_ssize_t n)
+{
+    int rank = PyArray_NDIM(out);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyArrayObject *operand = (PyArrayObject *)operands[i], *first = (PyArrayObject *)operands[0];
+        if (PyArray_NDIM(operand) != rank || !PyArray_CompareLists(PyArray_DIMS(operand), PyArray_DIMS(out), rank) ||
+            !PyArray_CompareLists(PyArray_STRIDES(operand), PyArray_STRIDES(first), rank))
+            return 0;
+    }
+    return n > 0 && is_dense((PyArrayObject *)operands[0]);
+}
+
 /* Give a result (consumed) the strides that follow from those of the operands; see layout.py. */
 static PyObject *settle(PyObject *kernel, PyObject **operands, Py_ssize_t n, PyObject *out)
 {
@@ -864,25 +951,22 @@ static PyObject *settle(PyObject *kernel, PyObject **operands, Py_ssize_t n, PyO
     if (out == NULL || layout == Py_None || PyArray_NDIM((PyArrayObject *)out) == 0)
         return out;
     PyArrayObject *array = (PyArrayObject *)out;
+    const int like_operands = layout == py_like_operands;
     int usual = PyArray_IS_C_CONTIGUOUS(array);
-    for (Py_ssize_t i = 0; usual && i < n; i++)
+    for (Py_ssize_t i = 0; usual && like_operands && i < n; i++)
         usual = PyArray_IS_C_CONTIGUOUS((PyArrayObject *)operands[i]);
     npy_intp step = PyArray_ITEMSIZE(array);
     for (int axis = PyArray_NDIM(array) - 1; usual && axis >= 0; axis--) {
         usual = PyArray_STRIDE(array, axis) == step;
         step *= PyArray_DIM(array, axis) ? PyArray_DIM(array, axis) : 1;
     }
-    if (!usual && layout == py_like_operands) { /* nothing to do where all have the same strides */
-        usual = n > 0;
-        for (Py_ssize_t i = 0; usual && i < n; i++) {
-            PyArrayObject *operand = (PyArrayObject *)operands[i];
-            int rank = PyArray_NDIM(array);
-            usual = PyArray_NDIM(operand) == rank && PyArray_ITEMSIZE(operand) == PyArray_ITEMSIZE(array) &&
-                    PyArray_CompareLists(PyArray_DIMS(operand), PyArray_DIMS(array), rank) &&
-                    PyArray_CompareLists(PyArray_STRIDES(operand), PyArray_STRIDES(array), rank);
-        }
-        if (usual && !PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA))
-            usual = 0;
+    if (!usual && like_operands && PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA)) {
+        PyArrayObject *first = n ? (PyArrayObject *)operands[0] : array;
+        if (!is_of_one_kind(array, operands, n))
+            usual = is_like_operands(array, operands, n);
+        else
+            usual = PyArray_ITEMSIZE(first) == PyArray_ITEMSIZE(array) &&
+                    PyArray_CompareLists(PyArray_STRIDES(first), PyArray_STRIDES(array), PyArray_NDIM(array));
     }
     if (usual)
         return out;
@@ -1118,6 +1202,199 @@ static PyObject *record_known(PyObject *module, PyObject *const *args, Py_ssize_
     if (failed)
         return NULL;
     Py_RETURN_NONE;
+}
+
+/* ---- views -------------------------------------------------------------------------------------------------------- */
+
+/* outline(steps): steps without their positions, and a list of the positions as tensors, after a place for the base. */
+static PyObject *outline_of(PyObject *steps, PyObject **operands)
+{
+    PyObject *outline = PyTuple_New(PyTuple_GET_SIZE(steps));
+    *operands = PyList_New(1);
+    if (outline == NULL || *operands == NULL)
+        goto failed;
+    PyList_SET_ITEM(*operands, 0, Py_NewRef(Py_None));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); i++) {
+        PyObject *step = PyTuple_GET_ITEM(steps, i), *positions = PyTuple_GET_ITEM(step, 2);
+        const Py_ssize_t count = PyTuple_GET_SIZE(positions);
+        PyObject *part = Py_BuildValue("(OOn)", PyTuple_GET_ITEM(step, 0), PyTuple_GET_ITEM(step, 1), count);
+        if (part == NULL)
+            goto failed;
+        PyTuple_SET_ITEM(outline, i, part);
+        for (Py_ssize_t k = 0; k < count; k++) {
+            PyObject *number = new_tensor(number_array(PyTuple_GET_ITEM(positions, k), position_descr));
+            int failed = number == NULL || PyList_Append(*operands, number) < 0;
+            Py_XDECREF(number);
+            if (failed)
+                goto failed;
+        }
+    }
+    return outline;
+failed:
+    Py_XDECREF(outline);
+    Py_CLEAR(*operands);
+    return NULL;
+}
+
+static PyObject *outline(PyObject *module, PyObject *steps)
+{
+    PyObject *operands, *made;
+    if (!PyTuple_CheckExact(steps)) {
+        PyErr_SetString(PyExc_TypeError, "outline takes a tuple of steps");
+        return NULL;
+    }
+    made = outline_of(steps, &operands);
+    return made == NULL ? NULL : Py_BuildValue("NN", made, operands);
+}
+
+/* view(tensor, array, step, base, origin, composition): a view of a tensor, whose array is known, and its node. */
+static PyObject *make_view(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args != 6 || !PyObject_TypeCheck(args[0], Tensor_type) || !PyArray_Check(args[1]) ||
+        !PyTuple_CheckExact(args[2]) || PyTuple_GET_SIZE(args[2]) != 3) {
+        PyErr_SetString(PyExc_TypeError, "view takes a tensor, an array, a step, a base, an origin and a composition");
+        return NULL;
+    }
+    PyObject *tensor = args[0], *storage = SLOT(tensor, Tensor, _storage), *view = new_tensor(Py_NewRef(args[1]));
+    PyObject *last = PyTuple_Pack(1, args[2]), *operands = NULL;
+    PyObject *steps = view == NULL || last == NULL ? NULL : PySequence_Concat(SLOT(tensor, Tensor, _steps), last);
+    if (steps == NULL)
+        goto failed;
+    set_slot(&SLOT(view, Tensor, _steps), steps);
+    set_slot(&SLOT(view, Tensor, _storage), Py_NewRef(storage));
+    set_slot(&SLOT(view, Tensor, _base), Py_NewRef(args[3]));
+    set_slot(&SLOT(view, Tensor, _seen), Py_NewRef(SLOT(storage, Storage, version)));
+    set_slot(&SLOT(view, Tensor, _origin), Py_NewRef(args[4]));
+    if (current_state()->grad && is_differentiable(view)) {
+        if (bring_up_to_date(tensor) < 0)
+            goto failed;
+        if (mask_of(&tensor, 1) != 0) {
+            PyObject *fixed = outline_of(last, &operands);
+            if (fixed == NULL)
+                goto failed;
+            PyList_SetItem(operands, 0, Py_NewRef(tensor));
+            PyObject *values = PyTuple_Pack(1, fixed), *found = NULL;
+            if (values != NULL) {
+                PyObject *const given[4] = {args[5], values, operands, view};
+                found = record_known(module, given, 4);
+            }
+            Py_XDECREF(values);
+            Py_DECREF(fixed);
+            Py_DECREF(operands);
+            if (found == NULL)
+                goto failed;
+            Py_DECREF(found);
+        }
+    }
+    Py_DECREF(last);
+    return view;
+failed:
+    Py_XDECREF(last);
+    Py_XDECREF(view);
+    return NULL;
+}
+
+/* Whether a bound of a slice is a plain int or None. */
+static int is_plain_bound(PyObject *bound)
+{
+    return bound == Py_None || PyLong_CheckExact(bound);
+}
+
+/* index(array, key): for a key of ints and slices alone (name of the node, step, view), see shaping.get_item; None for
+   other keys, and for those that are wrong. */
+static PyObject *index_array(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args != 2 || !PyArray_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "index takes an array and a key");
+        return NULL;
+    }
+    PyArrayObject *array = (PyArrayObject *)args[0];
+    PyObject *const *entries = args + 1, *fixed = NULL, *positions = NULL;
+    Py_ssize_t n = 1, n_positions = 0;
+    if (PyTuple_CheckExact(args[1])) {
+        entries = &PyTuple_GET_ITEM(args[1], 0);
+        n = PyTuple_GET_SIZE(args[1]);
+    }
+    const int rank = PyArray_NDIM(array);
+    if (n > rank || n == 0)
+        Py_RETURN_NONE;
+    npy_intp sizes[NPY_MAXDIMS], strides[NPY_MAXDIMS], places[NPY_MAXDIMS];
+    char *data = PyArray_DATA(array);
+    int left = 0;
+    fixed = PyTuple_New(n);
+    for (int axis = 0; fixed != NULL && axis < n; axis++) {
+        npy_intp size = PyArray_DIM(array, axis), stride = PyArray_STRIDE(array, axis);
+        PyObject *entry = entries[axis], *part;
+        Py_ssize_t start, stop, step;
+        if (PyLong_CheckExact(entry)) {
+            Py_ssize_t at = PyLong_AsSsize_t(entry);
+            if (PyErr_Occurred() || at < -size || at >= size)
+                goto other;
+            at += at < 0 ? size : 0;
+            data += at * stride;
+            part = Py_BuildValue("sn", "at", n_positions);
+            places[n_positions++] = at;
+        } else if (PySlice_Check(entry)) {
+            PySliceObject *slice = (PySliceObject *)entry;
+            if (!is_plain_bound(slice->start) || !is_plain_bound(slice->stop) || !is_plain_bound(slice->step) ||
+                PySlice_Unpack(entry, &start, &stop, &step) < 0 || step <= 0)
+                goto other;
+            Py_ssize_t count = PySlice_AdjustIndices(size, &start, &stop, step);
+            if (start == 0 && stop == size && step == 1)
+                part = Py_BuildValue("sOOO", "slice", Py_None, Py_None, Py_None);
+            else
+                part = Py_BuildValue("snnn", "slice", start, stop > start ? stop : start, step);
+            data += count ? start * stride : 0;
+            sizes[left] = count;
+            strides[left++] = count ? step * stride : stride;
+        } else {
+            goto other;
+        }
+        if (part == NULL)
+            Py_CLEAR(fixed);
+        else
+            PyTuple_SET_ITEM(fixed, axis, part);
+    }
+    for (int axis = (int)n; axis < rank; axis++) {
+        sizes[left] = PyArray_DIM(array, axis);
+        strides[left++] = PyArray_STRIDE(array, axis);
+    }
+    positions = fixed == NULL ? NULL : PyTuple_New(n_positions);
+    for (Py_ssize_t i = 0; positions != NULL && i < n_positions; i++) {
+        PyObject *place = PyLong_FromSsize_t(places[i]);
+        if (place == NULL)
+            Py_CLEAR(positions);
+        else
+            PyTuple_SET_ITEM(positions, i, place);
+    }
+    PyObject *made = positions == NULL ? NULL : view_of(array, left, sizes, strides, data);
+    if (made == NULL) {
+        Py_XDECREF(fixed);
+        Py_XDECREF(positions);
+        return NULL;
+    }
+    return Py_BuildValue("s(sNN)N", n_positions ? "Select" : "Slice", "index", fixed, positions, made);
+other:
+    PyErr_Clear();
+    Py_XDECREF(fixed);
+    Py_RETURN_NONE;
+}
+
+/* overlaps_in_part(a, b): whether two arrays without gaps share some elements, and not all in the same order. */
+static PyObject *overlaps_in_part(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args != 2 || !PyArray_Check(args[0]) || !PyArray_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "overlaps_in_part takes two arrays");
+        return NULL;
+    }
+    PyArrayObject *a = (PyArrayObject *)args[0], *b = (PyArrayObject *)args[1];
+    const char *first = PyArray_DATA(a), *second = PyArray_DATA(b);
+    const npy_intp size = PyArray_NBYTES(a), other = PyArray_NBYTES(b);
+    const int rank = PyArray_NDIM(a);
+    int same = first == second && size == other && rank == PyArray_NDIM(b) &&
+               PyArray_CompareLists(PyArray_STRIDES(a), PyArray_STRIDES(b), rank);
+    return PyBool_FromLong(a != b && !same && first < second + other && second < first + size && is_dense(a) &&
+                           is_dense(b));
 }
 
 /* ---- operations --------------------------------------------------------------------------------------------------- */
@@ -1832,6 +2109,10 @@ static PyMethodDef functions[] = {
     {"strided", (PyCFunction)(void (*)(void))strided, METH_FASTCALL, NULL},
     {"apply", (PyCFunction)(void (*)(void))apply, METH_FASTCALL, NULL},
     {"record", (PyCFunction)(void (*)(void))record_known, METH_FASTCALL, NULL},
+    {"view", (PyCFunction)(void (*)(void))make_view, METH_FASTCALL, NULL},
+    {"outline", outline, METH_O, NULL},
+    {"index", (PyCFunction)(void (*)(void))index_array, METH_FASTCALL, NULL},
+    {"overlaps_in_part", (PyCFunction)(void (*)(void))overlaps_in_part, METH_FASTCALL, NULL},
     {"walk", (PyCFunction)(void (*)(void))walk_back, METH_FASTCALL, NULL},
     {"user_place", user_place, METH_NOARGS, NULL},
     {"get_grad", get_grad, METH_O, NULL},
@@ -1855,6 +2136,7 @@ PyMODINIT_FUNC PyInit_tracegrad_engine(void)
     str_kernel = PyUnicode_InternFromString("kernel");
     str_compile = PyUnicode_InternFromString("compile");
     str_pullback = PyUnicode_InternFromString("pullback");
+    position_descr = PyArray_DescrFromType(NPY_INT64);
     str_shorten = PyUnicode_InternFromString("shorten");
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL || PyErr_Occurred() ||

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from tracegrad.runtime import dtypes
+from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, reshaped_strides, strided
 from tracegrad.runtime.operate import _cast, broadcast_shape, cast, check_written, in_place, to_tensor
 from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, planned
 from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
-from tracegrad.runtime.views import Step, make_view, write
+from tracegrad.runtime.views import Step, make_pieces, make_view, write
 
 Index = tuple[Any, ...]
 
@@ -372,13 +373,6 @@ def diag(input: Tensor, diagonal: int = 0) -> Any:
     return METHODS["diagonal"](input, diagonal).clone()
 
 
-def _pieces(input: Tensor, dim: int, bounds: Sequence[int], name: str) -> tuple[Tensor, ...]:
-    return tuple(
-        make_view(name, input, _slice_step(input._a.ndim, dim, a, b), multiple=True)
-        for a, b in itertools.pairwise(bounds)
-    )
-
-
 @public()
 @method("split")
 def split(input: Tensor, split_size: Any, dim: int = 0) -> Any:
@@ -398,7 +392,9 @@ def split(input: Tensor, split_size: Any, dim: int = 0) -> Any:
                 f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
                 f"{dim}), but got split_sizes={list(split_size)}"
             )
-    return _pieces(input, dim, bounds, "Split")
+    name = "Split" if isinstance(split_size, int) else "SplitWithSizes"
+    steps = [_slice_step(input._a.ndim, dim, a, b) for a, b in itertools.pairwise(bounds)]
+    return make_pieces(name, input, steps, "Cat", dim)
 
 
 @public()
@@ -421,10 +417,12 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
     size = input._a.shape[dim]
     if isinstance(indices_or_sections, int):
         each, more = divmod(size, indices_or_sections)
-        return split(input, [each + (k < more) for k in range(indices_or_sections)], dim)
-    places = [min(max(k + size if k < 0 else k, 0), size) for k in map(int, indices_or_sections)]
-    bounds = [0, *places, size]
-    return split(input, [max(b - a, 0) for a, b in itertools.pairwise(bounds)], dim)
+        bounds = [k * each + min(k, more) for k in range(indices_or_sections + 1)]
+    else:
+        places = [min(max(k + size if k < 0 else k, 0), size) for k in map(int, indices_or_sections)]
+        bounds = [0, *places, size]
+    steps = [_slice_step(input._a.ndim, dim, a, max(a, b)) for a, b in itertools.pairwise(bounds)]
+    return tuple(make_view("Slice", input, step) for step in steps)
 
 
 @public()
@@ -433,10 +431,8 @@ def unbind(input: Tensor, dim: int = 0) -> Any:
     """Return views of the positions of an axis."""
     dim = axis_of(dim, input._a.ndim)
     lead = (("slice", None, None, None),) * dim
-    return tuple(
-        make_view("Unbind", input, ("index", (*lead, ("at", 0)), (k,)), multiple=True)
-        for k in range(input._a.shape[dim])
-    )
+    steps: list[Step] = [("index", (*lead, ("at", 0)), (k,)) for k in range(input._a.shape[dim])]
+    return make_pieces("Unbind", input, steps, "Stack", dim)
 
 
 @method("__iter__")
@@ -752,6 +748,9 @@ _INDEX_PUT, _INDEX_ADD, _INDEX_COPY, _INDEX_FILL = (
 @method("__getitem__")
 def get_item(self: Tensor, key: Any) -> Any:
     """Return a view for positions and slices, a copy for index arrays and masks."""
+    found = engine.index(self._a, key) if engine else None
+    if found is not None:
+        return make_view(found[0], self, found[1], found[2])
     entries = _entries(key)
     _check_steps(entries)
     if all(_is_basic(e) for e in entries):
@@ -803,20 +802,15 @@ def _without_leading_ones(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 @method("__setitem__")
 def set_item(self: Tensor, key: Any, value: Any) -> None:
     """Write values into a place."""
+    given = to_tensor(value, None if isinstance(value, Tensor) else self._a.dtype)
+    found = engine.index(self._a, key) if engine else None
+    if found is not None:
+        _fill(make_view("Slice", self, found[1], found[2]), given)
+        return
     entries = _entries(key)
     _check_steps(entries)
-    given = to_tensor(value, None if isinstance(value, Tensor) else self._a.dtype)
     if all(_is_basic(e) for e in entries):
-        place = make_view("Slice", self, _basic_step(entries, self._a))
-        if given._a.ndim > place._a.ndim:
-            given = reshape(given, _without_leading_ones(given._a.shape, place._a.ndim))
-        if given._a.ndim:
-            place.copy_(expand(given, place._a.shape))
-        else:
-            write(
-                "fill_", place, lambda x: apply_composition(_FULL_COPY, (), [x, given]), [given],
-                repeats=0 not in place._a.strides,
-            )  # fmt: skip
+        _fill(make_view("Slice", self, _basic_step(entries, self._a)), given)
         return
     template, operands = _advanced(entries, self._a)
     if given._a.size != 1:
@@ -825,6 +819,20 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
         "index_put_", self,
         lambda x: apply_composition(_INDEX_PUT, (template, False), [x, cast(given, x._a.dtype), *operands]), [given],
     )  # fmt: skip
+
+
+def _fill(place: Tensor, given: Tensor) -> None:
+    """Write values into a view."""
+    shape = place._a.shape
+    if given._a.ndim > len(shape):
+        given = reshape(given, _without_leading_ones(given._a.shape, len(shape)))
+    if given._a.ndim:
+        place.copy_(given if given._a.shape == shape else expand(given, shape))
+    else:
+        write(
+            "fill_", place, lambda x: apply_composition(_FULL_COPY, (), [x, given]), [given],
+            repeats=0 not in place._a.strides,
+        )  # fmt: skip
 
 
 def _check_values(array: Array, template: tuple[Any, ...], places: Sequence[Array], shape: tuple[int, ...]) -> None:

@@ -10,12 +10,13 @@ their node anew from the owner's when it is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
+from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, expanded, is_dense, reshaped, strided
 from tracegrad.runtime.tape import (
@@ -26,6 +27,7 @@ from tracegrad.runtime.tape import (
     Node,
     _refreshers,
     apply_composition,
+    attach,
     gradient_edge,
     mode,
     needs_grad,
@@ -144,46 +146,66 @@ _COPY_SLICES.node_name = "CopySlices"
 _compositions: dict[str, Composition] = {}
 
 
-def _outline(steps: Sequence[Step]) -> tuple[Any, list[Tensor]]:
-    """Return steps without their positions, and the positions as operands."""
+def _outline(steps: Sequence[Step]) -> tuple[Any, list[Any]]:
+    """Return steps without their positions, and the operands: a place for the tensor viewed, and the positions."""
     positions = [wrap(np.asarray(p, np.int64)) for step in steps for p in step[2]]
-    return tuple((kind, static, len(at)) for kind, static, at in steps), positions
+    return tuple((kind, static, len(at)) for kind, static, at in steps), [None, *positions]
 
 
-def make_view(name: str, tensor: Tensor, step: Step, *, multiple: bool = False) -> Tensor:
+if engine:
+    _outline = engine.outline
+
+
+def make_view(name: str, tensor: Tensor, step: Step, array: Array | None = None, *, multiple: bool = False) -> Tensor:
     """Return a view of a tensor.
 
     Args:
         name: of the node, without "Backward0".
+        array: what the step leads to, where that is known.
         multiple: one of several views made at once, which must not be written.
     """
-    view = wrap(take_step(*step, tensor._a))
+    if array is None:
+        array = take_step(*step, tensor._a)
     if step[0] == "diagonal":
-        view._a.flags.writeable = tensor._a.flags.writeable
+        array.flags.writeable = tensor._a.flags.writeable
+    composition = _compositions.get(name) or _new_composition(name)
+    base, origin = tensor._base, tensor._origin
+    if base is None or origin in _FIXED:
+        base, origin = tensor, ""
+    if multiple:
+        origin = "multiple"
+    elif not mode.grad:
+        origin = "no_grad"
+    if engine and not mode.unusual and not tensor._inference:
+        made: Tensor = engine.view(tensor, array, step, base, origin, composition)
+        return made
+    view = wrap(array)
     view._storage = storage = tensor._storage
     if tensor._inference or mode.inference:
         view._inference = True
-    if view._inference:
         return view
-    view._base = tensor if tensor._base is None or is_fixed(tensor) else tensor._base
-    view._steps = (*tensor._steps, step)
-    view._seen = storage.version
-    origin = "" if is_fixed(tensor) else tensor._origin
-    view._origin = "multiple" if multiple else origin if mode.grad else "no_grad"
-    if mode.grad and needs_grad(tensor) and is_differentiable(view._a.dtype):
-        composition = _compositions.get(name)
-        if composition is None:
-            overload = int(name[-1]) if name[-1].isdigit() else 0
-            composition = Composition(name.rstrip("01"), _STRIDED.function, overload=overload)
-            _compositions[name] = composition
-        outline, positions = _outline((step,))
-        record_known(composition, (outline,), [tensor, *positions], view)
+    view._base, view._origin, view._steps, view._seen = base, origin, (*tensor._steps, step), storage.version
+    if mode.grad and needs_grad(tensor) and is_differentiable(array.dtype):
+        outline, operands = _outline((step,))
+        operands[0] = tensor
+        record_known(composition, (outline,), operands, view)
     return view
+
+
+def _new_composition(name: str) -> Composition:
+    """Return the composition of views of a name, which ends with the number of the overload if that is not 0."""
+    overload = int(name[-1]) if name[-1].isdigit() else 0
+    made = _compositions[name] = Composition(name.rstrip("01"), _STRIDED.function, overload=overload)
+    return made
+
+
+#: origins of views whose node a Function made
+_FIXED = ("Function", "Functions")
 
 
 def is_fixed(tensor: Tensor) -> bool:
     """Return whether a tensor is a view whose node a Function made: no write may change it."""
-    return tensor._origin in ("Function", "Functions")
+    return tensor._origin in _FIXED
 
 
 def tangent_of(tensor: Tensor) -> Tensor | None:
@@ -246,10 +268,10 @@ def _renew(view: Tensor) -> None:
     assert base is not None
     is_graph = base._requires_grad or base._node is not None
     view._seen = view._storage.version
-    outline, positions = _outline(view._steps)
+    outline, operands = _outline(view._steps)
+    operands[0] = base
     before, nr = view._node, view._nr
     view._requires_grad = False
-    operands = [base, *positions]
     if is_graph:
         record_known(_STRIDED, (outline,), operands, view)
     else:  # the base was cut from its graph: so is the view
@@ -278,6 +300,56 @@ def _fixed_error(tensor: Tensor, origin: str, found: str) -> RuntimeError:
         "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output "
         "of the custom Function."
     )
+
+
+class PiecesNode(Node):
+    """Pieces of an axis, a result each: the cotangent of the whole is theirs joined.
+
+    Attributes:
+        join: "Cat" or "Stack", the operation that makes the whole of the pieces.
+    """
+
+    __slots__ = ("dim", "join")
+
+    def __init__(self, title: str, edge: Edge, join: str, dim: int) -> None:
+        super().__init__((edge,))
+        self.title, self.join, self.dim = title, join, dim
+
+    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> list[Cotangent]:
+        if all(ct is None for ct in cts):
+            return [None]
+        kinds = cast("list[tuple[tuple[int, ...], Any]]", self.results)
+        arrays = [np.zeros(*kind) if ct is None else ct for ct, kind in zip(cts, kinds, strict=True)]
+        if create_graph:
+            tensors = [a if isinstance(a, Tensor) else wrap(a) for a in arrays]
+            return [apply_composition(_JOINS[self.join], (self.dim,), tensors)]
+        return [(np.concatenate if self.join == "Cat" else np.stack)(arrays, axis=self.dim)]
+
+
+_JOINS = {
+    "Cat": Composition("Cat", lambda axis, *xs: np.concatenate(xs, axis=axis)),
+    "Stack": Composition("Stack", lambda axis, *xs: np.stack(xs, axis=axis)),
+}
+
+
+def make_pieces(name: str, tensor: Tensor, steps: Sequence[Step], join: str, dim: int) -> tuple[Tensor, ...]:
+    """Return views that are the whole of a tensor together, of one node.
+
+    Args:
+        name: of the node, without "Backward0".
+        steps: what leads to each piece.
+        join, dim: see PiecesNode.
+    """
+    before, mode.grad = mode.grad, False
+    try:
+        views = tuple(make_view(name, tensor, step, multiple=True) for step in steps)
+    finally:
+        mode.grad = before
+    if views and mode.grad and not views[0]._inference and needs_grad(tensor) and is_differentiable(tensor._a.dtype):
+        node = PiecesNode(f"{name}Backward0", gradient_edge(tensor), join, dim)
+        node.code, node.instruction = user_place()
+        attach(node, views)
+    return views
 
 
 class ZeroNode(Node):
@@ -370,6 +442,10 @@ def _overlaps_in_part(a: Array, b: Array) -> bool:
     return bool(first < second + b.nbytes and second < first + a.nbytes)
 
 
+if engine:
+    _overlaps_in_part = engine.overlaps_in_part
+
+
 def mark_written(tensor: Tensor, name: str) -> None:
     """Count a write, and remember who wrote."""
     storage = tensor._storage
@@ -437,9 +513,9 @@ def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
     if base is not None:
         if node is None and not needs_grad(base):
             return
-        outline, positions = _outline(tensor._steps)
+        outline, operands = _outline(tensor._steps)
         holder = wrap(base._a)
-        record_known(_COPY_SLICES, (outline,), [base, out, *positions], holder)
+        record_known(_COPY_SLICES, (outline,), [base, out, *operands[1:]], holder)
         _hand_over(base, holder._node, 0)
         tensor._seen = -1
         if tensor._retained:
