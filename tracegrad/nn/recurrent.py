@@ -6,7 +6,7 @@ Reads and writes tensors. Previous: layers.py; next: utils/rnn.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,17 +17,11 @@ from tracegrad.nn.parameter import Parameter
 from tracegrad.runtime import creating
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import relu_of, sigmoid_of
-from tracegrad.runtime.shaping import cat, stack, transpose, unbind, unsqueeze
+from tracegrad.runtime.shaping import cat, reshape, stack, transpose, unbind, unsqueeze
 from tracegrad.runtime.tape import apply_composition
 from tracegrad.runtime.tensor import Tensor, wrap
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
-
-
-def _gates(x: Any, h: Any, weight_ih: Any, weight_hh: Any, biases: Any) -> tuple[Any, Any]:
-    """Return what the input and the state give to all gates."""
-    from_input, from_state = x @ weight_ih.T, h @ weight_hh.T
-    return (from_input + biases[0], from_state + biases[1]) if biases else (from_input, from_state)
 
 
 def _parts(gates: Any, count: int) -> list[Any]:
@@ -35,17 +29,20 @@ def _parts(gates: Any, count: int) -> list[Any]:
     return [gates[..., k * size : (k + 1) * size] for k in range(count)]
 
 
+def _from_state(h: Any, weight_hh: Any, bias: Any) -> Any:
+    """Return what the state gives to all gates; `bias` has one entry or none."""
+    return h @ weight_hh.T + bias[0] if bias else h @ weight_hh.T
+
+
 def _plain(activate: Callable[[Any], Any]) -> Callable[..., Any]:
-    def step(x: Any, h: Any, weight_ih: Any, weight_hh: Any, *biases: Any) -> Any:
-        from_input, from_state = _gates(x, h, weight_ih, weight_hh, biases)
-        return activate(from_input + from_state)
+    def step(from_input: Any, h: Any, weight_hh: Any, *bias: Any) -> Any:
+        return activate(from_input + _from_state(h, weight_hh, bias))
 
     return step
 
 
-def _lstm(x: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, *biases: Any) -> Any:
-    from_input, from_state = _gates(x, h, weight_ih, weight_hh, biases)
-    gates = from_input + from_state
+def _lstm(from_input: Any, h: Any, c: Any, weight_hh: Any, *bias: Any) -> Any:
+    gates = from_input + _from_state(h, weight_hh, bias)
     size = h.shape[-1]
     enter, forget = _parts(sigmoid_of(gates[..., : 2 * size]), 2)
     new, out = np.tanh(gates[..., 2 * size : 3 * size]), sigmoid_of(gates[..., 3 * size :])
@@ -53,26 +50,51 @@ def _lstm(x: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, *biases: Any) 
     return out * np.tanh(c), c
 
 
-def _gru(x: Any, h: Any, weight_ih: Any, weight_hh: Any, *biases: Any) -> Any:
-    from_input, from_state = _gates(x, h, weight_ih, weight_hh, biases)
+def _gru(from_input: Any, h: Any, weight_hh: Any, *bias: Any) -> Any:
+    from_state = _from_state(h, weight_hh, bias)
     size = 2 * h.shape[-1]
     reset, update = _parts(sigmoid_of(from_input[..., :size] + from_state[..., :size]), 2)
     new = np.tanh(from_input[..., size:] + reset * from_state[..., size:])
     return new + update * (h - new)
 
 
-#: by name: what one step does, and how many gates it has
-_CELLS = {
-    "tanh": (Composition("RnnTanhCell", _plain(np.tanh)), 1),
-    "relu": (Composition("RnnReluCell", _plain(relu_of)), 1),
-    "LSTM": (Composition("LstmCell", _lstm), 4),
-    "GRU": (Composition("GruCell", _gru), 3),
+class _Kind(NamedTuple):
+    """One kind of recurrence.
+
+    Attributes:
+        step: (what the input gives to all gates, states, weight_hh, bias_hh or nothing) -> states.
+        gates, states: how many there are.
+        sums: the gates see the sum of what input and state give alone.
+    """
+
+    step: Composition
+    gates: int
+    states: int
+    sums: bool
+
+
+_KINDS = {
+    "tanh": _Kind(Composition("RnnTanhCell", _plain(np.tanh)), 1, 1, True),
+    "relu": _Kind(Composition("RnnReluCell", _plain(relu_of)), 1, 1, True),
+    "LSTM": _Kind(Composition("LstmCell", _lstm), 4, 2, True),
+    "GRU": _Kind(Composition("GruCell", _gru), 3, 1, False),
 }
 
 
-def _step(kind: str, x: Tensor, states: tuple[Any, ...], weights: list[Any]) -> tuple[Any, ...]:
+def _from_input(kind: _Kind, x: Tensor, weights: list[Any]) -> tuple[Any, list[Any]]:
+    """Return what the input gives to all gates, and the weights that a step needs after that."""
+    weight_ih, weight_hh, *biases = weights
+    if not biases:
+        return F.linear(x, weight_ih), [weight_hh]
+    bias_ih, bias_hh = biases
+    if kind.sums:
+        return F.linear(x, weight_ih, bias_ih + bias_hh), [weight_hh]
+    return F.linear(x, weight_ih, bias_ih), [weight_hh, bias_hh]
+
+
+def _step(kind: _Kind, from_input: Tensor, states: tuple[Any, ...], weights: list[Any]) -> tuple[Any, ...]:
     """Return the states after one step; the first is the output."""
-    made = apply_composition(_CELLS[kind][0], (), [x, *states, *weights])
+    made = apply_composition(kind.step, (), [from_input, *states, *weights])
     return made if isinstance(made, tuple) else (made,)
 
 
@@ -86,12 +108,12 @@ class _Recurrent(Module):
 
     def __init__(self, kind: str, input_size: int, hidden_size: int, bias: bool, dtype: Any) -> None:
         super().__init__()
-        if kind not in _CELLS:
+        if kind not in _KINDS:
             raise ValueError(f"Unknown nonlinearity '{kind}'. Select from 'tanh' or 'relu'.")
         self.kind, self.input_size, self.hidden_size, self.bias, self.dtype = kind, input_size, hidden_size, bias, dtype
 
     def _add_weights(self, suffix: str, input_size: int) -> None:
-        rows, bound = _CELLS[self.kind][1] * self.hidden_size, self.hidden_size**-0.5 if self.hidden_size else 0.0
+        rows, bound = _KINDS[self.kind].gates * self.hidden_size, self.hidden_size**-0.5 if self.hidden_size else 0.0
         shapes: list[tuple[int, ...]] = [(rows, input_size), (rows, self.hidden_size)]
         shapes += [(rows,), (rows,)] if self.bias else []
         for name, shape in zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), shapes, strict=False):
@@ -105,7 +127,7 @@ class _Recurrent(Module):
 
     def _states(self, given: Any, shape: tuple[int, ...], like: Tensor) -> tuple[Any, ...]:
         """Return the states to begin with: those given, else zeros."""
-        count = 2 if self.kind == "LSTM" else 1
+        count = _KINDS[self.kind].states
         if given is None:
             return tuple(wrap(np.zeros(shape, like._a.dtype)) for _ in range(count))
         return tuple(given) if count == 2 else (given,)
@@ -124,7 +146,9 @@ class RNNCellBase(_Recurrent):
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         _check_size(input._a.shape[-1], self.input_size)
         states = self._states(hx, (*input._a.shape[:-1], self.hidden_size), input)
-        made = _step(self.kind, input, states, self._weights(""))
+        kind = _KINDS[self.kind]
+        from_input, weights = _from_input(kind, input, self._weights(""))
+        made = _step(kind, from_input, states, weights)
         return made if len(made) == 2 else made[0]
 
 
@@ -188,19 +212,17 @@ class RNNBase(_Recurrent):
         initial = self._states(hx, (len(self.suffixes), input._a.shape[1], self.hidden_size), input)
         begins = [unbind(state, 0) for state in initial]
         directions = 2 if self.bidirectional else 1
-        sequence: Any = unbind(input, 0)
         ends: list[tuple[Any, ...]] = []
+        output: Any = input
         for layer in range(self.num_layers):
             if layer and self.dropout:
-                sequence = [F.dropout(x, self.dropout, self.training) for x in sequence]
-            outputs = []
+                output = F.dropout(output, self.dropout, self.training)
+            made = []
             for k in range(layer * directions, (layer + 1) * directions):
-                backwards = k % directions == 1
-                found, states = self._run(k, sequence[::-1] if backwards else sequence, tuple(b[k] for b in begins))
-                outputs.append(found[::-1] if backwards else found)
+                found, states = self._run(k, output, tuple(b[k] for b in begins), backwards=k % directions == 1)
+                made.append(found)
                 ends.append(states)
-            sequence = outputs[0] if directions == 1 else [cat(pair, -1) for pair in zip(*outputs, strict=True)]
-        output = stack(sequence)
+            output = made[0] if directions == 1 else cat(made, -1)
         last = tuple(stack(column) for column in zip(*ends, strict=True))
         if single:
             output, last = output.squeeze(1), tuple(h.squeeze(1) for h in last)
@@ -208,13 +230,17 @@ class RNNBase(_Recurrent):
             output = transpose(output, 0, 1)
         return output, last if len(last) == 2 else last[0]
 
-    def _run(self, number: int, sequence: Any, states: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
+    def _run(
+        self, number: int, input: Tensor, states: tuple[Any, ...], *, backwards: bool
+    ) -> tuple[Any, tuple[Any, ...]]:
         """Return the outputs of one layer in one direction, and its states at the end."""
-        weights, outputs = self._weights(self.suffixes[number]), []
-        for x in sequence:
-            states = _step(self.kind, x, states, weights)
+        kind, shape = _KINDS[self.kind], input._a.shape
+        from_input, weights = _from_input(kind, reshape(input, (-1, shape[-1])), self._weights(self.suffixes[number]))
+        steps, outputs = unbind(reshape(from_input, (*shape[:-1], -1))), []
+        for step in reversed(steps) if backwards else steps:
+            states = _step(kind, step, states, weights)
             outputs.append(states[0])
-        return outputs, states
+        return stack(outputs[::-1] if backwards else outputs), states
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
