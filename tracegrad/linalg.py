@@ -5,6 +5,7 @@ Reads and writes tensors. Everything is composed of operations of the op table.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -256,6 +257,51 @@ def matrix_power(A: Tensor, n: int) -> Any:
             base if result is None else matmul(result, result) if bit == "0" else matmul(matmul(result, result), base)
         )
     return result
+
+
+#: coefficients of the numerator of exp's Padé approximant of degree 13, divided by the first
+_PADE = tuple(
+    math.factorial(26 - k) * math.factorial(13) / (math.factorial(26) * math.factorial(k) * math.factorial(13 - k))
+    for k in range(14)
+)
+#: norm up to which that approximant is exact in double precision
+_PADE_NORM = 5.371920351148152
+
+
+def _exponential(squarings: int, a: Any) -> Any:
+    """Return the exponential of matrices by scaling and squaring.
+
+    Source: Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
+    """
+    a = a * 0.5**squarings
+    one = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    second = a @ a
+    powers = [one, second, second @ second]
+    powers.append(powers[2] @ second)
+
+    def combined(first: int) -> Any:
+        low, high = (
+            sum(_PADE[first + 2 * (k + start)] * powers[k] for k in range(begin, stop))
+            for start, begin, stop in ((0, 0, 4), (3, 1, 4))
+        )
+        return low + powers[3] @ high
+
+    even, odd = combined(0), a @ combined(1)
+    result = np.linalg.solve(even - odd, even + odd)
+    for _ in range(squarings):
+        result = result @ result
+    return result
+
+
+_EXPONENTIAL = Composition("LinalgMatrixExp", _exponential)
+
+
+def matrix_exp(A: Tensor) -> Any:
+    """Return the exponential of each square matrix."""
+    _check_square(A, "matrix_exp")
+    norm = float(np.abs(A._a).sum(-2).max(initial=0.0))
+    squarings = math.ceil(math.log2(norm / _PADE_NORM)) if _PADE_NORM < norm < math.inf else 0
+    return apply_composition(_EXPONENTIAL, (squarings,), [A])
 
 
 def multi_dot(tensors: Any) -> Any:

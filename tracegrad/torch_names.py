@@ -12,29 +12,29 @@ _NAMES: Final = """
 BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor Generator HalfTensor IntTensor LongTensor
 ShortTensor Size Tensor abs absolute acos acosh add addcdiv addcmul addmm addmv all allclose amax amin aminmax angle any
 arange arccos arccosh arcsin arcsinh arctan arctanh are_deterministic_algorithms_enabled argmax argmin argsort argwhere
-as_tensor asarray asin asinh atan atan2 atanh atleast_1d atleast_2d baddbmm bernoulli bfloat16 bincount bitwise_and
-bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor block_diag bmm bool broadcast_tensors
-broadcast_to can_cast cartesian_prod cat cdist cdouble ceil cfloat chunk clamp clamp_max clamp_min clip clone
-column_stack combinations complex complex128 complex64 concat concatenate conj conj_physical contiguous_format copysign
-corrcoef cos cosh cosine_similarity count_nonzero cov cross cummax cummin cumprod cumsum cumulative_trapezoid
-default_generator deg2rad detach device diag diag_embed diagonal diff digamma dist div divide dot double dstack dtype e
-einsum empty empty_like enable_grad eq equal erf erfc exp exp2 expm1 eye finfo fix flatten flip fliplr flipud float
-float16 float32 float64 float_power floor floor_divide fmax fmin fmod frac from_numpy full full_like gather ge ger
-get_default_dtype get_num_threads get_rng_state gradient greater greater_equal gt half heaviside hsplit hstack hypot
-iinfo imag index_add index_copy index_fill index_put index_select inf inference_mode initial_seed inner int int16 int32
-int64 int8 is_complex is_floating_point is_grad_enabled is_inference_mode_enabled is_nonzero is_tensor isclose isfinite
-isin isinf isnan kron kthvalue le lerp less less_equal lgamma linspace load log log10 log1p log2 log_softmax logaddexp
-logcumsumexp logical_and logical_not logical_or logical_xor logit logspace logsumexp long lt manual_seed masked_fill
-masked_scatter masked_select matmul max maximum mean median meshgrid min minimum mm moveaxis movedim mul multinomial
-multiply mv nan nan_to_num nansum narrow ne neg negative newaxis no_grad nonzero norm normal not_equal numel ones
-ones_like outer permute pi polar pow preserve_format prod promote_types quantile rad2deg rand rand_like randint
-randint_like randn randn_like randperm range ravel real reciprocal relu remainder repeat_interleave reshape result_type
-roll rot90 round rsqrt rsub save scalar_tensor scatter scatter_add seed select select_scatter set_default_dtype
-set_grad_enabled set_num_threads set_printoptions set_rng_state sgn short sigmoid sign sin sinc sinh slice_scatter
-softmax sort split sqrt square squeeze stack std std_mean strided sub subtract sum swapaxes swapdims t take
-take_along_dim tan tanh tensor tensor_split tensordot tile topk trace transpose trapezoid trapz tril tril_indices triu
-triu_indices true_divide trunc typename uint8 unbind unique unsqueeze use_deterministic_algorithms vander var var_mean
-vdot vsplit vstack where xlogy zeros zeros_like
+as_strided as_tensor asarray asin asinh atan atan2 atanh atleast_1d atleast_2d baddbmm bernoulli bfloat16 bincount
+bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor block_diag bmm bool
+broadcast_tensors broadcast_to can_cast cartesian_prod cat cdist cdouble ceil cfloat chunk clamp clamp_max clamp_min
+clip clone column_stack combinations complex complex128 complex64 concat concatenate conj conj_physical
+contiguous_format copysign corrcoef cos cosh cosine_similarity count_nonzero cov cross cummax cummin cumprod cumsum
+cumulative_trapezoid default_generator deg2rad detach device diag diag_embed diagonal diff digamma dist div divide dot
+double dstack dtype e einsum empty empty_like enable_grad eq equal erf erfc erfinv exp exp2 expm1 eye finfo fix flatten
+flip fliplr flipud float float16 float32 float64 float_power floor floor_divide fmax fmin fmod frac from_numpy full
+full_like gather ge ger get_default_dtype get_num_threads get_rng_state gradient greater greater_equal gt half heaviside
+hsplit hstack hypot iinfo imag index_add index_copy index_fill index_put index_select inf inference_mode initial_seed
+inner int int16 int32 int64 int8 is_complex is_floating_point is_grad_enabled is_inference_mode_enabled is_nonzero
+is_tensor isclose isfinite isin isinf isnan kron kthvalue le lerp less less_equal lgamma linspace load log log10 log1p
+log2 log_softmax logaddexp logcumsumexp logical_and logical_not logical_or logical_xor logit logspace logsumexp long lt
+manual_seed masked_fill masked_scatter masked_select matmul max maximum mean median meshgrid min minimum mm moveaxis
+movedim mul multinomial multiply mv nan nan_to_num nansum narrow ne neg negative newaxis no_grad nonzero norm normal
+not_equal numel ones ones_like outer permute pi polar pow preserve_format prod promote_types quantile rad2deg rand
+rand_like randint randint_like randn randn_like randperm range ravel real reciprocal relu remainder repeat_interleave
+reshape result_type roll rot90 round rsqrt rsub save scalar_tensor scatter scatter_add seed select select_scatter
+set_default_dtype set_grad_enabled set_num_threads set_printoptions set_rng_state sgn short sigmoid sign sin sinc sinh
+slice_scatter softmax sort split sqrt square squeeze stack std std_mean strided sub subtract sum swapaxes swapdims t
+take take_along_dim tan tanh tensor tensor_split tensordot tile topk trace transpose trapezoid trapz tril tril_indices
+triu triu_indices true_divide trunc typename uint8 unbind unique unsqueeze use_deterministic_algorithms vander var
+var_mean vdot vsplit vstack where xlogy zeros zeros_like
 """
 
 #: public name -> place, as lazy_names takes it
@@ -49,6 +49,7 @@ EAGER: Final = {
     "det": "linalg:det",
     "inverse": "linalg:inv",
     "is_anomaly_enabled": "autograd:is_anomaly_enabled",
+    "matrix_exp": "linalg:matrix_exp",
     "matrix_power": "linalg:matrix_power",
     "pinverse": "linalg:pinv",
     "slogdet": "linalg:slogdet",

@@ -188,6 +188,7 @@ S = scipy_special
     log_expit=(lambda x: h(S.log_expit)(x), X),
     erf=(lambda x: h(S.erf)(x), X),
     erfc=(lambda x: h(S.erfc)(x), X),
+    erfinv=(lambda x: h(S.erfinv)(0.2 * x), X),
     gammaln=(lambda x: h(S.gammaln)(x), P),
     gamma=(lambda x: h(S.gamma)(x), P),
     digamma=(lambda x: h(S.digamma)(x), P),

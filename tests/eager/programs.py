@@ -1617,3 +1617,144 @@ def writes_into_views(T: Any, say: Any) -> None:
     parts[1:].add_(1.0)
     say(parts.stride(), (h[:, 1] * 2).stride(), (h[:, ::2].t() + 1).stride(), (h.t() * h.t()[:, :1]).stride())
     say(T.autograd.grad((parts.t() @ parts).sum(), w)[0], h._version)
+
+
+@program
+def hooks_of_modules_on_gradients(T: Any, say: Any) -> None:
+    module = T.nn.Linear(2, 3)
+    with T.no_grad():
+        module.weight.copy_(T.arange(6.0).reshape(3, 2))
+        module.bias.zero_()
+    report = module.register_full_backward_hook(
+        lambda m, inputs, outputs: say(m is module, [g is None or g.tolist() for g in (*inputs, *outputs)])
+    )
+    double = module.register_full_backward_pre_hook(lambda m, outputs: (outputs[0] * 2,))
+    x = T.ones(1, 2, requires_grad=True)
+    y = module(x)
+    y.sum().backward()
+    say(y.grad_fn.name(), x.grad, module.weight.grad)
+    tenfold = module.register_full_backward_hook(lambda m, inputs, outputs: (inputs[0] * 10,))
+    (g,) = T.autograd.grad(module(x).square().sum(), x, create_graph=True)
+    say(g, g.requires_grad)
+    tenfold.remove()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        module(T.ones(1, 2)).sum().backward()
+        say([str(w.message)[:60] for w in caught])
+    report.remove()
+    double.remove()
+    say(module(x).grad_fn.name() == "BackwardHookFunctionBackward")
+
+    class Two(T.nn.Module):
+        def forward(self, a: Any, n: Any, b: Any = None) -> Any:
+            return a * n, (a if b is None else a * b), "text"
+
+    def told(module: Any, inputs: Any, outputs: Any) -> None:
+        say([None if g is None else g.tolist() for g in inputs], [None if g is None else g.tolist() for g in outputs])
+
+    two = Two()
+    two.register_full_backward_hook(told)
+    a, b = T.ones(2, requires_grad=True), T.ones(2, requires_grad=True)
+    two(a, 3, b)[0].sum().backward()
+    say(a.grad, b.grad)
+    first, second, _ = two(a, 3, b=b)
+    (first.sum() + second.sum()).backward()
+    say(a.grad, b.grad)
+    two.register_full_backward_hook(lambda m, inputs, outputs: (None,))
+    attempt(say, lambda: two(a, 3, b)[0].sum().backward())
+    inplace = T.nn.ReLU(inplace=True)
+    inplace.register_full_backward_hook(lambda *given: None)
+    attempt(say, lambda: inplace(a * 1))
+
+
+@program
+def hooks_on_several_gradients(T: Any, say: Any) -> None:
+    register = T.autograd.graph.register_multi_grad_hook
+    x, y, z = (T.ones(2, requires_grad=True) for _ in range(3))
+
+    def told(found: Any) -> None:
+        say([None if g is None else g.tolist() for g in found])
+
+    handle = register((x, y, z), told)
+    p = x * y
+    q = p * z
+    q.sum().backward(retain_graph=True)
+    p.sum().backward(retain_graph=True)
+    handle.remove()
+    q.sum().backward(retain_graph=True)
+    first = register((p, q), lambda g: say("any", g.tolist()), mode="any")
+    q.sum().backward(retain_graph=True)
+    p.sum().backward(retain_graph=True)
+    first.remove()
+    register((p, x, q), told)
+    q.sum().backward(retain_graph=True)
+    p.sum().backward(retain_graph=True)
+    x.grad = None
+    q.sum().backward(inputs=[x], retain_graph=True)
+    q.sum().backward(inputs=[p, z])
+    attempt(say, lambda: register((p,), told, mode="x"))
+    parts = (x * 2).unbind(0)
+    register(parts, told)
+    (parts[0] * 3).backward()
+    with register((x, y), told):
+        (x * x * y).sum().backward()
+    (z * 1).sum().backward()
+
+
+@program
+def gradients_that_masks_choose(T: Any, say: Any) -> None:
+    x = T.tensor([[0.5, -1.0, 2.0], [3.0, 0.25, -0.5]], requires_grad=True)
+    for function in (
+        lambda x: x.clamp(0, 1), lambda x: x.clamp(T.zeros(3), x * 2), lambda x: T.maximum(x, -x), lambda x: x.max(),
+        lambda x: T.minimum(x, x * 2), lambda x: x.max(1)[0], lambda x: x.amax(0), lambda x: x.amin(),
+        lambda x: T.fmax(x, -x), lambda x: T.fmin(x, x * x), lambda x: x.nan_to_num(), lambda x: x.median(),
+        lambda x: x.sort(1)[0], lambda x: x.relu(), lambda x: x.abs(), lambda x: x.norm(1),
+        lambda x: T.nn.functional.hardtanh(x), lambda x: T.nn.functional.leaky_relu(x),
+    ):  # fmt: skip
+        (g,) = T.autograd.grad(function(x).sum(), x, create_graph=True)
+        (again,) = T.autograd.grad((function(x) ** 2).sum(), x, create_graph=True)
+        say(g.requires_grad, again.requires_grad, T.autograd.grad(again.sum(), x)[0])
+
+
+@program
+def views_of_memory(T: Any, say: Any) -> None:
+    x = T.arange(12.0).reshape(3, 4).requires_grad_()
+    h = x * 1.0
+    part = h.as_strided((2, 3), (1, 2), 1)
+    say(part, part.stride(), part.storage_offset(), part.grad_fn.name())
+    say(T.autograd.grad((part * part).sum(), x, retain_graph=True)[0])
+    part.mul_(2.0)
+    say(h, part, T.autograd.grad((h * h).sum(), x)[0])
+    windows = T.as_strided(x * 1.0, (3, 3), (1, 1))
+    (g,) = T.autograd.grad((windows**3).sum(), x, create_graph=True)
+    say(g, T.autograd.grad(g.sum(), x)[0])
+    y = T.arange(6.0)
+    inner = y[2:]
+    say(inner.as_strided((2,), (1,)), inner.as_strided((2,), (1,), 0), y.reshape(2, 3).t().as_strided((3,), (2,)))
+    inner.as_strided((2,), (2,), 1).zero_()
+    say(y, y._version, T.as_strided(y, (), ()), y.as_strided((2, 2), (0, 1)))
+    for size, stride, offset in (((7,), (1,), 0), ((2,), (1,), 5), ((2, 2), (1,), 0), ((2,), (-1,), 3)):
+        attempt(say, lambda given=(size, stride, offset): y.as_strided(*given).shape)
+
+
+@program
+def special_functions(T: Any, say: Any) -> None:
+    x = T.tensor([0.0, -0.0, -1.0, 0.5, 2.0, -0.5, -2.0], dtype=T.float64, requires_grad=True)
+    for function in (T.lgamma, T.digamma):
+        y = function(x)
+        say(y.detach(), T.autograd.grad(y.sum(), x)[0][:6:5])
+    (g,) = T.autograd.grad(T.lgamma(x).sum(), x)
+    say(g)
+    e = T.tensor([0.0, 0.5, -0.9, 0.99999, 1.0, -1.0, 2.0], requires_grad=True)
+    y = T.erfinv(e)
+    say(y.detach(), T.autograd.grad(y.sum(), e)[0])
+    a = T.tensor([[0.0, 1.0], [-1.0, 0.5]], dtype=T.float64, requires_grad=True)
+    for scale in (0.0, 0.1, 1.0, 20.0):
+        y = T.matrix_exp(a * scale)
+        (g,) = T.autograd.grad(y.sum(), a, create_graph=True)
+        for value in (y, g, T.autograd.grad((g * g).sum(), a)[0] if scale else y):
+            say((value.detach() * 1e8).round() / 1e8 + 0.0)
+    stack = T.stack([a, a * 2, a * 0]).detach()
+    say(T.linalg.matrix_exp(stack).float(), T.matrix_exp(T.zeros(0, 0)).shape)
+    say(T.matrix_exp(T.tensor([[0.0, 3.0], [-3.0, 0.0]])))
+    attempt(say, lambda: T.matrix_exp(T.ones(2, 3)))

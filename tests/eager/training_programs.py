@@ -97,6 +97,12 @@ def schedules(T: Any, say: Any) -> None:
     report(lambda o: s.CosineAnnealingLR(o, 4, 0.01), 12)
     report(lambda o: s.CosineAnnealingWarmRestarts(o, 2, 2, 0.01), 12)
     report(lambda o: s.OneCycleLR(o, [0.5, 0.7], 9, three_phase=True), groups=2)
+    report(lambda o: s.CyclicLR(o, [0.1, 0.2], 0.5, 4), 12, groups=2)
+    report(lambda o: s.CyclicLR(o, 0.1, 0.5, 2, 3, "triangular2", base_momentum=0.7), 12)
+    report(lambda o: s.CyclicLR(o, 0.1, 0.5, 2, mode="exp_range", gamma=0.9, cycle_momentum=False), 9)
+    report(lambda o: s.CyclicLR(o, 0.1, 0.5, 2, scale_fn=lambda x: 1 / (x + 1), scale_mode="iterations"), 9)
+    attempt(say, lambda: s.CyclicLR(optimizer(), 0.1, 0.5, mode="square"))
+    attempt(say, lambda: s.CyclicLR(T.optim.Adadelta([T.ones(1, requires_grad=True)]), 0.1, 0.5))
     report(lambda o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=3), s.CosineAnnealingLR(o, 5)], [3]))
     report(lambda o: s.SequentialLR(o, [s.PolynomialLR(o, 3), s.StepLR(o, 2), s.ExponentialLR(o, 0.5)], [3, 6]))
     for make in (

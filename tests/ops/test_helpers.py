@@ -16,6 +16,16 @@ def test_digamma():
     np.testing.assert_allclose(found, [float(mpmath.digamma(x)) for x in POINTS], rtol=1e-14)
 
 
+def test_erfinv():
+    points = [1e-300, -1e-8, 0.1, -0.5, 0.84, 0.86, -0.99, 1 - 1e-9, 1 - 1e-12, 2**-53 - 1]
+    with mpmath.workdps(40):
+        expected = [float(mpmath.erfinv(mpmath.mpf(x))) for x in points]
+    np.testing.assert_allclose(helpers.erfinv(np.array(points)), expected, rtol=2e-15)
+    np.testing.assert_array_equal(
+        helpers.erfinv(np.array([1.0, -1.0, 1.5, np.nan, 0.0])), [np.inf, -np.inf, np.nan, np.nan, 0.0]
+    )
+
+
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_polygamma(order):
     found = helpers.polygamma(order, np.array(POINTS))
@@ -26,8 +36,8 @@ def test_polygamma(order):
 def test_at_the_ends():
     np.testing.assert_array_equal(helpers.lgamma(np.array([0.0, -2.0, -np.inf, np.inf, 1e306])), np.inf)
     np.testing.assert_array_equal(helpers.gamma(np.array([200.0, -1.0, 5.0])), [np.inf, np.nan, 24.0])
-    np.testing.assert_array_equal(np.isnan(helpers.digamma(np.array([0.0, -3.0]))), True)
+    np.testing.assert_array_equal(helpers.digamma(np.array([0.0, -0.0, -3.0])), [-np.inf, np.inf, np.nan])
     assert helpers.polygamma(1, np.array([-1.0]))[0] == np.inf
     assert math.isnan(helpers.erf(np.array([np.nan]))[0])
-    for function in (helpers.erf, helpers.erfc, helpers.lgamma, helpers.digamma):
+    for function in (helpers.erf, helpers.erfc, helpers.erfinv, helpers.lgamma, helpers.digamma):
         assert function(np.zeros((2, 0), np.float32)).dtype == np.float32

@@ -46,7 +46,7 @@ UNARY = [
     *[case(f"x.{n}()", M, low=0.2, high=3.0) for n in (
         "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "lgamma", "digamma",
     )],
-    *[case(f"x.{n}()", M, low=-0.9, high=0.9) for n in ("asin", "acos", "atanh", "tan")],
+    *[case(f"x.{n}()", M, low=-0.9, high=0.9) for n in ("asin", "acos", "atanh", "tan", "erfinv")],
     case("x.acosh()", M, low=1.2, high=3.0),
 ]  # fmt: skip
 BINARY = [

@@ -54,7 +54,8 @@ def test_optimizer(make: Callable[[Any, Any], Any], rng: np.random.Generator) ->
 
 SCHEDULES: list[Callable[[Any, Any], Any]] = [
     lambda s, o: s.ConstantLR(o, 0.5, 3), lambda s, o: s.LinearLR(o, 0.2, 0.9, 6), lambda s, o: s.PolynomialLR(o, 7, 2.0),
-    lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, 0.01), lambda s, o: s.OneCycleLR(o, 0.5, total_steps=12),
+    lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, 0.01), lambda s, o: s.CyclicLR(o, 0.1, 0.5, 3, mode="triangular2"),
+    lambda s, o: s.OneCycleLR(o, 0.5, total_steps=12),
     lambda s, o: s.OneCycleLR(o, 0.5, epochs=3, steps_per_epoch=4, anneal_strategy="linear", pct_start=0.4),
     lambda s, o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 2), s.ExponentialLR(o, 0.9)], [4]),
 ]  # fmt: skip

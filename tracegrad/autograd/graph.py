@@ -5,11 +5,14 @@ Reads and writes the tape's modes. Previous: gradcheck.py; next: functional.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tracegrad.runtime.tape import Node, RemovableHandle, gradient_edge, mode, needs_grad
+from tracegrad.runtime.tape import mode as tape_mode
 from tracegrad.runtime.tensor import Tensor
 
 __all__ = [
@@ -18,6 +21,7 @@ __all__ = [
     "RemovableHandle",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
+    "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
 ]
@@ -41,6 +45,55 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     node, number = gradient_edge(tensor)
     assert node is not None
     return GradientEdge(node, number)
+
+
+class _Handles:
+    """Takes several hooks away again; a context manager too."""
+
+    def __init__(self, handles: Sequence[RemovableHandle]) -> None:
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        """Remove the hooks; nothing happens the second time."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self) -> _Handles:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all") -> _Handles:
+    """Call a function with the gradients of several tensors, once per backward walk.
+
+    Args:
+        mode: "all": `fn(list of gradients)` is called when the last of them is there; None stands for those of tensors
+            that the walk does not come to. "any": `fn(gradient)` is called with the first.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    wanted = [t for t in tensors if mode == "all" or t.requires_grad]
+    nodes = [get_gradient_edge(t).node if t.requires_grad else None for t in wanted]
+    key, lock = object(), threading.Lock()
+
+    def arrive(number: int, gradient: Any) -> None:
+        walk = tape_mode.walk
+        assert walk is not None, "hooks on gradients are called in a backward walk"
+        with lock:
+            first = key not in walk.notes
+            missing, found = walk.notes.setdefault(key, (set(), [None] * len(nodes)))
+            if first:
+                missing.update(k for k, node in enumerate(nodes) if walk.comes_to(node))
+            missing.discard(number)
+            found[number] = gradient
+        if mode == "any" and first:
+            fn(gradient)
+        elif mode == "all" and not missing:
+            fn(found)
+
+    return _Handles([t.register_hook(functools.partial(arrive, k)) for k, t in enumerate(wanted)])
 
 
 class saved_tensors_hooks:

@@ -741,12 +741,49 @@ static inline double tg_logaddexp_f64(double x, double y)
     return difference <= 0 ? y + log1p(exp(difference)) : difference;
 }
 
+/* Inverse of erf. Source: M. J. Wichura, Algorithm AS 241: the percentage points of the normal distribution (1988),
+ * PPND16. */
+static double tg_erfinv_f64(double x)
+{
+    static const double middle[2][8] = {
+        {2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
+         1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080},
+        {5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
+         5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0}};
+    static const double tail[2][8] = {
+        {7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258,
+         3.64784832476320460504, 5.76949722146069140550, 4.63033784615654529590, 1.42343711074968357734},
+        {1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
+         6.89767334985100004550e-1, 1.67638483018380384940, 2.05319162663775882187, 1.0}};
+    static const double far[2][8] = {
+        {2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3, 2.65321895265761230930e-2,
+         2.96560571828504891230e-1, 1.78482653991729133580, 5.46378491116411436990, 6.65790464350110377720},
+        {2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4,
+         1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0}};
+    if (!(fabs(x) < 1)) return fabs(x) == 1 ? copysign(INFINITY, x) : NAN;
+    const double q = 0.5*x, root = sqrt(-log(0.5 - fabs(q)));
+    const int is_middle = fabs(q) <= 0.425;
+    const double (*c)[8] = is_middle ? middle : root <= 5 ? tail : far;
+    const double r = is_middle ? 0.180625 - q*q : root - (root <= 5 ? 1.6 : 5);
+    double upper = 0, lower = 0;
+    for (int k = 0; k < 8; k++) {
+        upper = upper*r + c[0][k];
+        lower = lower*r + c[1][k];
+    }
+    return 0.70710678118654752440*(is_middle ? q : copysign(1.0, q))*upper/lower;
+}
+
+static inline float tg_erfinv_f32(float x)
+{
+    return (float)tg_erfinv_f64(x);
+}
+
 /* Derivative of lgamma. Source: Abramowitz and Stegun, 6.3.5 (recurrence), 6.3.7 (reflection), 6.3.18 (series). */
 static double tg_digamma_f64(double x)
 {
     const double pi = 3.14159265358979323846;
     if (x <= 0) {
-        if (floor(x) == x) return NAN;
+        if (floor(x) == x) return x == 0 ? copysign(INFINITY, -x) : NAN;
         return tg_digamma_f64(1 - x) - pi/tan(pi*(x - rint(x)));
     }
     double sum = 0;

@@ -1,6 +1,6 @@
 """The base of modules: parameters kept together with what is computed from them.
 
-Reads and writes tensors. Previous: parameter.py; next: containers.py.
+Reads and writes tensors. Previous: backward_hooks.py; next: containers.py.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tracegrad.nn.backward_hooks import BackwardHooks
 from tracegrad.nn.parameter import Parameter
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.gradients import no_grad
@@ -47,6 +48,8 @@ class Module:
         self._transient: set[str] = set()
         self._forward_hooks: OrderedDict[int, Any] = OrderedDict()
         self._forward_pre_hooks: OrderedDict[int, Any] = OrderedDict()
+        self._backward_hooks: OrderedDict[int, Any] = OrderedDict()
+        self._backward_pre_hooks: OrderedDict[int, Any] = OrderedDict()
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Parameter | Module):
@@ -99,8 +102,11 @@ class Module:
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        if not self._forward_pre_hooks and not self._forward_hooks:
-            return self.forward(*args, **keywords)
+        if self._backward_hooks or self._backward_pre_hooks or self._forward_pre_hooks or self._forward_hooks:
+            return self._call_with_hooks(args, keywords)
+        return self.forward(*args, **keywords)
+
+    def _call_with_hooks(self, args: Any, keywords: dict[str, Any]) -> Any:
         for number, hook in list(self._forward_pre_hooks.items()):
             if number in self._with_keywords:
                 replaced = hook(self, args, keywords)
@@ -115,13 +121,18 @@ class Module:
             replaced = hook(self, args)
             if replaced is not None:
                 args = replaced if isinstance(replaced, tuple) else (replaced,)
+        backward = None
+        if self._backward_hooks or self._backward_pre_hooks:
+            hooks, before = self._backward_hooks.values(), self._backward_pre_hooks.values()
+            backward = BackwardHooks(self, list(hooks), list(before))
+            args = backward.around_arguments(args)
         result = self.forward(*args, **keywords)
         for number, hook in list(self._forward_hooks.items()):
             given = (args, keywords) if number in self._with_keywords else (args,)
             replaced = hook(self, *given, result)
             if replaced is not None:
                 result = replaced
-        return result
+        return result if backward is None else backward.around_results(result)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -134,6 +145,17 @@ class Module:
     ) -> RemovableHandle:
         """Call `hook(module, args)`, or `hook(module, args, kwargs)`, before forward."""
         return self._add_hook(self._forward_pre_hooks, hook, prepend, with_kwargs)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the arguments are there.
+
+        What it returns replaces grad_input. Arguments that are no tensors, or given by name, have None.
+        """
+        return self._add_hook(self._backward_hooks, hook, prepend, False)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` when the gradients of the results are there, which what it returns replaces."""
+        return self._add_hook(self._backward_pre_hooks, hook, prepend, False)
 
     def _add_hook(
         self, hooks: OrderedDict[int, Any], hook: Callable[..., Any], prepend: bool, with_kwargs: bool

@@ -1,6 +1,6 @@
 """Tensors that belong to a module.
 
-Previous: init.py; next: module.py.
+Previous: init.py; next: backward_hooks.py.
 """
 
 from __future__ import annotations

@@ -450,6 +450,12 @@ erfc = elementwise(
     partials=(lambda out, x: by_scalar(-2.0 / math.sqrt(math.pi))(exp(negative(square(x)))),),
     python=(math.erfc,), special=((0.0, 1.0),),
 )
+erfinv = elementwise(
+    "erfinv", X, "Inverse of erf, of |x| <= 1.",
+    infer=same(is_float), numpy="erfinv({x})", numpy_helper="erfinv", c=c_by_kind(f="tg_erfinv({x})"), singular=(True,),
+    partials=(lambda out, x: by_scalar(0.5 * math.sqrt(math.pi))(exp(square(out))),),
+    domain=(-0.9, 0.9), special=((0.0, 0.0), (1.0, math.inf), (-1.0, -math.inf)),
+)
 logistic = elementwise(
     "logistic", X, "1 / (1 + exp(-x)), without overflow.",
     infer=same(is_float), numpy="logistic({x})", numpy_helper="logistic", c="1/(1 + exp{f}(-{x}))",

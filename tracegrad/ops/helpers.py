@@ -43,7 +43,8 @@ def erf(x: Any) -> Any:
 
 def logistic(x: Any) -> Any:
     """Return 1 / (1 + exp(-x)) without overflow."""
-    return np.exp(np.minimum(x, 0.0)) / (1.0 + np.exp(-np.abs(x)))
+    tail = np.exp(-np.abs(x))
+    return (np.exp(np.minimum(x, 0.0)) / (1.0 + tail)).astype(tail.dtype, copy=False)
 
 
 def erfc(x: Any) -> Any:
@@ -51,8 +52,48 @@ def erfc(x: Any) -> Any:
     return each(math.erfc, x)
 
 
+def erfinv(x: Any) -> Any:
+    """Return the inverse of erf; infinite at -1 and 1, NaN beyond.
+
+    Source: M. J. Wichura, Algorithm AS 241: the percentage points of the normal distribution (1988), PPND16.
+    """
+    dtype = np.asarray(x).dtype
+    x = np.asarray(x, np.float64)
+    size = np.abs(x)
+    inside = size < 1.0
+    q = np.where(inside, 0.5 * x, 0.0)
+    root = np.sqrt(-np.log(0.5 - np.abs(q)))
+
+    def ratio(r: Any, upper: Any, lower: Any) -> Any:
+        return np.polyval(upper, r) / np.polyval((*lower, 1.0), r)
+
+    middle = q * ratio(
+        0.180625 - q * q,
+        (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
+         1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080),
+        (5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
+         5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1),
+    )  # fmt: skip
+    tail = ratio(
+        np.minimum(root, 5.0) - 1.6,
+        (7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258,
+         3.64784832476320460504, 5.76949722146069140550, 4.63033784615654529590, 1.42343711074968357734),
+        (1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
+         6.89767334985100004550e-1, 1.67638483018380384940, 2.05319162663775882187),
+    )  # fmt: skip
+    far = ratio(
+        np.maximum(root, 5.0) - 5.0,
+        (2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3, 2.65321895265761230930e-2,
+         2.96560571828504891230e-1, 1.78482653991729133580, 5.46378491116411436990, 6.65790464350110377720),
+        (2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4,
+         1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1),
+    )  # fmt: skip
+    result = np.where(np.abs(q) <= 0.425, middle, np.copysign(np.where(root <= 5.0, tail, far), q)) * math.sqrt(0.5)
+    return np.where(inside, result, np.where(size == 1.0, np.copysign(np.inf, x), np.nan)).astype(dtype)
+
+
 def digamma(x: Any) -> Any:
-    """Return the derivative of lgamma; NaN at 0, -1, -2, ...
+    """Return the derivative of lgamma; infinite at 0, NaN at -1, -2, ...
 
     Source: Abramowitz and Stegun, 6.3.5 (recurrence), 6.3.7 (reflection), 6.3.18 (asymptotic series).
     """
@@ -73,7 +114,7 @@ def digamma(x: Any) -> Any:
     result = result + np.log(z) - 0.5 / z - series
     angle = np.where(pole, 0.5, x - np.round(x))
     result = np.where(reflected, result - math.pi / np.tan(math.pi * np.where(reflected, angle, 0.5)), result)
-    return np.where(pole, np.nan, result).astype(dtype)
+    return np.where(pole, np.where(x == 0, -np.copysign(np.inf, x), np.nan), result).astype(dtype)
 
 
 def polygamma(order: int, x: Any) -> Any:

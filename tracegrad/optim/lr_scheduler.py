@@ -381,6 +381,59 @@ class OneCycleLR(LRScheduler):
         return rates
 
 
+class CyclicLR(LRScheduler):
+    """The rate up to max_lr and down to base_lr again and again; step after each batch.
+
+    Momentum (or the first beta) goes the other way, if `cycle_momentum`.
+
+    Source: Smith, Cyclical learning rates for training neural networks, 2015.
+    """
+
+    _outside = ("optimizer", "_scale")
+
+    def __init__(
+        self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000,
+        step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle", cycle_momentum: bool = True,
+        base_momentum: Any = 0.8, max_momentum: Any = 0.9, last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise ValueError("mode is invalid and scale_fn is None")
+        if cycle_momentum and not {"momentum", "betas"} & set(optimizer.defaults):
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        self.mode, self.gamma, self.cycle_momentum, self._scale = mode, gamma, cycle_momentum, scale_fn
+        self.by_cycle = scale_mode == "cycle" if scale_fn is not None else mode != "exp_range"
+        self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
+        self.step_ratio = step_size_up / self.total_size
+        self.lowest, self.highest = _per_group(optimizer, base_lr), _per_group(optimizer, max_lr)
+        self.least, self.most = _per_group(optimizer, base_momentum), _per_group(optimizer, max_momentum)
+        if last_epoch == -1:
+            for group, rate in zip(optimizer.param_groups, self.lowest, strict=True):
+                group["lr"] = rate
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = self.lowest
+
+    def scale_fn(self, x: float) -> float:
+        """Return by how much the cycle, or step, `x` is lower than the first."""
+        if self._scale is not None:
+            return self._scale(x)
+        factor: float = {"triangular": 1.0, "triangular2": 0.5 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
+        return factor
+
+    def get_lr(self) -> list[float]:
+        position = self.last_epoch / self.total_size
+        cycle = math.floor(1 + position)
+        share = 1.0 + position - cycle
+        height = share / self.step_ratio if share <= self.step_ratio else (share - 1) / (self.step_ratio - 1)
+        scale = self.scale_fn(cycle if self.by_cycle else self.last_epoch)
+        if self.cycle_momentum:
+            for group, least, most in zip(self.optimizer.param_groups, self.least, self.most, strict=True):
+                momentum = most - (most - least) * height * scale
+                group.update({"betas": (momentum, *group["betas"][1:])} if "betas" in group else {"momentum": momentum})
+        pairs = zip(self.lowest, self.highest, strict=True)
+        return [low + (high - low) * height * scale for low, high in pairs]
+
+
 def _per_group(optimizer: Optimizer, value: Any) -> list[float]:
     return list(value) if isinstance(value, list | tuple) else [value] * len(optimizer.param_groups)
 

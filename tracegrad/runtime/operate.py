@@ -219,6 +219,7 @@ _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
     "tanh": ("Tanh", np.tanh), "asinh": ("Asinh", np.arcsinh), "acosh": ("Acosh", np.arccosh),
     "atanh": ("Atanh", np.arctanh), "sigmoid": ("Sigmoid", sigmoid_of),
     "erf": ("Erf", lambda x: _op(ops.erf, x)), "erfc": ("Erfc", lambda x: _op(ops.erfc, x)),
+    "erfinv": ("Erfinv", lambda x: _op(ops.erfinv, x)),
     "lgamma": ("Lgamma", lambda x: _op(ops.lgamma, x)), "digamma": ("Digamma", lambda x: _op(ops.digamma, x)),
 }  # fmt: skip
 _KEEPING: dict[str, tuple[str, Callable[..., Any]]] = {

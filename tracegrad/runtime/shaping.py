@@ -20,7 +20,7 @@ from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, reshaped_strides, s
 from tracegrad.runtime.operate import _cast, broadcast_shape, cast, check_written, in_place, to_tensor
 from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, planned
 from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
-from tracegrad.runtime.views import Step, make_pieces, make_view, write
+from tracegrad.runtime.views import Step, as_strided, make_pieces, make_view, write
 
 Index = tuple[Any, ...]
 
@@ -461,6 +461,13 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Any:
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
     return make_view("Unfold", self, ("unfold", (dim, size, step), ()))
+
+
+@public("as_strided")
+@method("as_strided")
+def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """Return a view of the memory of a tensor, with sizes and strides in elements."""
+    return as_strided(input, sizes_of((size,)), sizes_of((stride,)), storage_offset)
 
 
 # ---- copies, joins

@@ -21,7 +21,7 @@ import threading
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -63,6 +63,7 @@ class Mode(threading.local):
 
     Attributes:
         saving_refused: why hooks on saved values are not allowed, None if they are.
+        walk: the backward walk that is under way.
         unusual: inference mode, forward mode, anomaly mode or hooks on saved values are on; looked at once per
             operation.
     """
@@ -75,6 +76,7 @@ class Mode(threading.local):
     saving = _flag("saving", ())
     saving_refused: str | None = None
     unusual = False
+    walk: Walk | None = None
 
 
 mode = Mode()
@@ -318,9 +320,12 @@ class KernelNode(Node):
             if pullback.reads:
                 raise self.freed_error()
         else:
+            masks = create_graph and pullback.primal.name in _MASKING
             for item in saved[: len(pullback.reads)]:
                 storage = item.storage
-                if create_graph or storage is None or storage.version != item.version:
+                if masks:
+                    operands.append(wrap(self.unpack(item, False)))
+                elif create_graph or storage is None or storage.version != item.version:
                     operands.append(self.unpack(item, create_graph))
                 else:
                     operands.append(item.array)
@@ -794,6 +799,10 @@ _SAVING_RESULT = frozenset((
 ))  # fmt: skip
 
 
+#: operations whose gradient is the cotangent where a mask says so: as in torch, it depends on the cotangent alone
+_MASKING = frozenset(("Amax", "Amin", "Clamp", "Fmax", "Fmin", "Max", "Maximum", "Min", "Minimum", "NanToNum"))
+
+
 def shielding(*operands: int) -> Callable[[F], F]:
     """Make a function let operands of the operation in it be written later: what was saved of them is copied then.
 
@@ -882,6 +891,27 @@ class Capture:
 
     def __init__(self) -> None:
         self.found: Cotangent = None
+
+
+class Walk:
+    """One backward walk.
+
+    Attributes:
+        notes: what hooks keep for as long as it lasts.
+    """
+
+    __slots__ = ("_reached", "captured", "needed", "notes", "roots")
+
+    def __init__(self, roots: Sequence[Node], needed: set[Node] | None, captured: Collection[Node]) -> None:
+        self.roots, self.needed, self.captured = roots, needed, captured
+        self.notes: dict[Any, Any] = {}
+        self._reached: set[Node] | None = None
+
+    def comes_to(self, node: Node | None) -> bool:
+        """Return whether the walk runs a node, or takes the cotangent there."""
+        if self._reached is None:
+            self._reached = {*self.roots, *_count(self.roots)}
+        return node in self._reached and (self.needed is None or node in self.needed or node in self.captured)
 
 
 def run_backward(
@@ -979,10 +1009,14 @@ def _walk(
             return _apply(node, cts, create_graph, keep)
         return [None] * len(node.edges)
 
-    if engine and not create_graph and not mode.anomaly:
-        engine.walk(list(roots), keep, needed, captures or None, visit)
-    else:
-        _visit_all(roots, visit, create_graph)
+    outer, mode.walk = mode.walk, Walk(nodes, needed, captures)
+    try:
+        if engine and not create_graph and not mode.anomaly:
+            engine.walk(list(roots), keep, needed, captures or None, visit)
+        else:
+            _visit_all(roots, visit, create_graph)
+    finally:
+        mode.walk = outer
     if wanted is None:
         return []
     return [None if node is None else captures[node][nr].found for node, nr in wanted]
@@ -1058,14 +1092,14 @@ def _run_prehooks(node: Node, cts: list[Cotangent], create_graph: bool, runs: bo
     hooked = {0: node.variable._hooks} if isinstance(node, AccumulateGrad) else node._tensor_hooks or {}
     for nr, hooks in hooked.items():
         for hook in list((hooks or {}).values()):
-            if cts[nr] is None:
-                break
             replaced = hook(as_tensor(cts[nr]))
             if replaced is not None:
+                if cts[nr] is None:
+                    raise RuntimeError("can't replace a None gradient with a non-None value")
                 _check_replacement(hook, replaced, cts[nr])
                 cts[nr] = from_tensor(replaced, create_graph)
             else:
-                cts[nr] = cts[nr] if create_graph else cts[nr][...]
+                cts[nr] = cts[nr] if create_graph or cts[nr] is None else cts[nr][...]
     for nr, reference in (node._retain or {}).items():
         tensor = reference()
         if tensor is not None and cts[nr] is not None:

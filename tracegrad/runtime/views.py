@@ -62,6 +62,8 @@ def take_step(kind: str, static: tuple[Any, ...], positions: Sequence[Any], x: A
     if kind == "unfold":
         dim, size, step = static
         return _windows(dim, size, step, x)
+    if kind == "strided":
+        return _at_strides(static, x)
     assert kind in ("real", "imag"), f"unknown step {kind}"
     return x.real if kind == "real" else x.imag
 
@@ -80,6 +82,61 @@ def _with_new_axes(static: tuple[Any, ...], x: Any, found: Any) -> Any:
         else:
             at, axis = at + (entry[0] == "slice"), axis + 1
     return strided(found, found.shape, strides)
+
+
+def memory_places(shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Array:
+    """Return where the elements of an array lie in memory, in elements from its beginning."""
+    places = np.full(shape, offset, np.int64)
+    for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+        places += (np.arange(size) * stride).reshape((-1,) + (1,) * (len(shape) - axis - 1))
+    return places
+
+
+def _at_strides(static: tuple[Any, ...], x: Any) -> Any:
+    """Return elements by their places in the memory of x, which has the strides `own` where it has its own memory."""
+    shape, strides, offset, own, _ = static
+    if isinstance(x, np.ndarray) and x.strides == tuple(s * x.itemsize for s in own):
+        begin = x if not x.size else strided(x, (1 + _reach(x.shape, own),), (x.itemsize,))[offset:]
+        return strided(begin, shape, [s * x.itemsize for s in strides])
+    numbers = np.full(1 + _reach(x.shape, own), -1)
+    numbers[memory_places(x.shape, own)] = np.arange(x.size).reshape(x.shape)
+    return np.take(np.reshape(x, (-1,)), numbers[memory_places(shape, strides, offset)])
+
+
+def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Return how far the last element in memory lies behind the first, in elements."""
+    return sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if n > 1)
+
+
+def as_strided(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None) -> Tensor:
+    """Return a view of the memory of a tensor.
+
+    Args:
+        strides, offset: in elements; the offset counts from the beginning of the memory, None means the tensor's own.
+
+    Raises:
+        RuntimeError: there are other than so many strides, a negative one, or a place outside the memory that the
+            tensor, or the one that it is a view of, fills.
+    """
+    if len(shape) != len(strides):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if any(s < 0 for s in strides):
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
+        )
+    base = tensor if tensor._base is None or is_fixed(tensor) else tensor._base
+    start = (tensor.storage_offset() if offset is None else offset) - base.storage_offset()
+    own = base.stride()
+    places = memory_places(shape, strides, start)
+    if places.size and not (is_dense(base._a) and places.min() >= 0 and places.max() < base._a.size):
+        size, begin = base._a.itemsize, base.storage_offset()
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {start + begin}, and "
+            f"itemsize {size} requiring a storage size of {(int(places.max()) + begin + 1) * size} are out of bounds for "
+            f"storage of size {base._a.nbytes}"
+        )
+    overlaps = np.unique(places).size < places.size
+    return make_view("AsStrided", base, ("strided", (shape, strides, start, own, overlaps), ()))
 
 
 def _windows(dim: int, size: int, step: int, x: Any) -> Any:
@@ -137,7 +194,7 @@ def _is_awkward(steps: Outline, shape: tuple[int, ...]) -> bool:
         x = take_step(kind, static, (0,) * count, x)
         if not x.ndim:
             return True
-    return any(kind in ("diagonal", "unfold", "expand") for kind, _, _ in steps)
+    return any(kind in ("diagonal", "unfold", "expand", "strided") for kind, _, _ in steps)
 
 
 _STRIDED = Composition("AsStrided", lambda steps, x, *positions: _take_all(steps, x, positions))
@@ -388,7 +445,7 @@ def check_writable(tensor: Tensor, others: Sequence[Tensor] = (), *, repeats: bo
         and array.size
         and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
     )
-    if repeated or any(kind == "unfold" and static[1] > static[2] for kind, static, _ in tensor._steps):
+    if repeated or any(map(_repeats, tensor._steps)):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
@@ -398,6 +455,12 @@ def check_writable(tensor: Tensor, others: Sequence[Tensor] = (), *, repeats: bo
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
             "memory location. Please clone() the tensor before performing the operation."
         )
+
+
+def _repeats(step: Step) -> bool:
+    """Return whether a step leads to some elements several times, where strides do not show it."""
+    kind, static, _ = step
+    return bool((kind == "unfold" and static[1] > static[2]) or (kind == "strided" and static[4]))
 
 
 def _check_place_in_graph(tensor: Tensor) -> None:

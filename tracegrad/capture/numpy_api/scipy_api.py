@@ -81,6 +81,10 @@ def erfc(x: Any) -> Tracer:
     return apply(ops.erfc, *_floats(x))  # type: ignore[no-any-return]
 
 
+def erfinv(x: Any) -> Tracer:
+    return apply(ops.erfinv, *_floats(x))  # type: ignore[no-any-return]
+
+
 def gammaln(x: Any) -> Tracer:
     return apply(ops.lgamma, *_floats(x))  # type: ignore[no-any-return]
 
@@ -353,6 +357,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "log_expit": log_expit,
     "erf": erf,
     "erfc": erfc,
+    "erfinv": erfinv,
     "gammaln": gammaln,
     "loggamma": gammaln,
     "gamma": gamma,
