@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracegrad.lazy import lazy_names
-from tracegrad.torch_names import EAGER
+from tracegrad.torch_names import EAGER, MISSING
 
 if TYPE_CHECKING:
     from tracegrad import errors, testing
@@ -95,7 +95,7 @@ __all__ = [
 ]
 
 
-__getattr__ = lazy_names(__name__, _LAZY, globals(), "docs/eager.md says what there is of torch's names")
+__getattr__ = lazy_names(__name__, _LAZY, globals(), "docs/eager.md says what there is of torch's names", MISSING)
 
 
 def __dir__() -> list[str]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 
 def lazy_names(
-    package: str, names: Mapping[str, str], variables: dict[str, Any], missing: str = ""
+    package: str,
+    names: Mapping[str, str],
+    variables: dict[str, Any],
+    missing: str = "",
+    advice: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[str], Any]:
     """Return a module `__getattr__` (PEP 562).
 
@@ -18,13 +23,15 @@ def lazy_names(
             submodule of that name.
         variables: `globals()` of the package; a name is kept there once it is imported.
         missing: what to say of a name that is like none of these.
+        advice: what to do instead, for names that are known to be missing.
     """
 
     def load(name: str) -> Any:
         if name not in names:
             text = f"module {package!r} has no attribute {name!r}"
             if not name.startswith("_"):
-                near = importlib.import_module("tracegrad.suggestion").suggest(name, names)
+                known = {*names, *(n for n in variables if not n.startswith("_"))}
+                near = advice.get(name) or importlib.import_module("tracegrad.suggestion").suggest(name, known)
                 text += f": {near or missing}" if near or missing else ""
             raise AttributeError(text)
         module, _, attribute = names[name].partition(":")

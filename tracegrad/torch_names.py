@@ -46,6 +46,7 @@ EAGER: Final = {
     "linalg": "",
     "nn": "",
     "optim": "",
+    "utils": "",
     "det": "linalg:det",
     "inverse": "linalg:inv",
     "is_anomaly_enabled": "autograd:is_anomaly_enabled",
@@ -54,4 +55,22 @@ EAGER: Final = {
     "pinverse": "linalg:pinv",
     "slogdet": "linalg:slogdet",
     **{name: f"runtime.eager:{name}" for name in _NAMES.split()},
+}
+
+#: names of torch that there are not -> what to do instead
+MISSING: Final = {
+    "compile": "tg.function compiles NumPy functions; eager tensors run as they are",
+    "jit": "tg.function compiles NumPy functions; eager tensors run as they are",
+    "func": "tg.grad, tg.vmap, tg.jacrev, tg.jacfwd, tg.hessian, tg.jvp and tg.vjp transform NumPy functions, and "
+    "autograd.functional has Jacobians and Hessians of functions of tensors",
+    "special": "erf, erfinv, erfc, digamma, lgamma, logit, xlogy, sinc and logsumexp are top-level functions",
+    "amp": "give dtypes by hand: x.to(torch.bfloat16)",
+    "autocast": "give dtypes by hand: x.to(torch.bfloat16)",
+    "distributions": "randn, rand, bernoulli and multinomial draw numbers; write densities as formulas",
+    "sparse": "tensors are dense: to_dense() before they come here",
+    "multiprocessing": "use Python's own module; arrays, x.numpy(), are what to send",
+    "distributed": "a process has its own tensors; send arrays, x.numpy(), by a library of your choice",
+    "mps": "the CPU is the only device",
+    "xpu": "the CPU is the only device",
+    "accelerator": "the CPU is the only device",
 }

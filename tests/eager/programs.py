@@ -1758,3 +1758,56 @@ def special_functions(T: Any, say: Any) -> None:
     say(T.linalg.matrix_exp(stack).float(), T.matrix_exp(T.zeros(0, 0)).shape)
     say(T.matrix_exp(T.tensor([[0.0, 3.0], [-3.0, 0.0]])))
     attempt(say, lambda: T.matrix_exp(T.ones(2, 3)))
+
+
+@program
+def checkpoints(T: Any, say: Any) -> None:
+    checkpoint = T.utils.checkpoint.checkpoint
+    x, w = T.arange(1.0, 4.0, requires_grad=True), T.ones(3, requires_grad=True)
+    runs: list[None] = []
+
+    def f(x: Any, k: Any, b: Any = None) -> Any:
+        runs.append(None)
+        y = (x * w * k).sin() * x.exp()
+        return y if b is None else y * b
+
+    for reentrant in (False, True):
+        x.grad = w.grad = None
+        runs.clear()
+        y = checkpoint(f, x, 2, use_reentrant=reentrant)
+        say(y.requires_grad, len(runs))
+        y.sum().backward()
+        say(len(runs), x.grad, w.grad)
+    y = checkpoint(f, x, 2.0, b=x, use_reentrant=False)
+    say(T.autograd.grad(y.sum(), (x, w), retain_graph=True), T.autograd.grad(y.sum(), x))
+    attempt(say, lambda: T.autograd.grad(y.sum(), x))
+    (g,) = T.autograd.grad(checkpoint(f, x, 2.0, use_reentrant=False).sum(), x, create_graph=True)
+    say(g.detach(), T.autograd.grad(g.sum(), x)[0])
+    attempt(say, lambda: T.autograd.grad(checkpoint(f, x, 2.0, use_reentrant=True).sum(), x))
+    attempt(say, lambda: checkpoint(f, x, 2, b=x, use_reentrant=True))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        checkpoint(f, x, 2)
+        checkpoint(f, x.detach(), 2, use_reentrant=True)
+        say([str(c.message)[:70] for c in caught])
+    runs.clear()
+    attempt(say, checkpoint(lambda x: x.sin().exp() if not runs else x * 2, x, use_reentrant=False).sum().backward)
+    checkpointed = checkpoint(lambda x: f(x, 1).exp() if not runs else x.sin(), x, use_reentrant=False)
+    attempt(say, checkpointed.sum().backward)
+    for reentrant in (True, False):
+        w.grad, ones = None, T.ones(3, requires_grad=True)
+        y = checkpoint(lambda x: T.nn.functional.dropout(x * w, 0.5), ones, use_reentrant=reentrant)
+        y.sum().backward()
+        say(bool((y.detach() == ones.grad).all()), bool((w.grad == ones.grad).all()))
+    x.grad = None
+    y = checkpoint(lambda x: checkpoint(f, x.cos(), 3, use_reentrant=False) * x, x, use_reentrant=False)
+    y.sum().backward()
+    say(x.grad)
+    x.grad = w.grad = None
+    first, second, third = checkpoint(lambda a, b: (a * b, b, 3), x, w, use_reentrant=True)
+    (first + second).sum().backward()
+    say(x.grad, w.grad, third)
+    module = T.nn.Sequential(*[T.nn.Linear(2, 2) for _ in range(5)])
+    a = T.ones(1, 2, requires_grad=True)
+    T.utils.checkpoint.checkpoint_sequential(module, 2, a, use_reentrant=False).sum().backward()
+    say(T.allclose(T.autograd.grad(module(a).sum(), a)[0], a.grad))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tracegrad as tg
 from tests.eager.torch_like import torch
 
 
@@ -197,3 +198,29 @@ def test_what_the_documentation_calls_missing_is_missing() -> None:
             for start in (place, getattr(place, inner)):
                 with pytest.raises(AttributeError):
                     operator.attrgetter(name)(start)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("compile", "tg.function compiles NumPy functions"),
+        ("func", "tg.vmap"),
+        ("special", "erfinv"),
+        ("nn.Transformer", "MultiheadAttention"),
+        ("nn.TransformerEncoderLayer", "LayerNorm"),
+        ("nn.Linaer", "did you mean Linear?"),
+        ("nn.FractionalMaxPool2d", "docs/eager.md says what there is"),
+        ("optim.Adm", "did you mean Adam?"),
+        ("optim.Rprop", "write its step under torch.no_grad()"),
+        ("utils.data", "slices of arrays make batches"),
+        ("utils.tensorboard", "loss.item()"),
+        ("nn.functional.grid_sample", "docs/eager.md says what there is"),
+        ("nn.functional.rellu", "did you mean relu?"),
+    ],
+)
+def test_missing_names_say_what_to_do(path: str, said: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        operator.attrgetter(path)(tg)
+    owner, _, name = path.rpartition(".")
+    assert f"module 'tracegrad{'.' if owner else ''}{owner}' has no attribute '{name}': " in str(caught.value)
+    assert said in str(caught.value)

@@ -5,6 +5,7 @@ Previous folder: autograd; next: optim.
 
 from __future__ import annotations
 
+from tracegrad.lazy import lazy_names
 from tracegrad.nn import functional, init, layers, losses, module, modules, parameter, recurrent, resampling, utils
 from tracegrad.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from tracegrad.nn.layers import *  # noqa: F403
@@ -19,3 +20,19 @@ __all__ = [
     "ParameterList", "RNNBase", "RNNCell", "RNNCellBase", "Sequential", "functional", "init", "layers", "losses",
     "module", "modules", "parameter", "recurrent", "resampling", "utils",
 ]  # fmt: skip
+
+__getattr__ = lazy_names(
+    __name__,
+    {},
+    globals(),
+    "docs/eager.md says what there is of torch's names",
+    {
+        **{
+            f"Transformer{part}": "write it as a Module, with MultiheadAttention, Linear, LayerNorm and Dropout"
+            for part in ("", "Encoder", "Decoder", "EncoderLayer", "DecoderLayer")
+        },
+        "DataParallel": "there is one device; threads of one process share the parameters of a module",
+        "Conv3d": "Conv1d and Conv2d are there; sum Conv2d over the slices of a kernel",
+        "EmbeddingBag": "Embedding(...)(indices).sum(1), or .mean(1), is the same",
+    },
+)

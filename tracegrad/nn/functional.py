@@ -15,6 +15,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
+from tracegrad.lazy import lazy_names
 from tracegrad.nn import losses, resampling
 from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
@@ -1053,3 +1054,6 @@ def instance_norm(
     if weight is not None:
         made = made * reshape(weight, shape)
     return made if bias is None else made + reshape(bias, shape)
+
+
+__getattr__ = lazy_names(__name__, {}, globals(), "docs/eager.md says what there is of torch's names")

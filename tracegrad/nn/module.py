@@ -154,7 +154,10 @@ class Module:
         return self._add_hook(self._backward_hooks, hook, prepend, False)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` when the gradients of the results are there, which what it returns replaces."""
+        """Call `hook(module, grad_output)` when the gradients of the results are there.
+
+        What it returns replaces them.
+        """
         return self._add_hook(self._backward_pre_hooks, hook, prepend, False)
 
     def _add_hook(

@@ -5,6 +5,7 @@ Previous folder: nn. Last of the eager layer.
 
 from __future__ import annotations
 
+from tracegrad.lazy import lazy_names
 from tracegrad.optim import lr_scheduler
 from tracegrad.optim.lbfgs import LBFGS
 from tracegrad.optim.optimizer import Optimizer
@@ -25,3 +26,11 @@ __all__ = [
     "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop",
     "lr_scheduler",
 ]  # fmt: skip
+
+__getattr__ = lazy_names(
+    __name__,
+    {},
+    globals(),
+    "docs/eager.md says what there is of torch's names",
+    dict.fromkeys(("ASGD", "Rprop", "SparseAdam"), "write its step under torch.no_grad(), or use SGD, Adam or RMSprop"),
+)

@@ -129,11 +129,11 @@ def as_strided(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...],
     own = base.stride()
     places = memory_places(shape, strides, start)
     if places.size and not (is_dense(base._a) and places.min() >= 0 and places.max() < base._a.size):
-        size, begin = base._a.itemsize, base.storage_offset()
+        size, begin, present = base._a.itemsize, base.storage_offset(), base._a.nbytes
+        needed = (int(places.max()) + begin + 1) * size
         raise RuntimeError(
             f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {start + begin}, and "
-            f"itemsize {size} requiring a storage size of {(int(places.max()) + begin + 1) * size} are out of bounds for "
-            f"storage of size {base._a.nbytes}"
+            f"itemsize {size} requiring a storage size of {needed} are out of bounds for storage of size {present}"
         )
     overlaps = np.unique(places).size < places.size
     return make_view("AsStrided", base, ("strided", (shape, strides, start, own, overlaps), ()))
