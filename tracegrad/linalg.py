@@ -17,6 +17,7 @@ from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.shaping import transpose
 from tracegrad.runtime.tape import apply_composition, shielding
 from tracegrad.runtime.tensor import Tensor, wrap
+from tracegrad.runtime.traced import call_with_traced_values
 
 matmul = reducing.matmul
 vector_norm = reducing.vector_norm
@@ -347,3 +348,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     if rows > columns:
         residuals = (matmul(A, solution) - B).abs().square().sum(-2)
     return LstsqResult(solution, residuals, wrap(rank), none)
+
+
+call_with_traced_values(
+    f for f in tuple(vars().values()) if getattr(f, "__module__", "") in (__name__, reducing.__name__)
+)

@@ -12,7 +12,7 @@ import functools
 import inspect
 import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,7 @@ from tracegrad.capture.text import call_with_text, join_text, make_error, messag
 from tracegrad.capture.tracer import (
     ALWAYS,
     CALLERS,
+    CALLERS_OF_OTHERS,
     HANDLERS,
     OPERATORS,
     PYTHON_VALUES,
@@ -549,6 +550,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             return result
         guard_native(f, args, kwargs)
         return _known(f, f(*args, **kwargs))
+    if isinstance(f, Hashable) and f in CALLERS_OF_OTHERS and (is_traced(args) or is_traced(kwargs)):
+        return CALLERS_OF_OTHERS[f](f, args, kwargs)
     if isinstance(f, types.FunctionType):
         result = _call_function(f, args, kwargs)
         if inspect.isgeneratorfunction(f):

@@ -40,6 +40,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 HANDLERS: dict[Any, Callable[..., Any]] = {}
 #: registrations put off until a function without handler is called: of packages that are slow to import
 LATE: list[Callable[[], None]] = []
+#: function of another kind of array -> what calls it with traced values: `caller(function, args, keywords)`
+CALLERS_OF_OTHERS: dict[Any, Callable[..., Any]] = {}
 #: how a handler calls a function that the user passed: hooks.py puts its `call` here, which converts the function
 CALLERS: list[Callable[..., Any]] = []
 #: finds the content of a traced value that Python asks for, or None: known.py puts its function here
@@ -445,6 +447,11 @@ class Tracer:
         raise unsupported("ndarray.strides", "the memory layout is that of the compiled code: use the shape")
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_a":  # what eager code asks tensors for
+            raise unsupported(
+                "a module, or another part of the eager layer, called with a traced value",
+                "call functions (torch.tanh, nn.functional.linear) with weights that are arguments of the function",
+            )
         raise AttributeError(f"traced arrays have no attribute {name!r}")
 
 

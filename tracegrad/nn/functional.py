@@ -34,6 +34,7 @@ from tracegrad.runtime.reducing import _log_softmax, _stopped, log_softmax, soft
 from tracegrad.runtime.shaping import axis_of, reshape, transpose
 from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned, shielding
 from tracegrad.runtime.tensor import METHODS, Tensor, wrap
+from tracegrad.runtime.traced import call_with_traced_values
 
 # ---- activations
 
@@ -1056,4 +1057,5 @@ def instance_norm(
     return made if bias is None else made + reshape(bias, shape)
 
 
+call_with_traced_values(f for f in tuple(vars().values()) if getattr(f, "__module__", "") == __name__)
 __getattr__ = lazy_names(__name__, {}, globals(), "docs/eager.md says what there is of torch's names")

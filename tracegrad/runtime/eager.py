@@ -1,6 +1,6 @@
 """Eager tensors as one module: importing it attaches all methods and collects torch's names.
 
-Previous: numpy_bridge.py; next folder: autograd.
+Previous: traced.py; next folder: autograd.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tracegrad.runtime import (
     saving,
     settings,
     shaping,
+    traced,
 )
 from tracegrad.runtime.tensor import CPU, NAMES, Device, Size, Tensor
 
@@ -46,10 +47,11 @@ for _name in (
 NAMES.update(bool=dtypes.bool_, float=dtypes.float32, int=dtypes.int32)
 
 
+traced.call_with_traced_values(NAMES.values())
 globals().update(NAMES)
 
 __all__ = [
     "Device", "building",
     "creating", "dtypes", "gradients", "numpy_bridge", "operate", "printing", "reducing", "saving", "settings",
-    "shaping",
+    "shaping", "traced",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, reshaped_strides, strided
 from tracegrad.runtime.operate import _cast, broadcast_shape, cast, check_written, in_place, to_tensor
-from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, planned
+from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, mode, planned
 from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
 from tracegrad.runtime.views import Step, as_strided, make_pieces, make_view, write
 
@@ -755,7 +755,7 @@ _INDEX_PUT, _INDEX_ADD, _INDEX_COPY, _INDEX_FILL = (
 @method("__getitem__")
 def get_item(self: Tensor, key: Any) -> Any:
     """Return a view for positions and slices, a copy for index arrays and masks."""
-    found = engine.index(self._a, key) if engine else None
+    found = engine.index(self._a, key) if engine and not mode.unusual else None
     if found is not None:
         return make_view(found[0], self, found[1], found[2])
     entries = _entries(key)
@@ -810,7 +810,7 @@ def _without_leading_ones(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 def set_item(self: Tensor, key: Any, value: Any) -> None:
     """Write values into a place."""
     given = to_tensor(value, None if isinstance(value, Tensor) else self._a.dtype)
-    found = engine.index(self._a, key) if engine else None
+    found = engine.index(self._a, key) if engine and not mode.unusual else None
     if found is not None:
         _fill(make_view("Slice", self, found[1], found[2]), given)
         return

@@ -51,7 +51,7 @@ def _flag(name: str, default: Any) -> Any:
 
     def write(self: Mode, value: Any) -> None:
         self.__dict__[name] = value
-        self.unusual = self.inference or self.anomaly or self.level >= 0 or bool(self.saving)
+        self.unusual = self.inference or self.anomaly or self.level >= 0 or bool(self.saving or self.tracing)
         if engine:
             engine.set_unusual(self.unusual)
 
@@ -63,8 +63,9 @@ class Mode(threading.local):
 
     Attributes:
         saving_refused: why hooks on saved values are not allowed, None if they are.
+        tracing: a call with traced values (traced.Application).
         walk: the backward walk that is under way.
-        unusual: inference mode, forward mode, anomaly mode or hooks on saved values are on; looked at once per
+        unusual: inference mode, forward mode, anomaly mode, tracing or hooks on saved values are on; looked at once per
             operation.
     """
 
@@ -74,6 +75,7 @@ class Mode(threading.local):
     check_nan = True
     level = _flag("level", -1)
     saving = _flag("saving", ())
+    tracing = _flag("tracing", None)
     saving_refused: str | None = None
     unusual = False
     walk: Walk | None = None
@@ -589,6 +591,8 @@ def apply_plan(composition: Composition, static: tuple[Any, ...], operands: Sequ
     tensors = [wrap(np.asarray(t.value, t.dtype)) if isinstance(t, Scalar) else t for t in operands]
     if engine and not mode.unusual and len(tensors) <= engine.MAX_OPERANDS:
         return engine.apply(composition, static, tensors)
+    if mode.tracing is not None:
+        return mode.tracing.apply(composition, static, tensors)
     kernel = composition.kernel(static, [t._a for t in tensors])
     results = apply_kernel(composition.node_name, kernel, tensors)
     return results[0] if len(results) == 1 else tuple(results)

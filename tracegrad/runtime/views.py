@@ -221,6 +221,9 @@ def make_view(name: str, tensor: Tensor, step: Step, array: Array | None = None,
         array: what the step leads to, where that is known.
         multiple: one of several views made at once, which must not be written.
     """
+    if mode.unusual and mode.tracing is not None:
+        traced: Tensor = mode.tracing.view(tensor, step)
+        return traced
     if array is None:
         array = take_step(*step, tensor._a)
     if step[0] == "diagonal":
@@ -530,6 +533,8 @@ def write(
         others: tensors that `compute` reads, too.
         repeats: it does not matter if elements are written several times.
     """
+    if mode.unusual and mode.tracing is not None:
+        mode.tracing.refuse_write()
     check_writable(tensor, others, repeats=repeats)
     if tensor._base is not None and tensor._node is not None and tensor._node.hooked and mode.grad:
         _renew(tensor)  # hooks on what a view was are not called for what it becomes
