@@ -54,6 +54,26 @@ def test_values_and_gradients_are_those_of_tensors(name: str, backend: str) -> N
     np.testing.assert_allclose(tg.grad(weighted, backend=backend)(X, w), expected.numpy(), rtol=1e-10, atol=1e-12)
 
 
+def test_arrays_made_inside_are_constants() -> None:
+    def loss(x: Any) -> Any:
+        return F.cross_entropy(x, np.array([0, 3, 1]))
+
+    x = tg.tensor(X, requires_grad=True)
+    expected = F.cross_entropy(x, tg.tensor([0, 3, 1]))
+    expected.backward()
+    value, gradient = tg.value_and_grad(loss)(X)
+    np.testing.assert_allclose(value, expected.item(), rtol=1e-12)
+    np.testing.assert_allclose(gradient, x.grad.numpy(), rtol=1e-12)
+
+
+def test_arrays_from_outside_are_read_at_every_call() -> None:
+    weight = np.ones(4)
+    scaled = tg.function(lambda x: tg.mul(x, weight))
+    np.testing.assert_array_equal(scaled(X), X)
+    weight *= 2.0
+    np.testing.assert_array_equal(scaled(X), 2.0 * X)
+
+
 def test_in_loops_and_branches() -> None:
     def f(x: Any, n: int) -> Any:
         total = 0.0
@@ -74,7 +94,7 @@ def test_in_loops_and_branches() -> None:
     [
         (lambda x: tg.nonzero(x), "nonzero with a traced value, whose elements it looks at"),
         (lambda x: tg.sort(x)[0], "sort with a traced value, whose elements it looks at"),
-        (lambda x: F.cross_entropy(x, np.array([0, 3, 1])), "cross_entropy with a traced value, whose elements"),
+        (lambda x: F.cross_entropy(x, CLASSES), "cross_entropy with a traced value, whose elements"),
         (lambda x: tg.bernoulli(x), "bernoulli with a traced value"),
         (lambda x: F.dropout(x, 0.5), "dropout, which draws random numbers"),
         (lambda x: F.relu(x, inplace=True), "relu with a traced value, which it writes in place"),
@@ -87,5 +107,6 @@ def test_what_cannot_be_traced_is_refused(function: Any, said: str) -> None:
         tg.function(function)(X)
 
 
+CLASSES = np.array([0, 3, 1])
 WEIGHT = tg.ones(4)
 LAYER = tg.nn.Linear(4, 2)

@@ -86,6 +86,8 @@ class Application:
                 f"{self.name} of a traced value and a tensor from outside",
                 "pass the tensor to the compiled function as an argument, or use eager tensors throughout",
             )
+        if isinstance(value, np.ndarray):  # made in the function that is compiled: those from outside are traced
+            return wrap(value.copy())
         if isinstance(value, list | tuple):
             return type(value)([self.stand_in(v) for v in value])
         return value
