@@ -16,7 +16,8 @@ import pytest
 
 import tracegrad as tg
 from tracegrad.runtime.engine import engine
-from tracegrad.runtime.tape import Plan, planned
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.tape import Plan, apply_composition, planned
 
 ROOT = Path(__file__).parents[2]
 
@@ -268,6 +269,17 @@ def test_what_only_the_pullback_computes_is_not_kept() -> None:
         for _ in range(3):
             kinds = [item.kind[0] for item in function(x).grad_fn.saved]
         assert kinds.count("kept") == (1 if function is tg.nn.functional.softplus else 0), kinds
+
+
+def test_an_operation_of_many_values() -> None:
+    def f(x: tg.Tensor) -> tg.Tensor:
+        parts = [np.exp(x * k) for k in range(1, 20)]
+        return np.prod(np.stack(parts), axis=0) + sum(np.tanh(p) * np.exp(-p) for p in parts)
+
+    composition = Composition("Many", f)
+    values = np.array([0.01, -0.02])
+    found = [gradient(lambda x: apply_composition(composition, (), [x]), values)[0] for _ in range(3)]
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2]) and np.isfinite(found[0]).all()
 
 
 def test_kept_values_share_no_memory_with_results() -> None:

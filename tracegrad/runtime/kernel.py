@@ -37,6 +37,7 @@ from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.manager import final_pipeline, run_passes
 from tracegrad.passes.small import suit_small_arrays
 from tracegrad.runtime import dtypes
+from tracegrad.runtime.engine import engine
 from tracegrad.runtime.layout import ROWS
 from tracegrad.transform.residuals import plan_residuals
 from tracegrad.transform.vjp import vjp
@@ -395,7 +396,7 @@ def _keep_values(pullback: Pullback) -> tuple[Kernel, Kernel] | None:
             needed.update(dict.fromkeys(operation.operands))
     extra = _not_in_primal(pullback, own)
     stored = plan_residuals(sweep.body, [v for v in needed if v not in moved], free=given, repeated=extra).stored
-    if not stored:
+    if not stored or len(given) + len(stored) + len(pullback.present) > engine.MAX_OPERANDS:
         return None
     kept = [Value(v.type, v.name) for v in stored]
     brief = Block([Value(p.type, p.name) for p in given] + kept + [Value(ct.type, ct.name) for ct in cts])
