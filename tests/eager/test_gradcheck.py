@@ -55,7 +55,9 @@ def test_misuse() -> None:
         gradcheck(lambda x: x * 2, (torch.ones(2, requires_grad=True),), atol=1e-1, rtol=1e-1)
 
 
-@pytest.mark.parametrize("case", ALL[::3], ids=lambda c: c.name.replace(" ", "") + str(list(c.shapes)))
+@pytest.mark.parametrize(
+    "case", [c for c in ALL if "detach" not in c.name][::3], ids=lambda c: c.name.replace(" ", "") + str(list(c.shapes))
+)
 def test_operations(case: Any) -> None:
     tensors = [torch.tensor(a, requires_grad=True) for a in case.arrays()]
 

@@ -1001,6 +1001,8 @@ def _walk(
         needed = _needed(nodes, set(captures))
 
     def visit(node: Node, cts: list[Cotangent]) -> Sequence[Cotangent]:
+        if needed is not None and node not in needed and node not in captures:
+            return [None] * len(node.edges)
         runs = needed is None or node in needed or (accumulate_wanted and node in captures)
         arrived = cts
         if node.hooked or (type(node) is AccumulateGrad and node.variable._hooks):

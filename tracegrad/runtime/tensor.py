@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -230,9 +230,10 @@ class Tensor:
 
     def storage_offset(self) -> int:
         """Return the distance of the first element from the beginning of the memory, in elements."""
-        owner = self._a
-        while isinstance(owner.base, np.ndarray):
-            owner = owner.base
+        owner = below = cast(Any, self._a)
+        while below is not None:  # between arrays there can be an object that stands for one
+            owner = below if isinstance(below, np.ndarray) else owner
+            below = getattr(below, "base", None)
         offset: int = (
             self._a.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
         ) // self._a.itemsize
