@@ -264,6 +264,23 @@ def argument_as_item_written_through_the_list(x: Any) -> Any:
     return x[0] * x[1]
 
 
+def row_that_grows(x: Any) -> Any:
+    table = [[0.0] * 2 for _ in range(12)]
+    for i in range(12):
+        table[i][0] = x[0] * i
+    table[3].append(x[1])
+    return sum(sum(row) for row in table)
+
+
+def list_that_grows_after_it_was_appended(x: Any) -> Any:
+    table = []
+    for i in range(12):
+        row = [x[0] * i]
+        table.append(row)
+    row.append(x[1] * 9.0)
+    return sum(sum(row) for row in table)
+
+
 REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (other_name_read_after_a_write_into_the_row, "TG136"),
     (name_from_before_read_after_a_write, "TG136"),
@@ -271,6 +288,8 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (name_carried_and_written_through_the_list, "TG120"),
     (copied_item_written_by_its_name, "TG120"),
     (argument_as_item_written_through_the_list, "TG136"),
+    (row_that_grows, "TG136"),
+    (list_that_grows_after_it_was_appended, "TG136"),
 ]
 
 
@@ -309,6 +328,19 @@ def test_a_position_beyond_the_end_is_an_error(backend: str) -> None:
         out_of_range(POINT)
     with pytest.raises(IndexError):
         tg.function(out_of_range, backend=backend)(POINT)
+
+
+def division_by_a_stored_zero(x: Any) -> Any:
+    values = [0.0] * 20
+    for i in range(20):
+        values[i] = x[0] * i
+    return 1.0 / values[0]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_items_that_come_from_arrays_divide_as_those(backend: str) -> None:
+    with np.errstate(divide="ignore"):
+        assert tg.function(division_by_a_stored_zero, backend=backend)(POINT) == division_by_a_stored_zero(POINT)
 
 
 def items_not_stored_yet(x: Any) -> Any:

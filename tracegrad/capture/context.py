@@ -96,10 +96,10 @@ class Storage:
         if self.stale:
             raise _alias_error(self.stale, user_span(self.stale_at))
 
-    def require_writable(self) -> None:
-        """Raise the error for writing an array that others may share."""
-        if self.pinned:
-            raise _alias_error(self.pinned, user_span())
+    def require_writable(self, why: str = "") -> None:
+        """Raise the error for writing an array that others may share, as they do when it is said `why`."""
+        if why or self.pinned:
+            raise _alias_error(why or self.pinned, user_span())
 
 
 def _alias_error(why: str, span: Span | None) -> NeedsPythonValue:

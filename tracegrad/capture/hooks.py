@@ -41,7 +41,7 @@ from tracegrad.capture.guards import (
     special_method,
     with_defaults,
 )
-from tracegrad.capture.lists import CapturedList, StackedList, indexed_error
+from tracegrad.capture.lists import CapturedList, ListUse, StackedList, indexed_error, use_of_index
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
 from tracegrad.capture.presence import (
@@ -327,16 +327,17 @@ def _require_known_index(x: Any, key: Any, stored: Any = None) -> None:
     if not isinstance(x, list) or isinstance(x, StackedList) or not isinstance(key, Tracer) or key.ndim:
         return
     if resolve_content(key, floats=True) is None:
-        error = indexed_error(x, f"{describe(key)}, which indexes a list of {len(x)}", stored)
-        if not staging.stack_list(error.remedy):
-            raise error
+        use = use_of_index(x, stored)
+        if not staging.stack_list(use):
+            raise indexed_error(use, f"{describe(key)}, which indexes a list of {len(x)}")
 
 
 def setitem(x: Any, key: Any, value: Any) -> None:
     """`x[key] = value`."""
-    if isinstance(x, Tracer | StackedList | Selection):
-        if isinstance(x, StackedList):
-            require_single(x, "an item is stored in it")
+    if isinstance(x, StackedList):
+        _set_row(x, key, value)
+        return
+    if isinstance(x, Tracer | Selection):
         x[key] = value
         return
     if isinstance(x, np.ndarray):
@@ -360,7 +361,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     elif isinstance(x, list):
         _require_known_index(x, key, value)
         if isinstance(x, StackedList):
-            x[key] = value
+            _set_row(x, key, value)
             return
         index = operator.index(key)
         if not -len(x) <= index < len(x):
@@ -368,6 +369,17 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         staging.write_slot(x, "item", index % len(x), value)
     else:
         staging.write_slot(x, "item", key, value)
+
+
+def _set_row(x: StackedList, key: Any, value: Any) -> None:
+    require_single(x, "an item is stored in it")
+    try:
+        x[key] = value
+    except NeedsPythonValue as error:
+        if not isinstance(error.remedy, ListUse) or not staging.stack_list(error.remedy):
+            raise
+        x.refresh()
+        x[key] = value
 
 
 def aug_setitem(x: Any, key: Any, op: str, value: Any) -> None:

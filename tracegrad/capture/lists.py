@@ -60,6 +60,10 @@ class ItemKind(NamedTuple):
         """Whether an item can be changed under several names."""
         return bool(self.type.shape)
 
+    def of_item(self) -> ItemKind:
+        """Return the kind of the items of an item that is a list."""
+        return ItemKind(ArrayType(self.type.dtype, self.type.shape[1:]), self.weak, self.nested - 1)
+
 
 class CapturedList(list[Any]):
     """A list made by captured code; behaves as a list. The attributes are those of a StackedList.
@@ -68,6 +72,7 @@ class CapturedList(list[Any]):
         name: what the user calls the list; missing when that is not known.
         buffer: the array whose rows are the items.
         prefix: where the rows are in it: the positions of a list in lists.
+        table: the list in which this one stands, when the buffer is that one's.
         length: number of items at this point of the run: an int, or traced inside a staged loop.
         added: number of appended items, counting each iteration of a staged body once while it is captured.
         kind: what the items are.
@@ -76,11 +81,12 @@ class CapturedList(list[Any]):
         varies: items are appended under conditions: there are at most `added`, and loops carry `length` as a variable.
     """
 
-    __slots__ = ("added", "buffer", "keeps", "kind", "length", "name", "prefix", "there", "varies")
+    __slots__ = ("added", "buffer", "keeps", "kind", "length", "name", "prefix", "table", "there", "varies")
 
     name: str
     buffer: Tracer
     prefix: tuple[Any, ...]
+    table: StackedList | None
     length: Any
     added: Dim
     kind: ItemKind
@@ -93,71 +99,99 @@ class ListUse(NamedTuple):
     """The use in a loop or branch of a list from before it that only a StackedList allows: the `remedy` of an error.
 
     Attributes:
-        stored: what is stored into it or appended, None when an item is read.
+        kind: of what is stored into it or appended, None when an item is read.
+        replaced: an item is replaced as a whole.
         capacity: so many items it must have room for, since some are appended under a condition; else 0.
     """
 
     values: list[Any]
-    stored: Any
-    capacity: Dim
+    kind: ItemKind | None = None
+    replaced: bool = False
+    capacity: Dim = 0
 
 
 #: title and code of the error for what differs between two branches
 CHANGED = "a list changes in one branch only, or differently in the two", "TG113"
 
 
-def indexed_error(values: list[Any], found: str, stored: Any = None, *, capacity: Dim = 0) -> NeedsPythonValue:
-    """Return the error for `values[i]`, `values[i] = stored`, and for appending `stored` under a condition."""
-    if capacity != 0:
+def indexed_error(use: ListUse, found: str) -> NeedsPythonValue:
+    """Return the error for `values[i]`, `values[i] = v`, and for appending under a condition."""
+    if use.capacity != 0:
         title, code = CHANGED
         help = "append numbers, arrays of one shape, lists of one length; or use an array with a fixed size and a mask"
     else:
         title, code = "a list is indexed by a number that is known only when the compiled function runs", "TG101"
         help = "make the list an array: `np.array(items)[i]`, or `np.zeros((n, ...))` before a loop that writes rows"
     error = NeedsPythonValue(title, code=code, span=user_span(), found=found, help=help)
-    error.remedy = ListUse(values, stored, capacity)
+    error.remedy = use
     return error
 
 
-def stack_items(values: list[Any], stored: Any = None, capacity: Dim = 0) -> bool:
-    """Turn a list made by captured code into a StackedList whose items can be read by a traced number, or replaced by
-    what is `stored`, or to which that can be appended under conditions; return whether it is one then."""
+def use_of_index(values: list[Any], stored: Any = None) -> ListUse:
+    """Return the use `values[i]`, or `values[i] = stored`."""
+    try:
+        kind = None if stored is None else item_type([stored])
+    except RestageError:
+        kind = None
+    return ListUse(values, kind, replaced=kind is not None)
+
+
+def stack_items(use: ListUse) -> bool:
+    """Turn a list made by captured code into a StackedList that can be used so; return whether it is one then."""
+    values = use.values
     if not isinstance(values, CapturedList):
         return False
     try:
-        if capacity != 0:
-            kind = values.kind if isinstance(values, StackedList) else item_type([*values, stored])
-            make_room(values, kind, capacity)
-            values.varies = True
-            return True
-        if not isinstance(values, StackedList) and not values:
-            return False
         if isinstance(values, StackedList):
-            if stored is not None:
-                _adapt(values, item_type([stored]))
-            return True
-        items = [item for item in values if item is not None]
-        kind = item_type(items if stored is None else [*items, stored])
-        if len(items) < len(values) and (kind.nested or (stored is None and not items)):
-            return False
-        make_room(values, kind, len(values), keeps=kind.is_mutable and (stored is not None or len(items) < len(values)))
+            _adapt(values, use)
+        else:
+            items = [item for item in values if item is not None]
+            known = [use.kind] if use.kind is not None else []
+            kind = join_kinds([item_type(items), *known] if items else known)
+            if len(items) < len(values) and kind.nested:
+                return False
+            keeps = kind.is_mutable and (use.replaced or len(items) < len(values))
+            make_room(values, kind, len(values) if use.capacity == 0 else use.capacity, keeps=keeps)
     except RestageError:
         return False
+    assert isinstance(values, StackedList)
+    values.varies |= use.capacity != 0
     return True
 
 
-def _adapt(values: StackedList, kind: ItemKind) -> None:
-    """Let the items of a list be replaced by others, also of a wider dtype."""
+def _adapt(values: StackedList, use: ListUse) -> None:
     mine = values.kind
-    if (kind.type.shape, kind.nested) != (mine.type.shape, mine.nested):
+    if use.kind is not None:
+        if values.prefix:
+            raise RestageError("an item of a list in a list is replaced")
+        if use.replaced and mine.is_mutable and not values.keeps:
+            keep_items(values)
+        values.kind = join_kinds([mine, use.kind])
+        if values.kind.type != mine.type:
+            before = values.buffer
+            values.buffer = from_value(cast_to(before, values.kind.type.dtype).value)
+            values.buffer._storage.holds_items = True
+            _supersede(before, values.buffer)
+    if use.capacity != 0:
+        make_room(values, values.kind, use.capacity)
+
+
+def _supersede(before: Tracer, after: Tracer) -> None:
+    """Note that the items of a list are in another buffer from now on: parts of the old one are theirs no more."""
+    pin(before.root, _ITEM)
+    current().note_copy(before.root._storage, after.root._storage)
+
+
+def join_kinds(kinds: list[ItemKind]) -> ItemKind:
+    """Return the kind of items of several kinds.
+
+    Raises:
+        RestageError: they differ in shape, or there are none.
+    """
+    if len({(kind.type.shape, kind.nested) for kind in kinds}) != 1:
         raise RestageError("the items of a list differ in shape")
-    dtype = result_dtype([sample(mine.type, mine.weak), sample(kind.type, kind.weak)])
-    if dtype != mine.type.dtype and not values.prefix:
-        values.buffer = from_value(cast_to(values.buffer, dtype).value)
-        values.buffer._storage.holds_items = True
-        values.kind = ItemKind(ArrayType(dtype, mine.type.shape), mine.weak and kind.weak, mine.nested)
-    if mine.is_mutable and not values.keeps:
-        keep_items(values)
+    dtype = result_dtype([sample(kind.type, kind.weak) for kind in kinds])
+    return ItemKind(ArrayType(dtype, kinds[0].type.shape), all(k.weak for k in kinds), kinds[0].nested)
 
 
 class StackedList(CapturedList):
@@ -167,10 +201,9 @@ class StackedList(CapturedList):
 
     def rows(self) -> Any:
         """Return the items as one array, a part of the buffer."""
-        if isinstance(self.there, Tracer):
-            check(
-                call_handler(np.all, self.there[: self.length]), "TypeError", "a number is expected, and there is None"
-            )
+        if self.there is not None:
+            given = call_handler(np.all, self.there[: self.length])
+            check(given, "TypeError", "a number is expected, and there is None")
         if self.prefix:
             return asarray(self.buffer[self.prefix])
         if self._is_full():
@@ -211,9 +244,10 @@ class StackedList(CapturedList):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if not isinstance(key, slice) and not self._fits(value):
-            if current().created_depth(self) != current().depth:
-                raise indexed_error(self, f"an item of another type: {describe(value)}", value)
-            stack_items(self, value)
+            use = self._use(value)
+            if use.values is not self or current().created_depth(self) != current().depth:
+                raise indexed_error(use, f"an item of another type: {describe(value)}")
+            stack_items(use)
         if isinstance(key, slice) or not self._fits(value):
             unstack(self)[key] = value
             return
@@ -222,6 +256,23 @@ class StackedList(CapturedList):
             self._put(position, value)
         if self.there is not None:
             self.there[position] = value is not None
+
+    def _use(self, stored: Any) -> ListUse:
+        """Return what is needed for storing an item; of a list in lists, that the items of the outermost be wider."""
+        use = use_of_index(self, stored)
+        outer = self.table
+        if outer is None or use.kind is None:
+            return use
+        while outer.table is not None:
+            outer = outer.table
+        dtype = join_kinds([self.kind, use.kind]).type.dtype
+        return ListUse(outer, ItemKind(ArrayType(dtype, outer.kind.type.shape), use.kind.weak, outer.kind.nested))
+
+    def refresh(self) -> None:
+        """Follow the list in which this one stands into another buffer."""
+        if self.table is not None:
+            self.table.refresh()
+            self.buffer, self.kind = self.table.buffer, self.table.kind.of_item()
 
     def _fits(self, value: Any) -> bool:
         """Return whether an item can be stored."""
@@ -241,9 +292,9 @@ class StackedList(CapturedList):
         if isinstance(self.length, int):
             if not 0 <= position < self.length:
                 raise IndexError(_OUT_OF_RANGE)
-        elif self.varies or not decide(
-            self.added - (-index if index < 0 else index + 1), ">="
-        ):  # as many are there in any iteration
+            return position
+        needed = -index if index < 0 else index + 1
+        if self.varies or not decide(self.added - needed, ">="):  # else so many are there in any iteration
             check(position >= 0 if index < 0 else position < self.length, "IndexError", _OUT_OF_RANGE)
         return position
 
@@ -259,11 +310,10 @@ class StackedList(CapturedList):
         return item if self.there is None else MaybeNone(asarray(item), asarray(self.there[position]))
 
     def _list(self, position: Any) -> StackedList:
-        count, *rest = self.kind.type.shape
-        kind = ItemKind(ArrayType(self.kind.type.dtype, tuple(rest)), self.kind.weak, self.kind.nested - 1)
+        kind, count = self.kind.of_item(), self.kind.type.shape[0]
         prefix = (*self.prefix, position)
         if not self.keeps:
-            return stacked_list(self.buffer, kind, count, prefix)
+            return stacked_list(self.buffer, kind, count, prefix, table=self)
         buffer = from_value(self.buffer[prefix].value)
         pin(buffer, _ITEM)
         return stacked_list(buffer, kind, count, keeps=True)
@@ -304,7 +354,8 @@ class StackedList(CapturedList):
         capture = current()
         frames = capture.frames[capture.created_depth(self) + 1 :]
         if frames and not any(frame.kind == "loop" for frame in frames):
-            raise indexed_error(self, "an item that is appended under a condition", item, capacity=self.added + 1)
+            use = ListUse(self, self.kind, capacity=self.added + 1)
+            raise indexed_error(use, "an item that is appended under a condition")
         if not frames and not self.varies:
             return False
         make_room(self, self.kind, self.added + 1)
@@ -319,6 +370,7 @@ class StackedList(CapturedList):
         return (
             kind.type.shape == mine.type.shape
             and kind.nested == mine.nested
+            and kind.weak >= mine.weak
             and result_dtype([self.buffer, asarray(item)]) == mine.type.dtype
         )
 
@@ -333,7 +385,7 @@ class StackedList(CapturedList):
             raise RestageError("an item inside a list is removed")
         if self.kind.is_mutable and not self.keeps:
             if current().created_depth(self) != current().depth:
-                raise indexed_error(self, "an array or list that is taken out of a list", self[-1])
+                raise indexed_error(use_of_index(self, self[-1]), "an array or list that is taken out of a list")
             keep_items(self)
         item = self[-1]
         self.length = self.length - 1
@@ -353,16 +405,24 @@ class StackedList(CapturedList):
 _FLAG = ItemKind(ArrayType(BOOL, ()), weak=True)
 _OUT_OF_RANGE = "list index out of range"
 _ITEM = "an item of a list whose items are replaced or removed"
+_ROW = "a list in a list, whose length changes"
 _COPIED = "an array or list that stands in another list"
 
 
 def stacked_list(
-    buffer: Tracer, kind: ItemKind, count: Any, prefix: tuple[Any, ...] = (), *, keeps: bool = False
+    buffer: Tracer,
+    kind: ItemKind,
+    count: Any,
+    prefix: tuple[Any, ...] = (),
+    *,
+    keeps: bool = False,
+    table: StackedList | None = None,
 ) -> StackedList:
     """Return a new list over rows of a buffer."""
     result = StackedList()
     result.buffer, result.kind, result.length, result.added = buffer, kind, count, count
     result.prefix, result.keeps, result.there, result.varies = prefix, keeps, None, False
+    result.table = table
     current().register_created(result)
     return result
 
@@ -372,13 +432,22 @@ def sample(kind: ArrayType, weak: bool) -> Tracer:
     return Tracer(Storage(kind, 0), weak=weak)
 
 
+def require_growing(values: StackedList) -> None:
+    """Check that a list may change its length: that it stands in no other list.
+
+    Raises:
+        NeedsPythonValue: it does.
+    """
+    if values.prefix:
+        values.buffer.root._storage.require_writable(_ROW)
+    values.buffer.root._storage.require_writable()
+
+
 def keep_items(values: StackedList) -> None:
     """Let a list give copies from now on, which stay what they are when an item is replaced.
 
     The parts of the buffer that it gave before stay what they are too: it gets a new buffer.
     """
-    if values.prefix:
-        raise RestageError("an array in a list of lists is replaced")
     old = values.buffer
     values.buffer, values.keeps = from_value(old.value), True
     pin(old.root, _ITEM)
@@ -388,7 +457,7 @@ def _freeze(item: Any, root: Storage) -> None:
     """Note that an array or list is copied into a buffer."""
     if isinstance(item, CapturedList):
         if not isinstance(item, StackedList):
-            if current().created_depth(item) != current().depth or not stack_items(item):
+            if current().created_depth(item) != current().depth or not stack_items(ListUse(item)):
                 raise RestageError("a list from before a loop or branch is put into another list")
         item = item.buffer
     if isinstance(item, Tracer) and item.ndim:
@@ -447,6 +516,7 @@ def snapshot(values: list[Any]) -> Any:
             values.added,
             values.kind,
             values.prefix,
+            values.table,
             values.keeps,
             values.there,
             values.varies,
@@ -460,8 +530,8 @@ def restore(values: list[Any], before: Any) -> None:
         list.clear(values)
         values.__class__ = StackedList
         assert isinstance(values, StackedList)
-        values.buffer, values.length, values.added, values.kind, values.prefix = before[:5]
-        values.keeps, values.there, values.varies = before[5:]
+        values.buffer, values.length, values.added, values.kind, values.prefix, values.table = before[:6]
+        values.keeps, values.there, values.varies = before[6:]
         return
     if isinstance(values, StackedList):
         values.__class__ = CapturedList  # type: ignore[assignment]
@@ -480,16 +550,8 @@ def item_type(items: list[Any]) -> ItemKind:
         counts = {i.length if isinstance(i, StackedList) else len(i) for i in items}
         if len(counts) != 1 or not isinstance(count := counts.pop(), int) or not count:
             raise RestageError("the lists in a list differ in length")
-        kinds = [i.kind if isinstance(i, StackedList) else item_type(i) for i in items]
-        first = kinds[0]
-        if any((k.type.shape, k.nested) != (first.type.shape, first.nested) for k in kinds):
-            raise RestageError("the lists in a list differ in their items")
-        dtype = (
-            first.type.dtype
-            if len({k.type.dtype for k in kinds}) == 1
-            else np.result_type(*(k.type.dtype for k in kinds))
-        )
-        return ItemKind(ArrayType(dtype, (count, *first.type.shape)), all(k.weak for k in kinds), first.nested + 1)
+        kind = join_kinds([i.kind if isinstance(i, StackedList) else item_type(i) for i in items])
+        return ItemKind(ArrayType(kind.type.dtype, (count, *kind.type.shape)), kind.weak, kind.nested + 1)
     if not all(isinstance(i, Tracer | int | float | complex | np.ndarray | np.generic) for i in items):
         raise RestageError("a list in the loop holds other things than numbers and arrays")
     tracers = [asarray(item) for item in items]
@@ -515,7 +577,7 @@ def make_room(values: CapturedList, kind: ItemKind, capacity: Dim, *, keeps: boo
         list.clear(values)
         values.__class__ = StackedList
         assert isinstance(values, StackedList)
-        values.prefix, values.keeps, values.varies = (), keeps, False
+        values.prefix, values.keeps, values.varies, values.table = (), keeps, False, None
         values.length = values.added = len(items)
         values.there = None if all(given) else _filled(_FLAG, capacity, given)
     elif values.prefix:
@@ -525,8 +587,7 @@ def make_room(values: CapturedList, kind: ItemKind, capacity: Dim, *, keeps: boo
     else:
         buffer = _filled(kind, capacity, [])
         buffer[: values.length] = values.buffer[: values.length]
-        pin(values.buffer, _ITEM)
-        current().note_copy(values.buffer.root._storage, buffer._storage)
+        _supersede(values.buffer, buffer)
         if values.there is not None:
             there = _filled(_FLAG, capacity, [])
             there[: values.length] = values.there[: values.length]

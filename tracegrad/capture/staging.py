@@ -51,6 +51,7 @@ from tracegrad.capture.lists import (
     items_of,
     make_room,
     pin,
+    require_growing,
     restore,
     sample,
     snapshot,
@@ -140,7 +141,7 @@ def note_slot(container: Any, kind: str, key: Any) -> None:
     capture = current()
     slot = (id(container), kind, key)
     for frame in capture.frames[capture.created_depth(container) + 1 :]:
-        if slot not in frame.slots and not _is_noted(frame, container, key):
+        if slot not in frame.slots and not (kind == "item" and _is_noted(frame, container, key)):
             before = read_slot(container, kind, key)
             frame.slots[slot] = (container, before, before)
 
@@ -181,8 +182,10 @@ def set_slot(container: Any, kind: str, key: Any, value: Any) -> None:
 def note_list(values: list[Any]) -> None:
     """Note that a list is about to change its length or the order of its items."""
     require_single(values, "its length or order changes, or a slice of it")
-    if isinstance(values, StackedList) and values.varies:
-        note_slot(values, "attr", "length")
+    if isinstance(values, StackedList):
+        require_growing(values)
+        if values.varies:
+            note_slot(values, "attr", "length")
     capture = current()
     for frame in capture.frames[capture.created_depth(values) + 1 :]:
         if id(values) not in frame.lists:
@@ -611,9 +614,8 @@ def _vary(longer: _Appended) -> Callable[[list[Value]], None]:
     values, items = longer.values, unflatten(longer.items[1], longer.items[0], new_list)
     capture = current()
     if not any(frame.kind == "loop" for frame in capture.frames[capture.created_depth(values) + 1 :]):
-        raise indexed_error(
-            values, "items that are appended under a condition", items[0], capacity=len(values) + len(items)
-        )
+        use = ListUse(values, item_type(items), capacity=len(values) + len(items))
+        raise indexed_error(use, "items that are appended under a condition")
 
     def note(results: list[Value]) -> None:
         note_list(values)
@@ -2129,7 +2131,7 @@ def stack_list(use: ListUse) -> bool:
         return False
     capture.stacked[id(values)] += 1
     note_list(values)
-    return stack_items(*use)
+    return stack_items(use)
 
 
 def _run_natively(
