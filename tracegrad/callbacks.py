@@ -1,13 +1,15 @@
 """Functions that cannot be captured, called from compiled code: `pure_callback`, with a rule for their derivative.
 
 Stages the op `callback` (ops/callbacks.py), inside a function with a rule (custom.py) when one is given.
-Previous: custom.py; next: explanation.py.
+Previous: differences.py; next: explanation.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ from tracegrad.capture.state import LEAF, Unsure, flatten
 from tracegrad.capture.state import Tree as Structure
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, is_traced
 from tracegrad.custom import custom_jvp
+from tracegrad.differences import central_differences, complex_steps
 from tracegrad.driver.pipeline import runtime_tree
 from tracegrad.errors import ArgumentError, ArgumentTypeError, CaptureError
 from tracegrad.ir.types import ArrayType, array_type, is_complex, is_float
@@ -32,7 +35,19 @@ from tracegrad.runtime.signature import NAMESPACE, Tree, unflatten
 
 #: numeric rules
 RULES: Final = ("finite-difference", "complex-step")
-_IMAGINARY_STEP: Final = 1e-30
+
+_noted: ContextVar[list[Any] | None] = ContextVar("noted", default=None)
+
+
+@contextlib.contextmanager
+def noting_complex_steps() -> Iterator[list[Any]]:
+    """Collect the functions that `pure_callback` calls outside of captures and whose rule is a complex step."""
+    functions: list[Any] = []
+    token = _noted.set(functions)
+    try:
+        yield functions
+    finally:
+        _noted.reset(token)
 
 
 def pure_callback(fn: Callable[..., Any], result: Any, *args: Any, rule: Any = None) -> Any:
@@ -48,7 +63,8 @@ def pure_callback(fn: Callable[..., Any], result: Any, *args: Any, rule: Any = N
         rule: its derivative. None: it has none, and asking for one is an error. A function
             `rule(primals, tangents) -> (out, t_out)` as for `custom_jvp`. "finite-difference": central differences of
             `fn`, two calls per input element, about two thirds of the digits; "complex-step": one call with a complex
-            argument per input element, full precision, for functions that are analytic and take complex numbers.
+            argument per input element and two more calls, full precision, for functions of real numbers that are
+            analytic and take complex ones; one that does not is refused when it is called (TG235).
 
     >>> from tracegrad import grad
     >>> f = lambda x: pure_callback(np.sin, "f64[]", x, rule="complex-step")
@@ -66,6 +82,9 @@ def pure_callback(fn: Callable[..., Any], result: Any, *args: Any, rule: Any = N
     leaves, tree = optree.tree_flatten(_plain(result), namespace=NAMESPACE)
     kinds = tuple(_kind(leaf) for leaf in leaves)
     if not context.is_capturing() or not is_traced(args):
+        noted = _noted.get()
+        if noted is not None and rule == "complex-step":
+            noted.append(fn)
         return fn(*args)
     plain = _as_written(fn)
     flat = _flat(plain, tree)
@@ -267,21 +286,38 @@ def _numeric_rule(
     out = call(*primals)
     function, leaves = _on_leaves(fn, primals)
     given = [t for p, x in zip(primals, tangents, strict=True) for t in _tangents_of(p, x)]
-    moving = [i for i, t in enumerate(given) if t is not None]
-    shapes = [asarray(leaves[i]).type.shape for i in moving]
-    types = [ArrayType(k.dtype, (*k.shape, *shape)) for k in kinds if _is_smooth(k) for shape in shapes]
-    label = f"{rule.replace('-', '_')}_of_{_name(fn)}"
+    types = {i: asarray(leaves[i]).type for i, t in enumerate(given) if t is not None}
     smooth = tuple(k for k, kind in enumerate(kinds) if _is_smooth(kind))
-    jacobian = _jacobian_of(function, rule, tuple(moving), smooth, len(kinds))
-    blocks = iter(_stage(jacobian, types, label, *leaves))
+    if rule == "complex-step":
+        _check_real(fn, [*types.values(), *(kinds[k] for k in smooth)])
+    units = {i: (1, 1j) if is_complex(kind.dtype) else (1,) for i, kind in types.items()}
+    moving = tuple((i, unit) for i in types for unit in units[i])
+    moves = [
+        given[i] if len(units[i]) == 1 else np.real(given[i]) if unit == 1 else np.imag(given[i]) for i, unit in moving
+    ]
+    blocks = [ArrayType(kinds[k].dtype, (*kinds[k].shape, *types[i].shape)) for k in smooth for i, _ in moving]
+    label = f"{rule.replace('-', '_')}_of_{_name(fn)}"
+    jacobian = iter(_stage(_jacobian_of(function, rule, moving, smooth, len(kinds)), blocks, label, *leaves))
     moved: list[Any] = []
-    for kind in kinds:
-        if not _is_smooth(kind):
+    for k in range(len(kinds)):
+        if k not in smooth:
             moved.append(None)
             continue
-        terms = [np.tensordot(next(blocks), given[i], len(shape)) for i, shape in zip(moving, shapes, strict=True)]
+        terms = [np.tensordot(next(jacobian), t, types[i].ndim) for (i, _), t in zip(moving, moves, strict=True)]
         moved.append(functools.reduce(lambda a, b: a + b, terms))
     return out, tree.unflatten(moved)
+
+
+def _check_real(fn: Callable[..., Any], types: Iterable[ArrayType]) -> None:
+    found = next((kind for kind in types if is_complex(kind.dtype)), None)
+    if found is not None:
+        raise ArgumentTypeError(
+            "a complex step is for real arguments and results",
+            code="TG235",
+            span=user_span(),
+            found=f"{found} in a callback of {_name(fn)}",
+            help='write rule="finite-difference"',
+        )
 
 
 def _tangents_of(primal: Any, tangent: Any) -> list[Any]:
@@ -296,40 +332,21 @@ def _is_smooth(kind: ArrayType) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _jacobian_of(
-    fn: Callable[..., Any], rule: str, moving: tuple[int, ...], smooth: tuple[int, ...], count: int
+    fn: Callable[..., Any], rule: str, moving: tuple[tuple[int, complex], ...], smooth: tuple[int, ...], count: int
 ) -> Callable[..., Any]:
-    """Return the function that computes the Jacobian of each float result by each of some arguments."""
+    """Return the function that computes the Jacobian of each float result by each of some arguments or their parts."""
+
+    def values(*args: Any) -> list[Any]:
+        returned = fn(*args)
+        parts = (returned,) if count == 1 else returned
+        return [np.asarray(parts[k]) for k in smooth]
 
     def jacobian(*args: Any) -> Any:
-        def values(number: int, changed: Any) -> list[Any]:
-            returned = fn(*args[:number], changed, *args[number + 1 :])
-            parts = (returned,) if count == 1 else returned
-            return [np.asarray(parts[k]) for k in smooth]
-
-        columns = [_columns(functools.partial(values, number), args[number], rule) for number in moving]
+        if rule == "complex-step":
+            columns = complex_steps(values, args, [number for number, _ in moving], _name(fn))
+        else:
+            columns = [central_differences(values, args, number, unit) for number, unit in moving]
         blocks = tuple(column[k] for k in range(len(smooth)) for column in columns)
         return blocks[0] if len(blocks) == 1 else blocks
 
     return jacobian
-
-
-def _columns(values: Callable[[Any], list[Any]], x: Any, rule: str) -> list[Any]:
-    """Return the derivative of each value by x: the shape of the value, then that of x."""
-    x = np.asarray(x)
-    columns: list[list[Any]] = []
-    for position in range(x.size):
-        if rule == "complex-step":
-            changed = x.astype(np.result_type(x.dtype, np.complex64))
-            changed.flat[position] += 1j * _IMAGINARY_STEP
-            columns.append([np.imag(v) / _IMAGINARY_STEP for v in values(changed if x.ndim else changed[()])])
-            continue
-        step = np.cbrt(np.finfo(x.dtype).eps) * max(1.0, abs(x.flat[position]))
-        above, below = x.copy(), x.copy()
-        above.flat[position] += step
-        below.flat[position] -= step
-        width = above.flat[position] - below.flat[position]
-        pairs = zip(values(above if x.ndim else above[()]), values(below if x.ndim else below[()]), strict=True)
-        columns.append([(a - b) / width for a, b in pairs])
-    if not columns:
-        return [np.zeros((*v.shape, *x.shape)) for v in values(x)]
-    return [np.stack(parts, axis=-1).reshape((*np.shape(parts[0]), *x.shape)) for parts in zip(*columns, strict=True)]

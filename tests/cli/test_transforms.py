@@ -98,6 +98,23 @@ def test_complex_step_of_an_analytic_function(tmp_path: Path) -> None:
     assert float(re.findall(r"complex step, backend c: ([\d.]+) digits", text)[0]) > 13
 
 
+def test_a_complex_step_is_not_compared_with_itself(tmp_path: Path) -> None:
+    module = tmp_path / "called.py"
+    lines = ("import numpy as np", "import tracegrad as tg", "def f(x):")
+    call = "    return np.sum(tg.pure_callback(np.sin, x, x, rule='complex-step'))"
+    module.write_text("\n".join([*lines, call, ""]))
+    text = run("check", f"{module}:f", "--arg", "x=f64[4]", "--backend", "numpy")
+    assert "forward and reverse mode" in text
+    assert "complex step" not in text
+    module.write_text(module.read_text().replace("np.sin", "np.abs"))
+    done = subprocess.run(
+        [sys.executable, "-m", "tracegrad", "check", f"{module}:f", "--arg", "x=f64[4]"],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "the complex step of absolute is not its derivative" in done.stderr
+
+
 WRONG_RULES = """import numpy as np
 import tracegrad as tg
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import tracegrad as tg
 
@@ -63,6 +65,92 @@ def test_numeric_rules(rule: str, rtol: float) -> None:
     t_out = tg.jvp(f, (X, 1.5), (X, 2.0))[1]
     np.testing.assert_allclose(t_out, expected[0] @ X + 2 * expected[1], rtol=rtol)
     assert rule.replace("-", "_") in tg.grad(f).source(X, 1.5)
+
+
+def half(z):
+    return 0.5 * float(z) ** 2
+
+
+NOT_ANALYTIC = {
+    "abs": np.abs,
+    "real": lambda z: z.real**2,
+    "float": half,
+    "interp": lambda z: np.interp(z, [-1.0, 1.0, 2.0], [0.0, 1.0, 4.0]),
+    "modulus in complex": lambda z: abs(z) ** 2 + 0j,
+    "math": lambda z: math.exp(z),
+    "noise": lambda z: scipy.special.jv(0.3, z),
+    "zero": scipy.special.expi,
+    "large": scipy.special.wofz,
+}
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("fn", NOT_ANALYTIC.values(), ids=NOT_ANALYTIC)
+def test_a_complex_step_that_is_not_the_derivative_is_refused(fn, dtype) -> None:
+    def f(x):
+        return 2 * tg.pure_callback(lambda z: np.real(fn(z)) if z.dtype.kind == "f" else fn(z), x, x, rule=rule)
+
+    for value in (0.7, 1e-7, -1e-7):
+        x, rule = dtype(value), "complex-step"
+        with pytest.raises(tg.errors.NotDifferentiableError, match="TG235") as caught:
+            tg.grad(f)(x)
+        assert 'rule="finite-difference"' in str(caught.value)
+    rule = "finite-difference"
+    assert np.isfinite(tg.grad(f)(dtype(0.7)))
+
+
+STEEP = {
+    "log": (np.log, np.reciprocal, (1e-12, 1e-3, 0.3, 1.0, 1e5)),
+    "exp": (lambda z: np.exp(1e6 * z), lambda x: 1e6 * np.exp(1e6 * x), (0.0, 1e-12, -1e-5, 3e-5)),
+    "sin": (lambda z: np.sin(1e5 * z), lambda x: 1e5 * np.cos(1e5 * x), (0.0, 1e-12, 0.3, 1.0)),
+    "units": (lambda z: np.sin(1e12 * z), lambda x: 1e12 * np.cos(1e12 * x), (3e-13, 1e-24, -1e-12)),
+    "relu": (lambda z: np.where(z.real > 0, z, 0), lambda x: float(x > 0), (0.0, 1e-12, -1e-12, 1.0)),
+    "constant": (lambda z: 3.0, lambda x: 0.0, (0.0, 1e-12, 1.0)),
+    "edge": (lambda z: z**2.5, lambda x: 2.5 * x**1.5, (0.0, 1e-12, 1.0)),
+    "nan": (np.square, lambda x: x, (np.nan,)),
+}
+
+
+@pytest.mark.parametrize("name", STEEP)
+def test_a_complex_step_that_is_the_derivative_is_taken(name: str) -> None:
+    fn, slope, points = STEEP[name]
+    for x in map(np.float64, points):
+        found = tg.grad(lambda x: tg.pure_callback(fn, "f64[]", x, rule="complex-step"))(x)
+        np.testing.assert_allclose(found, slope(x), rtol=1e-13, atol=1e-40)
+
+
+def test_a_complex_step_is_compared_at_every_call_and_in_every_argument() -> None:
+    def bend(x, y):
+        return np.where(x.real < 1, np.sin(x), np.abs(x)) * 3 + np.where(y[0].real < 1, y[1], y[1].real)
+
+    g = tg.grad(lambda x, y: tg.pure_callback(bend, "f64[]", x, y, rule="complex-step"), argnums=(0, 1))
+    assert g(0.5, np.zeros(2))[0] == pytest.approx(3 * np.cos(0.5), rel=1e-14)
+    for x, y in ((1.5, np.zeros(2)), (0.5, np.ones(2))):
+        with pytest.raises(tg.errors.NotDifferentiableError, match="TG235"):
+            g(x, y)
+    assert g(0.5, np.zeros(2))[1].tolist() == [0.0, 1.0]
+
+
+def test_an_error_of_the_callback_itself_stays() -> None:
+    def fails(x):
+        raise OSError("no file")
+
+    with pytest.raises(OSError, match="no file"):
+        tg.grad(lambda x: tg.pure_callback(fails, "f64[]", x, rule="complex-step"))(1.0)
+
+
+def test_complex_arguments_and_results() -> None:
+    functions = {"square": lambda z: z**2, "modulus": lambda z: np.conj(z) * z, "wave": lambda z: np.exp(1j * z)}
+    for z, t in ((1 + 2j, 1j), (1 + 2j, 1 + 0j), (0.3, 0.7)):
+        for fn in functions.values():
+            called = lambda z, rule="finite-difference": tg.pure_callback(fn, "c128[]", z, rule=rule)
+            found, expected = tg.jvp(called, (z,), (t,))[1], tg.jvp(fn, (z,), (t,))[1]
+            assert found == pytest.approx(complex(expected), rel=1e-8)
+            with pytest.raises(tg.errors.ArgumentTypeError, match="TG235"):
+                tg.jvp(lambda z: called(z, "complex-step"), (z,), (t,))
+    power = lambda z: np.sum(tg.pure_callback(lambda z: abs(z) ** 2, "f64[2]", z, rule="finite-difference"))
+    np.testing.assert_allclose(tg.grad(power)(np.array([1 + 2j, -1j])), [2 + 4j, -2j], rtol=1e-8)
 
 
 @pytest.mark.parametrize("rule", ["complex-step", "finite-difference"])

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from tracegrad.api import jvp, vjp
+from tracegrad.callbacks import noting_complex_steps
 from tracegrad.custom import RuleCall, custom_jvp, noting_calls
 from tracegrad.driver import pipeline
 from tracegrad.driver.derive import inexact_part, leaf_numbers
@@ -73,7 +74,8 @@ def complex_step_digits(
 ) -> float | None:
     """Return to how many digits forward mode equals Im f(x + iht) / h of the plain function, for a random t.
 
-    None when the function does not take complex numbers, or is not analytic.
+    None when the function does not take complex numbers, or is not analytic, or calls a function whose derivative is
+    such a step.
     """
     drawn = _draw(names, values, argnums, rng)
     if drawn is None or any(is_complex(np.asarray(leaf).dtype) for v in values for leaf in flatten(v)[2]):
@@ -83,10 +85,12 @@ def complex_step_digits(
     out, t_out = jvp(called, positional, tangents, backend=backend)
     moved = [v if t is None else _moved(v, t) for v, t in zip(positional, tangents, strict=True)]
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with warnings.catch_warnings(), np.errstate(all="ignore"), noting_complex_steps() as stepping:
             warnings.simplefilter("error")
             result = called(*moved)
     except Exception:  # whatever a function does with numbers that it is not made for
+        return None
+    if stepping:
         return None
     leaves = flatten(out)[2]
     pairs = [
