@@ -78,7 +78,7 @@ NOT_ANALYTIC = {
     "interp": lambda z: np.interp(z, [-1.0, 1.0, 2.0], [0.0, 1.0, 4.0]),
     "modulus in complex": lambda z: abs(z) ** 2 + 0j,
     "math": lambda z: math.exp(z),
-    "noise": lambda z: scipy.special.jv(0.3, z),
+    "noise": lambda z: scipy.special.jv(1, z),
     "zero": scipy.special.expi,
     "large": scipy.special.wofz,
 }
