@@ -48,31 +48,44 @@ from tracegrad.driver import pipeline
 from tracegrad.driver.cache import Cache, open_cache
 from tracegrad.driver.explain import why as explain_entry
 from tracegrad.driver.pipeline import Program
-from tracegrad.errors import InternalError, TracegradError
+from tracegrad.errors import ArgumentTypeError, InternalError, TracegradError
 from tracegrad.explanation import explain_signature
 from tracegrad.ir.opdef import TABLE, OpDef
 from tracegrad.ir.printer import print_function
 from tracegrad.runtime.signature import signature_of, walk
 from tracegrad.suggestion import suggest
 from tracegrad.target import Inputs, bind_inputs, describe_failure, load_function, read_inputs, refuse
-from tracegrad.testing.check_grads import Comparison, build_instances, compare, find_wrong_rules, plain_function
+from tracegrad.testing.check_grads import (
+    Comparison,
+    arguments_left_out,
+    build_instances,
+    compare,
+    find_wrong_rules,
+    float_arguments,
+    plain_function,
+)
 from tracegrad.testing.identities import (
     NonlinearRule,
     complex_step_digits,
     dot_product_digits,
     find_nonlinear_rule,
 )
+from tracegrad.testing.time_limit import limited
 
 OUTSIDE.add(__file__)
 
 #: what to do about an error on the command line, where its own help speaks of the Python interface
 _HINTS = {
     "TG201": "choose another argument with --wrt; floats are written lr=3.0, x=f64[3] or, in JSON, 3.0",
-    "TG202": "--wrt none dumps the function itself; `tracegrad check` takes functions with any results",
     "TG810": "give data with --inputs, or choose where random data lies, for example --range 0.1,2",
     "TG620": "--emit python works for this function",
     "TG222": "--wrt names the arguments that are batched; without it all are",
     "TG223": "--wrt names the arguments that are batched; without it all are",
+}
+
+#: the same for `tracegrad dump` alone
+_DUMP_HINTS = {
+    "TG202": "--wrt none dumps the function itself; --transform jacobian takes functions with any results",
 }
 
 #: what `--transform` takes
@@ -108,7 +121,8 @@ class Commands(click.Group):
                 isinstance(error, InternalError) or error.code == "TG612"
             ):  # TG612: the C compiler refused generated code
                 _fail_inside(error, ctx)
-            hint = f"\n   = here: {_HINTS[error.code]}" if error.code in _HINTS else ""
+            known = {**_HINTS, **(_DUMP_HINTS if ctx.invoked_subcommand == "dump" else {})}
+            hint = f"\n   = here: {known[error.code]}" if error.code in known else ""
             _fail(f"{error.render()}{hint}", error, 2)
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:  # the reader has gone, as in `... | head`
@@ -509,6 +523,15 @@ def _interval(ctx: click.Context, parameter: click.Parameter, value: str | None)
     help="What to check. hessian and hvp check the derivatives of the gradient too, vmap those of the batched function "
     "(--wrt names what is batched, all by default); all others check those of the function.",
 )
+@click.option(
+    "--time-limit",
+    "limit_s",
+    type=click.FloatRange(0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Of each call of the plain function.",
+)
 def check(
     target: str,
     arguments: Sequence[str],
@@ -519,6 +542,7 @@ def check(
     interval: tuple[float, float] | None,
     backend: tuple[str, ...],
     transform: str,
+    limit_s: float,
 ) -> None:
     """Check the gradient of a function against finite differences.
 
@@ -526,7 +550,8 @@ def check(
     at each point. The slope along random directions, by the gradient from each backend, is compared with central
     differences of the plain NumPy function, and the table shows how many digits agree. Functions whose result is no
     scalar are checked too. Forward and reverse mode are compared with each other, and with a complex step where the
-    function is analytic. Exit code: 0 agreed, 1 disagreed, 2 the check could not be made.
+    function is analytic. The rules of custom_vjp and custom_jvp that it uses are tried in all their arguments. Exit
+    code: 0 agreed, 1 disagreed, 2 the check could not be made.
 
     \b
     Examples:
@@ -546,15 +571,26 @@ def check(
         checked["gradient"] = grad(function, argnums=argnums)
     elif transform == "vmap":
         checked[""] = transformed(function, inputs, transform, None if wrt is None else chosen)[0]
+    given = [n.lstrip("=") for n, v in zip(inputs.names, inputs.values, strict=True) if Inputs([n], [v]).types()]
+    advice = f"give values where it ends: --arg {given[0]}=2.0, --range 0.1,2 or --inputs; " if given else ""
+    help = f"{advice}--time-limit {6 * limit_s:g} waits longer"
+    plain = {of: limited(f, limit_s, inputs.names, help) for of, f in checked.items()}
     signature, sizes = inputs.signature(), inputs.example_sizes()
     identities: dict[tuple[str, str], float] = {}
     with readable_failures(function, inputs), contextlib.redirect_stdout(io.StringIO()):
-        nonlinear = find_nonlinear(checked[""], inputs, points, seed, interval)
+        nonlinear = find_nonlinear(plain[""], inputs, points, seed, interval)
     if nonlinear is not None:
         _print_nonlinear(nonlinear)
         raise click.exceptions.Exit(1)
     with readable_failures(function, inputs), contextlib.redirect_stdout(io.StringIO()):
-        instances = {of: build_instances(f, argnums, signature, sizes, backends) for of, f in checked.items()}
+        instances = {}
+        for of, f in checked.items():
+            try:
+                instances[of] = build_instances(f, argnums, signature, sizes, backends)
+            except ArgumentTypeError as error:
+                if error.code != "TG202":
+                    raise
+                _refuse_no_scalar(error, transform)
         made = instances[""]
         rng = np.random.default_rng(seed)
         rows: list[Comparison] = []
@@ -570,13 +606,13 @@ def check(
                 values = inputs.draw(rng, sizes, interval)
             found = [
                 dataclasses.replace(c, of=of)
-                for of, f in checked.items()
+                for of, f in plain.items()
                 for c in compare(f, instances[of], inputs.names, values, argnums, rng)
             ]
             rows.extend(found)
             if wrong is None and not all(c.agrees for c in found):
                 wrong = point, values, [c for c in found if not c.agrees]
-                rules = find_wrong_rules(checked[""], inputs.names, values, rng)
+            rules = rules or find_wrong_rules(checked[""], inputs.names, values, rng)
             for f in checked.values():
                 tried = find_identities(f, inputs.names, values, argnums, tuple(made), seed + point)
                 for key, digits in tried.items():
@@ -588,8 +624,18 @@ def check(
         click.echo()
     for missing in [b for b in backends if b not in made]:
         click.echo(f"backend {missing} was not checked, see the warning")
+    names = [name.lstrip("=") for name in inputs.names]
+    others = [a for a in float_arguments(inputs.names, values) if a not in argnums]
+    if others:
+        every = ",".join(names[a] for a in sorted([*argnums, *others]))
+        click.echo(f"not checked by {', '.join(names[a] for a in others)}; by all: --wrt {every}")
     if wrong is not None:
-        _print_disagreement(wrong, inputs, points, rules)
+        _print_disagreement(wrong, inputs, points)
+    else:
+        rules = _without_left_out(rules)
+    _print_wrong_rules(rules)
+    if wrong is not None or rules:
+        click.echo(click.style("disagreed", fg="red", bold=True))
         raise click.exceptions.Exit(1)
     if not made:
         raise click.exceptions.Exit(2)
@@ -597,6 +643,15 @@ def check(
         click.echo(click.style("disagreed", fg="red", bold=True))
         raise click.exceptions.Exit(1)
     click.echo(click.style("agreed", fg="green", bold=True))
+
+
+def _refuse_no_scalar(error: TracegradError, transform: str) -> NoReturn:
+    refuse(
+        f"--transform {transform} is for a function that returns a scalar",
+        "TG202",
+        error.found,
+        "reduce the result, for instance with np.sum; without --transform the derivatives of all results are checked",
+    )
 
 
 def find_nonlinear(
@@ -669,12 +724,7 @@ def _print_table(
     click.echo()
 
 
-def _print_disagreement(
-    wrong: tuple[int, list[Any], list[Comparison]],
-    inputs: Inputs,
-    points: int,
-    rules: Sequence[tuple[RuleCall, list[Comparison]]],
-) -> None:
+def _print_disagreement(wrong: tuple[int, list[Any], list[Comparison]], inputs: Inputs, points: int) -> None:
     point, values, found = wrong
     for c in found:
         click.echo(f"backend {c.backend}: the {_what(c)}, the plain function gives {c.expected:.15g}")
@@ -684,12 +734,28 @@ def _print_disagreement(
     with np.printoptions(threshold=60, precision=17):
         for name, value in zip(inputs.names, values, strict=True):
             click.echo(f"  {name.lstrip('=')} = {value!r}")
+
+
+def _without_left_out(
+    rules: Sequence[tuple[RuleCall, list[Comparison]]],
+) -> list[tuple[RuleCall, list[Comparison]]]:
+    """Return the wrong rules without what they leave out in words, the cotangents that are None."""
+    found = []
+    for call, comparisons in rules:
+        left_out = arguments_left_out(call)
+        given = [c for c in comparisons if c.name not in left_out]
+        if given:
+            found.append((call, given))
+    return found
+
+
+def _print_wrong_rules(rules: Sequence[tuple[RuleCall, list[Comparison]]]) -> None:
+    with np.printoptions(threshold=60, precision=17):
         for call, comparisons in rules:
             for c in comparisons:
                 click.echo(f"the rule of {call.name} is wrong: the {_what(c)}, {call.name} gives {c.expected:.15g}, at")
             for name, value in zip(call.names, call.values, strict=True):
                 click.echo(f"  {name.lstrip('=')} = {value!r}")
-    click.echo(click.style("disagreed", fg="red", bold=True))
 
 
 def _what(c: Comparison) -> str:

@@ -84,11 +84,43 @@ class Model:
 model = Model()
 """
 
+RULES = """
+import itertools
+
+import numpy as np
+import tracegrad as tg
+
+def newton(a):
+    x = a
+    while abs(x * x - a) > 1e-9:
+        x = 0.5 * (x + a / x)
+    return x
+
+def calls_endless(x):
+    return sum(itertools.repeat(x))
+
+@tg.custom_jvp
+def wave(x, y):
+    return np.sin(x) * y**2
+
+wave.defjvp(lambda p, t: (wave(*p), np.cos(p[0]) * p[1] ** 2 * t[0] + np.sin(p[0]) * p[1] * t[1]))
+
+def uses_wave(x, y, n=2):
+    return np.sum(wave(n * x, y))
+
+@tg.custom_vjp
+def fit(w, y):
+    return np.sum((w - y) ** 2)
+
+fit.defvjp(lambda w, y: (fit(w, y), w - y), lambda r, ct: (2 * ct * r, None))
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Make the current directory one with modules and data in it; what is imported from it is forgotten afterwards."""
     (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "rules.py").write_text(RULES)
     (tmp_path / "broken.py").write_text("x = 1\ny = x / 0\n")
     (tmp_path / "syntax.py").write_text("def f(:\n    pass\n")
     (tmp_path / "leaves.py").write_text("import sys\nprint('bye')\nsys.exit(4)\n")

@@ -283,6 +283,59 @@ def test_check_says_the_sizes(run: Run) -> None:
     assert "least of 2 random inputs, n = 7, 11, seed 0" in checked.stdout
 
 
+def test_check_tries_rules_in_all_their_arguments(run: Run) -> None:
+    words = ("check", "rules:uses_wave", "--arg", "x=f64[2]", "--arg", "y=f64[2]", "--points", "1")
+    done = run(*words)
+    assert done.exit_code == 1
+    assert "WRONG" not in done.stdout
+    assert "not checked by y; by all: --wrt x,y\n" in done.stdout
+    assert "the rule of wave is wrong: the slope along a random direction of y is" in done.stdout
+    assert done.stdout.endswith("disagreed\n")
+    every = run(*words, "--wrt", "x,y")
+    assert every.exit_code == 1
+    assert "WRONG" in every.stdout
+    assert "not checked" not in every.stdout
+
+
+def test_check_accepts_a_rule_that_leaves_out_an_argument(run: Run) -> None:
+    words = ("check", "rules:fit", "--arg", "w=f64[2]", "--arg", "y=f64[2]", "--points", "1")
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    assert "not checked by y; by all: --wrt w,y\n" in done.stdout
+    every = run(*words, "--wrt", "w,y")
+    assert every.exit_code == 1
+    assert "the rule of fit is wrong: the slope along a random direction of y is 0," in every.stdout
+
+
+def test_check_ends_where_the_function_does_not(run: Run) -> None:
+    done = run("check", "rules:newton", "--arg", "a=f64[]", "--time-limit", "0.5")
+    assert done.exit_code == 2
+    assert "error: the function does not end at this input [TG813]" in done.stderr
+    assert "found: no end after 0.5 s at a = array(-0.1321" in done.stderr
+    assert "help: give values where it ends: --arg a=2.0, --range 0.1,2 or" in done.stderr
+    given = run("check", "rules:newton", "--arg", "a=-2.0", "--time-limit", "0.5")
+    assert given.stderr.endswith("= help: --time-limit 3 waits longer\n")
+    assert run("check", "rules:newton", "--arg", "a=2.0").exit_code == 0
+
+
+def test_check_ends_where_compiled_code_does_not(project: Path) -> None:
+    words = ("-m", "tracegrad", "check", "rules:calls_endless", "--arg", "x=-2.0", "--time-limit", "0.5")
+    done = python(*words, cwd=project)
+    assert done.returncode != 0
+    assert "in calls_endless" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["hessian", "hvp"])
+def test_check_says_what_a_hessian_is_of(run: Run, kind: str) -> None:
+    done = run("check", "model:rows", "--arg", "x=f64[3]", "--transform", kind)
+    assert done.exit_code == 2
+    assert f"error: --transform {kind} is for a function that returns a scalar [TG202]" in done.stderr
+    assert "without --transform the derivatives of all results are checked" in done.stderr
+    assert "here:" not in done.stderr
+    dumped = run("dump", "model:rows", "--arg", "x=f64[3]", "--transform", kind)
+    assert "= here: --wrt none dumps the function itself; --transform jacobian takes" in dumped.stderr
+
+
 # ---- cache, ops
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from tracegrad.api import Transformed, bind, parameters_of
 from tracegrad.config import BACKENDS
-from tracegrad.custom import RuleCall, RuleSite, noting_calls, noting_sites
+from tracegrad.custom import RuleCall, RuleSite, custom_vjp, noting_calls, noting_sites
 from tracegrad.driver import pipeline
 from tracegrad.driver.derive import Request, leaf_numbers
 from tracegrad.driver.pipeline import Specialization
@@ -215,9 +215,8 @@ def find_wrong_rules(
             if (call.function, signature) not in made:
                 made[call.function, signature] = build_instances(call.function, argnums, signature, {}, ("numpy",))
             instances = made[call.function, signature]
-            wrong = [
-                c for c in compare(call.function, instances, call.names, call.values, argnums, rng) if not c.agrees
-            ]
+            compared = compare(call.function, instances, call.names, call.values, argnums, rng)
+            wrong = [c for c in compared if not c.agrees and c.settled]
         except TracegradError:  # it cannot be checked by itself at this input
             continue
         if wrong:
@@ -254,6 +253,21 @@ def _captured_calls(function: Callable[..., Any], names: Sequence[str], values: 
     with contextlib.suppress(Exception):  # what the function raises at this input ends its calls
         noting.block(program.captured.function.body, inputs)
     return noting.calls
+
+
+def arguments_left_out(call: RuleCall) -> set[str]:
+    """Return the names of the arguments for which the rule of a `custom_vjp` gives None."""
+    if not isinstance(call.function, custom_vjp):
+        return set()
+    forward, backward = call.function._rules
+    args, kwargs = pipeline.call_arguments(call.names, [copied_tree(value) for value in call.values])
+    try:
+        out, residuals = forward(*args, **kwargs)
+        tree, _, leaves = flatten(out)
+        cotangents = backward(residuals, unflatten(tree, [np.ones_like(leaf) for leaf in leaves]))
+        return {name.lstrip("=") for name, ct in zip(call.names, cotangents, strict=True) if ct is None}
+    except Exception:  # a rule that only captured code can run
+        return set()
 
 
 def _comparison(
