@@ -489,3 +489,55 @@ def test_rows_are_written_where_they_belong(transform: Any) -> None:
     assert len(re.findall(r"^ +rows\[direction\] = ", text, re.MULTILINE)) == 1
     assert "written" not in text
     assert len(re.findall(r"^ +rows = ", text, re.MULTILINE)) == 1
+
+
+def relaxed(x: Any) -> Any:
+    y = x
+    _ = 0
+    while _ < 50 and abs(x * y - np.sin(y)) > 1e-3:
+        y = y - 0.1 * (x * y - np.sin(y))
+        _ = _ + 1
+    return y
+
+
+def powers(x: Any) -> Any:
+    y = x
+    for _ in range(3):
+        y = y * x + _
+    return y
+
+
+def unread(x: Any) -> Any:
+    for _ in range(3):
+        x = np.sin(x)
+    return x
+
+
+def test_a_throw_away_name_that_is_read_is_a_counter() -> None:
+    text = text_of(relaxed, 1.5)
+    assert "while trips < 50 and" in text
+    assert "trips = trips + 1" in text
+    assert "in reversed(range(trips)):" in text
+    assert not re.findall(r"^[^#]*\b_\b", text, re.MULTILINE)
+    text = tg.function(powers, backend="numpy").source(1.5)
+    assert "for k in range(3):" in text
+    assert "y = y * x + np.float64(k)" in text
+    assert "for _ in range(3):" in tg.function(unread, backend="numpy").source(1.5)
+
+
+def bent(x: Any, w: Any) -> Any:
+    difference = x - w
+    return np.sum(np.sin(difference) * (x * x - w * x) * (w * w * x + x))
+
+
+def test_tangents_of_values_without_names_are_called_after_them() -> None:
+    x, w = Y, Y[::-1] + 1.0
+    text = tg.hessian(bent, backend="numpy").source(x, w)
+    primal, rest = text.split("for direction in range(4):")
+    assert "difference_1 = x * x - w * x" in primal
+    assert "t_" not in primal.replace("result_", "")
+    assert "t_sin = unit * cos" in rest
+    assert "t_difference = 2.0 * (unit * x) - unit * w" in rest
+    assert not re.search(r"\bdifference_\d+ = ", rest)
+    exact = tg.hessian(bent, backend="c")(x, w)
+    np.testing.assert_allclose(tg.hessian(bent, backend="numpy")(x, w), exact, rtol=1e-12)

@@ -20,7 +20,7 @@ from tracegrad.ir.buffers import BufferPlan, carries, carry_params
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.nouns import noun_of
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import ArrayType, is_inexact
+from tracegrad.ir.types import I64, ArrayType, is_inexact
 
 
 def identifier(hint: str, default: str = "value") -> str:
@@ -99,12 +99,15 @@ class _Assigner:
         # an unread part of a structure has a name of its own, which nothing uses, so that it is not read from there
         self.define([p for p in function.params if p not in arguments or live >> self.number[p] & 1], live)
         self.indices = {o.blocks[0].params[0] for o in walk(function.body) if o.op == "for"}
+        loops = [o for o in walk(function.body) if o.op in ("for", "while")]
+        carried = [v for loop in loops for v in (*loop.results, *(p for ps in carry_params(loop) for p in ps))]
+        self.counters = {v for v in carried if v.type == ArrayType(I64)}
         self.results = self.mask(set(function.results) - folding.inline)
         self.cotangents = _find_cotangents(function)
         self.carriers, self.pushed = _find_carriers(function), _find_pushed(function)
         self.classes: dict[Value, _Class] = {}
         for value in self.values:
-            name = arguments.get(value) or hints.get(value.name) or (identifier(value.name) if value.name else "")
+            name = arguments.get(value) or hints.get(value.name) or self.own_name(value)
             mask, forced = 1 << self.number[value], value in arguments
             self.classes[value] = _Class(mask, self.meets[value], name, value, forced, value in self.cotangents)
         self.coalesce()
@@ -253,6 +256,14 @@ class _Assigner:
 
     # Names
 
+    def own_name(self, value: Value) -> str:
+        """Return the name that the user gave a value; the throw-away name `_` is that of a loop index without use."""
+        if value.name.strip("_"):
+            return identifier(value.name)
+        if value in self.indices:
+            return "k" if value.name and self.used[self.function.body] >> self.number[value] & 1 else value.name
+        return "trips" if value.name and value in self.counters else ""
+
     def names(self) -> dict[Value, str]:
         assigned: dict[str, _Class] = {}
         given = {c.name for c in self.classes.values() if c.name}
@@ -291,7 +302,7 @@ class _Assigner:
             return "i" if value in self.indices else "carried"
         if value in self.carriers:
             noun = noun_of(value)
-            return identifier(noun if noun.startswith("ct_") else f"ct_{noun}")
+            return identifier(noun if re.match("(t_)?ct_", noun) else re.sub("^(t_)?", r"\1ct_", noun))
         if len(producer.operands) == 1 and TABLE[producer.op].elementwise:
             operand = producer.operands[0]
             if operand.name and len(operand.name) <= 8:

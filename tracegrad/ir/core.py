@@ -19,13 +19,19 @@ from tracegrad.ir.types import ArrayType, Type
 class Value:
     """One SSA value: a block parameter (`producer is None`) or a result of an operation.
 
-    `name` is a hint taken from the user's code; the printer makes names unique.
+    `name` is a hint taken from the user's code; the printer makes names unique. `noun` says what a value without a name
+    is, where its operation does not: it changes no code but the name of a variable.
     """
 
-    __slots__ = ("name", "producer", "type")
+    __slots__ = ("name", "noun", "producer", "type")
 
     def __init__(self, type: Type, name: str = "", producer: Operation | None = None) -> None:
         self.type, self.name, self.producer = type, name, producer
+        self.noun = ""
+
+    def take_name(self, other: Value) -> None:
+        """Take the name and the noun of a value that this one replaces, where it has none."""
+        self.name, self.noun = self.name or other.name, self.noun or other.noun
 
     @property
     def array_type(self) -> ArrayType:
@@ -191,7 +197,7 @@ def clone_operation(operation: Operation, mapping: dict[Value, Value]) -> Operat
         operation.span,
     )
     for old, new in zip(operation.results, copy.results, strict=True):
-        new.name = old.name
+        new.take_name(old)
         mapping[old] = new
     return copy
 

@@ -59,7 +59,7 @@ def _inline(block: Block, function: Function, now: set[Operation], chosen: Calla
         callee: Function = operation.attrs["function"]
         yields = inline_body(after, function, callee, [mapping.get(v, v) for v in operation.operands], chosen)
         for old, new in zip(operation.results, yields, strict=True):
-            new.name = new.name or old.name
+            new.take_name(old)
             mapping[old] = new
     stacks = block.operations[: len(block.operations) - len(before)]
     block.operations = [*stacks, *after.operations]

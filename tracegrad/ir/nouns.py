@@ -63,6 +63,8 @@ _LONGEST = 14
 def noun_of(value: Value) -> str:
     """Return a name for a value without one: of an element that of the array and the index, else what it is."""
     producer = value.producer
+    if value.noun:
+        return value.noun
     if producer is None:
         return "carried"
     operand = producer.operands[0] if producer.operands else None

@@ -66,7 +66,7 @@ def _block(
             continue
         changed = True
         for old, new in zip(operation.results, found, strict=True):
-            new.name = new.name or old.name
+            new.take_name(old)
             mapping[old] = new
     block.operations = kept
     block.yields = [mapping.get(v, v) for v in block.yields]

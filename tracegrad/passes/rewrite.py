@@ -47,7 +47,7 @@ def _rewrite_block(
                     continue
                 assert old.type == new.type, f"{operation!r} of type {old.type} is replaced by {new.type}"
                 if new.producer is not None:
-                    new.name = new.name or old.name
+                    new.take_name(old)
                 mapping[old] = new
     block.yields = [mapping.get(v, v) for v in block.yields]
     return changed

@@ -14,6 +14,7 @@ from typing import Any
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value, substitute
 from tracegrad.ir.inline import inline_body, inline_calls
+from tracegrad.ir.nouns import noun_of
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import ArrayType, StackType
 from tracegrad.ops import jvp_of, scaled
@@ -169,6 +170,8 @@ class _Forward:
     def set(self, tangents: dict[Value, Value], value: Value, tangent: Value) -> None:
         if not tangent.name and value.name:
             tangent.name = f"t_{value.name}"
+        elif not tangent.name:
+            tangent.noun = f"t_{noun_of(value)}"
         tangents[value] = tangent
 
     def tangent(self, value: Value, tangents: dict[Value, Value]) -> Value:
