@@ -46,13 +46,15 @@ from tracegrad.config import BACKENDS, VERSION, configure_logging, load_options
 from tracegrad.custom import RuleCall
 from tracegrad.driver import pipeline
 from tracegrad.driver.cache import Cache, open_cache
+from tracegrad.driver.derive import leaf_numbers
 from tracegrad.driver.explain import why as explain_entry
 from tracegrad.driver.pipeline import Program
 from tracegrad.errors import ArgumentTypeError, InternalError, TracegradError
 from tracegrad.explanation import explain_signature
 from tracegrad.ir.opdef import TABLE, OpDef
 from tracegrad.ir.printer import print_function
-from tracegrad.runtime.signature import signature_of, walk
+from tracegrad.ir.types import is_inexact
+from tracegrad.runtime.signature import Signature, signature_of, walk
 from tracegrad.suggestion import suggest
 from tracegrad.target import Inputs, bind_inputs, describe_failure, load_function, read_inputs, refuse
 from tracegrad.testing.check_grads import (
@@ -246,8 +248,8 @@ def main() -> None:
 @click.option(
     "--transform",
     type=click.Choice(TRANSFORMS),
-    help="What to make of the function; --wrt names the arguments differentiated, under vmap those batched, all by "
-    "default (along axis 0; give their types with the axis). Default: value_and_grad.",
+    help="What to make of the function; --wrt names the arguments differentiated (vjp: always all), under vmap those "
+    "batched, all by default (along axis 0; give their types with the axis). Default: value_and_grad.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of the terminal.")
 @click.pass_context
@@ -296,7 +298,8 @@ def dump(
     backend = "c" if emit == "c" else "numpy"
     program = build(function, inputs, transform or ("value_and_grad" if value else "grad"), wrt, backend)
     text = program_text(program, emit)
-    text = f"{_header(program, target, command, emit)}\n{text.lstrip()}"
+    batched = _batched_arguments(program.signature, inputs, wrt) if transform == "vmap" else []
+    text = f"{_header(program, target, command, emit, batched)}\n{text.lstrip()}"
     if output is None or output == "-":
         show_code(text, _EMITTED[emit])
     else:
@@ -399,16 +402,37 @@ def readable_failures(function: Callable[..., Any], inputs: Inputs) -> Iterator[
         raise error
 
 
-def _header(program: Program, target: str, command: str, emit: str) -> str:
-    """Return the comment that begins a dumped file: what it is, of what, for which inputs, and how it was made."""
+def _batched_arguments(signature: Signature, inputs: Inputs, wrt: str | None) -> list[str]:
+    """Return the names of the arguments that have elements, under `--transform vmap`."""
+    chosen = None if wrt is None else choose_arguments(wrt, inputs)
+    positions = range(len(inputs.names)) if chosen is None else chosen if isinstance(chosen, tuple) else (chosen,)
+    return [
+        inputs.names[position].lstrip("=")
+        for position in positions
+        if any(signature.leaves[n].type.shape for n in leaf_numbers(signature.arguments[position]))
+    ]
+
+
+def _header(program: Program, target: str, command: str, emit: str, batched: Sequence[str]) -> str:
+    """Return the comment that begins a dumped file: what it is, of what, for which inputs, and how it was made.
+
+    Args:
+        batched: the arguments through whose elements the function goes.
+    """
     signature, captured, request = program.signature, program.captured, program.request
-    by = ", ".join(signature.names[a].lstrip("=") for a in request.argnums)
+    plain = [name.lstrip("=") for name in signature.names]
+    by = ", ".join(plain[a] for a in request.argnums)
+    if request.kind == "vjp":
+        trees = zip(plain, signature.arguments, strict=True)
+        kinds = [leaf.type.dtype for leaf in signature.leaves]
+        by = ", ".join(name for name, tree in trees if any(is_inexact(kinds[n]) for n in leaf_numbers(tree)))
+    elements = f" for each element along axis 0 of {', '.join(batched)}" if batched else ""
     what = {
-        "function": "value of ",
+        "function": f"value{elements} of ",
         "grad": f"gradient by {by} of ",
         "value_and_grad": f"value and gradient by {by} of ",
         "jvp": f"value and directional derivative by {by} of ",
-        "vjp": "product of a cotangent with the Jacobian of ",
+        "vjp": f"product of a cotangent with the Jacobian by {by} of ",
         "jacobian": f"Jacobian by {by} of ",
         "hessian": f"Hessian by {by} of ",
         "hvp": f"product of a vector with the Hessian by {by} of ",

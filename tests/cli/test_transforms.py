@@ -167,6 +167,25 @@ def test_dump_vmap_batches_every_argument(tmp_path: Path) -> None:
     np.testing.assert_allclose(scope["f_vmap"](x, y[0], 2), 2 * x @ y[0])
 
 
+@pytest.mark.parametrize(
+    ("kind", "words", "header"),
+    [
+        ("vmap", (), "value for each element along axis 0 of x of "),
+        ("vmap", ("--arg", "a=f64[3]"), "value for each element along axis 0 of x, a of "),
+        ("vmap", ("--arg", "a=f64[3]", "--wrt", "a"), "value for each element along axis 0 of a of "),
+        ("vjp", (), "product of a cotangent with the Jacobian by x, a of "),
+        ("vjp", ("--arg", "a=2"), "product of a cotangent with the Jacobian by x of "),
+        ("jvp", ("--wrt", "a"), "value and directional derivative by a of "),
+        ("jacobian", ("--wrt", "x,a"), "Jacobian by x, a of "),
+    ],
+)
+def test_the_header_says_by_which_arguments(kind: str, words: tuple[str, ...], header: str, target: str) -> None:
+    shape = "f64[3,3]" if kind == "vmap" and "--wrt" not in words else "f64[3]"
+    given = ["--arg", f"x={shape}", *(() if "--arg" in words else ("--arg", "a=2.0")), *words]
+    found = CliRunner().invoke(cli.main, ["dump", target, *given, "--transform", kind], standalone_mode=False)
+    assert found.output.splitlines()[0] == f"# {header}{target}"
+
+
 def test_the_complex_step_is_taken_at_every_point(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     module = tmp_path / "stepped.py"
     module.write_text("import numpy as np\n\n\ndef f(x):\n    return np.sum(np.sin(x))\n")

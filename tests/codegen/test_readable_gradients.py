@@ -535,7 +535,7 @@ def test_tangents_of_values_without_names_are_called_after_them() -> None:
     text = tg.hessian(bent, backend="numpy").source(x, w)
     primal, rest = text.split("for direction in range(4):")
     assert "difference_1 = x * x - w * x" in primal
-    assert "t_" not in primal.replace("result_", "")
+    assert not re.search(r"\bt_", primal)
     assert "t_sin = unit * cos" in rest
     assert "t_difference = 2.0 * (unit * x) - unit * w" in rest
     assert not re.search(r"\bdifference_\d+ = ", rest)
