@@ -301,7 +301,9 @@ class _WithRule(_Wrapped):
 
     def _guarded_rules(self) -> tuple[Callable[..., Any], ...]:
         """Return the rules, noting that the capture relies on them."""
-        rules: tuple[Callable[..., Any], ...] = lift(self._rules, Place(self, (("attribute", "_rules"),), self._name))
+        rules: tuple[Callable[..., Any], ...] = lift(
+            self._rules, Place(self, (("attribute", "_rules"),), f"the rule of {self._name}")
+        )
         return rules
 
     def _call_rule(self, rule: Callable[..., Any], names: Sequence[str], values: list[Any]) -> Any:

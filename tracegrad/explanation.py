@@ -18,6 +18,7 @@ from tracegrad.driver import pipeline
 from tracegrad.driver.derive import Request
 from tracegrad.driver.pipeline import Program
 from tracegrad.errors import Span
+from tracegrad.frames import with_user_frames
 from tracegrad.ir.core import Function, Operation, Value, clone_function, walk
 from tracegrad.ir.inline import inline_calls
 from tracegrad.ir.types import is_inexact, is_integer
@@ -101,6 +102,7 @@ def _section(title: str, entries: list[tuple[Span | None, str]], empty: str) -> 
     return [*lines, *([] if entries else [f"  {empty}"])]
 
 
+@with_user_frames
 @explains_misuse
 def explain(f: Callable[..., Any]) -> Callable[..., Explanation]:
     """Return a function that takes the arguments of `f` and says what a capture for them makes of it.
@@ -117,6 +119,7 @@ def explain(f: Callable[..., Any]) -> Callable[..., Explanation]:
     parameters = parameters_of(plain)
 
     @functools.wraps(plain)
+    @with_user_frames
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         names, values = bind(parameters, plain, *arrays_of((args, kwargs)))
         signature, leaves = signature_of(names, values)
@@ -151,7 +154,7 @@ def explain_signature(
         zero,
         # that functions keep their code goes without saying
         (
-            *(f"{p.name} is {_short(value)}" for p, value in captured.guards if not p.name.endswith(".__code__")),
+            *(_guard_text(p.name, value) for p, value in captured.guards if not p.name.endswith(".__code__")),
             *contents,
         ),
         tuple(f"{hidden.place.name}: {hidden.value.type}" for hidden in captured.hidden),
@@ -159,14 +162,16 @@ def explain_signature(
     )
 
 
-def _short(value: Any) -> str:
+def _guard_text(name: str, value: Any) -> str:
     if type(value).__module__ == guards.__name__:  # a value with the way to compare it
         value = value.value
-    if callable(value) or type(value).__module__ != "builtins" or isinstance(value, list | dict | tuple):
-        name = getattr(value, "__name__", type(value).__name__)
-        return f"the same {'function ' if callable(value) else ''}{name}"
+    if isinstance(value, list | dict | tuple):
+        return f"{name} has not changed"
+    if callable(value) or type(value).__module__ != "builtins":
+        own = getattr(value, "__name__", type(value).__name__)
+        return f"{name} is the same {'function ' if callable(value) else ''}{own}"
     text = repr(value)
-    return text if len(text) < 60 else f"the same {type(value).__name__}"
+    return f"{name} is {text}" if len(text) < 60 else f"{name} is the same {type(value).__name__}"
 
 
 def _recaptures(f: Any, plain: Any) -> dict[str, str]:

@@ -183,3 +183,15 @@ def test_each_statement_is_explained_once() -> None:
         assert len(texts) == len(set(texts))
         assert texts[0][1].startswith(outer)
         assert not any("unrolled" in text for _, text in texts[1:])
+
+
+def test_rules_are_told_by_name() -> None:
+    @tg.custom_vjp
+    def root(a):
+        return np.sqrt(a)
+
+    root.defvjp(lambda a: (np.sqrt(a), a), lambda a, ct: (0.5 * ct / np.sqrt(a),))
+    names = [1.0, "a"]
+    explanation = tg.explain(lambda x: np.sum(root(x)) * names[0])(np.ones(3))
+    assert "the rule of root has not changed" in explanation.guards
+    assert not any("the same tuple" in text or "the same list" in text for text in explanation.guards)

@@ -68,3 +68,15 @@ def test_complex(mode: Callable[..., Any], backend: str) -> None:
         rows = mode(f, backend=backend)(x)
         assert rows.dtype == np.complex128
         np.testing.assert_allclose(rows, np.diag(diagonal), atol=1e-15)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("jacobian", [tg.jacobian, tg.jacfwd, tg.jacrev])
+def test_results_without_a_derivative(jacobian: Any, backend: str) -> None:
+    for f in (lambda x: np.argmax(x), lambda x: (x > 0, {"n": np.argmin(x)}), lambda x: ("text", None)):
+        with pytest.raises(tg.errors.ArgumentTypeError, match="TG202"):
+            jacobian(f, backend=backend)(np.ones(2))
+    found = jacobian(lambda x: {"best": np.argmax(x), "twice": 2 * x, "kind": "text"}, backend=backend)(np.ones(2))
+    assert found["best"] is None
+    assert found["kind"] is None
+    np.testing.assert_array_equal(found["twice"], 2 * np.eye(2))

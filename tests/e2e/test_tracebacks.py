@@ -58,6 +58,7 @@ def unsupported(x: Any) -> Any:
 
 def test_what_cannot_be_captured() -> None:
     assert [name for name, _ in shown(lambda: tg.grad(unsupported)(X))] == ["unsupported"]
+    assert [name for name, _ in shown(lambda: tg.explain(unsupported)(X))] == ["unsupported"]
     assert shown(lambda: tg.grad(3)) == []  # type: ignore[arg-type]
     assert shown(lambda: tg.grad(missing, argnums="q")({"w": X})) == []
 

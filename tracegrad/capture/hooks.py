@@ -245,6 +245,10 @@ def rebinds(name: str, read: types.FunctionType, carried: bool) -> None:
     open_variable(name, read, carried)
 
 
+#: what to write for `x.at[0].set(1.0)` of other libraries
+_AT = "arrays can be written: x[0] = 1.0, x[0] += 1.0; where x must stay as it is, into a copy: x = x.copy()"
+
+
 def getattr_(obj: Any, name: str, *default: Any) -> Any:
     """`obj.name`."""
     if isinstance(obj, Tracer):
@@ -255,7 +259,8 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
         except AttributeError as error:
             if isinstance(error, TracegradError):
                 raise
-            raise refusal(error, f"attribute {name!r} of ", (obj,), suggest(name, dir(np.ndarray))) from None
+            help = _AT if name == "at" else suggest(name, dir(np.ndarray))
+            raise refusal(error, f"attribute {name!r} of ", (obj,), help) from None
     if obj is None:
         return getattr(obj, name, *default)
     if name == "__dict__":

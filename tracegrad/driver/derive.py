@@ -118,6 +118,14 @@ def derive(
     types = [inputs[number] for number in wrt]
     scalar = check_scalar(name, value_tree, primal, request) if request.kind in SCALAR else 0
     outputs = [number for number in leaf_numbers(value_tree) if is_inexact(primal[number].dtype)]
+    if request.kind in _MODES and not outputs:
+        raise ArgumentTypeError(
+            f"{request.kind} needs a function that returns floats",
+            code="TG202",
+            span=None,
+            found=f"{name} returns {kind_text(value_tree, primal)}, which does not depend smoothly on anything",
+            help="return a float array",
+        )
 
     def place(tree: Tree, first: int) -> Tree:
         """Return a tree of the arguments whose leaves are numbered from `first` on, in the order of `wrt`."""
