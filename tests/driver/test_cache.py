@@ -253,7 +253,24 @@ def test_entries_used_least_recently_are_evicted(cache: Cache) -> None:
     assert sum(sum(f.stat().st_size for f in p.iterdir()) for p in cache.directory.iterdir()) <= 4.5 * size
 
 
+def test_the_sizes_of_all_entries_are_looked_at_seldom(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    evict = cache._evict
+    monkeypatch.setattr(cache, "_evict", lambda keep: (looks.append(keep), evict(keep)))
+    keys = [build_key("loss", f"text {i}", {}) for i in range(300)]
+    size = sum(p.stat().st_size for p in store(cache, keys[0]).path.iterdir())
+    cache.size_bytes = 64 * 10 * size  # a look after every ten entries or so
+    for key in keys:
+        store(cache, key)
+    assert 15 <= len(looks) <= 60
+    cache.size_bytes //= 10
+    for number in range(20):
+        store(cache, build_key("loss", f"other {number}", {}))
+        assert len(cache.entries()) <= 64
+
+
 def test_leftovers_of_dead_processes_are_removed(cache: Cache) -> None:
+    cache.size_bytes = 10_000
     for name, age in (("tmp-1-old", 7200.0), ("tmp-2-new", 0.0)):
         (cache.directory / name).mkdir()
         os.utime(cache.directory / name, (0, time.time() - age))

@@ -38,6 +38,7 @@ MANIFEST, CHECKSUM, INPUT = "manifest.json", "checksum", "input.txt"
 _TEMPORARY, _QUARANTINED = "tmp-", "bad-"
 _LEFT_OVER_S = 3600.0  # a temporary directory this old belongs to a process that died
 _DIGEST_LENGTH = 64
+_EXCESS = 1 / 64  # part by which the bound on the size may be exceeded for a while
 
 
 class CacheWarning(RuntimeWarning):
@@ -168,16 +169,24 @@ class Cache:
                 if not final.is_dir():
                     raise
                 logger.debug("another process made %s first", key.digest)
-            else:
-                _sync_directory(directory)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
-        self._evict(keep=key.digest)
         try:
-            return _read_entry(final)
+            entry = _read_entry(final)
         except (BadEntry, FileNotFoundError) as error:  # the winner's copy is bad, or was evicted at once
             self.quarantine(final, str(error))
             raise OSError(f"the entry just made cannot be read: {error}") from error
+        if self._is_time_to_evict(entry):
+            self._evict(keep=key.digest)
+        return entry
+
+    def _is_time_to_evict(self, entry: Entry) -> bool:
+        """Return whether an entry is one after which the sizes of all are looked at, which takes long for many.
+
+        The digest decides, so that processes need not know of each other: on average as many bytes pass between two
+        looks as the bound may be exceeded by.
+        """
+        return int(entry.digest[:8], 16) / 2**32 * self.size_bytes * _EXCESS < _directory_size(entry.path)
 
     def write_file(self, name: str, data: bytes) -> None:
         """Write a small file of the cache's own, atomically; does nothing when that is impossible."""
@@ -283,7 +292,10 @@ def open_cache(options: Options) -> Cache:
 
 
 def _finish(staging: Path, key: Key, metadata: Mapping[str, Any]) -> None:
-    """Add the text of the key, the manifest and the checksum, and bring everything to the disk."""
+    """Add the text of the key, the manifest and the checksum.
+
+    Nothing waits for the disk: the checksum tells an entry that a power failure has cut off.
+    """
     (staging / INPUT).write_text(key.text, encoding="utf-8", newline="")
     files = {}
     for path in sorted(staging.iterdir()):
@@ -301,18 +313,6 @@ def _finish(staging: Path, key: Key, metadata: Mapping[str, Any]) -> None:
     data = json.dumps(manifest, indent=1).encode()
     (staging / MANIFEST).write_bytes(data)
     (staging / CHECKSUM).write_text(hashlib.sha256(data).hexdigest())
-    for path in staging.iterdir():
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
-    _sync_directory(staging)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read_entry(path: Path, *, check_files: bool = True) -> Entry:
