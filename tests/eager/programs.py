@@ -1811,3 +1811,30 @@ def checkpoints(T: Any, say: Any) -> None:
     a = T.ones(1, 2, requires_grad=True)
     T.utils.checkpoint.checkpoint_sequential(module, 2, a, use_reentrant=False).sum().backward()
     say(T.allclose(T.autograd.grad(module(a).sum(), a)[0], a.grad))
+
+
+@program
+def positions_beside_lists(T: Any, say: Any) -> None:
+    values = T.arange(18.0).view(2, 3, 3)
+    mask = T.tensor([True, False, True])
+    for key in (
+        (0, slice(None), [0, 1, 2]), (0, ..., [1, 2]), (-1, slice(None), [0]), (1, slice(None), mask),
+        (0, None, [1, 2]), (T.tensor(0), slice(None), [1, 2]), ([1, 0], slice(None), 1),
+        ([1, 0], slice(None), [1, 2]), (slice(1, None), [0, 2], 1),
+        ([0, 1], 1, None, [0, 2]), ([1, 0], True, [1]), (0, True, [1]), (True, 0),
+    ):  # fmt: skip
+        x = values.clone().requires_grad_()
+        out = x[key]
+        say(out, out.grad_fn.next_functions[0][0].name())
+        (out * T.arange(1.0, out.numel() + 1).view(out.shape)).sum().backward()
+        say(x.grad)
+        written = values.clone()
+        written[key] = T.arange(1.0, out.numel() + 1).view(out.shape)
+        written[key] += 0.5
+        say(written)
+    for empty in (False, T.tensor(False)):
+        say(values[empty].shape, T.tensor(3.0)[empty], T.tensor(3.0)[True])
+    say(values[T.tensor([1, 0], dtype=T.uint8)].shape, values[..., 0, ...].shape)
+    say(values[...].requires_grad, values.requires_grad_()[...].grad_fn.name(), values[:].grad_fn.name())
+    attempt(say, lambda: values[1.5])
+    attempt(say, lambda: values[0, 0, 0, [0]])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import operator
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -601,33 +602,50 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
 # ---- indexing
 
 
-def _is_basic(entry: Any) -> bool:
-    return (
-        entry is None
-        or entry is Ellipsis
-        or (isinstance(entry, int | slice | np.integer) and not isinstance(entry, bool))
-    )
-
-
 def _plain(entry: Any) -> Any:
-    """Return an index entry without tensors of rank 0, lists and arrays turned into tensors."""
+    """Return an index entry without integers of rank 0; lists, arrays and bools turned into tensors."""
+    if isinstance(entry, list | tuple | np.ndarray | range | bool):
+        entry = wrap(np.asarray(entry))
     if isinstance(entry, Tensor):
-        if entry._a.ndim == 0 and entry._a.dtype.kind in "iu":
-            return int(entry._a)
-        return entry
-    if isinstance(entry, list | tuple | np.ndarray | range):
-        return wrap(np.asarray(entry))
+        entry = _mask_of(entry)
+        return int(entry._a) if entry._a.ndim == 0 and entry._a.dtype.kind in "iu" else entry
+    if isinstance(entry, np.integer):
+        return int(entry)
     if isinstance(entry, slice):
         return slice(*[None if v is None else operator.index(v) for v in (entry.start, entry.stop, entry.step)])
     return entry
 
 
+def _mask_of(index: Tensor) -> Tensor:
+    """Return an index as it is, one of uint8 as the mask that it means."""
+    if index._a.dtype != np.uint8:
+        return index
+    warnings.warn(
+        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return wrap(np.asarray(index._a != 0))
+
+
 def _entries(key: Any) -> list[Any]:
-    if isinstance(key, tuple):
-        return [_plain(k) for k in key]
+    given = list(key) if isinstance(key, tuple) else [key]
     if isinstance(key, list) and any(isinstance(k, slice | Tensor | list) or k is None or k is Ellipsis for k in key):
-        return [_plain(k) for k in key]
-    return [_plain(key)]
+        warnings.warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in a later "
+            "release: use x[tuple(seq)] instead of x[seq]",
+            UserWarning,
+            stacklevel=3,
+        )
+        given = key
+    entries = [_plain(k) for k in given]
+    for entry in entries:
+        if not (entry is None or entry is Ellipsis or isinstance(entry, int | slice | Tensor)):
+            raise IndexError(
+                "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
+                f"{type(entry).__name__})"
+            )
+    return entries
 
 
 def _check_steps(entries: Sequence[Any]) -> None:
@@ -651,8 +669,9 @@ def _basic_step(entries: Sequence[Any], array: Array) -> Step:
     axis = 0
     for entry in entries:
         if entry is Ellipsis:
-            axis += array.ndim - used
-            static.append(Ellipsis)
+            if Ellipsis not in static:
+                axis += array.ndim - used
+                static.append(Ellipsis)
         elif entry is None:
             static.append(None)
         elif isinstance(entry, slice):
@@ -671,8 +690,6 @@ def _basic_step(entries: Sequence[Any], array: Array) -> Step:
 
 
 def _axes_taken(entry: Any) -> int:
-    if isinstance(entry, bool):
-        return 0
     return entry._a.ndim if isinstance(entry, Tensor) and entry._a.dtype == np.bool_ else 1
 
 
@@ -695,43 +712,68 @@ def _index_error(error: IndexError) -> IndexError:
     return IndexError(text)
 
 
-def _advanced(entries: Sequence[Any], array: Array) -> tuple[tuple[Any, ...], list[Tensor]]:
+def _split_index(entries: Sequence[Any], array: Array) -> tuple[list[Any], list[Tensor | None]]:
+    """Return the basic part of an index, and what indexes the axes that it leaves, in order: None for all positions.
+
+    As in torch the basic part is applied first, so that a plain position has no part in where new axes go.
+    """
+    used = sum(0 if e is None or e is Ellipsis else _axes_taken(e) for e in entries)
+    if used > array.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {array.ndim}")
+    basic: list[Any] = []
+    chosen: list[Tensor | None] = []
+    for entry in entries:
+        if entry is Ellipsis:
+            basic += [_ALL] * (array.ndim - used)
+            chosen += [None] * (array.ndim - used)
+            used = array.ndim
+        elif isinstance(entry, Tensor):
+            basic += [_ALL] * _axes_taken(entry) or [None]
+            chosen.append(entry)
+        else:
+            basic.append(entry)
+            if not isinstance(entry, int):
+                chosen.append(None)
+    return basic, chosen
+
+
+_ALL = slice(None)
+
+
+def _template(chosen: Sequence[Tensor | None], array: Array) -> tuple[tuple[Any, ...], list[Tensor]]:
     """Return an index with arrays: a template, and the index arrays as operands."""
     template: list[Any] = []
     operands: list[Tensor] = []
-    used = sum(0 if e is None or e is Ellipsis else _axes_taken(e) for e in entries)
-    axis = 0
-    for position, entry in enumerate(entries):
-        if position:
-            before = entries[position - 1]
-            axis += array.ndim - used if before is Ellipsis else 0 if before is None else _axes_taken(before)
-        if isinstance(entry, bool):
-            entry = wrap(np.asarray(entry))
-        if isinstance(entry, Tensor):
-            if entry._a.dtype == np.bool_:
-                _check_mask(entry._a.shape, axis, array.shape)
-                for places in np.nonzero(entry._a) if entry._a.ndim else (np.arange(int(entry._a)),):
-                    template.append(("at", len(operands)) if entry._a.ndim else None)
-                    operands.append(wrap(places.astype(np.int64)))
-                continue
-            if entry._a.dtype.kind not in "iu" and entry._a.size:
-                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-            template.append(("at", len(operands)))
-            operands.append(wrap(entry._a.astype(np.int64)))
-        elif isinstance(entry, slice):
-            template.append(("slice", entry.start, entry.stop, entry.step))
+    for entry in chosen:
+        if entry is None:
+            template.append(("slice", None, None, None))
+            continue
+        index = entry._a
+        if index.dtype == np.bool_:
+            _check_mask(index.shape, len(template), array.shape)
+            places = np.nonzero(index) if index.ndim else (np.arange(int(index)),)
+        elif index.dtype.kind not in "iu" and index.size:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         else:
-            template.append(entry)
+            places = (index,)
+        for place in places:
+            template.append(("at", len(operands)))
+            operands.append(wrap(place.astype(np.int64)))
     return tuple(template), operands
+
+
+def _advanced(self: Tensor, entries: Sequence[Any]) -> tuple[Tensor, tuple[Any, ...], list[Tensor]]:
+    """Return the view that the basic part of an index leads to, and template and operands of the rest."""
+    basic, chosen = _split_index(entries, self._a)
+    step = _basic_step(basic, self._a)
+    place = self if all(e == ("slice", None, None, None) for e in step[1]) else make_view(_view_name(basic), self, step)
+    return place, *_template(chosen, place._a)
 
 
 def _key(template: tuple[Any, ...], places: Sequence[Any]) -> tuple[Any, ...]:
     key = []
     for entry in template:
-        if isinstance(entry, tuple):
-            key.append(places[entry[1]] if entry[0] == "at" else slice(*entry[1:]))
-        else:
-            key.append(entry)
+        key.append(places[entry[1]] if entry[0] == "at" else slice(*entry[1:]))
     return tuple(key)
 
 
@@ -760,44 +802,43 @@ def get_item(self: Tensor, key: Any) -> Any:
         return make_view(found[0], self, found[1], found[2])
     entries = _entries(key)
     _check_steps(entries)
-    if all(_is_basic(e) for e in entries):
-        name = "Select" if any(isinstance(e, int) for e in entries) else "Slice"
-        if name == "Slice" and all(e is None for e in entries):
-            name = "Unsqueeze"
-        return make_view(name, self, _basic_step(entries, self._a))
-    template, operands = _advanced(entries, self._a)
+    if not any(isinstance(e, Tensor) for e in entries):
+        return make_view(_view_name(entries), self, _basic_step(entries, self._a))
+    place, template, operands = _advanced(self, entries)
+    array = place._a
     try:
-        self._a[_key(template, [o._a for o in operands])]
+        array[_key(template, [o._a for o in operands])]
     except IndexError as error:
         raise _index_error(error) from None
-    made: Tensor = apply_composition(_INDEX, (template,), [self, *operands])
-    if not self._a.flags.c_contiguous or 1 in self._a.shape:
-        made._a = _in_order_of(self._a, template, [o._a for o in operands], made._a)
+    made: Tensor = apply_composition(_INDEX, (template,), [place, *operands])
+    if not array.flags.c_contiguous or 1 in array.shape:
+        made._a = _in_order_of(array, template, [o._a for o in operands], made._a)
     return made
+
+
+def _view_name(entries: Sequence[Any]) -> str:
+    """Return torch's name of the view that a basic index leads to: that of its last step."""
+    for entry in reversed(entries):
+        if entry is None:
+            return "Unsqueeze"
+        if isinstance(entry, int):
+            return "Select"
+        if isinstance(entry, slice) and entry != _ALL:
+            return "Slice"
+    return "Slice" if entries == [_ALL] else "Alias"
 
 
 def _in_order_of(array: Array, template: tuple[Any, ...], places: Sequence[Array], out: Array) -> Array:
     """Return what an index with arrays gave with torch's strides: those of the axes that are not indexed decide."""
-    full: list[Any] = []
-    for entry in template:
-        if entry is Ellipsis:
-            taken = sum(e is not None and e is not Ellipsis for e in template)
-            full += [("slice", None, None, None)] * (array.ndim - taken)
-        else:
-            full.append(entry)
-    indexed = [k for k, entry in enumerate(full) if isinstance(entry, tuple) and entry[0] == "at"]
-    if len(indexed) != len(places):
-        return out  # a bool as index
+    indexed = [k for k, entry in enumerate(template) if entry[0] == "at"]
     shape = np.broadcast_shapes(*[p.shape for p in places])
-    rest = array[tuple(e if e is None else slice(0, 1) if k in indexed else slice(*e[1:]) for k, e in enumerate(full))]
-    axes = [k for k in range(rest.ndim) if k not in indexed]
+    axes = [k for k in range(array.ndim) if k not in indexed]
     together = indexed[-1] - indexed[0] == len(indexed) - 1
     at = indexed[0] if together else 0
-    strides = [rest.strides[k] for k in axes]
+    strides = [array.strides[k] for k in axes]
     source = strided(array, out.shape, [*strides[:at], *[0] * len(shape), *strides[at:]])
-    ones = (1,) * (len(axes) - at)
-    indices = [np.broadcast_to(p, shape) for p in places]
-    return arrange(LIKE_OPERANDS, (source, *[p.reshape((*p.shape, *ones)) for p in indices]), out)
+    seen = (*(1,) * at, *shape, *(1,) * (len(axes) - at))
+    return arrange(LIKE_OPERANDS, (source, *[np.broadcast_to(p, shape).reshape(seen) for p in places]), out)
 
 
 def _without_leading_ones(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
@@ -816,16 +857,21 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
         return
     entries = _entries(key)
     _check_steps(entries)
-    if all(_is_basic(e) for e in entries):
+    if not any(isinstance(e, Tensor) for e in entries):
         _fill(make_view("Slice", self, _basic_step(entries, self._a)), given)
         return
-    template, operands = _advanced(entries, self._a)
-    if given._a.size != 1:
-        _check_values(self._a, template, [o._a for o in operands], given._a.shape)
-    write(
-        "index_put_", self,
-        lambda x: apply_composition(_INDEX_PUT, (template, False), [x, cast(given, x._a.dtype), *operands]), [given],
-    )  # fmt: skip
+    place, template, operands = _advanced(self, entries)
+    given = reshape(given, _without_leading_ones(given._a.shape, 0))
+    try:
+        if given._a.ndim:
+            _check_values(place._a[_key(template, [o._a for o in operands])].shape, given._a.shape)
+        write(
+            "index_put_", place,
+            lambda x: apply_composition(_INDEX_PUT, (template, False), [x, cast(given, x._a.dtype), *operands]),
+            [given],
+        )  # fmt: skip
+    except IndexError as error:
+        raise _index_error(error) from None
 
 
 def _fill(place: Tensor, given: Tensor) -> None:
@@ -842,11 +888,7 @@ def _fill(place: Tensor, given: Tensor) -> None:
         )  # fmt: skip
 
 
-def _check_values(array: Array, template: tuple[Any, ...], places: Sequence[Array], shape: tuple[int, ...]) -> None:
-    try:
-        place = array[_key(template, places)].shape
-    except IndexError as error:
-        raise _index_error(error) from None
+def _check_values(place: tuple[int, ...], shape: tuple[int, ...]) -> None:
     if len(shape) > len(place) or any(n not in (1, m) for n, m in zip(shape[::-1], place[::-1], strict=False)):
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(shape)} cannot be broadcast to indexing result of shape "
@@ -857,7 +899,7 @@ def _check_values(array: Array, template: tuple[Any, ...], places: Sequence[Arra
 @method("index_put_")
 def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write values at index arrays, or add them."""
-    template, operands = _advanced([_plain(i) for i in indices], self._a)
+    template, operands = _template([None if i is None else _mask_of(to_tensor(i)) for i in indices], self._a)
     return write(
         "index_put_",
         self,
