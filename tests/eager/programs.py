@@ -1838,3 +1838,30 @@ def positions_beside_lists(T: Any, say: Any) -> None:
     say(values[...].requires_grad, values.requires_grad_()[...].grad_fn.name(), values[:].grad_fn.name())
     attempt(say, lambda: values[1.5])
     attempt(say, lambda: values[0, 0, 0, [0]])
+
+
+@program
+def sums_of_half_and_bfloat16(T: Any, say: Any) -> None:
+    F = T.nn.functional
+
+    def gradients(function: Any, *tensors: Any) -> None:
+        leaves = [t.clone().requires_grad_() for t in tensors]
+        function(*leaves).sum().backward()
+        say([leaf.grad.flatten()[:2].tolist() for leaf in leaves])
+
+    for dtype in (T.float16, T.bfloat16):
+        one, pairs, two = T.ones(3000, dtype=dtype), T.ones(3000, 2, dtype=dtype), T.ones(2, dtype=dtype)
+        zeros = T.zeros(3000, dtype=T.int64)
+        say(one.sum(), one.mean(), pairs.sum(0), one.cumsum(0)[-1], one.norm(1), one.nansum())
+        say((1 + one[:60] / 50).cumprod(0)[-1], T.zeros(2, dtype=dtype).scatter_add(0, zeros, one))
+        gradients(lambda x, y: x * y, one, one[:1])
+        gradients(lambda x, y: x + y, pairs, two)
+        gradients(lambda x: x.expand(3000, 2), two)
+        gradients(F.linear, pairs, T.ones(2, 2, dtype=dtype), two)
+        gradients(lambda x, i=zeros: x.gather(0, i), two)
+        gradients(lambda x: x.cumsum(0), one[:300])
+        gradients(lambda x: x.repeat(3000), two[:1])
+        gradients(lambda x, y: F.prelu(x, y), -one, two[:1])
+        mean, var = T.zeros(3, dtype=dtype), T.ones(3, dtype=dtype)
+        F.batch_norm((T.arange(9000) % 5).to(dtype).view(3000, 3), mean, var, training=True)
+        say(mean, var)

@@ -239,7 +239,7 @@ def _bce_with_logits(reduction: str, weighted: bool, balanced: bool, x: Any, y: 
 
 
 _BCE = pointwise("BinaryCrossEntropy", in_single(_bce))
-_BCE_LOGITS = pointwise("BinaryCrossEntropyWithLogits", _bce_with_logits)
+_BCE_LOGITS = pointwise("BinaryCrossEntropyWithLogits", in_single(_bce_with_logits))
 
 
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Any:
@@ -290,7 +290,7 @@ def _nll(reduction: str, ignored: int, weighted: bool, x: Any, target: Any, *wei
     return _reduce(reduction, loss)
 
 
-_NLL = Composition("NllLoss", _nll)
+_NLL = Composition("NllLoss", in_single(_nll))
 
 
 def _check_classes(input: Tensor, target: Tensor, ignored: int) -> None:
@@ -570,12 +570,23 @@ def batch_norm(
     if training and running_mean is not None and running_var is not None:
         axes = tuple(k for k in range(input._a.ndim) if k != 1)
         count = input._a.size // input._a.shape[1]
+        values = _wide(input._a)
         with no_grad():
-            running_mean.add_(wrap(momentum * (input._a.mean(axes) - running_mean._a)))
-            running_var.add_(wrap(momentum * (input._a.var(axes) * count / (count - 1) - running_var._a)))
+            _move(running_mean, values.mean(axes), momentum)
+            _move(running_var, values.var(axes) * count / (count - 1), momentum)
     static = (eps, weight is not None, bias is not None, known)
     statistics = _present(running_mean, running_var) if known else []
     return apply_composition(_BATCH_NORM, static, [input, *statistics, *_present(weight, bias)])
+
+
+def _wide(array: Any) -> Any:
+    """Return half and bfloat16 as float32."""
+    return array.astype(np.promote_types(array.dtype, np.float32), copy=False)
+
+
+def _move(running: Tensor, found: Any, momentum: float) -> None:
+    """Bring a running statistic closer to what was found."""
+    running.copy_(wrap((1 - momentum) * _wide(running._a) + momentum * found))
 
 
 # ---- windows
@@ -818,7 +829,7 @@ def _avg_pool(kernel: Any, stride: Any, padding: Any, count_pad: bool, x: Any) -
 
 
 _MAX_POOLS = {1: Composition("MaxPool1D", _max_pool), 2: Composition("MaxPool2DWithIndices", _max_pool)}
-_AVG_POOLS = {1: Composition("AvgPool1D", _avg_pool), 2: Composition("AvgPool2D", _avg_pool)}
+_AVG_POOLS = {1: Composition("AvgPool1D", in_single(_avg_pool)), 2: Composition("AvgPool2D", in_single(_avg_pool))}
 
 
 def _pool_options(
@@ -1046,9 +1057,10 @@ def instance_norm(
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if running_mean is not None and running_var is not None:
         axes = tuple(range(2, input._a.ndim))
+        values = _wide(input._a)
         with no_grad():
-            running_mean.add_(wrap(momentum * (input._a.mean(axes).mean(0) - running_mean._a)))
-            running_var.add_(wrap(momentum * (input._a.var(axes, ddof=1).mean(0) - running_var._a)))
+            _move(running_mean, values.mean(axes).mean(0), momentum)
+            _move(running_var, values.var(axes, ddof=1).mean(0), momentum)
     made = batch_norm(reshape(input, (1, batch * channels, *places)), None, None, None, None, True, momentum, eps)
     made = reshape(made, input._a.shape)
     shape = (-1,) + (1,) * len(places)

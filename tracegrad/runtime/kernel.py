@@ -36,6 +36,7 @@ from tracegrad.ops.elementwise import add
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.manager import final_pipeline, run_passes
 from tracegrad.passes.small import suit_small_arrays
+from tracegrad.passes.wide_sums import widen_sums
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
 from tracegrad.runtime.layout import ROWS
@@ -133,7 +134,7 @@ class Kernel:
 
     def source(self) -> str:
         """Return the NumPy text that runs."""
-        function = run_passes(clone_function(self.function), [*final_pipeline(), suit_small_arrays])
+        function = run_passes(clone_function(self.function), [widen_sums, *final_pipeline(), suit_small_arrays])
         return emit_numpy(function, comments=False, warnings=False)
 
     def pullback(self, mask: int) -> Pullback:

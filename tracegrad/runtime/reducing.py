@@ -593,7 +593,7 @@ def _log_cum_sum_exp(dim: int, x: Any) -> Any:
     return np.log(np.cumsum(np.exp(x - safe), axis=dim)) + safe
 
 
-_LOGCUMSUMEXP = Composition("Logcumsumexp", _log_cum_sum_exp)
+_LOGCUMSUMEXP = Composition("Logcumsumexp", in_single(_log_cum_sum_exp))
 
 
 @public()
