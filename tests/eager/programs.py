@@ -1865,3 +1865,52 @@ def sums_of_half_and_bfloat16(T: Any, say: Any) -> None:
         mean, var = T.zeros(3, dtype=dtype), T.ones(3, dtype=dtype)
         F.batch_norm((T.arange(9000) % 5).to(dtype).view(3000, 3), mean, var, training=True)
         say(mean, var)
+
+
+@program
+def numpy_scalars_are_numbers(T: Any, say: Any) -> None:
+    single, half, whole = T.tensor([1.0, 3.0], requires_grad=True), T.tensor([1.0, 3.0]).half(), T.tensor([1, 3])
+    for number in (np.float64(2), np.float32(2), np.int64(2), np.bool_(True)):
+        for x in (single, half, whole):
+            say(number + x, number * x, number - x, number / x, number**x, x**number, x * number, number == x)
+            say((number // x.detach()).dtype, (number % x.detach()).dtype, number < x, x <= number)
+            say(T.where(x > 1, x, number), x.clamp(min=number))
+    say((np.float64(2) * single).grad_fn.name(), (np.int64(2) * single * np.float32(3)).sum().item())
+
+
+@program
+def only_what_inputs_need_runs(T: Any, say: Any) -> None:
+    grad = T.autograd.grad
+
+    class Double(T.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            say("Double ran")
+            return ct * 2
+
+    def run(walk: Any) -> None:
+        a, b = T.tensor([1.0, 2.0], requires_grad=True), T.tensor([3.0, 4.0], requires_grad=True)
+        p, q = Double.apply(a), b * 3
+        r = p * q
+        for name, t in (("a", a), ("b", b), ("p", p), ("q", q), ("r", r)):
+            t.register_hook(lambda ct, name=name: say("hook of", name))
+            t.retain_grad()
+        q.grad_fn.register_prehook(lambda given: say("before q"))
+        q.grad_fn.register_hook(lambda found, given: say("after q"))
+        attempt(say, lambda: say(walk(a, b, p, q, r)))
+        say([None if t.grad is None else t.grad.tolist() for t in (a, b, p, q, r)])
+
+    one = T.ones(2)
+    run(lambda a, b, p, q, r: grad(r.sum(), [b]))
+    run(lambda a, b, p, q, r: grad(r.sum(), [q]))
+    run(lambda a, b, p, q, r: grad(r.sum(), [a, q]))
+    run(lambda a, b, p, q, r: grad(q, [a], one, allow_unused=True))
+    run(lambda a, b, p, q, r: grad([q, p], [a], [one, one]))
+    run(lambda a, b, p, q, r: r.sum().backward(inputs=[b]))
+    run(lambda a, b, p, q, r: r.sum().backward(inputs=[q]))
+    run(lambda a, b, p, q, r: r.sum().backward(inputs=[a]))
+    run(lambda a, b, p, q, r: r.backward(one, inputs=[b], create_graph=True))

@@ -153,8 +153,16 @@ def real_of(dtype: NumpyDtype) -> NumpyDtype:
 
 
 def number_category(value: Any) -> int:
-    """Return the category of a Python number."""
-    return 0 if isinstance(value, bool) else 1 if isinstance(value, int) else 3 if isinstance(value, complex) else 2
+    """Return the category of a Python number or a NumPy scalar."""
+    return (
+        0
+        if isinstance(value, bool)
+        else 1
+        if isinstance(value, int | np.integer)
+        else 3
+        if isinstance(value, complex | np.complexfloating)
+        else 2
+    )
 
 
 def join(a: NumpyDtype, b: NumpyDtype) -> NumpyDtype:

@@ -6,12 +6,14 @@ eager.py.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.operate import number_of
 from tracegrad.runtime.tape import apply_composition
 from tracegrad.runtime.tensor import Tensor, method, wrap
 
@@ -59,9 +61,21 @@ def call_numpy(function: Callable[..., Any], args: tuple[Any, ...], keywords: di
     return apply_composition(composition, (template,), tensors)
 
 
+#: what NumPy makes of an operator whose left operand is a NumPy scalar
+_OPERATORS = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.divide: operator.truediv,
+    np.floor_divide: operator.floordiv, np.remainder: operator.mod, np.power: operator.pow, np.less: operator.lt,
+    np.less_equal: operator.le, np.greater: operator.gt, np.greater_equal: operator.ge, np.equal: operator.eq,
+    np.not_equal: operator.ne, np.bitwise_and: operator.and_, np.bitwise_or: operator.or_,
+    np.bitwise_xor: operator.xor, np.left_shift: operator.lshift, np.right_shift: operator.rshift,
+}  # fmt: skip
+
+
 @method("__array_ufunc__")
 def array_ufunc(self: Tensor, ufunc: Any, call: str, *args: Any, **keywords: Any) -> Any:
-    """Apply a ufunc."""
+    """Apply a ufunc; with a NumPy scalar, which is a number to torch, the operator."""
+    if call == "__call__" and ufunc in _OPERATORS and not keywords and any(isinstance(a, np.generic) for a in args):
+        return _OPERATORS[ufunc](*map(number_of, args))
     if "out" in keywords:
         raise TypeError("out= of NumPy functions is not supported with tensors: use the in-place method of the tensor")
     return call_numpy(ufunc if call == "__call__" else getattr(ufunc, call), args, keywords)

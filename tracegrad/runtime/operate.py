@@ -103,6 +103,7 @@ def elementwise(composition: Composition, operands: Sequence[Any], *, least: int
     Args:
         least: category that operands are raised to: 2 for functions of floats.
     """
+    operands = [number_of(t) for t in operands]
     arrays = [t._a if isinstance(t, Tensor) else np.asarray(t) for t in operands if type(t) not in Number]
     dtype = dtypes.result_type(arrays, [t for t in operands if type(t) in Number])
     if dtypes.category(dtype) < least:
@@ -112,10 +113,18 @@ def elementwise(composition: Composition, operands: Sequence[Any], *, least: int
     return Plan(composition, (dtype,), made)
 
 
+def number_of(value: Any) -> Any:
+    """Return a NumPy scalar as the Python number that torch takes it for, a bool as a float; others as they are."""
+    if not isinstance(value, np.generic):
+        return value
+    return float(value) if isinstance(value, np.bool_) else value.item()
+
+
 def operand_of(value: Any, dtype: np.dtype[Any]) -> Tensor | Scalar:
     """Return a tensor as it is, a number or an array in a dtype."""
     if isinstance(value, Tensor):
         return value
+    value = number_of(value)
     return Scalar(value, dtype) if type(value) in Number else wrap(np.asarray(value, dtype))
 
 
@@ -288,7 +297,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return input - alpha * other."""
     if not _is_operand(other):
         return NotImplemented
-    _refuse_bool(input, other)
+    _refuse_bool(input, number_of(other))
     return elementwise(_SUB, (input, other)) if alpha == 1 else elementwise(_SUB_SCALED, (input, other, alpha))
 
 
@@ -422,8 +431,8 @@ def _refuse_floats(name: str, input: Any, other: Any) -> None:
     Raises:
         NotImplementedError: one is a float.
     """
-    arrays = [t._a for t in (input, other) if isinstance(t, Tensor)]
-    dtype = dtypes.result_type(arrays, [t for t in (input, other) if type(t) in Number])
+    pair = [number_of(t) for t in (input, other)]
+    dtype = dtypes.result_type([t._a for t in pair if isinstance(t, Tensor)], [t for t in pair if type(t) in Number])
     if dtypes.category(dtype) > 1:
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtypes.of(dtype).title}'")
 
@@ -546,6 +555,7 @@ def _integer_power(x: Any, exponent: int) -> Any:
 @planned()
 def power(input: Any, exponent: Any) -> Any:
     """Return input ** exponent."""
+    input, exponent = number_of(input), number_of(exponent)
     if isinstance(input, Tensor) and isinstance(exponent, int | float) and float(exponent).is_integer():
         dtype = dtypes.result_type([input._a], [exponent])
         if abs(exponent) <= 64 and (exponent >= 0 or dtypes.category(dtype) >= 2):

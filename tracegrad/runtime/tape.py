@@ -999,11 +999,14 @@ def _walk(
             if node is not None:
                 captures.setdefault(node, {})[nr] = Capture()
         needed = _needed(nodes, set(captures))
+        if accumulate_wanted:
+            needed.update(captures)
+    always = nodes if len(roots) == 1 else []  # hooks of a single root run in any case, as in torch
 
     def visit(node: Node, cts: list[Cotangent]) -> Sequence[Cotangent]:
-        if needed is not None and node not in needed and node not in captures:
+        runs = needed is None or node in needed
+        if not runs and node not in captures and node not in always:
             return [None] * len(node.edges)
-        runs = needed is None or node in needed or (accumulate_wanted and node in captures)
         arrived = cts
         if node.hooked or (type(node) is AccumulateGrad and node.variable._hooks):
             cts = _run_prehooks(node, cts, create_graph, runs)
@@ -1011,9 +1014,7 @@ def _walk(
             for nr, capture in captures[node].items():
                 if not accumulate_wanted or not isinstance(node, AccumulateGrad):
                     capture.found = (arrived if runs and not accumulate_wanted else cts)[nr]  # as in torch
-        if needed is None or node in needed or (accumulate_wanted and node in captures and not node.edges):
-            return _apply(node, cts, create_graph, keep)
-        return [None] * len(node.edges)
+        return _apply(node, cts, create_graph, keep) if runs else [None] * len(node.edges)
 
     outer, mode.walk = mode.walk, Walk(nodes, needed, captures)
     try:
