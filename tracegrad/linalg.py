@@ -353,3 +353,20 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 call_with_traced_values(
     f for f in tuple(vars().values()) if getattr(f, "__module__", "") in (__name__, reducing.__name__)
 )
+
+
+def _print_as(name: str, *classes: Any) -> None:
+    """Have results print their fields as torch does."""
+
+    def text(self: Any) -> str:
+        fields = ",\n".join(f"{field}={value!r}" for field, value in zip(self._fields, self, strict=True))
+        return f"torch.return_types.{name}(\n{fields})"
+
+    for each in classes:
+        each.__repr__ = text
+
+
+for _name, _class in (
+    ("slogdet", SlogdetResult), ("eigh", EighResult), ("svd", SvdResult), ("qr", QrResult), ("lstsq", LstsqResult),
+):  # fmt: skip
+    _print_as(f"linalg_{_name}", _class)

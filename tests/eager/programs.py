@@ -1914,3 +1914,41 @@ def only_what_inputs_need_runs(T: Any, say: Any) -> None:
     run(lambda a, b, p, q, r: r.sum().backward(inputs=[q]))
     run(lambda a, b, p, q, r: r.sum().backward(inputs=[a]))
     run(lambda a, b, p, q, r: r.backward(one, inputs=[b], create_graph=True))
+
+
+@program
+def small_things(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    leaf = T.ones(2, requires_grad=True)
+    attempt(say, lambda: setattr(leaf, "data", T.arange(2)))
+    T.set_printoptions(precision=2)
+    T.set_printoptions(profile="default")
+    say(T.tensor(1 / 3), leaf.layout, leaf.layout == T.strided)
+    a, x = T.tensor([[2.0, 1.0], [1.0, 3.0]]), T.tensor([[1.0, 2.0], [3.0, 5.0]], requires_grad=True)
+    for name in ("slogdet", "eigh", "svd", "qr"):
+        say(str(getattr(T.linalg, name)(a)).split("\n")[0])
+    bools, bytes_ = T.tensor([True, False]), T.tensor([1, 0], dtype=T.uint8)
+    say(bytes_.any(), bytes_.all(0), bools.any(), bools.square(), bools.sign(), bools.sgn(), bools**2)
+    for refused in (
+        lambda: bools // bools, lambda: bools % bools, lambda: T.fmod(bools, bools), lambda: bools**bools,
+        lambda: bools << bools, lambda: +bools, lambda: bools.abs(), lambda: bools.floor(), lambda: bools.relu(),
+        lambda: bools @ bools, lambda: bools.argmax(), lambda: bools.median(), lambda: a @ a.double(),
+        lambda: a @ a[0].double(),
+        lambda: a[0] @ a[0].double(), lambda: a[None] @ a[None].double(), lambda: a @ T.ones(2, 2, dtype=T.int64),
+        lambda: a.__setitem__(0, [1.0, 2.0]), lambda: a.__setitem__(0, (1.0, 2.0)), lambda: a.__setitem__(0, None),
+        lambda: a.__setitem__([0], np.ones(2)),
+    ):  # fmt: skip
+        attempt(say, refused)
+    z = T.tensor([1 + 2j], requires_grad=True)
+    for value in (T.dist(x, 2 * x, 3), x.trace(), x.masked_select(x > 1), z.real, z.imag):
+        say(value)
+    for dim in (1, 2, 3, 4):
+        stack = T.arange(2.0**dim).view((2,) * dim)
+        for function in (F.softmax, F.log_softmax, F.softmin):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                say(function(stack).flatten()[-3:], [w.category.__name__ for w in caught])
+    for warned in (lambda: a[None].T.shape, lambda: F.kl_div(a, a)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            say(warned(), [w.category.__name__ for w in caught])

@@ -394,6 +394,14 @@ def cross_entropy(
 
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Any:
     """Return the Kullback-Leibler divergence; the input has log probabilities."""
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
+            "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the "
+            "same as 'batchmean' in the next major release.",
+            UserWarning,
+            stacklevel=2,
+        )
     if log_target:
         loss = target.exp() * (target - input)
     else:

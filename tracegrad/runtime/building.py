@@ -277,7 +277,7 @@ def _polar(dtype: Any, size: Any, angle: Any) -> Any:
 
 def _direction(x: Any) -> Any:
     if x.dtype.kind != "c":
-        return np.sign(x)
+        return x if x.dtype == np.bool_ else np.sign(x)
     size = np.abs(x)
     zero = size == 0
     return np.where(zero, x * 0, x / np.where(zero, size * 0 + 1, size))

@@ -21,7 +21,7 @@ from tracegrad.runtime import (
     shaping,
     traced,
 )
-from tracegrad.runtime.tensor import CPU, NAMES, Device, Size, Tensor
+from tracegrad.runtime.tensor import CPU, NAMES, Device, Size, Symbol, Tensor
 
 NAMES.update(
     Tensor=Tensor,
@@ -35,9 +35,9 @@ NAMES.update(
     newaxis=None,
     get_default_dtype=dtypes.get_default_dtype,
     set_default_dtype=dtypes.set_default_dtype,
-    strided="torch.strided",
-    contiguous_format="torch.contiguous_format",
-    preserve_format="torch.preserve_format",
+    strided=Symbol("torch.strided"),
+    contiguous_format=Symbol("torch.contiguous_format"),
+    preserve_format=Symbol("torch.preserve_format"),
 )
 for _name in (
     "float16", "half", "bfloat16", "float32", "float64", "double", "complex64", "cfloat", "complex128", "cdouble",

@@ -352,6 +352,8 @@ def _data(self: Tensor) -> Tensor:
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:
+    if asks_for_grad(self) and not is_differentiable(value._a.dtype):
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     self._a = value._a  # the count of writes goes on
 
 

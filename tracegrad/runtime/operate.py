@@ -199,6 +199,8 @@ def sigmoid_of(x: Any) -> Any:
 
 def relu_of(x: Any) -> Any:
     """Return max(x, 0), with derivative 0 at 0."""
+    if x.dtype == np.bool_:
+        raise RuntimeError("Boolean inputs not supported for relu")
     return _op(ops.relu, x) if x.dtype.kind in "fV" else np.maximum(x, x.dtype.type(0))
 
 
@@ -233,7 +235,8 @@ _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
 }  # fmt: skip
 _KEEPING: dict[str, tuple[str, Callable[..., Any]]] = {
     "neg": ("Neg", _negative), "abs": ("Abs", np.abs), "square": ("Pow", np.square),
-    "sign": ("Sign", np.sign), "floor": ("Floor", np.floor), "ceil": ("Ceil", np.ceil), "trunc": ("Trunc", np.trunc),
+    "sign": ("Sign", lambda x: x if x.dtype == np.bool_ else np.sign(x)),
+    "floor": ("Floor", np.floor), "ceil": ("Ceil", np.ceil), "trunc": ("Trunc", np.trunc),
     "round": ("Round", _round), "relu": ("Relu", relu_of), "frac": ("Frac", lambda x: x - np.trunc(x)),
     "deg2rad": ("Deg2Rad", lambda x: x * (math.pi / 180)), "rad2deg": ("Rad2Deg", lambda x: x * (180 / math.pi)),
     "conj_physical": ("Conj", np.conj),
@@ -244,10 +247,31 @@ _ALIASES = {
 }  # fmt: skip
 
 
+#: what torch calls the functions that it does not have for bool
+_NOT_OF_BOOL = {
+    "abs": "abs_cpu", "floor": "floor_vml_cpu", "ceil": "ceil_vml_cpu", "round": "round_vml_cpu",
+    "trunc": "trunc_vml_cpu", "frac": "frac_cpu", "floor_divide": "div_floor_cpu", "remainder": "remainder_cpu",
+    "fmod": "fmod_cpu", "bitwise_left_shift": "lshift_cpu", "bitwise_right_shift": "rshift_cpu", "pow": "pow",
+}  # fmt: skip
+
+
+def _refuse_bools(name: str, *operands: Any) -> None:
+    """Check the operands of an operation that torch does not have for bool.
+
+    Raises:
+        NotImplementedError: all are bools.
+    """
+    if name in _NOT_OF_BOOL and all(
+        t._a.dtype == np.bool_ if isinstance(t, Tensor) else isinstance(t, bool) for t in operands
+    ):
+        raise NotImplementedError(f"\"{_NOT_OF_BOOL[name]}\" not implemented for 'Bool'")
+
+
 def _define_unary(name: str, title: str, function: Callable[..., Any], least: int) -> None:
     composition = promoting(title, in_single(function))
 
     def plan(input: Tensor) -> Any:
+        _refuse_bools(name, input)
         return elementwise(composition, (to_tensor(input),), least=least)
 
     apply = named(plan, name, f"Return {name} of each element.")
@@ -262,10 +286,18 @@ def _define_unary(name: str, title: str, function: Callable[..., Any], least: in
 for _name, (_title, _function) in _UNARY.items():
     _define_unary(_name, _title, _function, 2)
 for _name, (_title, _function) in _KEEPING.items():
-    _define_unary(_name, _title, _function, 0)
+    _define_unary(_name, _title, _function, 1 if _name == "square" else 0)
 method("__neg__")(METHODS["neg"])
 method("__abs__")(METHODS["abs"])
-method("__pos__")(lambda self: self)
+
+
+@method("__pos__")
+def _positive(self: Tensor) -> Tensor:
+    if self._a.dtype == np.bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return self
+
+
 softplus_of = _softplus
 
 # ---- arithmetic
@@ -335,7 +367,9 @@ def refuse_zero(dividend: Any, divisor: Any) -> None:
         RuntimeError: it has a zero.
     """
     arrays = [t._a if isinstance(t, Tensor) else np.asarray(t) for t in (dividend, divisor)]
-    if all(array.size and array.dtype.kind in "biu" for array in arrays) and not arrays[1].all():
+    if all(a.size and a.dtype.kind in "biu" for a in arrays) and not arrays[1].all():
+        if all(array.dtype == np.bool_ for array in arrays):
+            return
         raise RuntimeError("ZeroDivisionError")
 
 
@@ -405,11 +439,12 @@ def _define_binary(
         return call
 
     def plan(input: Any, other: Any) -> Any:
+        _refuse_bools(name, input, other)
         return elementwise(composition, (input, other), least=least)
 
     @planned(2)
     def by_operator(self: Any, other: Any) -> Any:
-        return elementwise(composition, (self, other), least=least) if _is_operand(other) else NotImplemented
+        return plan(self, other) if _is_operand(other) else NotImplemented
 
     @planned(2)
     def reflected(self: Any, other: Any) -> Any:
@@ -556,6 +591,7 @@ def _integer_power(x: Any, exponent: int) -> Any:
 def power(input: Any, exponent: Any) -> Any:
     """Return input ** exponent."""
     input, exponent = number_of(input), number_of(exponent)
+    _refuse_bools("pow", input, exponent)
     if isinstance(input, Tensor) and isinstance(exponent, int | float) and float(exponent).is_integer():
         dtype = dtypes.result_type([input._a], [exponent])
         if abs(exponent) <= 64 and (exponent >= 0 or dtypes.category(dtype) >= 2):
@@ -693,7 +729,7 @@ def conj(input: Tensor) -> Any:
 @public("real")
 def real(input: Tensor) -> Any:
     """Return the real part: a view."""
-    return make_view("Real", input, ("real", (), ())) if input.is_complex() else input
+    return make_view("Select", input, ("real", (), ())) if input.is_complex() else input
 
 
 @public("imag")
@@ -701,7 +737,7 @@ def imag(input: Tensor) -> Any:
     """Return the imaginary part: a view."""
     if not input.is_complex():
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return make_view("Imag", input, ("imag", (), ()))
+    return make_view("Select", input, ("imag", (), ()))
 
 
 setattr(Tensor, "real", property(real))  # noqa: B010 properties beside the annotations of Tensor

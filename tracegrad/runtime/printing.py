@@ -30,6 +30,11 @@ class PrintOptions:
 
 
 _options = [PrintOptions()]
+_PROFILES = {
+    "default": PrintOptions(),
+    "short": PrintOptions(precision=2, edgeitems=2),
+    "full": PrintOptions(threshold=float("inf")),
+}
 
 
 @public()
@@ -41,10 +46,10 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors are printed."""
+    """Set how tensors are printed; a profile, "default", "short" or "full", comes before what else is given."""
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    _options[0] = replace(_options[0], sci_mode=sci_mode, **changes)
+    _options[0] = replace(_options[0] if profile is None else _PROFILES[profile], sci_mode=sci_mode, **changes)
 
 
 def _float_format(values: Array) -> tuple[Show, int]:

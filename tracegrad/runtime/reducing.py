@@ -26,7 +26,6 @@ from tracegrad.runtime.operate import (
     mul,
     named,
     require_floats,
-    sub,
     to_tensor,
 )
 from tracegrad.runtime.shaping import axis_of, expand, reshape
@@ -317,6 +316,8 @@ def _position(name: str, find: Callable[..., Any]) -> None:
     @as_torch_calls
     def apply(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
         _refuse_complex(f"{name}()", input)
+        if input._a.dtype == np.bool_:
+            raise RuntimeError(f"{name}(): does not support bool input")
         found = find(input._a, axis=None if dim is None else axis_of(dim, input._a.ndim))
         if keepdim and dim is not None:
             found = np.expand_dims(found, dim)
@@ -385,6 +386,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the lower median of all elements, or along an axis with positions."""
     _refuse_complex("median", input)
+    if input._a.dtype == np.bool_:
+        raise NotImplementedError("\"median_cpu\" not implemented for 'Bool'")
     if dim is None:
         flat = input.reshape(-1)
         return median(flat, 0).values
@@ -438,11 +441,21 @@ def _along_axis(name: str, function: Callable[..., Any]) -> Composition:
 _SOFTMAX, _LOG_SOFTMAX = _along_axis("Softmax", _softmax), _along_axis("LogSoftmax", _log_softmax)
 
 
+def _implied_axis(name: str, ndim: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        UserWarning,
+        stacklevel=6,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
 def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype: Any) -> Any:
+    name = "softmax" if composition is _SOFTMAX else "log_softmax"
     kind = input._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
     if dtypes.category(kind) < 2:
-        require_floats("softmax" if composition is _SOFTMAX else "log_softmax", input)
-    axis = axis_of(-1 if dim is None else dim, input._a.ndim)
+        require_floats(name, input)
+    axis = axis_of(_implied_axis(name, input._a.ndim) if dim is None else dim, input._a.ndim)
     if not input._a.ndim:
         return reshape(apply_plan(*_exponential(composition, reshape(input, (1,)), 0, dtype)), ())
     return Plan(composition, (axis, kind), [input])
@@ -470,7 +483,8 @@ def _any_all(name: str, function: Callable[..., Any]) -> None:
     @as_torch_calls
     def apply(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         axes = None if dim is None else axes_of(dim, input._a.ndim)
-        return wrap(settle(ROWS, (), np.asarray(function(input._a, axis=axes, keepdims=keepdim))))
+        found = np.asarray(function(input._a, axis=axes, keepdims=keepdim))
+        return wrap(settle(ROWS, (), found.astype(np.uint8) if input._a.dtype == np.uint8 else found))
 
     apply.__name__ = name
     apply.__doc__ = f"Return whether {name} elements are true."
@@ -539,7 +553,11 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False) 
 @method("dist")
 def dist(input: Tensor, other: Tensor, p: Any = 2) -> Any:
     """Return the norm of the difference."""
-    return vector_norm(sub(input, other), p)
+    require_floats("dist", input, other)
+    return apply_composition(_DIST, (float(p),), [input, other])
+
+
+_DIST = Composition("Dist", in_single(lambda order, x, y: norm_of(order, tuple(range((x - y).ndim)), False, x - y)))
 
 
 # ---- running operations
@@ -620,7 +638,12 @@ def diff(input: Tensor, n: int = 1, dim: int = -1) -> Any:
 @method("trace")
 def trace(input: Tensor) -> Any:
     """Return the sum of the diagonal."""
-    return sum(input.diagonal())
+    if input._a.ndim != 2:
+        raise RuntimeError("trace: expected a matrix")
+    return apply_composition(_TRACE, (_accumulating(input._a, None),), [input])
+
+
+_TRACE = Composition("Trace", lambda dtype, x: np.sum(_cast(np.diagonal(x), dtype)))
 
 
 @public()
@@ -673,12 +696,18 @@ def _product_error(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
 
 
 def _same_dtype(x: Tensor, y: Tensor) -> None:
-    if x._a.dtype != y._a.dtype:
-        raise RuntimeError(
-            "expected m1 and m2 to have the same dtype, but got: "
-            f"{dtypes.scalar_name(x._a.dtype)} != {dtypes.scalar_name(y._a.dtype)}\n"
-            f"  help: convert one of them: .to({y.dtype!r})"
-        )
+    if x._a.dtype == y._a.dtype:
+        return
+    a, b, ranks = x.dtype.title, y.dtype.title, (x._a.ndim, y._a.ndim)
+    names = [dtypes.scalar_name(t._a.dtype).replace("long long", "long int") for t in (x, y)]
+    text = f"expected m1 and m2 to have the same dtype, but got: {names[0]} != {names[1]}"
+    if ranks == (1, 1):
+        text = f"dot : expected both vectors to have same dtype, but found {a} and {b}"
+    elif ranks == (2, 1):
+        text = f"addmv input tensors must have the same dtype, but got {b}, {a}, and {b}"
+    elif ranks == (3, 3):
+        text = f"expected scalar type {a} but found {b}"
+    raise RuntimeError(f"{text}\n  help: convert one of them: .to({y.dtype!r})")
 
 
 @public()
@@ -699,6 +728,9 @@ def matmul(input: Tensor, other: Tensor) -> Any:
     if x.ndim > 2 and y.ndim > 2:
         broadcast_shape(input[..., 0, 0], other[..., 0, 0])
     ranks = (x.ndim, y.ndim)
+    if x.dtype == np.bool_:
+        name = "dot" if ranks == (1, 1) else "addmm_impl_cpu_"
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
     composition = _MM if ranks == (2, 2) else _MV if ranks == (2, 1) else _DOT if ranks == (1, 1) else _MATMUL
     if ranks == (3, 3):
         composition = _BMM

@@ -194,6 +194,20 @@ public("moveaxis")(movedim)
 
 
 def _property_T(self: Tensor) -> Any:
+    if self._a.ndim == 0:
+        warnings.warn(
+            "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.",
+            UserWarning,
+            stacklevel=2,
+        )
+    elif self._a.ndim != 2:
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
+            "throw an error in a future release. Use `x.mT` to transpose batches of matrices or "
+            "`x.permute(*range(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+            UserWarning,
+            stacklevel=2,
+        )
     return make_view("Permute", self, ("permute", tuple(reversed(range(self._a.ndim))), ()))
 
 
@@ -805,12 +819,16 @@ def get_item(self: Tensor, key: Any) -> Any:
     if not any(isinstance(e, Tensor) for e in entries):
         return make_view(_view_name(entries), self, _basic_step(entries, self._a))
     place, template, operands = _advanced(self, entries)
+    return _select(_INDEX, place, template, operands)
+
+
+def _select(composition: Composition, place: Tensor, template: tuple[Any, ...], operands: list[Tensor]) -> Tensor:
     array = place._a
     try:
         array[_key(template, [o._a for o in operands])]
     except IndexError as error:
         raise _index_error(error) from None
-    made: Tensor = apply_composition(_INDEX, (template,), [place, *operands])
+    made: Tensor = apply_composition(composition, (template,), [place, *operands])
     if not array.flags.c_contiguous or 1 in array.shape:
         made._a = _in_order_of(array, template, [o._a for o in operands], made._a)
     return made
@@ -850,6 +868,9 @@ def _without_leading_ones(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 @method("__setitem__")
 def set_item(self: Tensor, key: Any, value: Any) -> None:
     """Write values into a place."""
+    if not isinstance(value, Tensor | int | float | complex | np.generic):
+        module = "numpy." if isinstance(value, np.ndarray) else ""
+        raise TypeError(f"can't assign a {module}{type(value).__name__} to a {self.type_name()}")
     given = to_tensor(value, None if isinstance(value, Tensor) else self._a.dtype)
     found = engine.index(self._a, key) if engine and not mode.unusual else None
     if found is not None:
@@ -1109,7 +1130,11 @@ for _name, _function in (("index_add_", index_add), ("index_copy_", index_copy),
 def masked_select(input: Tensor, mask: Tensor) -> Any:
     """Return the elements under a mask, in row-major order."""
     shape = broadcast_shape(input, mask)
-    return get_item(expand(input, shape), wrap(np.broadcast_to(mask._a, shape)))
+    place = expand(input, shape) if input._a.shape != shape else input
+    return _select(_MASKED_SELECT, place, *_template([wrap(np.broadcast_to(mask._a, shape))], place._a))
+
+
+_MASKED_SELECT = Composition("MaskedSelect", _INDEX.function)
 
 
 _MASKED_SCATTER = Composition(

@@ -55,6 +55,13 @@ class Size(tuple[int, ...]):
         return Size(found) if isinstance(index, slice) else found
 
 
+class Symbol(str):
+    """A constant of torch's, printed without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class Device:
     """The only device: the CPU."""
 
@@ -201,7 +208,7 @@ class Tensor:
 
     @property
     def layout(self) -> str:
-        return "torch.strided"
+        return Symbol("torch.strided")
 
     def dim(self) -> int:
         """Return the number of axes."""
