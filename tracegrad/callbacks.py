@@ -22,7 +22,7 @@ from tracegrad.capture.entry import Result, Static
 from tracegrad.capture.nodes import HOOKS
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.source import code_span
-from tracegrad.capture.state import LEAF, Unsure, flatten
+from tracegrad.capture.state import LEAF, Chosen, Unsure, flatten
 from tracegrad.capture.state import Tree as Structure
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, is_traced
 from tracegrad.custom import custom_jvp
@@ -257,7 +257,7 @@ def _flatten(arg: Any) -> tuple[list[Any], Structure]:
 
 def _is_partial(structure: Structure) -> bool:
     """Return whether a structure has parts that only captured code has."""
-    return structure.kind in (MaybeNone, Unsure, Ragged) or any(map(_is_partial, structure.children))
+    return structure.kind in (Chosen, MaybeNone, Unsure, Ragged) or any(map(_is_partial, structure.children))
 
 
 def _is_operand(leaf: Any) -> bool:

@@ -207,6 +207,8 @@ class NativeHooks:
     def truth(self, value):
         return bool(value)
 
+    guard = truth
+
     def assert_(self, test, message):
         if not test:
             text = message()

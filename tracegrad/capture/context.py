@@ -126,6 +126,7 @@ class Frame:
         lists: lists that changed their length in it -> content before (lists.snapshot).
         frozen: loop: arrays that must not be written any more, since their copies are items of a list.
         rewritten: a part of an item of a list was written in it.
+        unrolls: loop: whether it is run at capture where it cannot be staged, so that its variables are known.
     """
 
     kind: str
@@ -137,6 +138,7 @@ class Frame:
     lists: dict[int, tuple[list[Any], Any]] = field(default_factory=dict)
     frozen: list[Storage] = field(default_factory=list)
     rewritten: bool = False
+    unrolls: bool = False
 
 
 @dataclass(frozen=True, slots=True)

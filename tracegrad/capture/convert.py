@@ -23,7 +23,8 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     binding(fn, *names)                 a part of an expression that binds these names with `:=`
     name(name, value)    load(value, name)    undefined(name)    unpack(value, count, index of the starred target)
     mapping(x)                          a dict in a display with `**x`
-    iter(x)    truth(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)    display(list or dict)
+    iter(x)    truth(x)    guard(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)
+    display(list or dict)
     outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
     rebinds(name, read_fn, carried)     at the start of a function that declares such a variable global or nonlocal
     operate(operator, x, y)             `x + y`, `x < y`, `x in y` and so on
@@ -48,6 +49,7 @@ from typing import Protocol
 import gast
 
 from tracegrad.capture.jumps import ends_in_raise, is_endless, lower_jumps
+from tracegrad.capture.matching import lower_matches
 from tracegrad.capture.nodes import (
     FUNCTIONS,
     HOOKS,
@@ -214,6 +216,7 @@ def _convert_source(function: types.FunctionType, source: FunctionSource) -> Nod
     fresh = Fresh(node)
     if HOOKS in fresh.used or SLICE in fresh.used:
         raise SourceUnavailable(f"{function.__qualname__} uses a name of tracegrad's own")
+    lower_matches(node, fresh)
     node.decorator_list, node.returns = [], None
     node.args.defaults, node.args.kw_defaults = [], [None for _ in node.args.kwonlyargs]
     for part in gast.walk(node.args):
@@ -474,7 +477,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         node.subject = self.visit(node.subject)
         for case in node.cases:
             if case.guard is not None:
-                case.guard = Make(case.guard).hook("truth", self.visit(case.guard))
+                case.guard = Make(case.guard).hook("guard", self.visit(case.guard))
             case.body = self.block(case.body)
         return node
 

@@ -21,7 +21,7 @@ from tracegrad.capture.lists import StackedList, count_before, count_of, rows_of
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.staging import read_slot, undo
-from tracegrad.capture.state import Tree, Undefined, Unsure, flatten, none_error, unsure_error
+from tracegrad.capture.state import Chosen, Tree, Undefined, Unsure, flatten, none_error, unsure_error
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Function, Interface, Value, escaped_values
@@ -238,6 +238,8 @@ def _require_sure(tree: Tree) -> None:
         raise unsure_error(tree.data, "is returned, or kept in an object from outside")
     if tree.kind is MaybeNone:
         raise none_error()
+    if tree.kind is Chosen:
+        raise tree.data.error
     for child in tree.children:
         _require_sure(child)
 

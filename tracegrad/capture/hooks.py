@@ -21,6 +21,7 @@ from tracegrad import ops
 from tracegrad.capture import staging
 from tracegrad.capture.aliases import require_single, ways
 from tracegrad.capture.attempts import Attempt, context, passing
+from tracegrad.capture.choices import do_each, for_each, item_at, store_item, test_each
 from tracegrad.capture.comparisons import compare_chain, compare_sequences, contains, identical, search
 from tracegrad.capture.context import Call, Place, current, user_span
 from tracegrad.capture.convert import convert
@@ -41,7 +42,7 @@ from tracegrad.capture.guards import (
     special_method,
     with_defaults,
 )
-from tracegrad.capture.lists import CapturedList, ListUse, StackedList, indexed_error, use_of_index
+from tracegrad.capture.lists import CapturedList, ListUse, StackedList, use_of_index
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
 from tracegrad.capture.presence import (
@@ -57,6 +58,7 @@ from tracegrad.capture.protocols import (
     binary_of,
     by_methods,
     delete,
+    find_in_class,
     iterable,
     iterated,
     make_object,
@@ -69,7 +71,7 @@ from tracegrad.capture.protocols import (
     unary,
 )
 from tracegrad.capture.source import SourceUnavailable
-from tracegrad.capture.state import Conflict, Undefined, Unsure
+from tracegrad.capture.state import Chosen, Conflict, Undefined, Unsure
 from tracegrad.capture.text import call_with_text, join_text, make_error, message_text, percent, piece_of_text
 from tracegrad.capture.tracer import (
     ALWAYS,
@@ -110,6 +112,16 @@ def truth(value: Any) -> bool:
     )
 
 
+def guard(value: Any) -> bool:
+    """The condition of a case with a pattern that Python matches, which must be known at capture."""
+    return _known_truth(
+        value,
+        "the guard of a `case` with a class, mapping or sequence pattern depends on a traced value",
+        "it decides which case applies",
+        "match a tuple display (`match (a, b):`) or a number, of which values are compared, or write `if` and `elif`",
+    )
+
+
 def _known_truth(value: Any, title: str, effect: str, help: str) -> bool:
     test = staging.truth(value)
     if isinstance(test, Tracer) and resolve_content(test) is None:
@@ -128,7 +140,7 @@ def load(value: Any, name: str) -> Any:
     if isinstance(value, Undefined):
         error: TracedNameError = value.error()
         raise error
-    if isinstance(value, Conflict):
+    if type(value) is Conflict:
         raise value.error
     return value.read() if isinstance(value, Unsure) else value
 
@@ -153,7 +165,7 @@ def ret(value: Any) -> Any:
     capture = current()
     if len(capture.calls) == 1 and capture.calls[0].function is getattr(capture.function, "__func__", capture.function):
         capture.returned_at = user_span()
-    if isinstance(value, Conflict):
+    if type(value) is Conflict:
         raise value.error
     return value.read() if isinstance(value, Unsure) else value
 
@@ -263,6 +275,8 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
             raise refusal(error, f"attribute {name!r} of ", (obj,), help) from None
     if obj is None:
         return getattr(obj, name, *default)
+    if type(obj) is Chosen:
+        return for_each(obj, lambda option: getattr_(option, name, *default))
     if name == "__dict__":
         require_single(obj, "its __dict__ is used")
         items = obj.__dict__
@@ -292,10 +306,14 @@ def getitem(x: Any, key: Any) -> Any:
         return x[key]
     if isinstance(x, np.ndarray):
         return call_handler(operator.getitem, from_concrete(x), key) if is_traced(key) else x[key]
+    for chosen, do in ((x, lambda option: getitem(option, key)), (key, lambda option: getitem(x, option))):
+        if type(chosen) is Chosen:
+            return for_each(chosen, do)
     method = special_method(x, "__getitem__")
     if method is not None:
         return call(method, x, key)
-    _require_known_index(x, key)
+    if isinstance(x, list | tuple | collections.deque) and _is_unknown_index(x, key) and not _stacks(x):
+        return item_at(x, key)
     found = dict.get(x, key) if isinstance(x, dict) else None
     if type(found) is Unsure:
         return read_item(x, key, found)
@@ -327,14 +345,17 @@ def _note_contents(error: LookupError, container: Any) -> None:
     error.add_note(f"{place}   = found: {what if len(what) <= 300 else what[:297] + '...'}")
 
 
-def _require_known_index(x: Any, key: Any, stored: Any = None) -> None:
-    """Check that a list is indexed by a number that is known at capture, or by rows of an array."""
-    if not isinstance(x, list) or isinstance(x, StackedList) or not isinstance(key, Tracer) or key.ndim:
-        return
-    if resolve_content(key, floats=True) is None:
-        use = use_of_index(x, stored)
-        if not staging.stack_list(use):
-            raise indexed_error(use, f"{describe(key)}, which indexes a list of {len(x)}")
+def _is_unknown_index(x: Any, key: Any) -> bool:
+    """Return whether a list or tuple is indexed by a number that is not known at capture."""
+    if isinstance(x, StackedList) or not isinstance(key, Tracer) or key.ndim:
+        return False
+    return resolve_content(key, floats=True) is None
+
+
+def _stacks(x: Any, stored: Any = None) -> bool:
+    """Make a list one whose items are rows of an array; return whether it is."""
+    use = use_of_index(x, stored) if isinstance(x, list) else None
+    return use is not None and staging.stack_list(use)
 
 
 def setitem(x: Any, key: Any, value: Any) -> None:
@@ -345,6 +366,13 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     if isinstance(x, Tracer | Selection):
         x[key] = value
         return
+    for chosen, do in (
+        (x, lambda option: setitem(option, key, value)),
+        (key, lambda option: setitem(x, option, value)),
+    ):
+        if type(chosen) is Chosen:
+            do_each(chosen, do)
+            return
     if isinstance(x, np.ndarray):
         raise CaptureError(
             "an array that the capture does not know is written in place",
@@ -360,18 +388,20 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         require_own(x, "a write into a slice of a list")
         staging.note_list(x)
         x[key] = value
-    elif not isinstance(x, list | dict):
+    elif not isinstance(x, list | dict | collections.deque):
         require_own(x, f"a write into an item of a {type(x).__name__}")
         x[key] = value
-    elif isinstance(x, list):
-        _require_known_index(x, key, value)
-        if isinstance(x, StackedList):
+    elif isinstance(x, list | collections.deque):
+        if not _is_unknown_index(x, key):
+            index = operator.index(key)
+            if not -len(x) <= index < len(x):
+                raise IndexError("list assignment index out of range")
+            staging.write_slot(x, "item", index % len(x), value)
+        elif _stacks(x, value):
+            assert isinstance(x, StackedList)
             _set_row(x, key, value)
-            return
-        index = operator.index(key)
-        if not -len(x) <= index < len(x):
-            raise IndexError("list assignment index out of range")
-        staging.write_slot(x, "item", index % len(x), value)
+        else:
+            store_item(x, key, value)
     else:
         staging.write_slot(x, "item", key, value)
 
@@ -397,7 +427,10 @@ def aug_setitem(x: Any, key: Any, op: str, value: Any) -> None:
 
 def setattr_(obj: Any, name: str, value: Any) -> None:
     """`obj.name = value`."""
-    store(obj, name, value)
+    if type(obj) is Chosen:
+        do_each(obj, lambda option: setattr_(option, name, value))
+    else:
+        store(obj, name, value)
 
 
 def aug_setattr(obj: Any, name: str, op: str, value: Any) -> None:
@@ -437,6 +470,9 @@ def operate(name: str, x: Any, y: Any) -> Any:
     """`x + y` (name "add"), `x < y` ("lt") and so on; methods of the user's classes are captured too."""
     if type(x) is Conflict or type(y) is Conflict:
         raise (x if type(x) is Conflict else y).error
+    for chosen, do in ((x, lambda option: operate(name, option, y)), (y, lambda option: operate(name, x, option))):
+        if type(chosen) is Chosen:
+            return (test_each if name in _TESTS else for_each)(chosen, do)
     if name == "mod" and type(x) is str:
         return percent(x, y)
     if name in ("is", "is_not"):
@@ -491,6 +527,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "ge": operator.ge,
 }
 _OPERATOR_NAMES: dict[Any, str] = {function: name for name, function in _OPERATORS.items()}
+_TESTS = frozenset({"is", "is_not", "in", "not_in", "eq", "ne"})
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 
@@ -501,6 +538,22 @@ def _is_of_arrays(f: Any) -> bool:
     return isinstance(f, np.ufunc) or full_name(f).startswith("numpy.")
 
 
+def _is_captured(f: Any) -> bool:
+    """Return whether a function or class is the user's, or a method: it takes values as they are."""
+    if isinstance(f, types.MethodType):
+        return _is_captured(f.__func__)
+    if isinstance(f, types.FunctionType):
+        return is_user_function(f)
+    return isinstance(f, type) and isinstance(find_in_class(f, "__init__"), types.FunctionType)
+
+
+def _place_of_choice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str | None:
+    """Return the position or keyword of the first argument that a traced number chooses."""
+    places: list[int | str] = [*range(len(args)), *kwargs]
+    values = (*args, *kwargs.values())
+    return next((place for place, value in zip(places, values, strict=True) if type(value) is Chosen), None)
+
+
 def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`."""
     result = call_with_text(f, args, kwargs, call, HANDLERS[print])
@@ -508,6 +561,18 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         return result
     if not callable(f):
         return f(*args, **kwargs)  # raises Python's error
+    if type(f) is Chosen:
+        return for_each(f, lambda option: call(option, *args, **kwargs))
+    place = _place_of_choice(args, kwargs)
+    if place is not None and not _is_captured(f):
+        return for_each(
+            kwargs[place] if isinstance(place, str) else args[place],
+            lambda option: call(
+                f,
+                *(option if number == place else argument for number, argument in enumerate(args)),
+                **{name: option if name == place else argument for name, argument in kwargs.items()},
+            ),
+        )
     for argument in (*args, *kwargs.values()):
         if type(argument) is Conflict:
             raise argument.error
@@ -554,6 +619,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     except TypeError:
         handler = None
     if handler is not None:
+        if _is_of_arrays(f):
+            args = tuple(list(a) if isinstance(a, collections.deque) else a for a in args)
         if any(isinstance(a, StackedList) for a in args) and (
             f in _ROWS or _is_of_arrays(f) or _has_unknown_length(args)
         ):
@@ -576,7 +643,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         return result
     if isinstance(f, types.MethodType):
         if isinstance(f.__self__, Tracer):
-            return f(*args, **kwargs)
+            result = f(*args, **kwargs)
+            return _as_own(result) if isinstance(result, list) else result
         if isinstance(f.__self__, contextlib.ExitStack) and f.__name__ in ("enter_context", "push"):
             args = tuple(context(arg) for arg in args)
         return call(f.__func__, f.__self__, *args, **kwargs)
@@ -667,6 +735,11 @@ def _known(f: Any, result: Any) -> Any:
     if isinstance(result, list | dict | Iterator):
         return new_container(result)
     return result
+
+
+def _as_own(values: Any) -> Any:
+    """Register the lists of `tolist`, inner ones too."""
+    return new_container([_as_own(v) for v in values]) if isinstance(values, list) else values
 
 
 def _run_native(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -813,6 +886,7 @@ HOOKS = types.SimpleNamespace(
     not_=staging.not_,
     compare_chain=functools.partial(compare_chain, operate),
     truth=truth,
+    guard=guard,
     undefined=Undefined,
     load=load,
     name=name,

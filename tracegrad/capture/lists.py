@@ -127,13 +127,39 @@ def indexed_error(use: ListUse, found: str) -> NeedsPythonValue:
     return error
 
 
-def use_of_index(values: list[Any], stored: Any = None) -> ListUse:
-    """Return the use `values[i]`, or `values[i] = stored`."""
+def use_of_index(values: list[Any], stored: Any = None) -> ListUse | None:
+    """Return the use `values[i]`, or `values[i] = stored`; None when no row can hold that."""
+    if stored is None:
+        return ListUse(values)
     try:
-        kind = None if stored is None else item_type([stored])
+        return ListUse(values, item_type([stored]), replaced=True)
     except RestageError:
-        kind = None
-    return ListUse(values, kind, replaced=kind is not None)
+        return None
+
+
+def can_stack(values: Any, stored: Any = None) -> bool:
+    """Return whether `stack_items` makes a list one whose items are rows, in the frame that made it."""
+    use = use_of_index(values, stored)
+    if use is None or not isinstance(values, CapturedList) or not values:
+        return False
+    try:
+        return isinstance(values, StackedList) or _kind_for(use) is not None
+    except RestageError:
+        return False
+
+
+def _kind_for(use: ListUse) -> ItemKind:
+    """Return what the items of an ordinary list, and what is stored into it, have in common.
+
+    Raises:
+        RestageError: they have nothing.
+    """
+    items = [item for item in use.values if item is not None]
+    known = [use.kind] if use.kind is not None else []
+    kind = join_kinds([item_type(items), *known] if items else known)
+    if len(items) < len(use.values) and kind.nested:
+        raise RestageError("a list holds lists and None")
+    return kind
 
 
 def stack_items(use: ListUse) -> bool:
@@ -145,12 +171,8 @@ def stack_items(use: ListUse) -> bool:
         if isinstance(values, StackedList):
             _adapt(values, use)
         else:
-            items = [item for item in values if item is not None]
-            known = [use.kind] if use.kind is not None else []
-            kind = join_kinds([item_type(items), *known] if items else known)
-            if len(items) < len(values) and kind.nested:
-                return False
-            keeps = kind.is_mutable and (use.replaced or len(items) < len(values))
+            kind = _kind_for(use)
+            keeps = kind.is_mutable and (use.replaced or any(item is None for item in values))
             make_room(values, kind, len(values) if use.capacity == 0 else use.capacity, keeps=keeps)
     except RestageError:
         return False
@@ -245,6 +267,8 @@ class StackedList(CapturedList):
     def __setitem__(self, key: Any, value: Any) -> None:
         if not isinstance(key, slice) and not self._fits(value):
             use = self._use(value)
+            if use is None:
+                raise RestageError("an item of another type is written into a list")
             if use.values is not self or current().created_depth(self) != current().depth:
                 raise indexed_error(use, f"an item of another type: {describe(value)}")
             stack_items(use)
@@ -257,11 +281,11 @@ class StackedList(CapturedList):
         if self.there is not None:
             self.there[position] = value is not None
 
-    def _use(self, stored: Any) -> ListUse:
+    def _use(self, stored: Any) -> ListUse | None:
         """Return what is needed for storing an item; of a list in lists, that the items of the outermost be wider."""
         use = use_of_index(self, stored)
         outer = self.table
-        if outer is None or use.kind is None:
+        if outer is None or use is None or use.kind is None:
             return use
         while outer.table is not None:
             outer = outer.table
@@ -385,7 +409,8 @@ class StackedList(CapturedList):
             raise RestageError("an item inside a list is removed")
         if self.kind.is_mutable and not self.keeps:
             if current().created_depth(self) != current().depth:
-                raise indexed_error(use_of_index(self, self[-1]), "an array or list that is taken out of a list")
+                use = ListUse(self, self.kind, replaced=True)
+                raise indexed_error(use, "an array or list that is taken out of a list")
             keep_items(self)
         item = self[-1]
         self.length = self.length - 1
@@ -524,7 +549,7 @@ def snapshot(values: list[Any]) -> Any:
     return list(values)
 
 
-def restore(values: list[Any], before: Any) -> None:
+def restore(values: Any, before: Any) -> None:
     """Give a list the content that it had at `snapshot`."""
     if isinstance(before, tuple):
         list.clear(values)
@@ -535,7 +560,11 @@ def restore(values: list[Any], before: Any) -> None:
         return
     if isinstance(values, StackedList):
         values.__class__ = CapturedList  # type: ignore[assignment]
-    values[:] = before
+    if isinstance(values, list):
+        values[:] = before
+    else:  # a deque
+        values.clear()
+        values.extend(before)
 
 
 def item_type(items: list[Any]) -> ItemKind:

@@ -38,6 +38,8 @@ _READS = frozenset(
 _CONSTANT = (str, bytes, int, float, complex, tuple, frozenset, range, slice, type, types.ModuleType, re.Pattern)
 _CONSTANT_MODULES = ("numpy", "datetime", "decimal", "fractions", "math")
 _MUTABLE = (list, dict, set, bytearray, array.array, collections.deque, Iterator)
+#: methods of lists and deques that change the places of items
+_MOVES = frozenset("append appendleft extend extendleft insert pop popleft reverse rotate".split())
 #: methods of dicts that delete items
 _DELETES = frozenset({"pop", "popitem", "clear", "move_to_end"})
 _HEAP = frozenset({heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop})
@@ -60,6 +62,21 @@ def require_own(obj: object, what: str) -> None:
             found=f"a {kind_name(type(obj))} from outside the loop or branch",
             help="use arrays, or lists with append, for what a loop over traced values keeps",
         )
+
+
+def require_no_branch(values: Any, what: str) -> None:
+    """Check that a list or deque changes in no branch that is younger than it; a loop can carry its items.
+
+    Raises:
+        NeedsPythonValue: it does.
+    """
+    capture = current()
+    if any(frame.kind == "branch" for frame in capture.frames[capture.created_depth(values) + 1 :]):
+        require_own(values, what)
+
+
+def _keeps_items(values: Any) -> bool:
+    return isinstance(values, list | collections.deque) and not isinstance(values, StackedList)
 
 
 def changes_object(f: Any, args: tuple[Any, ...]) -> bool:
@@ -105,7 +122,10 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             staging.write_slot(own, "item", key, value)
         return None
     target = args[0] if own is None or isinstance(own, types.ModuleType) else own
-    if name not in _READS:
+    if _keeps_items(target) and (name in _MOVES or f is operator.delitem):
+        require_no_branch(target, f"{kind_name(type(target))}.{name}" if target is own else "a deletion from a list")
+        staging.note_list(target)
+    elif name not in _READS:
         require_own(
             target, f"{kind_name(type(target))}.{name}" if target is own else f"{name} of a {kind_name(type(target))}"
         )

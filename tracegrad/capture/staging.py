@@ -61,7 +61,21 @@ from tracegrad.capture.memory import has_order_of, layout_of, set_layout
 from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.sharing import Key, Part, Sharing, is_same_view, share, sources
 from tracegrad.capture.sizes import as_dim, as_size, decide
-from tracegrad.capture.state import LEAF, Conflict, Tree, Undefined, Unsure, flatten, kind_name, nodes, roots, unflatten
+from tracegrad.capture.state import (
+    LEAF,
+    Chosen,
+    Conflict,
+    Options,
+    Tree,
+    Undefined,
+    Unsure,
+    flatten,
+    is_option,
+    kind_name,
+    nodes,
+    roots,
+    unflatten,
+)
 from tracegrad.capture.text import describe_error
 from tracegrad.capture.tracer import (
     OPERATORS,
@@ -85,7 +99,7 @@ from tracegrad.errors import CaptureError, NeedsPythonValue, Span, TracegradErro
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, SymbolicDim
+from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, SymbolicDim, dim_evaluate
 
 #: a loop whose body cannot be staged is unrolled up to this many iterations
 UNROLL_LIMIT = 128
@@ -142,7 +156,9 @@ def note_slot(container: Any, kind: str, key: Any) -> None:
     slot = (id(container), kind, key)
     for frame in capture.frames[capture.created_depth(container) + 1 :]:
         if slot not in frame.slots and not (kind == "item" and _is_noted(frame, container, key)):
-            before = read_slot(container, kind, key)
+            moved = frame.lists.get(id(container))
+            own = kind != "item" or moved is None or isinstance(moved[1], tuple)
+            before = read_slot(container if own or moved is None else moved[1], kind, key)
             frame.slots[slot] = (container, before, before)
 
 
@@ -179,8 +195,8 @@ def set_slot(container: Any, kind: str, key: Any, value: Any) -> None:
         object.__setattr__(container, key, value)
 
 
-def note_list(values: list[Any]) -> None:
-    """Note that a list is about to change its length or the order of its items."""
+def note_list(values: Any) -> None:
+    """Note that a list or deque is about to change its length or the order of its items."""
     require_single(values, "its length or order changes, or a slice of it")
     if isinstance(values, StackedList):
         require_growing(values)
@@ -700,8 +716,11 @@ def _join_trees(
         make = _join_none(join, name, trees, values, branches, span)
         if make is not None:
             return make
+    if (left_tree.kind is Chosen or right_tree.kind is Chosen) and all(map(_is_choice, trees)):
+        return _join_chosen(join, name, trees, values, branches, span)
     if left_tree != right_tree:
-        conflict = _branch_error(name, "structure", _shape_text(left, left_tree), _shape_text(right, right_tree), span)
+        path, *sides = _find_difference(trees)
+        conflict = _branch_error(name, "structure", _shape_text(*sides[0]), _shape_text(*sides[1]), span, path)
         return lambda results: Conflict(name, conflict)
     leaves = []
     for index, (a, b) in enumerate(zip(left, right, strict=True)):
@@ -720,8 +739,12 @@ def _join_trees(
             assert make is not None, "one side is a number"
             leaves.append(make)
             continue
+        if is_option(a) and is_option(b):
+            own = [([leaf], LEAF) for leaf in (a, b)]
+            leaves.append(_join_chosen(join, name, own, [{}, {}], branches, span))
+            continue
         if not (is_number(a) and is_number(b)):
-            conflict = _branch_error(name, "values", describe(a), describe(b), span)
+            conflict = _branch_error(name, "values", describe(a), describe(b), span, _path_to(index, left_tree))
             leaves.append(_fixed(Conflict(name, conflict)))
             continue
         sides = []
@@ -731,7 +754,8 @@ def _join_trees(
                 sides.append((tracer, values[side].get(index) or tracer.value))
         sides = _broadcast_zero(sides, branches)
         if sides[0][0].type.shape != sides[1][0].type.shape:
-            conflict = _branch_error(name, "shapes", str(sides[0][0].type), str(sides[1][0].type), span)
+            shapes = [str(side.type) for side, _ in sides]
+            conflict = _branch_error(name, "shapes", shapes[0], shapes[1], span, _path_to(index, left_tree))
             leaves.append(_fixed(Conflict(name, conflict)))
             continue
         dtype = result_dtype([t for t, _ in sides])
@@ -850,11 +874,72 @@ def _join_none(
 
     def finish(results: list[Value]) -> Any:
         some = make(results)
-        if isinstance(some, Conflict):
+        if type(some) is Conflict:
             return some
         return MaybeNone(asarray(some), from_value(results[condition], weak=True))
 
     return finish
+
+
+def _is_choice(side: tuple[list[Any], Tree]) -> bool:
+    leaves, tree = side
+    return tree.kind is Chosen or (tree.kind is None and is_option(leaves[0]))
+
+
+def options_of(leaves: list[Any], tree: Tree) -> tuple[Any, ...]:
+    """Return what a value can be that is one of several options, or one itself."""
+    return tuple(tree.data) if tree.kind is Chosen else (leaves[0],)
+
+
+def merge_options(one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the options of two choices, in the order of the one that has more."""
+    first, second = (one, other) if len(one) >= len(other) else (other, one)
+    return (*first, *(option for option in second if _place_of(option, first) is None))
+
+
+def _place_of(option: Any, options: Sequence[Any]) -> int | None:
+    return next(
+        (k for k, other in enumerate(options) if other is option or (type(other) is type(option) and other == option)),
+        None,
+    )
+
+
+def renumbered(index: Tracer, options: Sequence[Any], merged: Sequence[Any]) -> Tracer:
+    """Stage the position in other options, which hold the first ones."""
+    places = [_place_of(option, merged) for option in options]
+    numbers = cast_to(index, I64)
+    if places != list(range(len(places))):
+        numbers = asarray(np.array(places))[numbers]
+    return make_weak(numbers)  # type: ignore[no-any-return]
+
+
+def _join_chosen(
+    join: _Join,
+    name: str,
+    trees: list[tuple[list[Any], Tree]],
+    values: list[dict[int, Value]],
+    branches: list[_Branch],
+    span: Any,
+) -> Callable[[list[Value]], Any]:
+    """Join values of which at least one has no form in compiled code, as the number of an option."""
+    texts = [
+        describe(leaves[0]) if tree.kind is None else " or ".join(map(describe, tree.data)) for leaves, tree in trees
+    ]
+    error = _branch_error(name, "values", texts[0], texts[1], span)
+    sides = [options_of(leaves, tree) for leaves, tree in trees]
+    if all(tree.kind is None for _, tree in trees):
+        options = Options(tuple(reversed(sides[0] + sides[1])), error)
+        return lambda results: Chosen(options, from_value(join.condition, weak=True))
+    options = Options(merge_options(sides[1], sides[0]), error)
+    if len(options) == 1:
+        return _fixed(options[0])
+    numbers: list[Value | None] = []
+    for branch, side, known in zip(branches, sides, values, strict=True):
+        with current().builder.into(branch.block):
+            index = from_value(known[0], weak=True) if known else asarray(0)
+            numbers.append(renumbered(index, side, options).value)
+    position = join.add(ArrayType(I64), numbers)
+    return lambda results: Chosen(options, from_value(results[position], weak=True))
 
 
 def _result(
@@ -881,14 +966,58 @@ def _user_name(name: str) -> str:
     return next((noun for flag, noun in _FLAGS.items() if name.startswith(flag)), "")
 
 
-def _branch_error(name: str, what: str, left: str, right: str, span: Any) -> NeedsPythonValue:
+def _step_text(tree: Tree, number: int) -> str:
+    if tree.kind is dict:
+        return f"[{tree.data[number]!r}]"
+    return f".{tree.data[number]}" if isinstance(tree.data, tuple) and tree.kind is not Options else f"[{number}]"
+
+
+def _path_to(index: int, tree: Tree) -> str:
+    """Return where in a value a leaf is, as Python writes it."""
+    for number, child in enumerate(tree.children):
+        if index < child.size:
+            return _step_text(tree, number) + _path_to(index, child)
+        index -= child.size
+    return ""
+
+
+def _find_difference(sides: Sequence[tuple[list[Any], Tree]]) -> tuple[str, tuple[list[Any], Tree], Any]:
+    """Return where two values first differ in their structure, and what each has there."""
+    (left, one), (right, other) = sides
+    if one.kind is not None and (one.kind, one.data, len(one.children)) == (
+        other.kind,
+        other.data,
+        len(other.children),
+    ):
+        starts = [0, 0]
+        for number, children in enumerate(zip(one.children, other.children, strict=True)):
+            parts = [
+                (leaves[start : start + child.size], child)
+                for leaves, start, child in zip((left, right), starts, children, strict=True)
+            ]
+            if children[0] != children[1]:
+                path, *found = _find_difference(parts)
+                return _step_text(one, number) + path, found[0], found[1]
+            starts = [start + child.size for start, child in zip(starts, children, strict=True)]
+    return "", sides[0], sides[1]
+
+
+def _branch_error(name: str, what: str, left: str, right: str, span: Any, path: str = "") -> NeedsPythonValue:
     if name == "tg_value":
         title = f"the two sides of a conditional expression have different {what}"
         name = "it"
+        if path:
+            title += f" at {path}"
     else:
-        name = "the returned value" if name.startswith("tg_") else repr(name)
+        known = "the returned value" if name.startswith("tg_") else name
+        name = repr(f"{known}{path}") if known == name else f"{path} of {known}" if path else known
         title = f"the two branches give {name} different {what}"
     help = f"make both branches give {name} one shape and structure, or compute it after the if"
+    if what != "shapes" and "None" in (left, right) and left != right:
+        help = (
+            "use a value of the same structure that stands for None, or a flag beside the value that says whether "
+            "there is one (`found = 1.0`)"
+        )
     if what == "values":
         help = (
             "only numbers and arrays can depend on a traced condition: use numbers that stand for the values (0, 1, "
@@ -948,7 +1077,7 @@ def if_exp(test: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]) ->
         state[0] = values[0]
 
     if_stmt(test, run(then_fn), run(else_fn), lambda: (state[0],), set_state, ("tg_value",))
-    if isinstance(state[0], Conflict):
+    if type(state[0]) is Conflict:
         raise state[0].error
     return state[0]
 
@@ -1171,6 +1300,8 @@ class _State:
         self.unsure: dict[int, tuple[list[Any], Tree]] = {}
         #: variables that may be None where an iteration starts -> what else they can be
         self.maybe_none: dict[int, Any] = {}
+        #: variables that are one of several Python values -> these
+        self.chosen: dict[int, Options] = {}
         #: variables that change places -> the one whose object each is for in the next iteration
         self.places: dict[int, int] = {}
         self.growing: list[_Growth] = []
@@ -1185,7 +1316,13 @@ class _State:
             values[position] = self._as_unsure(position, values[position])
         for position in self.maybe_none:
             values[position] = self._as_maybe_none(position, values[position])
+        for position, options in self.chosen.items():
+            values[position] = self._as_chosen(values[position], options)
         return values
+
+    def read_slots(self, start: int) -> list[Any]:
+        """Return what the slots hold that are variables from a position on."""
+        return [read_slot(*slot) for slot in self.slots[start - len(self.names) :]]
 
     def _as_unsure(self, position: int, value: Any) -> Any:
         if isinstance(value, Unsure):
@@ -1204,6 +1341,18 @@ class _State:
         some = asarray(_sample_of(self.maybe_none[position]) if value is None else value)
         return MaybeNone(some, there, absent=value is None)
 
+    def _as_chosen(self, value: Any, options: Options) -> Any:
+        leaves, tree = flatten(value)
+        if not _is_choice((leaves, tree)) or merge_options(options, options_of(leaves, tree)) != options:
+            return value
+        if type(value) is Chosen and value.options == options and value.index.dtype == I64:
+            return value
+        known = tree.kind is None
+        index = make_weak(asarray(0)) if known else value.index
+        return Chosen(
+            options, renumbered(index, options_of(leaves, tree), options), certain=(value,) if known else None
+        )
+
     def note_unsure(self, position: int, leaves: list[Any], tree: Tree) -> None:
         """Note that a variable may not be there where an iteration starts, and what an iteration makes of it."""
         if tree.kind is Unsure:
@@ -1216,6 +1365,8 @@ class _State:
             if isinstance(v, Unsure) and v.absent
             else None
             if isinstance(v, MaybeNone) and v.absent
+            else v.certain[0]
+            if type(v) is Chosen and v.certain is not None
             else v
             for v in values
         ]
@@ -1496,7 +1647,7 @@ def _stage_loop(
             state.lengths[lengthen.position] = lengthen.lengths
             state.set(entry)
         except _Again:
-            state.set([*entry, *state.get()[len(entry) :]])
+            state.set([*entry, *state.read_slots(len(entry))])
         except BaseException:
             state.set(entry)
             state.restore_lists()
@@ -1534,6 +1685,7 @@ def _try_loop(
         block = Block(list(leading))
         hidden: list[tuple[Any, str, Any, Any]] = []
         with capture.open("loop", block) as frame:
+            frame.unrolls = trips is not None and dim_evaluate(trips, capture.sizes) <= UNROLL_LIMIT
             try:
                 stand_ins = _StandIns(entry, overrides, kept, unordered, state)
                 state.set(stand_ins.values)
@@ -1556,7 +1708,13 @@ def _try_loop(
                 _show_objects(hidden)
                 raise
         entered = capture.leave_loop(frame)
-        grown = [_Growth(v, count_of(v) - count_before(b), items_of(v)) for v, b in frame.lists.values()]
+        grown = [
+            _Growth(v, count_of(v) - count_before(b), items_of(v)) for v, b in frame.lists.values() if not _rolls(v, b)
+        ]
+        for values, before in frame.lists.values():
+            if _rolls(values, before):  # its items are variables of the loop
+                for number, item in enumerate(before):
+                    frame.slots.setdefault((id(values), "item", number), (values, item, item))
         undo(frame)
         _show_objects(hidden)
         new_lists, new_slots = state.add_lists(grown, trips), state.add_slots(frame)
@@ -1604,6 +1762,14 @@ def _try_loop(
         if position not in state.maybe_none and _settles_as_maybe_none(before, tree, after, after_tree, trips):
             state.maybe_none[position] = before[0] if tree.kind is MaybeNone else after[0]
             raise _Again
+        if _settles_as_chosen(before, tree, after, after_tree, trips):
+            options = merge_options(options_of(before, tree), options_of(after, after_tree))
+            if len(options) > 1 and tuple(state.chosen.get(position, ())) != options:
+                found = describe(options[0]), describe(options[1])
+                state.chosen[position] = Options(
+                    options, _branch_error(state.label(position), "values", *found, user_span())
+                )
+                raise _Again
         if tree != after_tree:
             raise RestageError(f"{state.label(position)!r} changes its structure")
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
@@ -1630,6 +1796,11 @@ def _try_loop(
     _emit_loop(state, entry, captured, carries, emit, trips, sharing)
 
 
+def _rolls(values: Any, before: Any) -> bool:
+    """Return whether items of a list or deque have changed their places, and not its length."""
+    return not isinstance(values, StackedList) and isinstance(before, list) and len(values) == len(before)
+
+
 def _settles_as_maybe_none(
     before: list[Any], tree: Tree, after: list[Any], after_tree: Tree, trips: Dim | None
 ) -> bool:
@@ -1640,6 +1811,14 @@ def _settles_as_maybe_none(
         return False
     # a loop of known length that binds a number in each iteration runs the first one by itself
     return after_tree.kind is MaybeNone or (trips is None and after_tree.kind is None and is_number(after[0]))
+
+
+def _settles_as_chosen(before: list[Any], tree: Tree, after: list[Any], after_tree: Tree, trips: Dim | None) -> bool:
+    """Return whether a loop carries which of several Python values a variable is."""
+    if not _is_choice((before, tree)) or not _is_choice((after, after_tree)):
+        return False
+    # a loop of known length that binds another value in each iteration runs the first one by itself
+    return trips is None or after_tree.kind is Chosen
 
 
 def _leaves(trees: list[tuple[list[Any], Tree]]) -> dict[tuple[int, int], Any]:
@@ -2298,13 +2477,11 @@ def while_stmt(
         if reason == "" and iterations >= 1:
             # only Python values decide: run the rest without trying to stage
             endless = _Endless(get_state, span)
-            while goes_on := truth(test_fn()):
-                if isinstance(goes_on, Tracer):
-                    break
+            while not isinstance(goes_on := truth(test_fn()), Tracer):
+                if not goes_on:
+                    return
                 body_fn()
                 endless.note_iteration()
-            else:
-                return
         if iterations > UNROLL_LIMIT and reason:
             raise CaptureError(
                 "the loop can neither be staged nor unrolled",

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Number
 from typing import Any
+
+import numpy as np
 
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lists import CapturedList, StackedList, stacked_list
 from tracegrad.capture.masked import Masked
 from tracegrad.capture.ragged import Axis, Ragged
-from tracegrad.capture.tracer import MaybeNone, asarray, require
+from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, require
 from tracegrad.errors import NeedsPythonValue, TracedNameError, TracegradError
 
 
@@ -56,6 +59,39 @@ class Conflict:
 
     def __repr__(self) -> str:
         return f"({self.error.found})" if isinstance(self.error, TracegradError) else f"<{self.name} not known>"
+
+
+class Options(tuple[Any, ...]):
+    """The values that a Chosen can be. `error` is raised where the choice cannot depend on a traced value."""
+
+    error: Exception
+
+    def __new__(cls, values: Sequence[Any], error: Exception) -> Options:
+        made = super().__new__(cls, values)
+        made.error = error
+        return made
+
+
+class Chosen(Conflict):
+    """One of several values that have no form in compiled code, strings, functions or objects, by a traced number.
+
+    What can be done for each of the options is done so (choices.py); any other use is the error.
+
+    Attributes:
+        index: the position in the options, an int or, for two of them, a bool.
+        certain: where a loop starts that may choose another option, the one that it is, alone in a tuple; else None.
+    """
+
+    __slots__ = ("certain", "index", "options")
+
+    def __init__(self, options: Options, index: Tracer, *, certain: tuple[Any] | None = None) -> None:
+        super().__init__("", options.error)
+        self.options, self.index, self.certain = options, index, certain
+
+
+def is_option(value: Any) -> bool:
+    """Return whether a value can be one of those that a traced number chooses from."""
+    return not isinstance(value, Tracer | Undefined | Conflict | Number | np.generic | np.ndarray | Iterator | list)
 
 
 class Unsure:
@@ -149,6 +185,8 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
         return _flatten_children(kind, value.name, [value.value, value.condition])
     if kind is MaybeNone:
         return _flatten_children(kind, None, [value.some, value.present])
+    if kind is Chosen:
+        return _flatten_children(kind, value.options, [value.index])
     if kind is dict:
         return _flatten_children(kind, tuple(value), list(value.values()), value)
     if isinstance(value, StackedList):
@@ -174,6 +212,7 @@ def kind_name(kind: type) -> str:
     own: dict[type, str] = {
         Unsure: "value that may be absent",
         MaybeNone: "number that may be None",
+        Chosen: "value that a traced condition has chosen",
         Ragged: "array",
         Masked: "array",
     }
@@ -224,6 +263,8 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
         return Unsure(tree.data, *children)
     if tree.kind is MaybeNone:
         return MaybeNone(*map(asarray, children))
+    if tree.kind is Chosen:
+        return Chosen(tree.data, children[0])
     if tree.kind is dict:
         return dict(zip(tree.data, children, strict=True))
     if tree.kind is Ragged:

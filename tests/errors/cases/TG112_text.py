@@ -4,7 +4,7 @@ import tracegrad as tg
 
 
 def f(x):
-    mode = "up" if x[0] > 0 else "down"
+    mode = "up" if x[0] > 0 else 0
     return np.sum(x) if mode == "up" else -np.sum(x)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import bisect
 import cmath
 import functools
+import heapq
 import itertools
 import math
 import operator
@@ -22,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import user_span
+from tracegrad.capture.aliases import link
+from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lists import pin
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.numpy_api.common import (
@@ -53,8 +55,8 @@ from tracegrad.capture.numpy_api.elementwise import (
     trunc,
 )
 from tracegrad.capture.numpy_api.indexing import getitem
-from tracegrad.capture.staging import if_exp, is_number
-from tracegrad.capture.state import Tree, flatten, unflatten
+from tracegrad.capture.staging import if_exp, is_number, new_list
+from tracegrad.capture.state import Chosen, Options, Tree, flatten, is_option, nodes, unflatten
 from tracegrad.capture.text import Part, parts_of
 from tracegrad.capture.tracer import (
     COMPARISONS,
@@ -350,7 +352,7 @@ _SORT_LIMIT = 128
 
 
 def _sorted_parts(given: list[Any], ranks: list[Any], reverse: Any) -> list[Any]:
-    """Sort tuples and arrays: part by part, in the order that comparisons of all pairs of ranks give."""
+    """Sort anything that has parts: part by part, in the order that comparisons of all pairs of ranks give."""
     trees = [flatten(item) for item in given]
     alike = all(tree == trees[0][1] and _is_fixed(tree) for _, tree in trees)
     if not alike or len(given) > _SORT_LIMIT or not all(map(_is_ordered, ranks)):
@@ -363,12 +365,21 @@ def _sorted_parts(given: list[Any], ranks: list[Any], reverse: Any) -> list[Any]
             places[i], places[j] = places[i] + swapped, places[j] + (1 - swapped)
     order = call_handler(np.argsort, call_handler(np.stack, [asarray(p) for p in places]))
     columns = [_in_order(list(leaves), order) for leaves in zip(*(leaves for leaves, _ in trees), strict=True)]
-    return [unflatten(trees[0][1], [column[k] for column in columns]) for k in range(len(given))]
+    result = [unflatten(trees[0][1], [column[k] for column in columns], new_list) for k in range(len(given))]
+    for k, item in enumerate(result):
+        made = flatten(item)[1]
+        for number, (_, tree) in enumerate(trees):
+            for one, other in nodes(made, tree):
+                here = call_handler(np.equal, order[k], number).value
+                link(one.origin, other.origin, frozenset([(here, True)]), current().frame.block)
+    return result
 
 
 def _is_fixed(tree: Tree) -> bool:
-    """Return whether a value is a tuple of tuples, numbers and arrays, which cannot get other parts."""
-    return tree.kind is None or (issubclass(tree.kind, tuple) and all(map(_is_fixed, tree.children)))
+    """Return whether a value is made of tuples, lists, dicts, objects, numbers and arrays."""
+    if tree.kind is None:
+        return True
+    return (issubclass(tree.kind, tuple) or tree.origin is not None) and all(map(_is_fixed, tree.children))
 
 
 def _is_ordered(rank: Any) -> bool:
@@ -377,10 +388,13 @@ def _is_ordered(rank: Any) -> bool:
 
 def _in_order(leaves: list[Any], order: Any) -> list[Any]:
     """Return one part of each item in an order that is traced."""
-    if not all(map(is_number, leaves)):
-        if any(leaf is not leaves[0] for leaf in leaves):
-            raise _unsorted()
+    if all(leaf is leaves[0] for leaf in leaves):
         return leaves
+    if all(map(is_option, leaves)):
+        options = Options(leaves, _unsorted())
+        return [Chosen(options, make_weak(order[k])) for k in range(len(leaves))]
+    if not all(map(is_number, leaves)):
+        raise _unsorted()
     items = [asarray(leaf) for leaf in leaves]
     if len({item.type.shape for item in items}) > 1:
         raise _unsorted()
@@ -398,6 +412,16 @@ def _unsorted() -> CaptureError:
         "sorted() of other things than numbers by traced keys",
         "take the order from the keys, `order = np.argsort(keys)`, and index arrays of what is sorted by it",
     )
+
+
+@covers(heapq.nlargest, native=False, always=True)
+def nlargest(n: Any, iterable: Any, key: Any = None) -> list[Any]:
+    return sorted_(iterable, key=key, reverse=True)[:n]
+
+
+@covers(heapq.nsmallest, native=False, always=True)
+def nsmallest(n: Any, iterable: Any, key: Any = None) -> list[Any]:
+    return sorted_(iterable, key=key)[:n]
 
 
 @covers(bisect.bisect_left)
@@ -679,8 +703,11 @@ def math_degrees(x: Any, /) -> Tracer:
     return weak(multiply(_float(x, "math.degrees"), 180 / math.pi))
 
 
-@covers(math.fsum)
+@covers(math.fsum, native=False, always=True)
 def math_fsum(seq: Any, /) -> Any:
+    seq = seq if isinstance(seq, Tracer) else list(seq)
+    if not is_traced(seq):
+        return math.fsum(seq)
     return weak(cast_to(call_handler(np.sum, asarray(seq)), F64))
 
 
