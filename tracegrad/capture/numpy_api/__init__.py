@@ -13,6 +13,7 @@ from tracegrad.capture.numpy_api import (
     scipy_api,
     shape,
     sorting,
+    statistics_api,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "scipy_api",
     "shape",
     "sorting",
+    "statistics_api",
 ]
