@@ -127,6 +127,15 @@ def previous_item(x: Any) -> Any:
     return tops[-1] * 2.0 + sum(tops)
 
 
+def item_of_a_list_that_was_empty(x: Any) -> Any:
+    values = []
+    for i in range(20):
+        if i > 3:
+            values.append(values[-1] * 0.5 + x[1])
+        values.append(x[i % 3])
+    return sum(values)
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     filtered,
     history_until_it_converges,
@@ -138,6 +147,7 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     skipped,
     stopped_before_the_append,
     previous_item,
+    item_of_a_list_that_was_empty,
 ]
 
 

@@ -213,7 +213,8 @@ def undo(frame: Frame) -> None:
     for values, before in frame.lists.values():
         restore(values, before)
     for (_, kind, key), (container, _, before) in reversed(frame.slots.items()):
-        set_slot(container, kind, key, before)
+        if kind == "item" or id(container) not in frame.lists:  # else it is the length of a list
+            set_slot(container, kind, key, before)
 
 
 def augmented(value: Any, op: str, other: Any) -> Any:
