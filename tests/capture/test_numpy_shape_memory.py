@@ -35,6 +35,22 @@ def column_is_viewed(x: Any) -> Any:
     return np.sum(a)
 
 
+def one_element_of_a_column_is_viewed(x: Any) -> Any:
+    a = np.outer(x, x)
+    u = a[:1, 1].ravel()
+    u[0] = x[2]
+    return np.sum(a * np.arange(16).reshape(4, 4))
+
+
+def ravel_of_every_second_copies(x: Any) -> Any:
+    a = np.outer(x, x)
+    u, w, v = a[0, ::2].ravel(), a[:, 1].ravel(), a[1:2, ::2].reshape(-1)
+    u[0] = x[2]
+    w *= 2
+    v[1] = x[3]
+    return np.sum(a * np.arange(16).reshape(4, 4))
+
+
 def fortran_zeros(x: Any) -> Any:
     a = np.zeros((4, 4), order="F")
     u = a.ravel()
@@ -222,6 +238,8 @@ def rows_by_index(x: Any) -> Any:
         ascontiguousarray_copies,
         ravel_of_transposed_twice_is_a_view,
         column_is_viewed,
+        one_element_of_a_column_is_viewed,
+        ravel_of_every_second_copies,
         fortran_zeros,
         ravel_of_transposed_product,
         reshape_of_transposed,

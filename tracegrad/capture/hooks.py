@@ -263,9 +263,9 @@ _AT = "arrays can be written: x[0] = 1.0, x[0] += 1.0; where x must stay as it i
 
 def getattr_(obj: Any, name: str, *default: Any) -> Any:
     """`obj.name`."""
-    if isinstance(obj, Tracer):
+    if isinstance(obj, Tracer | Selection):
         if name == "__class__":
-            return python_class(obj)
+            return python_class(obj.content if isinstance(obj, Selection) else obj)
         try:
             return getattr(obj, name, *default)
         except AttributeError as error:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.context import user_span
-from tracegrad.capture.tracer import COMPARISONS, OPERATORS, Tracer, asarray, call_handler
+from tracegrad.capture.tracer import COMPARISONS, METHODS, OPERATORS, Tracer, asarray, call_handler
 from tracegrad.errors import CaptureError
 from tracegrad.ir.core import Value
 
@@ -67,9 +67,52 @@ class Selection:
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return self.call(function, args, kwargs)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"traced arrays have no attribute {name!r}")
+        return getattr(self.as_tracer(), name)
+
+    # ---- what ndarray has; METHODS besides
+
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.content.dtype
+
+    @property
+    def itemsize(self) -> int:
+        return self.content.itemsize
+
+    @property
+    def nbytes(self) -> Any:
+        return self.call(np.size, (self,), {}) * self.itemsize
+
+    @property
+    def real(self) -> Any:
+        return self.call(np.real, (self,), {})
+
+    @property
+    def imag(self) -> Any:
+        return self.call(np.imag, (self,), {})
+
+    @property
+    def T(self) -> Any:
+        return self.transpose()
+
+    @property
+    def flat(self) -> Any:
+        return self.call(np.ndarray.flat, (self,), {})
+
+    def reshape(self, *shape: Any, order: str = "C") -> Any:
+        return self.call(np.reshape, (self, shape[0] if len(shape) == 1 else shape), {"order": order})
+
+    def transpose(self, *axes: Any) -> Any:
+        return self.call(np.transpose, (self, axes[0] if len(axes) == 1 else axes or None), {})
+
+    def flatten(self, order: str = "C") -> Any:
+        return self.call(np.ravel, (self,), {"order": order}).copy()
+
+    def dot(self, other: Any) -> Any:
+        return self.call(np.dot, (self, other), {})
 
 
 class Masked(Selection):
@@ -83,6 +126,9 @@ class Masked(Selection):
 
     def as_tracer(self) -> Tracer:
         raise unknown_count()
+
+    def __repr__(self) -> str:
+        return "<the elements that a traced mask selects>"
 
     @property
     def ndim(self) -> int:
@@ -98,19 +144,21 @@ class Masked(Selection):
     def __iter__(self) -> Any:
         raise unknown_count()
 
-    def copy(self) -> Masked:
+    def copy(self, order: str = "C") -> Masked:
         return Masked(self.content.copy(), self.mask, self.leading)
 
-    def astype(self, dtype: Any) -> Masked:
-        return Masked(self.content.astype(dtype), self.mask, self.leading)
+    def astype(self, dtype: Any, **kwargs: Any) -> Masked:
+        return Masked(self.content.astype(dtype, **kwargs), self.mask, self.leading)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(function, np.ufunc) and function.nout == 1:
             return Masked(call_handler(function, *[self._operand(a) for a in args], **kwargs), self.mask, self.leading)
-        if function in (np.round, np.clip, np.nan_to_num, abs):
+        if function in (np.round, np.clip, np.nan_to_num, np.real, np.imag, abs):
             return Masked(call_handler(function, *[self._operand(a) for a in args], **kwargs), self.mask, self.leading)
         if function in (len, np.size):
             return self.size
+        if function in (np.ravel, np.transpose) and self.ndim == 1:
+            return self
         if function in (sum, max, min) and len(args) == 1:
             function = {sum: np.sum, max: np.max, min: np.min}[function]
         if function in _REDUCTIONS and args and args[0] is self:
@@ -201,7 +249,7 @@ def _unary(ufunc: Any) -> Callable[[Selection], Any]:
     return lambda self: self.call(ufunc, (self,), {})
 
 
-def _reduction(function: Any) -> Callable[..., Any]:
+def _method(function: Any) -> Callable[..., Any]:
     def method(self: Selection, *args: Any, **kwargs: Any) -> Any:
         return self.call(function, (self, *args), kwargs)
 
@@ -215,5 +263,5 @@ for _name, _ufunc in COMPARISONS.items():
     setattr(Selection, f"__{_name}__", _binary(_ufunc, False))
 for _name, _ufunc in {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}.items():
     setattr(Selection, f"__{_name}__", _unary(_ufunc))
-for _function in (np.sum, np.prod, np.any, np.all, np.mean, np.var, np.std, np.max, np.min, np.round, np.clip):
-    setattr(Selection, _function.__name__.replace("amax", "max").replace("amin", "min"), _reduction(_function))
+for _name, _function in METHODS.items():
+    setattr(Selection, _name, _method(_function))

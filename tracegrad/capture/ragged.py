@@ -10,6 +10,8 @@ be done so is refused with NeedsPythonValue, and the loop around is unrolled whe
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from tracegrad import ops
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.linear import difference, ends, quotient
 from tracegrad.capture.masked import Masked, Selection, extreme, same_value
+from tracegrad.capture.memory import UNKNOWN
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
     OPERATORS,
@@ -43,6 +46,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: function -> what it does where one of its arguments is ragged
 _HANDLERS: dict[Any, Callable[..., Any]] = {}
+_signature = functools.cache(inspect.signature)
 #: functions of scalars that are applied to each element, besides NumPy's ufuncs
 _ELEMENTWISE = frozenset({np.where, np.clip, np.round, np.nan_to_num, np.real, np.imag, np.sinc, np.isclose, abs})
 
@@ -100,10 +104,6 @@ class Ragged(Selection):
             total = total * length
         return total
 
-    @property
-    def T(self) -> Ragged:
-        return _transpose(self)
-
     def __len__(self) -> int:
         return operator.index(self.shape[0])
 
@@ -129,13 +129,38 @@ class Ragged(Selection):
     def fill(self, value: Any) -> None:
         self.write(value)
 
+    def sort(self, axis: int = -1) -> None:
+        self.write(self.call(np.sort, (self, axis), {}))
+
+    def partition(self, kth: Any, axis: int = -1) -> None:
+        self.sort(axis)
+
+    def view(self, *args: Any) -> Ragged:
+        return Ragged(self.content.view(*args), self.axes)
+
+    def item(self, *index: Any) -> Any:
+        if not index:
+            return self.fixed((1,) * self.ndim).item()
+        key = index[0] if len(index) == 1 else index
+        scalar = self[key] if isinstance(key, tuple) else self.reshape(-1)[key]
+        return make_weak(scalar)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements stand together in memory."""
+        *_, last = self.axes
+        before = [d for k, d in enumerate(self.content.type.shape) if k < last]
+        return self.content.is_contiguous and not self.axes[last].backwards and all(d == 1 for d in before)
+
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         handler = _HANDLERS.get(function)
-        if handler is not None and function in _VIEWS:
-            return handler(*args, **kwargs)
-        args = _all_forwards(args)
         if handler is not None:
-            return handler(*args, **kwargs)
+            try:
+                _signature(handler).bind(*args, **kwargs)
+            except TypeError:
+                raise unknown_length() from None
+            return handler(*(args if function in _VIEWS else _all_forwards(args)), **kwargs)
+        args = _all_forwards(args)
         is_ufunc = isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
         if (is_ufunc or function in _ELEMENTWISE) and not set(kwargs) - {"_python"}:
             return _elementwise(function, args, kwargs)
@@ -395,7 +420,7 @@ def _distance(x: Any, y: Any) -> Dim | None:
     return 0 if same_value(a, b) else difference(a, b)
 
 
-def _require_equal(x: Any, y: Any) -> None:
+def _require_equal(x: Any, y: Any, message: str = _UNEQUAL) -> None:
     """Check that two numbers are equal, when the program runs where it is not known before.
 
     Raises:
@@ -403,7 +428,7 @@ def _require_equal(x: Any, y: Any) -> None:
     """
     distance = _distance(x, y)
     if distance is None:
-        check(call_handler(np.equal, x, y), "ValueError", _UNEQUAL)
+        check(call_handler(np.equal, x, y), "ValueError", message)
     elif decide(distance, "!="):
         raise unknown_length("parts of different lengths")
 
@@ -846,11 +871,112 @@ def _asarray(a: Any, dtype: Any = None) -> Ragged:
     return a if dtype is None or np.dtype(dtype) == a.dtype else a.astype(dtype)
 
 
+def _permuted(a: Ragged, order: Sequence[int]) -> Ragged:
+    return Ragged(
+        call_handler(np.transpose, a.content, tuple(order)), {order.index(k): axis for k, axis in a.axes.items()}
+    )
+
+
 @_does(np.transpose)
 def _transpose(a: Ragged, axes: Any = None) -> Ragged:
-    if axes is not None or a.ndim > 2:
+    return _permuted(a, range(a.ndim)[::-1] if axes is None else _chosen(a, tuple(axes)))
+
+
+@_does(np.swapaxes)
+def _swapaxes(a: Ragged, axis1: int, axis2: int) -> Ragged:
+    first, second = _chosen(a, (axis1, axis2))
+    order = list(range(a.ndim))
+    order[first], order[second] = second, first
+    return _permuted(a, order)
+
+
+@_does(np.reshape)
+def _reshape(a: Ragged, shape: Any, order: str = "C") -> Ragged:
+    """Return a view with other axes of length 1; the others stay as they are."""
+    dims = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    kept = [k for k, d in enumerate(a.shape) if k in a.axes or d != 1]
+    lengths = [d for d in dims if not (isinstance(d, int) and d == 1)]
+    if len(lengths) != len(kept):
         raise unknown_length()
-    return Ragged(a.content.T, {a.ndim - 1 - k: axis for k, axis in a.axes.items()})
+    for k, length in zip(kept, lengths, strict=True):
+        if not (isinstance(length, int) and length == -1):
+            _require_equal(a.shape[k], length, "a reshape keeps the number of elements")
+    bare = a[tuple(slice(None) if k in kept else 0 for k in range(a.ndim))]
+    part: Ragged = bare[tuple(None if isinstance(d, int) and d == 1 else slice(None) for d in dims)]
+    return part
+
+
+@_does(np.ravel)
+def _ravel(a: Ragged, order: str = "C") -> Ragged:
+    flat = _reshape(a, -1)
+    if a.is_contiguous:
+        return flat
+    made = flat.copy()
+    if not _at_least(a.size, 2):  # of one element NumPy makes a view
+        made.content._storage.pinned = UNKNOWN
+    return made
+
+
+@_does(np.ndarray.flat)
+def _flat(a: Ragged) -> Ragged:
+    return _reshape(a, -1)
+
+
+@_does(np.expand_dims)
+def _expand_dims(a: Ragged, axis: Any) -> Ragged:
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    places = np.lib.array_utils.normalize_axis_tuple(axis, a.ndim + len(given))
+    part: Ragged = a[tuple(None if k in places else slice(None) for k in range(a.ndim + len(places)))]
+    return part
+
+
+@_does(np.squeeze)
+def _squeeze(a: Ragged, axis: Any = None) -> Ragged:
+    gone = [k for k, d in enumerate(a.shape) if k not in a.axes and d == 1] if axis is None else _chosen(a, axis)
+    if any(k in a.axes for k in gone):
+        raise unknown_length()
+    if any(a.shape[k] != 1 for k in gone):
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    part: Ragged = a[tuple(0 if k in gone else slice(None) for k in range(a.ndim))]
+    return part
+
+
+@_does(np.take)
+def _take(a: Any, indices: Any, axis: Any = None) -> Any:
+    if not isinstance(a, Ragged):
+        raise unknown_length()
+    (k,) = _chosen(a, axis) if axis is not None or a.ndim == 1 else (None,)
+    if k is None:
+        raise unknown_length()
+    return a[_at(k, indices)]
+
+
+@_does(np.diagonal, np.diag)
+def _diagonal(a: Any, offset: int = 0) -> Ragged:
+    if not isinstance(a, Ragged) or a.ndim > 2 or offset != 0:
+        raise unknown_length()
+    if a.ndim == 1:
+        return Ragged(call_handler(np.diag, _filled(a, (0,), 0)), {0: a.axes[0], 1: a.axes[0]})
+    content, lengths = a.content, a.shape
+    for k, axis in a.axes.items():
+        content = _shifted(content, k, axis)
+    sure = [k for k in (0, 1) if _at_least(lengths[1 - k] - lengths[k], 0)]
+    length = lengths[sure[0]] if sure else make_weak(call_handler(np.minimum, *lengths))
+    return Ragged(call_handler(np.copy, call_handler(np.diagonal, content)), {0: Axis(length)})
+
+
+@_does(np.trace)
+def _trace(a: Any, offset: int = 0) -> Any:
+    return call_handler(np.sum, _diagonal(a, offset))
+
+
+@_does(np.repeat)
+def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    if not isinstance(a, Ragged) or not isinstance(repeats, int) or (axis is None and a.ndim > 1):
+        raise unknown_length()
+    (k,) = _chosen(a, axis)
+    axes = {j: Axis(own.stop * repeats, own.start * repeats) if j == k else own for j, own in a.axes.items()}
+    return Ragged(call_handler(np.repeat, a.content, repeats, k), axes)
 
 
 @_does(np.flip)
@@ -908,24 +1034,74 @@ for _function in (np.zeros_like, np.ones_like, np.full_like, np.empty_like):
     _HANDLERS[_function] = _like(_function)
 
 
+@_does(np.stack)
+def _stack(arrays: Any, axis: int = 0) -> Any:
+    parts = [part if isinstance(part, Ragged) else Ragged(asarray(part), {}) for part in arrays]
+    ndim = parts[0].ndim
+    if any(part.ndim != ndim for part in parts):
+        raise unknown_length()
+    contents, axes = _align(parts)
+    if any(content.type.shape != contents[0].type.shape for content in contents):
+        raise unknown_length()
+    place = np.lib.array_utils.normalize_axis_index(axis, ndim + 1)
+    return Ragged(call_handler(np.stack, contents, place), {k + (k >= place): own for k, own in axes.items()})
+
+
+def _stack_rows(axis: int) -> Callable[..., Any]:
+    def stack(tup: Any) -> Any:
+        if any(np.ndim(part) != 1 for part in tup):
+            raise unknown_length()
+        return _stack(tup, axis)
+
+    return stack
+
+
+_HANDLERS[np.vstack] = _stack_rows(0)
+_HANDLERS[np.column_stack] = _stack_rows(1)
+
+
+# ---- order
+
+
+def _ordering(function: Any) -> Callable[..., Any]:
+    def order(a: Any, axis: Any = -1, kind: Any = None) -> Any:
+        if not isinstance(a, Ragged) or (axis is None and a.ndim > 1):
+            raise unknown_length()
+        (k,) = _chosen(a, axis)
+        if k not in a.axes:
+            return Ragged(call_handler(function, a.content, k), a.axes)
+        own = {**a.axes, k: Axis(a.axes[k].length)}
+        last = np.nan if a.dtype.kind in "fc" else extreme(a.dtype, "highest")
+        return Ragged(
+            call_handler(function, _filled(Ragged(_shifted(a.content, k, a.axes[k]), own), (k,), last), k), own
+        )
+
+    return order
+
+
+# what does not belong to the array comes last, after its equals: a sort keeps their order
+_HANDLERS[np.sort] = _ordering(np.sort)
+_HANDLERS[np.argsort] = _ordering(np.argsort)
+
+
+@_does(np.searchsorted)
+def _searchsorted(a: Any, v: Any, side: str = "left") -> Any:
+    if not isinstance(a, Ragged):
+        return _elementwise(np.searchsorted, (a, v), {"side": side})
+    if isinstance(v, Ragged):
+        raise unknown_length()
+    last = np.nan if a.dtype.kind == "f" else extreme(a.dtype, "highest")
+    return call_handler(np.minimum, call_handler(np.searchsorted, _filled(a, (0,), last), v, side), a.shape[0])
+
+
 #: functions that give views, or look at the shape alone
 _VIEWS = frozenset(
-    {np.transpose, np.flip, np.asarray, np.ascontiguousarray, np.atleast_1d, len, np.shape, np.size, np.ndim}
+    {np.transpose, np.swapaxes, np.reshape, np.ravel, np.ndarray.flat, np.expand_dims, np.squeeze, np.take, np.flip}
+    | {np.asarray, np.ascontiguousarray, np.atleast_1d, len, np.shape, np.size, np.ndim}
 )
 
 
 # ---- methods
-
-
-def _method(function: Any) -> Callable[..., Any]:
-    def method(self: Ragged, *args: Any, **kwargs: Any) -> Any:
-        return self.call(function, (self, *args), kwargs)
-
-    return method
-
-
-for _name in ("cumsum", "cumprod", "argmax", "argmin", "dot", "transpose"):
-    setattr(Ragged, _name, _method(getattr(np, _name)))
 
 
 def _inplace(ufunc: Any) -> Callable[[Ragged, Any], Ragged]:

@@ -979,13 +979,15 @@ def _method(function: Any) -> Callable[..., Any]:
 
 
 #: ndarray methods that are the NumPy function of the same name with the array as first argument
-for _name in (
-    "all any argmax argmin argsort choose clip compress conj conjugate cumprod cumsum diagonal max mean min prod ptp "
-    "ravel "
-    "repeat round searchsorted squeeze std sum swapaxes take trace var nonzero put"
-).split():
-    if hasattr(np, _name):
-        setattr(Tracer, _name, _method(getattr(np, _name)))
+METHODS = {
+    name: getattr(np, name)
+    for name in (
+        "all any argmax argmin argsort choose clip compress conj conjugate cumprod cumsum diagonal max mean min "
+        "nonzero prod ptp put ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
+    ).split()
+}
+for _name, _function in METHODS.items():
+    setattr(Tracer, _name, _method(_function))
 
 
 def is_traced(value: Any) -> bool:

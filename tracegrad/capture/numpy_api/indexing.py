@@ -530,12 +530,15 @@ def _keeps_contiguous(items: Sequence[Item]) -> bool:
     """Return whether the elements that a basic key selects stand together in memory."""
     cut = False
     for item in items:
-        if item.kind == "new" or item.full:
-            cut = cut or item.full
+        if item.kind == "new":
             continue
-        if cut or item.step != 1 or item.reverse:
+        if cut and not item.full:
             return False
-        cut = item.kind in ("slice", "window")
+        if item.kind in ("int", "point") or item.length == 1:
+            continue
+        if item.step != 1 or item.reverse:
+            return False
+        cut = True
     return True
 
 
@@ -704,7 +707,7 @@ def _ragged_part(x: Tracer, items: Sequence[Item]) -> Ragged:
         base,
         lambda value: read_items(value, others),
         lambda value, new: write_items(value, others, new),
-        contiguous=False,
+        contiguous=base.is_contiguous and _keeps_contiguous(others),
         key=tuple(others),
     )
     return Ragged(view, axes)

@@ -133,7 +133,15 @@ def ravel(a: Any, order: str = "C") -> Tracer:
         return reshape_view(
             permuted_view(tracer, sorted(range(tracer.ndim), key=lambda k: -strides[k])), (tracer.type.size,)
         )
-    return reshape_(tracer, (-1,), "C" if order == "K" else order)
+    if order not in ("C", "K") or tracer.is_contiguous:
+        return reshape_(tracer, (-1,), "C" if order == "K" else order)
+    layout = layout_of(tracer)
+    if layout is not None and layout.flags.c_contiguous:
+        return reshape_view(tracer, (tracer.type.size,))
+    made = reshape(tracer, (tracer.type.size,)) if tracer.ndim != 1 else tracer.copy()
+    if layout is None:
+        made._storage.pinned = UNKNOWN
+    return made
 
 
 def _known_layout(tracer: Tracer) -> Layout:
