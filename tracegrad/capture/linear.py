@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tracegrad.capture.sizes import decide
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Value
 from tracegrad.ir.types import Dim, is_float, is_integer
@@ -19,6 +20,25 @@ def difference(x: Value, y: Value) -> Dim | None:
     """Return x - y when it is a dimension whatever the traced integers in both are, else None."""
     total = _combine(_linear(x), _linear(y), -1)
     return total.get(None, 0) if all(value is None for value in total) else None
+
+
+def most_above(x: Value, y: Value) -> int | None:
+    """Return a number that x - y never exceeds, None when none is known."""
+    return _most(_combine(_linear(x), _linear(y), -1))
+
+
+def _most(total: _Sum, depth: int = 4) -> int | None:
+    if all(value is None for value in total):
+        constant = total.get(None, 0)
+        return constant if isinstance(constant, int) else None
+    found = []
+    for value, coefficient in total.items():
+        extremum = _extremum(value) if depth and coefficient in (1, -1) else None
+        # a maximum is never below its operands, a minimum never above
+        if extremum is not None and extremum[0] == ("<=" if coefficient == 1 else ">="):
+            rest = {v: c for v, c in total.items() if v is not value}
+            found += [_most(_combine(rest, _linear(v), coefficient), depth - 1) for v in extremum[1]]
+    return min((most for most in found if most is not None), default=None)
 
 
 def quotient(x: Value, number: int) -> _Sum | None:
@@ -49,17 +69,41 @@ def ends(x: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim] |
 def _ends_of(value: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim] | None:
     """Return the least and the greatest of a quotient by a number, a maximum or a minimum."""
     operation = value.producer
-    if operation is None or operation.op not in ("floor_divide", "maximum", "minimum"):
+    if operation is not None and operation.op == "floor_divide":
+        found, by = (ends(operand, ranges) for operand in operation.operands)
+        known = [end for pair in (found, by) if pair is not None for end in pair if isinstance(end, int)]
+        if len(known) != 4 or not 0 < known[2] == known[3]:
+            return None
+        return known[0] // known[2], known[1] // known[2]
+    extremum = _extremum(value)
+    if extremum is None:
         return None
-    pair = [ends(operand, ranges) for operand in operation.operands]
-    known = [end for found in pair if found is not None for end in found if isinstance(end, int)]
-    if len(known) != 4:
+    (one, other), relation = (ends(operand, ranges) for operand in extremum[1]), extremum[0]
+    if one is None or other is None:
         return None
-    low, high, least, most = known
-    if operation.op == "floor_divide":
-        return (low // least, high // least) if 0 < least == most else None
-    choose = max if operation.op == "maximum" else min
-    return choose(low, least), choose(high, most)
+    low, high = (a if decide(a - b, relation) else b for a, b in zip(one, other, strict=True))
+    return low, high
+
+
+def _extremum(value: Value | None) -> tuple[str, tuple[Value, Value]] | None:
+    """Return the two integers of which a value is the greater (">=") or the lesser ("<="), None for other values."""
+    operation = value.producer if value is not None else None
+    if operation is None:
+        return None
+    if operation.op in ("maximum", "minimum"):
+        x, y = operation.operands
+        return ">=" if operation.op == "maximum" else "<=", (x, y)
+    if operation.op != "select":
+        return None
+    test, x, y = operation.operands
+    compared = test.producer
+    if compared is None or compared.op not in ("greater", "greater_equal", "less", "less_equal"):
+        return None
+    given = [_linear(v) for v in compared.operands]
+    greater = compared.op.startswith("greater")
+    if given == [_linear(x), _linear(y)]:
+        return ">=" if greater else "<=", (x, y)
+    return ("<=" if greater else ">=", (x, y)) if given == [_linear(y), _linear(x)] else None
 
 
 def _combine(x: _Sum, y: _Sum, factor: Dim) -> _Sum:

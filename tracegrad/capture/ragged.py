@@ -27,6 +27,7 @@ from tracegrad.capture.memory import UNKNOWN
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
     OPERATORS,
+    MaybeNone,
     Tracer,
     asarray,
     call_handler,
@@ -367,6 +368,20 @@ def _front(bound: Any, size: Any, least: int) -> Any:
     return bound if _at_least(most - bound, 0) else make_weak(call_handler(np.minimum, bound, most))
 
 
+def settled(part: slice, size: Any) -> slice:
+    """Return a slice of an axis whose bounds are surely there or not: one that may be None is the end that it stands
+    for where it is."""
+    backwards = part.step is not None and part.step < 0
+    first, last = (size - 1, -1 - size) if backwards else (0, size)
+    return slice(_end(part.start, first), _end(part.stop, last), part.step)
+
+
+def _end(bound: Any, end: Any) -> Any:
+    if not isinstance(bound, MaybeNone):
+        return bound
+    return make_weak(call_handler(np.where, bound.present, bound.some, end))
+
+
 def narrow(axis: Axis, part: slice) -> Axis:
     """Return the elements of an axis that a slice selects.
 
@@ -375,6 +390,7 @@ def narrow(axis: Axis, part: slice) -> Axis:
     """
     step = 1 if part.step is None else operator.index(part.step)
     size = axis.length
+    part = settled(part, size)
     if step == 1:
         low = 0 if part.start is None else _front(part.start, size, 0)
         high = size if part.stop is None else _front(part.stop, size, 0)

@@ -18,7 +18,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import current, user_span
-from tracegrad.capture.linear import difference, ends
+from tracegrad.capture.linear import difference, ends, most_above
 from tracegrad.capture.masked import Masked, Selection, same_value, unknown_count
 from tracegrad.capture.numpy_api.common import (
     as_axis,
@@ -32,7 +32,7 @@ from tracegrad.capture.numpy_api.common import (
     spread,
     wrap_known,
 )
-from tracegrad.capture.ragged import Axis, Ragged, narrow, unknown_length
+from tracegrad.capture.ragged import Axis, Ragged, narrow, settled, unknown_length
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
     Tracer,
@@ -230,6 +230,7 @@ def _bound(value: Any) -> Any:
 
 
 def _slice_item(part: slice, axis: int, size: Any) -> Item:
+    part = settled(part, as_size(size))
     start, stop, step = _bound(part.start), _bound(part.stop), _bound(part.step)
     if isinstance(step, Tracer | SymbolicDim):
         step = operator.index(step)  # type: ignore[arg-type]
@@ -284,7 +285,9 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
         first, last = _known_bound(start), _known_bound(stop)
         if not isinstance(first, Tracer) and not isinstance(last, Tracer):
             return _slice_item(slice(first, last, step), axis, size)
-        return Item("ragged", axis, start=start, stop=stop, step=step)
+        return Item(
+            "ragged", axis, start=start, stop=stop, step=step, length=_most_elements(low.value, high.value, step)
+        )
     if decide(distance, "<"):
         distance = 0
     if distance != 0:
@@ -301,6 +304,14 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
             check(call_handler(np.logical_or, whole, call_handler(np.less, high, 0)), "IndexError", _LEAVES)
     length = distance if step == 1 else (distance + (step - 1)) // step
     return Item("window", axis, step=step, length=length, index=low.value)
+
+
+def _most_elements(low: Value, high: Value, step: int) -> int | None:
+    """Return a number of elements that a slice never exceeds, None when none is known."""
+    most = most_above(high, low)
+    stops = ends(high, current().ranges)
+    # a stop below zero is counted from the back
+    return max(most, 0) if most is not None and step == 1 and stops is not None and decide(stops[0], ">=") else None
 
 
 _LEAVES = (
