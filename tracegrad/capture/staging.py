@@ -16,7 +16,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -95,7 +95,7 @@ from tracegrad.capture.tracer import (
     stage,
     unsupported,
 )
-from tracegrad.errors import CaptureError, NeedsPythonValue, Span, TracegradError
+from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, Span, TracegradError
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.opdef import TABLE
@@ -306,16 +306,28 @@ def _stage_if(
             if other.raised is not None:
                 raise other.raised
             holds = stage(ops.logical_not, condition) if negate else condition
-            error = branch.raised
-            kind, message = describe_error(error)
-            capture.builder.span = raised_span(error) or span
-            ops.check(holds, error=kind, message=message)
+            _raise_unless(holds, branch.raised)
             # the check has decided: the other branch runs without condition
             (else_fn if negate else then_fn)()
             return
     rest = entry[len(names) :]
     _join_branches(condition, branches, lambda values: set_state((*values, *rest)), names, span)
     capture.events.append((span, "if: staged"))
+
+
+def _is_fault(error: Exception) -> bool:
+    """Return whether Python raises an error here too: the user's own, and what NumPy refuses by shape or size."""
+    if isinstance(error, TracegradError):
+        refused = isinstance(error, ValueError | IndexError)
+        return refused and not isinstance(error, CaptureError | ArgumentError | ShapeError)
+    return not isinstance(error, RestageError) and type(error).__module__ != __name__
+
+
+def _raise_unless(condition: Value, error: Exception) -> None:
+    """Raise at run time, unless a condition holds, what was raised at capture."""
+    kind, message = describe_error(error)
+    current().builder.span = raised_span(error) or user_span()
+    ops.check(condition, error=kind, message=message)
 
 
 def _implied(condition: Value, holds: bool) -> Iterator[Value]:
@@ -356,11 +368,11 @@ class _Branch:
             with capture.open("branch", self.block) as frame:
                 try:
                     fn()
-                except TracegradError:
-                    leave_branch(frame)
-                    raise
-                except Exception as error:  # the user's own raise, on this path only
-                    self.raised = error
+                except Exception as error:
+                    if not _is_fault(error):
+                        leave_branch(frame)
+                        raise
+                    self.raised = error  # on this path only
                 # leaves are read before writes into containers are undone
                 self.state = [flatten(_settled(value)) for value in get_state()]
                 self.values = {i: content_of(leaf) for i, leaf in _tracers(self.state)}
@@ -1123,10 +1135,15 @@ def _boolean(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any], on: 
     """Short-circuit on a traced left side; a plain logical op when the right side cannot fail and both are bool."""
     capture = current()
     block = Block()
+    value = bare = known = None
     with capture.open("branch", block) as frame:
-        value = right()
-        bare = truth(value)
-        known = bare.value if isinstance(bare, Tracer) else None
+        try:
+            value = right()
+            bare = truth(value)
+            known = bare.value if isinstance(bare, Tracer) else None
+        except Exception as error:
+            if not _is_fault(error):
+                raise
     writes = leave_branch(frame)
     simple = isinstance(value, bool) or (isinstance(value, Tracer) and value.dtype == BOOL)
     if simple and asarray(left).dtype == BOOL and not writes and _is_total(block):
@@ -1614,6 +1631,32 @@ class _Again(Exception):
     """Capture the loop again: more is known about what its body writes."""
 
 
+class _Fault(Exception):
+    """The body of a loop that may not run at all raises an error whenever it runs."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Around the body of a loop that may not run at all."""
+    try:
+        yield
+    except Exception as error:
+        if _is_fault(error):
+            raise _Fault(error) from error
+        raise
+
+
+def _never_runs(goes_on: Any, error: Exception) -> None:
+    """Stage a loop whose body raises an error: it raises when the test holds at first."""
+    if isinstance(goes_on, Tracer):
+        _raise_unless(stage(ops.logical_not, goes_on.value), error)
+    elif goes_on:
+        raise error
+
+
 class _Stop(Exception):
     """A staged loop turned out to run over Python values alone: run it natively."""
 
@@ -1918,12 +1961,12 @@ def _emit_loop(
         substitute(block, mapping)
         blocks.append(block)
 
+    operation = emit(inits, blocks, types)
     if (trips is None or (isinstance(trips, int) and trips <= NATIVE_LIMIT)) and not written and not state.growing:
-        outer = [*inits, *(v for b in blocks for v in free_values(b))]
+        outer = [*operation.operands, *(v for b in blocks for v in free_values(b))]
         if all(v.producer is not None and v.producer.op in ("constant", "undefined") for v in outer):
             if not any(_has_effect(b, ("print",)) for b in blocks):
                 raise _Stop
-    operation = emit(inits, blocks, types)
     results = operation.results
     capture.builder.block.operations.append(operation)
 
@@ -2254,6 +2297,10 @@ def for_stmt(
                 _stage_breaking_for(sequence, body_fn, get_state, set_state, names, extra_test)
             capture.events.append((span, f"for: staged{f' after {peeled} peeled iterations' if peeled else ''}"))
             return
+        except _Fault as fault:
+            inside = sequence.start < sequence.stop if sequence.step > 0 else sequence.start > sequence.stop
+            _never_runs(truth(inside if extra_test is None else and_(inside, extra_test)), fault.error)
+            return
         except _Stop:
             capture.note_native("for: run at capture, nothing in it is traced")
             _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
@@ -2369,7 +2416,8 @@ def _stage_for(
             _note_range(index, sequence, start, stop)
             if state.growing or state.lengths:
                 state.start_iteration(_number_of(k, sequence))
-            body_fn(sequence.item(k))
+            with _faults() if sequence.length is None else nullcontext():
+                body_fn(sequence.item(k))
             if extra_test is not None:
                 goes_on = truth(extra_test())
                 if isinstance(goes_on, Tracer) or not goes_on:
@@ -2449,6 +2497,9 @@ def while_stmt(
         try:
             _stage_while(test_fn, body_fn, get_state, set_state, names)
             capture.events.append((span, "while: staged"))
+            return
+        except _Fault as fault:
+            _never_runs(truth(test_fn()), fault.error)
             return
         except _Stop:
             reason, help, cause = "", "", None
@@ -2553,8 +2604,12 @@ def _stage_while(
     def emit(inits: list[Value], blocks: list[Block], types: list[ArrayType]) -> Operation:
         return Operation("while", list(inits), {}, blocks, list(types), span)
 
+    def body() -> None:
+        with _faults():
+            body_fn()
+
     try:
-        _stage_loop(state, lambda: [([], condition), ([], lambda: body_fn())], emit, None)
+        _stage_loop(state, lambda: [([], condition), ([], body)], emit, None)
     except _BindingTest:
         _stage_binding_while(test_fn, body_fn, get_state, set_state, names)
 

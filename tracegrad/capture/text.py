@@ -26,7 +26,7 @@ import numpy as np
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.sizes import Size
 from tracegrad.capture.tracer import Tracer, asarray, in_message, is_traced, placeholder
-from tracegrad.errors import NeedsPythonValue
+from tracegrad.errors import NeedsPythonValue, TracegradError
 from tracegrad.frames import warn
 from tracegrad.ir.core import Value
 from tracegrad.ir.types import I64
@@ -421,10 +421,12 @@ def describe_error(error: BaseException) -> tuple[str, str]:
 
     Compiled code knows Python's own exceptions only: for another one the nearest of these is raised.
     """
-    with messages():
-        text = str(error)
     kind = type(error)
     known = next(k for k in kind.__mro__ if k.__module__ == "builtins" or k is np.linalg.LinAlgError)
+    if isinstance(error, TracegradError):
+        return known.__name__, error.title if error.code == "TG138" else f"{error.title}: {error.found}"
+    with messages():
+        text = str(error)
     return known.__name__, text if known is kind else f"{kind.__name__}: {text}" if text else kind.__name__
 
 

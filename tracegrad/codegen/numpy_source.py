@@ -644,7 +644,9 @@ class _FunctionEmitter:
         if is_filled_with(condition, True):
             return
         test = negated(self.expression(condition).node, exact=self.compares_integers(condition))
-        error = ast.Raise(call(operation.attrs["error"], ast.Constant(operation.attrs["message"])), None)
+        name = operation.attrs["error"]
+        kind = f"np.linalg.{name}" if name == "LinAlgError" else name
+        error = ast.Raise(call(kind, ast.Constant(operation.attrs["message"])), None)
         self.body.append(ast.If(test, [error], []))
 
     def compares_integers(self, condition: Value) -> bool:

@@ -1,0 +1,187 @@
+"""Code that NumPy or Python refuses, on paths that need not run: an error of the run, and only where they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tests.capture.test_ragged import slopes
+from tracegrad.errors import CaptureError, TracegradError
+
+BACKENDS = ("numpy", "c")
+
+
+def maximum_of_nothing(x):
+    s = np.sum(x)
+    for _ in range(int(np.sum(x[:0] > 0) + (s > 0))):
+        s += x[:0].max()
+    return s
+
+
+def index_in_a_while_loop(x):
+    s, k = 0.0, 0
+    while x[0] > 0 and k < 3:
+        s += x[7]
+        k += 1
+    return s + np.sum(x)
+
+
+def shapes_in_a_branch(x):
+    s = np.sum(x)
+    if s > 0:
+        s = s + np.sum(x + np.ones(7))
+    return s
+
+
+def index_in_a_conditional_expression(x):
+    s = np.sum(x)
+    return s if not s > 0 else x[7]
+
+
+def index_after_and(x):
+    s = np.sum(x)
+    if s > 0 and x[7] > 0:
+        return s * 2
+    return s
+
+
+def index_in_a_test_of_a_loop(x):
+    s = np.sum(x)
+    while s > 0 and x[7] > 0:
+        s -= 1
+    return s
+
+
+def matrix_that_is_not_square(x):
+    s = np.sum(x)
+    for k in range(int(np.sum(x > 0))):
+        if k > 50:
+            continue
+        s += np.linalg.inv(np.ones((2, 3)) * x[0])[0, 0]
+    return s
+
+
+def before_a_break(x):
+    s = np.sum(x)
+    for _ in range(int(np.sum(x > 0))):
+        if s > 50:
+            break
+        s += x[7]
+    return s
+
+
+def reshape_in_a_loop_in_a_loop(x):
+    s = np.sum(x)
+    for _ in range(3):
+        while s > 0:
+            s += x.reshape(5, 5)[0, 0]
+    return s
+
+
+def list_index(x):
+    s = np.sum(x)
+    for _ in range(int(s > 0)):
+        s += [1.0, 2.0][5]
+    return s
+
+
+def in_a_function(x):
+    s = np.sum(x)
+    while s > 0:
+        s = _of_five(x)
+    return s
+
+
+def _of_five(x):
+    if len(x) < 5:
+        raise ValueError("few")
+    return x[4]
+
+
+def raised_in_a_while_loop(x):
+    while x[0] > 0:
+        raise ValueError("positive")
+    return np.sum(x)
+
+
+def raised_after_a_walrus(x):
+    while (first := x[0]) > 0:
+        raise KeyError("positive")
+    return first * 2
+
+
+PROGRAMS = [
+    maximum_of_nothing,
+    index_in_a_while_loop,
+    shapes_in_a_branch,
+    index_in_a_conditional_expression,
+    index_after_and,
+    index_in_a_test_of_a_loop,
+    matrix_that_is_not_square,
+    before_a_break,
+    reshape_in_a_loop_in_a_loop,
+    list_index,
+    in_a_function,
+    raised_in_a_while_loop,
+    raised_after_a_walrus,
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_error_where_the_code_runs(f: Callable[[Any], Any], backend: str) -> None:
+    traced = tg.value_and_grad(f, backend=backend)
+    x = np.array([-1.0, -2.0, -0.5])
+    value, gradient = traced(x)
+    np.testing.assert_allclose(value, f(x))
+    np.testing.assert_allclose(gradient, slopes(f, x), atol=1e-6)
+    with pytest.raises((ValueError, LookupError)) as expected:
+        f(-x)
+    with pytest.raises(type(expected.value), match=r"test_faults.py:\d+") as raised:
+        traced(-x)
+    assert not isinstance(raised.value, TracegradError)
+
+
+def test_code_that_runs_at_any_rate_is_refused_at_capture() -> None:
+    def in_a_loop(x):
+        for _ in range(3):
+            x = x + np.ones(7)
+        return np.sum(x)
+
+    def on_both_paths(x):
+        return x[7] if x[0] > 0 else x[8]
+
+    for f in (in_a_loop, on_both_paths):
+        with pytest.raises(TracegradError, match=r"TG11[07]"):
+            tg.grad(f).ir(np.ones(3))
+
+
+@pytest.mark.parametrize("x", [np.ones(3), -np.ones(3)])
+def test_handler_around_a_path(x: Any) -> None:
+    def f(x):
+        s = np.sum(x)
+        try:
+            if s > 0:
+                s = x[7]
+        except IndexError:
+            s = 0.0
+        return s
+
+    with pytest.raises(CaptureError, match="TG137"):
+        tg.grad(f)(x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_loop_of_unknown_length_that_binds_constants(backend: str) -> None:
+    def f(x):
+        scale = 1.0
+        for k in range(int(np.sum(x > 0))):
+            scale = 3.0 if k > 0 else 2.0
+        return np.sum(x) * scale
+
+    for x in (-np.ones(3), np.array([1.0, -1.0, -3.0]), np.ones(3)):
+        np.testing.assert_allclose(tg.grad(f, backend=backend)(x), slopes(f, x), atol=1e-6)
