@@ -275,15 +275,6 @@ def test_branches_start_from_what_was_before(program: Callable[..., Any], backen
         assert float(tg.function(program, backend=backend)(x)) == pytest.approx(float(program(x)), rel=1e-12)
 
 
-def test_a_name_bound_in_a_part_of_an_expression_that_may_not_run() -> None:
-    def f(x):
-        t = 2.0
-        return (t := 3.0) * x[1] if x[0] > 0 else t * x[1]
-
-    with pytest.raises(NotImplementedError, match=r"`t := ...` in a part of an expression"):
-        tg.function(f)(X)
-
-
 def slot_bound_and_written_in_a_branch(x):
     b, c, d = x * 0.5, np.zeros(4), {"q": x * 1.0}
     if x[0] > 2:

@@ -162,4 +162,5 @@ def compare_chain(operate: Operate, first: Any, names: Sequence[str], rest: Sequ
     result = operate(names[0], first, right)
     if len(rest) == 1:
         return result
-    return staging.and_(result, lambda: compare_chain(operate, right, names[1:], rest[1:]))
+    after = staging.with_bindings(lambda: compare_chain(operate, right, names[1:], rest[1:]), rest[1:])
+    return staging.and_(result, after)

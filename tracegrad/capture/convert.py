@@ -20,7 +20,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     call(f, *args, **kwargs)    getitem(x, key)    setitem(x, key, value)    setattr(x, name, value)
     delitem(x, key)    delattr(x, name)
     aug_name(x, operator, value)    aug_setitem(x, key, operator, value)    aug_setattr(x, name, operator, value)
-    binding(fn, *names)                 a part of an expression that binds these names with `:=`
+    binding(fn, get_state, set_state, names)                            a part of an expression with `:=`
     name(name, value)    load(value, name)    undefined(name)    unpack(value, count, index of the starred target)
     mapping(x)                          a dict in a display with `**x`
     iter(x)    truth(x)    guard(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)
@@ -347,7 +347,9 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         declarations = [place.at(gast.Global(shared))] if shared else []
         return [*declarations, *([place.at(gast.Nonlocal(own))] if own else [])]
 
-    def state(self, kept: tuple[str, ...], place: Make, reset: tuple[str, ...] = ()) -> tuple[list[Node], list[Node]]:
+    def state(
+        self, kept: tuple[str, ...], place: Make, reset: tuple[str, ...] = (), setter_name: str = ""
+    ) -> tuple[list[Node], list[Node]]:
         """Return definitions for the state of a statement, and its arguments get_state, set_state, names.
 
         The state begins with the names that are `kept` after the statement.
@@ -358,7 +360,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         if not names:
             return [], [get, place.thunk(place.constant(None), [values]), place.names(kept)]
         targets = place.tuple([place.store(name) for name in names], gast.Store())
-        name = self.fresh.shared("tg_set")
+        name = setter_name or self.fresh.shared("tg_set")
         setter = place.function(name, [values], self.body(names, [place.assign(targets, place.load(values))], place))
         return [setter], [get, place.load(name), place.names(kept)]
 
@@ -675,12 +677,14 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
     def thunk(self, node: Node) -> Node:
         """Return an expression for a function without parameters that evaluates `node`."""
         place, bound = Make(node), assignment_expressions(node)
+        kept = dict.fromkeys(n.id for n in walk_scope([node]) if getattr(n, "tg_live", False))
         value = self.visit(node)
         if not bound:
             return place.thunk(value)
         name = self.fresh.unique("tg_operand")  # `:=` in a lambda would bind a name of the lambda
-        self.prelude.append(place.function(name, [], self.body(bound, [place.returns(value)], place)))
-        return place.hook("binding", place.load(name), *(place.constant(n) for n in bound))
+        definitions, state = self.state(tuple(kept), place, setter_name=self.fresh.unique("tg_set_operand"))
+        self.prelude += [place.function(name, [], self.body(bound, [place.returns(value)], place)), *definitions]
+        return place.hook("binding", place.load(name), *state)
 
     def can_split(self, node: Node) -> bool:
         """Return whether the operands of `node` may become functions."""

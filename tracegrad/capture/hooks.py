@@ -145,9 +145,11 @@ def load(value: Any, name: str) -> Any:
     return value.read() if isinstance(value, Unsure) else value
 
 
-def binding(fn: Callable[[], Any], *names: str) -> Callable[[], Any]:
+def binding(
+    fn: Callable[[], Any], get_state: staging.GetState, set_state: staging.SetState, names: tuple[str, ...]
+) -> Callable[[], Any]:
     """A part of an expression that binds names with `:=`."""
-    staging.BINDING[fn] = names
+    staging.BINDING[fn] = staging.Binding(names, get_state, set_state)
     return fn
 
 

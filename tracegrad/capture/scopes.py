@@ -6,6 +6,7 @@ Reads a body without jumps (jumps.py); writes what it found into the nodes, as a
   later turn of the loop. Names that live inside one turn only are left out.
 - `tg_reset` of `if`: other names that one branch may rebind and the other reads.
 - `tg_unbound` of a name that is read: it may not be bound at this point.
+- `tg_live` of a name that is bound: it is read afterwards.
 - `tg_outer` of a nested function or class: the names of this function that may be unbound while it runs.
 - `tg_kept` of an `except ... as name`: the name is read after the handler, and must stay known to be unbound.
 
@@ -263,6 +264,8 @@ class Flow:
         live, always = set(live), self._always()
         for event in reversed(events):
             if event.kind == "write":
+                if event.name in live | always:
+                    event.node.tg_live = True
                 if event.certain and event.name not in always:
                     live.discard(event.name)
             else:

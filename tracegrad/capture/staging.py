@@ -93,7 +93,6 @@ from tracegrad.capture.tracer import (
     resolve_content,
     result_dtype,
     stage,
-    unsupported,
 )
 from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, Span, TracegradError
 from tracegrad.ir.bounds import static_value
@@ -1077,8 +1076,8 @@ def if_exp(test: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]) ->
     test = truth(test)
     if not isinstance(test, Tracer):
         return then_fn() if test else else_fn()
-    _refuse_binding(then_fn, else_fn)
     state: list[Any] = [Undefined("the conditional expression")]
+    bound = _merged(then_fn, else_fn)
 
     def run(fn: Callable[[], Any]) -> Callable[[], None]:
         def branch() -> None:
@@ -1088,25 +1087,50 @@ def if_exp(test: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]) ->
 
     def set_state(values: tuple[Any, ...]) -> None:
         state[0] = values[0]
+        bound.set_state(values[1:])
 
-    if_stmt(test, run(then_fn), run(else_fn), lambda: (state[0],), set_state, ("tg_value",))
+    def get_state() -> tuple[Any, ...]:
+        return (state[0], *bound.get_state())
+
+    if_stmt(test, run(then_fn), run(else_fn), get_state, set_state, ("tg_value", *bound.names))
     if type(state[0]) is Conflict:
         raise state[0].error
     return state[0]
 
 
-#: functions for parts of expressions that bind names -> the names
-BINDING: WeakKeyDictionary[Callable[[], Any], tuple[str, ...]] = WeakKeyDictionary()
+class Binding:
+    """The names that a part of an expression binds with `:=`, and how they are read and set."""
+
+    def __init__(self, names: tuple[str, ...], get_state: GetState, set_state: SetState) -> None:
+        self.names, self.get_state, self.set_state = names, get_state, set_state
 
 
-def _refuse_binding(*parts: Callable[[], Any]) -> None:
-    """Raise the error for a `:=` that would run under a traced condition only."""
-    for part in parts:
-        if part in BINDING:
-            raise unsupported(
-                f"`{BINDING[part][0]} := ...` in a part of an expression that a traced condition decides on",
-                f"bind {BINDING[part][0]!r} in an `if` statement, or before the expression",
-            )
+#: functions for parts of expressions that bind names
+BINDING: WeakKeyDictionary[Callable[[], Any], Binding] = WeakKeyDictionary()
+
+
+def _merged(*parts: Callable[[], Any]) -> Binding:
+    """Return what some parts of an expression bind together."""
+    found = [BINDING[part] for part in parts if part in BINDING]
+    names = tuple(dict.fromkeys(name for each in found for name in each.names))
+
+    def get_state() -> tuple[Any, ...]:
+        values = {name: v for each in found for name, v in zip(each.names, each.get_state(), strict=True)}
+        return tuple(values[name] for name in names)
+
+    def set_state(values: tuple[Any, ...]) -> None:
+        given = dict(zip(names, values, strict=True))
+        for each in found:
+            each.set_state(tuple(given[name] for name in each.names))
+
+    return Binding(names, get_state, set_state)
+
+
+def with_bindings(fn: Callable[[], Any], parts: Sequence[Callable[[], Any]]) -> Callable[[], Any]:
+    """Return a function that runs some parts of an expression, noted as one that binds what they bind."""
+    if any(part in BINDING for part in parts):
+        BINDING[fn] = _merged(*parts)
+    return fn
 
 
 def and_(first: Any, *rest: Callable[[], Any]) -> Any:
@@ -1115,8 +1139,7 @@ def and_(first: Any, *rest: Callable[[], Any]) -> Any:
         return first
     test = truth(first)
     if isinstance(test, Tracer):
-        _refuse_binding(*rest)
-        return _boolean(np.logical_and, test, first, lambda: and_(rest[0](), *rest[1:]), False)
+        return _boolean(np.logical_and, test, first, with_bindings(lambda: and_(rest[0](), *rest[1:]), rest), False)
     return and_(rest[0](), *rest[1:]) if test else first
 
 
@@ -1126,13 +1149,19 @@ def or_(first: Any, *rest: Callable[[], Any]) -> Any:
         return first
     test = truth(first)
     if isinstance(test, Tracer):
-        _refuse_binding(*rest)
-        return _boolean(np.logical_or, test, first, lambda: or_(rest[0](), *rest[1:]), True)
+        return _boolean(np.logical_or, test, first, with_bindings(lambda: or_(rest[0](), *rest[1:]), rest), True)
     return first if test else or_(rest[0](), *rest[1:])
 
 
 def _boolean(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any], on: bool) -> Any:
     """Short-circuit on a traced left side; a plain logical op when the right side cannot fail and both are bool."""
+    if right not in BINDING and (both := _both(ufunc, test, left, right)) is not None:
+        return both
+    return if_exp(test, lambda: left, right) if on else if_exp(test, right, lambda: left)
+
+
+def _both(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any]) -> Any:
+    """Return the logical op on both sides where the right one can be computed without condition, else None."""
     capture = current()
     block = Block()
     value = bare = known = None
@@ -1150,9 +1179,7 @@ def _boolean(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any], on: 
         capture.builder.block.operations.extend(block.operations)
         other = from_value(known, weak=True) if known is not None else bare
         return python_operator(np.bitwise_and if ufunc is np.logical_and else np.bitwise_or, test, other)
-    if on:
-        return if_exp(test, lambda: left, right)
-    return if_exp(test, right, lambda: left)
+    return None
 
 
 #: ops without arithmetic that cannot fail
