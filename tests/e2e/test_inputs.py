@@ -253,6 +253,25 @@ def test_a_copy_of_a_setting_is_no_tangent(backend: str) -> None:
         assert tg.jvp(lambda p: np.sum(p.w**p.order), (p,), (moved,), backend=backend)[1] == 15.0
 
 
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_an_int_as_a_result(backend: str) -> None:
+    def total(p: Any, data: Any) -> Any:
+        return sum(np.sum(p * d) for d in data)
+
+    p, none = np.array([1.0, 2.0]), np.zeros((0, 2))
+    np.testing.assert_array_equal(tg.grad(total, backend=backend)(p, []), [0.0, 0.0])
+    np.testing.assert_array_equal(tg.grad(total, backend=backend)(p, [2.0, 3.0]), [5.0, 5.0])
+    np.testing.assert_array_equal(tg.grad(total, argnums=1, backend=backend)(p, none), none)
+    value, gradient = tg.value_and_grad(total, backend=backend)(p, [])
+    assert (value, type(value), gradient.tolist()) == (0, int, [0.0, 0.0])
+    np.testing.assert_array_equal(tg.hessian(total, backend=backend)(p, []), np.zeros((2, 2)))
+    np.testing.assert_array_equal(tg.hvp(lambda p: 0, (p,), (p,), backend=backend)[0], [0.0, 0.0])
+    gradient, aux = tg.grad(lambda p: (0, p * 2), has_aux=True, backend=backend)(p)
+    assert (gradient.tolist(), aux.tolist()) == ([0.0, 0.0], [2.0, 4.0])
+    with pytest.raises(TypeError, match="TG202"):
+        tg.grad(np.argmax, backend=backend)(p)
+
+
 @pytest.mark.parametrize("transform", [tg.grad, tg.jacobian, tg.hessian])
 def test_an_int_in_an_argument_is_named(transform: Any) -> None:
     at = transform(lambda p: np.sum(p["w"] ** p["order"]))

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracegrad.errors import ArgumentTypeError
-from tracegrad.ir.core import Function
+from tracegrad.ir.builder import Builder
+from tracegrad.ir.core import Function, clone_function
 from tracegrad.ir.types import ArrayType, is_complex, is_inexact
 from tracegrad.runtime.signature import NONE, Tree
 from tracegrad.transform.jacobian import block_type, diagonal, jacobian
@@ -127,6 +128,12 @@ def derive(
             help="return a float array",
         )
 
+    def gradients(function: Function) -> Function:
+        if scalar is not None:
+            return gradient(function, wrt, scalar, keep_primal=keep)
+        made = gradient(_with_constant(function), wrt, len(primal), keep_primal=keep)
+        return without_results(made, len(primal), 1) if keep else made
+
     def place(tree: Tree, first: int) -> Tree:
         """Return a tree of the arguments whose leaves are numbered from `first` on, in the order of `wrt`."""
         numbers = {number: first + position for position, number in enumerate(wrt)}
@@ -136,7 +143,7 @@ def derive(
         extra, derivative = types, place(by, offset)
 
         def transform(function: Function) -> Function:
-            return gradient(function, wrt, scalar, keep_primal=keep)
+            return gradients(function)
 
     elif request.kind in _MODES:
         rows = {number: offset + row * len(wrt) for row, number in enumerate(outputs)}
@@ -152,7 +159,7 @@ def derive(
         derivative = _nest(by, lambda number: place(by, rows[number]))
 
         def transform(function: Function) -> Function:
-            first = gradient(function, wrt, scalar, keep_primal=keep)
+            first = gradients(function)
             made = jacobian(first, wrt, "forward", outputs=range(offset, len(first.results)), keep_primal=keep)
             return without_results(made, offset, len(wrt) if keep else 0)
 
@@ -160,7 +167,7 @@ def derive(
         extra, derivative = types, place(by, offset)
 
         def transform(function: Function) -> Function:
-            first = gradient(function, wrt, scalar, keep_primal=keep)
+            first = gradients(function)
             made = diagonal(first, wrt, outputs=range(offset, len(first.results)), keep_primal=keep)
             return without_results(made, offset, len(wrt) if keep else 0)
 
@@ -168,7 +175,7 @@ def derive(
         extra, derivative = types, place(by, offset)
 
         def transform(function: Function) -> Function:
-            first = gradient(function, wrt, scalar, keep_primal=keep)
+            first = gradients(function)
             made = jvp(first, wrt, outputs=range(offset, len(first.results)), keep_primal=keep)
             return without_results(made, offset, len(wrt) if keep else 0)
 
@@ -243,8 +250,19 @@ def inexact_part(tree: Tree, wrt: Sequence[int]) -> Tree:
     return _nest(tree, lambda number: Tree("leaf", list(wrt).index(number), ()) if number in wrt else NONE)
 
 
-def check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: Request) -> int:
+def _with_constant(function: Function) -> Function:
+    """Return the function with a float more as its last result, which does not depend on anything."""
+    made = clone_function(function)
+    builder = Builder(made.body)
+    made.body.yields = [*made.results, builder.constant(0.0)]
+    return made
+
+
+def check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: Request) -> int | None:
+    """Return which flat result is differentiated; None for a Python int, as of `return 0` where there is nothing."""
     kind = request.kind
+    if tree.kind == "static" and tree.data[0] is int:
+        return None
     if tree.kind != "leaf":
         found = kind_text(tree, primal)
         raise ArgumentTypeError(

@@ -2,7 +2,7 @@ import tracegrad as tg
 
 
 def f(x):
-    return 3
+    return True
 
 
 def run():
