@@ -33,6 +33,14 @@ def test_polygamma(order):
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-12)
 
 
+@pytest.mark.parametrize("order", [0, 1, 2, 5])
+def test_bessel_i(order):
+    points = np.array([0.0, 1e-9, 0.3, 2.0, 7.9, 29.9, 30.1, 60.0, 400.0, 700.0])
+    points = np.concatenate([points, -points])
+    expected = [float(mpmath.besseli(order, x)) for x in points]
+    np.testing.assert_allclose(helpers.bessel_i(order, points), expected, rtol=1e-13)
+
+
 def test_at_the_ends():
     np.testing.assert_array_equal(helpers.lgamma(np.array([0.0, -2.0, -np.inf, np.inf, 1e306])), np.inf)
     np.testing.assert_array_equal(helpers.gamma(np.array([200.0, -1.0, 5.0])), [np.inf, np.nan, 24.0])

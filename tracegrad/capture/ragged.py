@@ -49,7 +49,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _HANDLERS: dict[Any, Callable[..., Any]] = {}
 _signature = functools.cache(inspect.signature)
 #: functions of scalars that are applied to each element, besides NumPy's ufuncs
-_ELEMENTWISE = frozenset({np.where, np.clip, np.round, np.nan_to_num, np.real, np.imag, np.sinc, np.isclose, abs})
+_ELEMENTWISE = frozenset(
+    {np.where, np.clip, np.round, np.nan_to_num, np.real, np.imag, np.sinc, np.i0, np.isclose, abs}
+)
 
 
 def _does(*functions: Any) -> Callable[[F], F]:
@@ -775,21 +777,24 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     return call_handler(np.linalg.norm, _filled(x, range(x.ndim), 0), ord, None, keepdims)
 
 
-def _cumulative(function: Any) -> Callable[..., Any]:
-    def cumulate(a: Any, axis: Any = None, **kwargs: Any) -> Any:
+def _cumulative(function: Any, default: Any = None) -> Callable[..., Any]:
+    def cumulate(a: Any, axis: Any = default, **kwargs: Any) -> Any:
         if not isinstance(a, Ragged) or (a.ndim > 1 and axis is None) or kwargs:
             raise unknown_length()
         (k,) = _chosen(a, axis)
         if k not in a.axes:
-            return Ragged(call_handler(function, a.content, k), a.axes)
+            return Ragged(function(a.content, k), a.axes)
         own = a.axes[k]
-        return Ragged(call_handler(function, _shifted(a.content, k, own), k), {**a.axes, k: Axis(own.length)})
+        return Ragged(function(_shifted(a.content, k, own), k), {**a.axes, k: Axis(own.length)})
 
     return cumulate
 
 
-for _function in (np.cumsum, np.cumprod, np.maximum.accumulate, np.minimum.accumulate):
-    _HANDLERS[_function] = _cumulative(_function)
+for _function in (np.cumsum, np.cumprod):
+    _HANDLERS[_function] = _cumulative(functools.partial(call_handler, _function))
+for _ufunc in (np.add, np.multiply, np.maximum, np.minimum):
+    _accumulate = functools.partial(call_handler, _ufunc.accumulate, _bound=(_ufunc, "accumulate"))
+    _HANDLERS[_ufunc.accumulate] = _cumulative(_accumulate, 0)
 
 
 # ---- products

@@ -830,6 +830,28 @@ static double tg_polygamma_f64(int64_t order, double x)
     return sign*sum;
 }
 
+/* Modified Bessel function of the first kind. Source: Abramowitz and Stegun, 9.6.10 (series), 9.7.1 (asymptotic series). */
+static double tg_bessel_i_f64(int64_t order, double x)
+{
+    const double pi = 3.14159265358979323846;
+    const double size = fabs(x), n = (double)order;
+    double term = 1, sum = 1;
+    if (size <= 30) {
+        for (int64_t k = 1; k <= order; k++) term *= size/(double)(2*k);
+        sum = term;
+        for (int64_t k = 1; k <= 60; k++) sum += term *= size*size/(double)(4*k*(k + order));
+    } else {
+        for (int64_t k = 1; k <= 30; k++) sum += term *= ((double)((2*k - 1)*(2*k - 1)) - 4*n*n)/((double)(8*k)*size);
+        sum *= exp(size)/sqrt(2*pi*size);
+    }
+    return order%2 && x < 0 ? -sum : sum;
+}
+
+static inline float tg_bessel_i_f32(int64_t order, float x)
+{
+    return (float)tg_bessel_i_f64(order, x);
+}
+
 static inline float tg_digamma_f32(float x)
 {
     return (float)tg_digamma_f64(x);

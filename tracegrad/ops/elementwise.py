@@ -438,6 +438,19 @@ polygamma: OpDef = elementwise(
         Sample("f[2,3]", {"order": 1}, domain=(0.3, 5.0)), Sample("f[4]", {"order": 2}, domain=(-0.8, -0.2)),
     ),
 )
+bessel_i: OpDef = elementwise(
+    "bessel_i", X, "Modified Bessel function of the first kind, of the given order >= 0.", attributes=("order",),
+    infer=lambda x, *, order: same(is_float)(x), numpy="bessel_i({order}, {x})", numpy_helper="bessel_i",
+    c=lambda emitter, operation, index: (
+        f"{emitter.helper('tg_bessel_i', operation.result.dtype)}({operation.attrs['order']}, "
+        f"{emitter.element(operation.operands[0], index)})"
+    ),
+    partials=(
+        lambda out, x, *, order: by_scalar(0.5)(add(bessel_i(x, order=order - 1), bessel_i(x, order=order + 1)))
+        if order else bessel_i(x, order=1),
+    ),
+    samples=(Sample("f[2,3]", {"order": 0}), Sample("f[4]", {"order": 2}, domain=(20.0, 40.0))),
+)
 erf = elementwise(
     "erf", X, "Error function.",
     infer=same(is_float), numpy="erf({x})", numpy_helper="erf", c="erf{f}({x})",

@@ -147,6 +147,31 @@ def polygamma(order: int, x: Any) -> Any:
     return np.where(pole, np.inf if order % 2 else np.nan, result).astype(dtype)
 
 
+def bessel_i(order: int, x: Any) -> Any:
+    """Return the modified Bessel function of the first kind, of an order >= 0.
+
+    Source: Abramowitz and Stegun, 9.6.10 (series), 9.7.1 (asymptotic series).
+    """
+    dtype = np.asarray(x).dtype
+    x = np.asarray(x, np.float64)
+    size = np.abs(x)
+    small = size <= 30.0
+    half = np.where(small, size, 0.0) / 2.0
+    term = half**order / math.factorial(order)
+    series = term
+    for k in range(1, 61):
+        term = term * half * half / (k * (k + order))
+        series = series + term
+    z = np.where(small, 31.0, size)
+    term = tail = np.ones_like(z)
+    for k in range(1, 31):
+        term = term * ((2 * k - 1) ** 2 - 4 * order**2) / (8 * k * z)
+        tail = tail + term
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = np.where(small, series, np.exp(z) / np.sqrt(2 * math.pi * z) * tail)
+    return (np.where(x < 0, -result, result) if order % 2 else result).astype(dtype)
+
+
 def pad_between(x: Any, low: Any, high: Any, interior: Any) -> Any:
     """Return x with zeros before, after and between its elements along each axis."""
     sizes = [d + max(d - 1, 0) * i for d, i in zip(x.shape, interior, strict=True)]

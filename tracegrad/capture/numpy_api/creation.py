@@ -6,6 +6,7 @@ Previous: elementwise.py; next: shape.py.
 from __future__ import annotations
 
 import builtins
+import math
 import types
 from collections.abc import Callable
 from typing import Any
@@ -318,6 +319,37 @@ def linspace(
         (place,) = as_axes(axis, result.ndim)
         return (Ragged(result, {place: axes[0]}), step) if retstep else Ragged(result, {place: axes[0]})
     return (result, step) if retstep else result
+
+
+# ---- windows
+
+
+def _window(shape: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a window of M points, from what it is at numbers from -1 to 1 (0 for a single point)."""
+
+    def window(M: Any) -> Any:
+        return shape(call_handler(np.arange, 1 - M, M, 2) / call_handler(np.maximum, M - 1, 1))
+
+    return window
+
+
+def _cosines(*weights: float) -> Callable[[Any], Any]:
+    return _window(
+        lambda place: builtins.sum(call_handler(np.cos, place * (k * math.pi)) * w for k, w in enumerate(weights))
+    )
+
+
+covers(np.hamming)(_cosines(0.54, 0.46))
+covers(np.hanning)(_cosines(0.5, 0.5))
+covers(np.blackman)(_cosines(0.42, 0.5, 0.08))
+covers(np.bartlett)(_window(lambda place: 1 - call_handler(np.absolute, place)))
+
+
+@covers(np.kaiser)
+def kaiser(M: Any, beta: Any) -> Any:
+    beta = cast_to(asarray(beta), F64)
+    window = _window(lambda place: call_handler(np.i0, beta * call_handler(np.sqrt, 1 - place * place)))
+    return window(M) / call_handler(np.i0, beta)
 
 
 @covers(np.logspace)

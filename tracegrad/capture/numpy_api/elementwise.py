@@ -701,16 +701,10 @@ def _last(count: Any, back: int) -> Any:
     return from_value(ops.dim(dim=count - back))
 
 
-@covers(np.unwrap)
-def unwrap(*args: Any, **kwargs: Any) -> Any:
-    help = "add the turns by yourself: np.concatenate([p[:1], p[1:] - 2 * np.pi * np.cumsum(np.round(np.diff(p) / (2 * "
-    raise unsupported("np.unwrap of a traced value", f"{help}np.pi)))])")
-
-
 @covers(np.i0)
-def i0(*args: Any, **kwargs: Any) -> Any:
-    help = "call it by tg.pure_callback, with a rule: its derivative is scipy.special.i1"
-    raise unsupported("np.i0 of a traced value", help)
+def i0(x: Any) -> Tracer:
+    tracer = asarray(x)
+    return apply(ops.bessel_i, tracer if is_float(tracer.dtype) else cast_to(tracer, F64), order=0)  # type: ignore[no-any-return]
 
 
 @covers(np.result_type, native=False)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.masked import Selection
 from tracegrad.capture.numpy_api.common import (
     as_axes,
     as_axis,
@@ -741,6 +742,27 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Tracer:
             widths = reshape(widths, tuple(widths.type.shape[0] if k == place else 1 for k in range(values.ndim)))
     pairs = add(slice_axis(values, place, slice(1, None)), slice_axis(values, place, slice(None, -1)))
     return sum(divide(multiply(widths, pairs), 2.0), place)
+
+
+# ---- angles
+
+
+@covers(np.unwrap, masked=True)
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * math.pi) -> Any:
+    """Return angles without jumps of more than half a period: whole periods are added, which have no derivative."""
+    array = p if isinstance(p, Selection) else asarray(p)
+    steps = call_handler(np.diff, array, axis=axis) if isinstance(array, Tracer) else call_handler(np.diff, array)
+    whole = is_integer(steps.dtype) and isinstance(period, int)
+    high = period // 2 if whole else period / 2
+    turned = call_handler(np.remainder, steps + high, period) - high
+    if not whole or period % 2 == 0:
+        turned = call_handler(np.where, call_handler(np.logical_and, turned == -high, steps > 0), high, turned)
+    small = call_handler(np.absolute, steps) < (period / 2 if discont is None else discont)
+    added = call_handler(np.where, small, 0, call_handler(np.round, (turned - steps) / period) * period)
+    added = call_handler(np.cumsum, added.astype(np.int64) if whole else added, axis=axis)
+    place = np.lib.array_utils.normalize_axis_index(axis, array.ndim)
+    first = array[(*[slice(None)] * place, slice(0, 1))]
+    return array + call_handler(np.concatenate, (call_handler(np.zeros_like, first), added), axis=place)
 
 
 # ---- ufunc.reduce and ufunc.accumulate

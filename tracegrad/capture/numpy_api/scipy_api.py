@@ -105,6 +105,10 @@ def polygamma(n: Any, x: Any) -> Tracer:
     return apply(ops.polygamma, x, order=int(order)) if order else apply(ops.digamma, x)  # type: ignore[no-any-return]
 
 
+def bessel_i(order: int) -> Callable[[Any], Tracer]:
+    return lambda x: apply(ops.bessel_i, *_floats(x), order=order)
+
+
 def ndtr(x: Any) -> Tracer:
     (x,) = _floats(x)
     return multiply(apply(ops.erfc, multiply(x, full((), -math.sqrt(0.5), x.dtype))), full((), 0.5, x.dtype))
@@ -364,6 +368,8 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "digamma": digamma,
     "psi": digamma,
     "polygamma": polygamma,
+    "i0": bessel_i(0),
+    "i1": bessel_i(1),
     "ndtr": ndtr,
     "log_ndtr": log_ndtr,
     "xlogy": xlogy,
