@@ -17,6 +17,7 @@ from tracegrad.capture import staging
 from tracegrad.capture.guards import special_method
 from tracegrad.capture.state import Unsure
 from tracegrad.capture.tracer import call_user
+from tracegrad.errors import NeedsPythonValue
 
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 #: functions of Python that take a dict and do not use what is in it, or copy it as it is
@@ -53,8 +54,20 @@ def _key_text(key: Any) -> str:
     return key if isinstance(key, str) else repr(key)
 
 
-def _or_else(found: Unsure, default: Callable[[], Any]) -> Any:
-    return staging.if_exp(found.condition, _constant(found.value), default)
+def _or_else(found: Unsure, default: Callable[[], Any], key: Any) -> Any:
+    try:
+        return staging.if_exp(found.condition, _constant(found.value), default)
+    except NeedsPythonValue as error:
+        if error.code != "TG112":
+            raise
+        raise NeedsPythonValue(
+            f"{_key_text(key)!r} is there under a traced condition only, and what stands for it elsewhere does not fit",
+            code="TG112",
+            span=error.span,
+            found=error.found.replace("when true", "where it is there").replace("when false", "elsewhere"),
+            help="store something of the same structure there before the condition; in the place of a list that grows "
+            "under a condition, keep a sum and a count, or an array with a mask",
+        ) from None
 
 
 # ---- dicts
@@ -64,12 +77,12 @@ def read_item(items: Any, key: Any, found: Unsure) -> Any:
     """`items[key]` of a dict."""
     missing = special_method(items, "__missing__")
     if missing is not None:
-        return _or_else(found, lambda: call_user(missing, items, key))
+        return _or_else(found, lambda: call_user(missing, items, key), key)
     if isinstance(items, collections.Counter):
-        return _or_else(found, _constant(0))
+        return _or_else(found, _constant(0), key)
     if isinstance(items, collections.defaultdict) and items.default_factory is not None:
         factory = items.default_factory
-        value = _or_else(found, lambda: call_user(factory))
+        value = _or_else(found, lambda: call_user(factory), key)
         staging.write_slot(items, "item", key, value)
         return value
     return found.read("KeyError", _key_text(key))
@@ -87,7 +100,7 @@ def contains_key(container: Any, key: Any) -> Any:
 def get_item(items: Any, key: Any, default: Any = None) -> Any:
     """`items.get(key, default)`."""
     found = items[key] if key in items else default
-    return _or_else(found, _constant(default)) if type(found) is Unsure else found
+    return _or_else(found, _constant(default), key) if type(found) is Unsure else found
 
 
 def set_default(items: Any, key: Any, default: Any = None) -> Any:
@@ -99,7 +112,7 @@ def set_default(items: Any, key: Any, default: Any = None) -> Any:
 
 def popped(value: Unsure, key: Any, *default: Any) -> Any:
     """`items.pop(key, default)`, of an item that is deleted now."""
-    return _or_else(value, _constant(default[0])) if default else value.read("KeyError", _key_text(key))
+    return _or_else(value, _constant(default[0]), key) if default else value.read("KeyError", _key_text(key))
 
 
 def count_items(value: Any) -> Any:
@@ -119,9 +132,10 @@ def is_nonempty(value: Any) -> Any:
 def sum_values(view: Any, start: Any = 0) -> Any:
     """`sum(view)` of the values of a dict with items that may not be there."""
     total = start
-    for value in view.mapping.values():
+    for key, value in view.mapping.items():
         if type(value) is Unsure:
-            total = _or_else(Unsure("", call_user(operator.add, total, value.value), value.condition), _constant(total))
+            added = Unsure("", call_user(operator.add, total, value.value), value.condition)
+            total = _or_else(added, _constant(total), key)
         else:
             total = call_user(operator.add, total, value)
     return total
@@ -179,5 +193,5 @@ def find_attribute(obj: Any, name: str) -> Unsure | None:
 def read_attribute(obj: Any, found: Unsure, *default: Any) -> Any:
     """`obj.name`, or `getattr(obj, name, default)`."""
     if default:
-        return _or_else(found, _constant(default[0]))
+        return _or_else(found, _constant(default[0]), found.name)
     return found.read("AttributeError", f"{type(obj).__name__!r} object has no attribute {found.name!r}")
