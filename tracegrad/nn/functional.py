@@ -1,10 +1,11 @@
-"""Functions of neural networks: activations, losses, layers without state.
+"""Functions of neural networks: losses, and layers without state; activations are in activations.py.
 
 Reads and writes tensors; each is a composition of table ops. Previous: losses.py; next: init.py.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad import ops
-from tracegrad.capture.tracer import asarray as as_tracer
-from tracegrad.capture.tracer import from_value
 from tracegrad.lazy import lazy_names
-from tracegrad.nn import losses, resampling
+from tracegrad.nn import activations, losses, resampling, windows
+from tracegrad.nn.activations import *  # noqa: F403
+from tracegrad.nn.parameters import bound, reduction_of, signature_of
+from tracegrad.nn.windows import *  # noqa: F403
 from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.kernel import Composition
@@ -26,137 +27,15 @@ from tracegrad.runtime.operate import (
     named,
     pointwise,
     require_floats,
-    sigmoid_of,
     softplus_of,
     to_tensor,
 )
-from tracegrad.runtime.reducing import _log_softmax, _stopped, log_softmax, softmax
-from tracegrad.runtime.shaping import axis_of, reshape, transpose
-from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, planned, shielding
+from tracegrad.runtime.reducing import _log_softmax, _stopped
+from tracegrad.runtime.shaping import reshape, transpose
+from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, as_torch_calls, planned, shielding
 from tracegrad.runtime.tensor import METHODS, Tensor, wrap
 from tracegrad.runtime.traced import call_with_traced_values
-
-# ---- activations
-
-
-def _erf(x: Any) -> Any:
-    return from_value(ops.erf(as_tracer(x).value))
-
-
-def _gelu(approximate: str, x: Any) -> Any:
-    if approximate == "tanh":
-        return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x))))
-    return 0.5 * x * (1.0 + _erf(x * math.sqrt(0.5)))
-
-
-def _softplus(beta: float, threshold: float, x: Any) -> Any:
-    scaled = x * beta
-    return np.where(scaled > threshold, x, softplus_of(np.where(scaled > threshold, 0 * scaled, scaled)) / beta)
-
-
-def _elu(alpha: float, scale: float, x: Any) -> Any:
-    return scale * np.where(x > 0, x, alpha * np.expm1(np.where(x > 0, 0 * x, x)))
-
-
-def _define(name: str, title: str, function: Callable[..., Any], *defaults: Any) -> Any:
-    """Make a function of one tensor and static parameters."""
-    composition = pointwise(title, in_single(function))
-
-    def plan(input: Tensor, *parameters: Any, inplace: bool = False, **options: Any) -> Any:
-        if inplace:
-            return METHODS["copy_"](input, apply(input, *parameters, **options))
-        if title != "Hardtanh":
-            require_floats(f"{name}_cpu", input)
-        given = (*parameters, *options.values())
-        return Plan(composition, (*given, *defaults[len(given) :]), [input])
-
-    apply = named(plan, name, f"Return {name} of each element.")
-    return apply
-
-
-gelu = _define("gelu", "Gelu", _gelu, "none")
-softplus = _define("softplus", "Softplus", _softplus, 1.0, 20.0)
-leaky_relu = _define("leaky_relu", "LeakyRelu", lambda slope, x: np.where(x > 0, x, slope * x), 0.01)
-elu = _define("elu", "Elu", lambda alpha, x: _elu(alpha, 1.0, x), 1.0)
-celu = _define("celu", "Celu", lambda a, x: np.where(x > 0, x, a * np.expm1(np.where(x > 0, 0 * x, x) / a)), 1.0)
-selu = _define("selu", "Elu", lambda x: _elu(1.6732632423543772, 1.0507009873554805, x))
-silu = _define("silu", "Silu", lambda x: x * sigmoid_of(x))
-mish = _define("mish", "Mish", lambda x: x * np.tanh(softplus_of(x)))
-hardtanh = _define(
-    "hardtanh", "Hardtanh", lambda a, b, x: np.where(x <= a, a + 0 * x, np.where(x >= b, b + 0 * x, x)), -1.0, 1.0
-)
-relu6 = _define("relu6", "Hardtanh", lambda x: np.where(x <= 0, 0 * x, np.where(x >= 6, 6 + 0 * x, x)))
-hardsigmoid = _define(
-    "hardsigmoid", "Hardsigmoid", lambda x: np.where(x <= -3, 0 * x, np.where(x >= 3, 1 + 0 * x, x / 6 + 0.5))
-)
-logsigmoid = _define("logsigmoid", "LogSigmoid", lambda x: -softplus_of(-x))
-softsign = _define("softsign", "Div", lambda x: x / (1 + np.abs(x)))
-hardswish = _define(
-    "hardswish",
-    "Hardswish",
-    lambda x: np.where(x <= -3, 0 * x, np.where(x >= 3, x, x * (x + 3) / 6)),
-)
-hardshrink = _define("hardshrink", "Hardshrink", lambda limit, x: np.where(np.abs(x) <= limit, 0 * x, x), 0.5)
-_softshrink = _define(
-    "softshrink",
-    "Softshrink",
-    lambda limit, x: np.where(x > limit, x - limit, np.where(x < -limit, x + limit, 0 * x)),
-    0.5,
-)
-tanhshrink = _define("tanhshrink", "Sub", lambda x: x - np.tanh(x))
-threshold = _define("threshold", "Threshold", lambda limit, value, x: np.where(x > limit, x, value + 0 * x), 0.0, 0.0)
-relu_of: Callable[[Tensor], Tensor] = METHODS["relu"]
-
-
-def softshrink(input: Tensor, lambd: float = 0.5) -> Any:
-    """Return elements brought nearer to 0 by lambd, those within it 0."""
-    if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
-    return _softshrink(input, float(lambd))
-
-
-def relu(input: Tensor, inplace: bool = False) -> Any:
-    """Return max(x, 0); its gradient at 0 is 0."""
-    return METHODS["relu_"](input) if inplace else relu_of(input)
-
-
-def sigmoid(input: Tensor) -> Any:
-    """Return 1 / (1 + exp(-x))."""
-    return METHODS["sigmoid"](input)
-
-
-def tanh(input: Tensor) -> Any:
-    """Return the hyperbolic tangent."""
-    return METHODS["tanh"](input)
-
-
-def prelu(input: Tensor, weight: Tensor) -> Any:
-    """Return x where positive, else weight * x, with a weight per channel."""
-    shape = (1, -1) + (1,) * (input._a.ndim - 2) if input._a.ndim > 1 else (-1,)
-    return METHODS["where"](input, input > 0, input * reshape(weight, shape if weight.numel() > 1 else (1,)))
-
-
-_GLU = Composition("Glu", in_single(lambda axis, x: _gated(*np.split(x, 2, axis))))
-
-
-def _gated(x: Any, gate: Any) -> Any:
-    return x * sigmoid_of(gate)
-
-
-@planned()
-def glu(input: Tensor, dim: int = -1) -> Any:
-    """Return the first half times the sigmoid of the second."""
-    axis = axis_of(dim, input._a.ndim)
-    size = input._a.shape[axis]
-    if size % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {size}")
-    return Plan(_GLU, (axis,), [input])
-
-
-def softmin(input: Tensor, dim: int | None = None) -> Any:
-    """Return softmax(-x)."""
-    return softmax(-input, dim)
-
+from tracegrad.runtime.views import write
 
 # ---- losses
 
@@ -169,11 +48,15 @@ def _reduce(reduction: str, x: Any) -> Any:
     return np.mean(x) if reduction == "mean" else np.sum(x)
 
 
-def _difference_loss(name: str, title: str, function: Callable[..., Any], *defaults: Any) -> Any:
-    composition = pointwise(title, in_single(lambda reduction, *rest: _reduce(reduction, function(*rest))))
+def _difference_loss(name: str, title: str, function: Callable[..., Any], **defaults: Any) -> Any:
+    """Make a loss of differences, with parameters of its own and what torch says of how it is reduced."""
+    composition = pointwise(title, in_single(functools.partial(_of_differences, function, name == "huber_loss")))
+    defaults = {"input": ..., "target": ..., **defaults}
 
-    def plan(input: Tensor, target: Tensor, *parameters: Any, reduction: str = "mean", **options: Any) -> Any:
-        given = (*parameters, *options.values())
+    def plan(*args: Any, **keywords: Any) -> Any:
+        given = bound(name, defaults, args, keywords)
+        input, target, weight = given.pop("input"), given.pop("target"), given.pop("weight", None)
+        reduction = reduction_of(given.pop("size_average", None), given.pop("reduce", None), given.pop("reduction"))
         if target._a.shape != input._a.shape:
             warnings.warn(
                 f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
@@ -181,11 +64,23 @@ def _difference_loss(name: str, title: str, function: Callable[..., Any], *defau
                 stacklevel=2,
             )
             broadcast_shape(input, target)
+        if weight is not None and weight._a.shape != input._a.shape:
+            raise ValueError("Weights and input must have the same size.")
         if reduction != "none" or name != "l1_loss":
             require_floats(name, input)
-        return Plan(composition, (reduction, *given, *defaults[len(given) :]), [input, target])
+        static = (reduction, weight is not None, *map(float, given.values()))
+        return Plan(composition, static, [input, target, *_present(weight)])
 
+    plan.__signature__ = signature_of(defaults)  # type: ignore[attr-defined]
     return named(plan, name, f"Return {name}; `reduction` is mean, sum or none.")
+
+
+def _of_differences(function: Any, over_places: bool, reduction: str, weighted: bool, *rest: Any) -> Any:
+    """Return a loss reduced; with weights, the mean is over their sum, or `over_places`."""
+    if not weighted:
+        return _reduce(reduction, function(*rest))
+    loss = function(*rest[:-1]) * rest[-1]
+    return np.sum(loss) / np.sum(rest[-1]) if reduction == "mean" and not over_places else _reduce(reduction, loss)
 
 
 def _smooth_l1(beta: float, x: Any, y: Any) -> Any:
@@ -200,20 +95,11 @@ def _huber(delta: float, x: Any, y: Any) -> Any:
     return np.where(size <= delta, 0.5 * np.square(x - y), delta * (size - 0.5 * delta))
 
 
-mse_loss = _difference_loss("mse_loss", "MseLoss", lambda x, y: np.square(x - y))
-l1_loss = _difference_loss("l1_loss", "L1Loss", lambda x, y: np.abs(x - y))
-_smooth = _difference_loss("smooth_l1_loss", "SmoothL1Loss", _smooth_l1, 1.0)
-_huber_loss = _difference_loss("huber_loss", "HuberLoss", _huber, 1.0)
-
-
-def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Any:
-    """Return squared differences below beta and absolute ones above, joined smoothly."""
-    return _smooth(input, target, float(beta), reduction=reduction)
-
-
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Any:
-    """Return squared differences below delta and absolute ones above."""
-    return _huber_loss(input, target, float(delta), reduction=reduction)
+_ONCE = dict(size_average=None, reduce=None, reduction="mean")
+mse_loss = _difference_loss("mse_loss", "MseLoss", lambda x, y: np.square(x - y), **_ONCE, weight=None)
+l1_loss = _difference_loss("l1_loss", "L1Loss", lambda x, y: np.abs(x - y), **_ONCE, weight=None)
+smooth_l1_loss = _difference_loss("smooth_l1_loss", "SmoothL1Loss", _smooth_l1, **_ONCE, beta=1.0)
+huber_loss = _difference_loss("huber_loss", "HuberLoss", _huber, reduction="mean", delta=1.0, weight=None)
 
 
 def _bce(reduction: str, weighted: bool, x: Any, y: Any, *weight: Any) -> Any:
@@ -242,7 +128,10 @@ _BCE = pointwise("BinaryCrossEntropy", in_single(_bce))
 _BCE_LOGITS = pointwise("BinaryCrossEntropyWithLogits", in_single(_bce_with_logits))
 
 
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Any:
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
     """Return the cross entropy of probabilities and targets in [0, 1]."""
     if target.shape != input.shape:
         raise ValueError(
@@ -251,6 +140,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
         )
     if input._a.size and not (0 <= input._a.min() and input._a.max() <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
+    reduction = reduction_of(size_average, reduce, reduction)
     return apply_plan(_BCE, (reduction, weight is not None), [input, target, *_present(weight)])
 
 
@@ -263,12 +153,15 @@ def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Any:
     """Return the cross entropy of sigmoid(input) and targets in [0, 1], without overflow."""
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    reduction = reduction_of(size_average, reduce, reduction)
     static = (reduction, weight is not None, pos_weight is not None)
     return Plan(_BCE_LOGITS, static, [input, target, *_present(weight, pos_weight)])
 
@@ -324,9 +217,11 @@ def _check_target_shape(shape: tuple[int, ...], target: tuple[int, ...]) -> None
 
 
 def nll_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
-) -> Any:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
     """Return minus the log probability of the target classes."""
+    reduction = reduction_of(size_average, reduce, reduction)
     _check_target_shape(input._a.shape, target._a.shape)
     if target._a.dtype not in (np.int64, np.uint8):
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.title}")
@@ -365,17 +260,20 @@ def cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
+    reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
     """Return the cross entropy of softmax(input) and class numbers or probabilities; axis 1 has the classes."""
+    reduction = reduction_of(size_average, reduce, reduction)
     if target._a.shape == input._a.shape and dtypes.category(target._a.dtype) == 2:
         static = (reduction, label_smoothing, weight is not None)
         return apply_composition(_SOFT_CROSS_ENTROPY, static, [input, target, *_present(weight)])
     axis = 1 if input._a.ndim > 1 else 0
-    logs = log_softmax(input, axis)
-    loss = nll_loss(logs, target, weight, ignore_index, reduction)
+    logs = reducing.log_softmax(input, axis)
+    loss = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
     if label_smoothing == 0.0:
         return loss
     kept = np.asarray(target._a != ignore_index)
@@ -392,8 +290,12 @@ def cross_entropy(
     return (1 - label_smoothing) * loss + smooth * (label_smoothing / classes)
 
 
-def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Any:
+def kl_div(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Any:  # fmt: skip
     """Return the Kullback-Leibler divergence; the input has log probabilities."""
+    reduction = reduction_of(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
@@ -411,8 +313,12 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Any:
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
     """Return x where the target is 1, and max(0, margin - x) where it is -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
     loss = METHODS["where"](input, target == 1, (margin - input).clamp(min=0))
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
@@ -455,8 +361,31 @@ def _dropped(input: Tensor, p: float, training: bool, inplace: bool, shape: tupl
         return input
     kept = creating.random_uniform(0.0, 1.0, shape, np.dtype(np.float64)) >= p
     scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
-    made = apply_composition(_DROPOUT, (scale,), [input, wrap(np.broadcast_to(kept, input._a.shape))])
-    return METHODS["copy_"](input, made) if inplace else made
+    mask = wrap(np.broadcast_to(kept, input._a.shape))
+
+    def apply(x: Tensor) -> Any:
+        return apply_composition(_DROPOUT, (scale,), [x, mask])
+
+    return write("dropout_", input, apply) if inplace else apply(input)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """Return the tensor with elements set to what SELU saturates at, then scaled and shifted to keep mean and variance.
+
+    Source: Klambauer et al., 2017.
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0.0:
+        return input
+    low = -1.7580993408473766
+    scale = 1.0 / math.sqrt((1.0 - p) * (1.0 + p * low**2)) if p < 1.0 else 0.0
+    kept = wrap(creating.random_uniform(0.0, 1.0, input._a.shape, np.dtype(np.float64)) >= p)
+
+    def apply(x: Any) -> Any:
+        return METHODS["where"](x * scale, kept, low * scale) - p * low * scale
+
+    return write("alpha_dropout_", input, apply) if inplace else apply(input)
 
 
 def _channel_dropout(name: str, ndim: int) -> Callable[..., Any]:
@@ -597,331 +526,19 @@ def _move(running: Tensor, found: Any, momentum: float) -> None:
     running.copy_(wrap((1 - momentum) * _wide(running._a) + momentum * found))
 
 
-# ---- windows
-
-
-def _pair(value: Any, count: int) -> tuple[int, ...]:
-    return (int(value),) * count if isinstance(value, int) else tuple(int(v) for v in value)
-
-
-def _windows(
-    x: Any, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
-) -> tuple[list[Any], tuple[int, ...]]:
-    """Return x at each place of the kernel, for all positions of it, over the last axes."""
-    lead = x.ndim - len(kernel)
-    sizes = tuple(
-        (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[lead:], kernel, stride, dilation, strict=True)
-    )
-    places = []
-    for place in np.ndindex(*kernel):
-        key = (slice(None),) * lead + tuple(
-            slice(p * d, p * d + (n - 1) * s + 1, s) for p, n, s, d in zip(place, sizes, stride, dilation, strict=True)
-        )
-        places.append(x[key])
-    return places, sizes
-
-
-def _convolution(
-    stride: Any, padding: Any, dilation: Any, groups: int, biased: bool, x: Any, weight: Any, *bias: Any
-) -> Any:
-    kernel = weight.shape[2:]
-    if any(a or b for a, b in padding):
-        x = np.pad(x, ((0, 0), (0, 0), *padding))
-    places, sizes = _windows(x, kernel, stride, dilation)
-    patches = np.stack(places, axis=2)  # batch, channels, places, positions
-    batch, channels = x.shape[0], x.shape[1]
-    count = 1
-    for n in sizes:
-        count *= n
-    each = channels // groups
-    results = []
-    for g in range(groups):
-        rows = weight.shape[0] // groups
-        part = patches[:, g * each : (g + 1) * each].reshape((batch, each * len(places), count))
-        matrix = weight[g * rows : (g + 1) * rows].reshape((rows, each * len(places)))
-        results.append(np.matmul(matrix, part))
-    made = (results[0] if groups == 1 else np.concatenate(results, axis=1)).reshape((batch, weight.shape[0], *sizes))
-    return made + bias[0].reshape((1, -1) + (1,) * len(sizes)) if biased else made
-
-
-_CONVOLUTION = Composition("Convolution", _convolution)
-
-
-def _convolve(
-    ndim: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
-    single = input._a.ndim == ndim + 1
-    if single:
-        input = reshape(input, (1, *input._a.shape))
-    if input._a.ndim != ndim + 2:
-        raise RuntimeError(
-            f"Expected {ndim + 1}D (unbatched) or {ndim + 2}D (batched) input to conv{ndim}d, but got input of size: "
-            f"{list(input._a.shape)}"
-        )
-    if input._a.shape[1] != weight._a.shape[1] * groups:
-        raise RuntimeError(
-            f"Given groups={groups}, weight of size {list(weight._a.shape)}, expected input{list(input._a.shape)} to "
-            f"have {weight._a.shape[1] * groups} channels, but got {input._a.shape[1]} channels instead"
-        )
-    steps, spread = _pair(stride, ndim), _pair(dilation, ndim)
-    if padding == "same":
-        totals = [d * (k - 1) for d, k in zip(spread, weight._a.shape[2:], strict=True)]
-        pads = tuple((t // 2, t - t // 2) for t in totals)
-    elif padding == "valid":
-        pads = ((0, 0),) * ndim
-    else:
-        pads = tuple((p, p) for p in _pair(padding, ndim))
-    for what, given in (("stride", steps), ("dilation", spread)):
-        if len(given) != ndim:
-            raise RuntimeError(
-                f"expected {what} to be a single integer value or a list of {ndim} values to match the convolution "
-                f"dimensions, but got {what}={list(given)}"
-            )
-    if bias is not None and bias._a.shape != weight._a.shape[:1]:
-        raise RuntimeError(
-            f"Given weight of size {list(weight._a.shape)}, expected bias to be 1-dimensional with "
-            f"{weight._a.shape[0]} elements, but got bias of size {list(bias._a.shape)} instead"
-        )
-    padded = [n + a + b for n, (a, b) in zip(input._a.shape[2:], pads, strict=True)]
-    reach = [d * (k - 1) + 1 for d, k in zip(spread, weight._a.shape[2:], strict=True)]
-    if any(n < m for n, m in zip(padded, reach, strict=True)):
-        shown = (" x ".join(map(str, sizes)) for sizes in (padded, reach))
-        raise RuntimeError(
-            "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than "
-            "actual input size".format(*shown)
-        )
-    static = (steps, pads, spread, groups, bias is not None)
-    made = apply_composition(_CONVOLUTION, static, [input, weight, *_present(bias)])
-    return reshape(made, made._a.shape[1:]) if single else made
-
-
-def conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
-    """Return the convolution (without flip) of [batch, channels, length] with [out, channels / groups, kernel]."""
-    return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
-
-
-def conv2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
-    """Return the convolution (without flip) of [batch, channels, h, w] with [out, channels / groups, kh, kw]."""
-    return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
-
-
-def _convolution_transposed(
-    stride: Any, padding: Any, more: Any, dilation: Any, groups: int, biased: bool, x: Any, weight: Any, *bias: Any
-) -> Any:
-    kernel, each = weight.shape[2:], weight.shape[1]
-    batch, sizes = x.shape[0], x.shape[2:]
-    full = tuple(
-        (n - 1) * s + d * (k - 1) + 1 + m for n, k, s, d, m in zip(sizes, kernel, stride, dilation, more, strict=True)
-    )
-    made = as_tracer(np.zeros((batch, groups * each, *full), x.dtype)).copy()
-    rows = x.shape[1] // groups
-    count = 1
-    for n in sizes:
-        count *= n
-    for g in range(groups):
-        part = x[:, g * rows : (g + 1) * rows].reshape((batch, rows, count))
-        for place in np.ndindex(*kernel):
-            matrix = weight[(slice(g * rows, (g + 1) * rows), slice(None), *place)]
-            key = tuple(
-                slice(p * d, p * d + (n - 1) * s + 1, s)
-                for p, n, s, d in zip(place, sizes, stride, dilation, strict=True)
-            )
-            spread = np.matmul(matrix.T, part).reshape((batch, each, *sizes))
-            made[(slice(None), slice(g * each, (g + 1) * each), *key)] += spread
-    cut = tuple(slice(p, n - p) for p, n in zip(padding, full, strict=True))
-    made = made[(slice(None), slice(None), *cut)]
-    return made + bias[0].reshape((1, -1) + (1,) * len(sizes)) if biased else made
-
-
-_CONVOLUTION_TRANSPOSED = Composition("Convolution", _convolution_transposed)
-
-
-def _convolve_transposed(
-    ndim: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
-    dilation: Any,
-) -> Any:  # fmt: skip
-    single = input._a.ndim == ndim + 1
-    if single:
-        input = reshape(input, (1, *input._a.shape))
-    if input._a.ndim != ndim + 2:
-        raise RuntimeError(
-            f"Expected {ndim + 1}D (unbatched) or {ndim + 2}D (batched) input to conv_transpose{ndim}d, but got input "
-            f"of size: {list(input._a.shape)}"
-        )
-    if input._a.shape[1] != weight._a.shape[0]:
-        raise RuntimeError(
-            f"Given transposed=1, weight of size {list(weight._a.shape)}, expected input{list(input._a.shape)} to have "
-            f"{weight._a.shape[0]} channels, but got {input._a.shape[1]} channels instead"
-        )
-    steps, spread, more = _pair(stride, ndim), _pair(dilation, ndim), _pair(output_padding, ndim)
-    if any(m >= max(s, d) for m, s, d in zip(more, steps, spread, strict=True)):
-        raise RuntimeError("output padding must be smaller than either stride or dilation")
-    static = (steps, _pair(padding, ndim), more, spread, groups, bias is not None)
-    made = apply_composition(_CONVOLUTION_TRANSPOSED, static, [input, weight, *_present(bias)])
-    return reshape(made, made._a.shape[1:]) if single else made
-
-
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Any:
-    """Return what the transpose of conv1d gives; weight [in, out / groups, kernel]."""
-    return _convolve_transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Any:
-    """Return what the transpose of conv2d gives; weight [in, out / groups, kh, kw]."""
-    return _convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any, x: Any) -> Any:
-    lead = x.ndim - len(kernel)
-    if any(padding):
-        floor = np.full(x.shape, -np.inf, x.dtype)
-        pads = ((0, 0),) * lead + tuple((p, p) for p in padding)
-        inside = np.pad(np.ones(x.shape, x.dtype), pads) > 0
-        x = np.where(inside, np.pad(x, pads), floor.dtype.type(-np.inf))
-    (best, *places), _ = _windows(x, kernel, stride, dilation)
-    for place in places:  # the first of equal ones gets the gradient; NaN wins
-        best = np.where((place > best) | np.isnan(place), place, best)
-    return best
-
-
-def _avg_pool(kernel: Any, stride: Any, padding: Any, count_pad: bool, x: Any) -> Any:
-    lead = x.ndim - len(kernel)
-    ones = (1,) * len(kernel)
-    pads = ((0, 0),) * lead + tuple((p, p) for p in padding)
-    size = 1
-    for k in kernel:
-        size *= k
-    if any(padding):
-        weight = np.ones(x.shape, x.dtype)
-        x = np.pad(x, pads)
-        if not count_pad:
-            shares, _ = _windows(np.pad(weight, pads), kernel, stride, ones)
-            places, _ = _windows(x, kernel, stride, ones)
-            return np.sum(np.stack(places, axis=0), axis=0) / np.sum(np.stack(shares, axis=0), axis=0)
-    places, _ = _windows(x, kernel, stride, ones)
-    return np.sum(np.stack(places, axis=0), axis=0) / size
-
-
-_MAX_POOLS = {1: Composition("MaxPool1D", _max_pool), 2: Composition("MaxPool2DWithIndices", _max_pool)}
-_AVG_POOLS = {1: Composition("AvgPool1D", in_single(_avg_pool)), 2: Composition("AvgPool2D", in_single(_avg_pool))}
-
-
-def _pool_options(
-    input: Tensor, ndim: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1
-) -> tuple[Any, Any, Any]:
-    """Return kernel, stride and padding per axis.
-
-    Raises:
-        RuntimeError: the input has another rank than it should, or no window fits.
-    """
-    kernel, spread = _pair(kernel_size, ndim), _pair(dilation, ndim)
-    steps, pads = kernel if stride in (None, ()) else _pair(stride, ndim), _pair(padding, ndim)
-    shape = input._a.shape
-    if len(shape) not in (ndim + 1, ndim + 2):
-        raise RuntimeError(f"non-empty {ndim + 1}D or {ndim + 2}D (batch mode) tensor expected for input")
-    sizes = []
-    for n, k, step, pad, gap in zip(shape[-ndim:], kernel, steps, pads, spread, strict=True):
-        if pad > (gap * (k - 1) + 1) // 2:
-            raise RuntimeError(
-                f"pad should be at most half of effective kernel size, but got pad={pad}, kernel_size={k} and "
-                f"dilation={gap}"
-            )
-        sizes.append((n + 2 * pad - gap * (k - 1) - 1) // step + 1)
-    if any(n < 1 for n in sizes):
-        given, made = ("x".join(map(str, (shape[-ndim - 1], *s))) for s in (shape[-ndim:], sizes))
-        raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({made}). Output size is too small")
-    return kernel, steps, pads
-
-
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Any:
-    """Return the greatest element of each window; of ties the first one gets the gradient."""
-    kernel, steps, pads = _pool_options(input, 2, kernel_size, stride, padding, dilation)
-    return apply_composition(_MAX_POOLS[2], (kernel, steps, pads, _pair(dilation, 2)), [input])
-
-
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Any:
-    """Return the greatest element of each window."""
-    kernel, steps, pads = _pool_options(input, 1, kernel_size, stride, padding, dilation)
-    return apply_composition(_MAX_POOLS[1], (kernel, steps, pads, _pair(dilation, 1)), [input])
-
-
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Any:
-    """Return the mean of each window."""
-    if ceil_mode:
-        raise NotImplementedError("avg_pool2d: ceil_mode is not there")
-    return apply_composition(
-        _AVG_POOLS[2], (*_pool_options(input, 2, kernel_size, stride, padding), count_include_pad), [input]
-    )
-
-
-def avg_pool1d(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Any:
-    """Return the mean of each window."""
-    if ceil_mode:
-        raise NotImplementedError("avg_pool2d: ceil_mode is not there")
-    return apply_composition(
-        _AVG_POOLS[1], (*_pool_options(input, 1, kernel_size, stride, padding), count_include_pad), [input]
-    )
-
-
 _EMBEDDING = Composition("Embedding", lambda weight, index: weight[index])
 
 
 def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
-    norm_type: float = 2.0,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Any:  # fmt: skip
     """Return rows of the weight; the row padding_idx gets no gradient.
 
     With `max_norm`, the rows that are looked up are first made shorter in place where their norm is greater.
     """
+    if scale_grad_by_freq or sparse:
+        raise NotImplementedError("embedding: gradients are dense and not scaled by frequency")
     a = input._a
     if a.size and not (a.min() >= 0 and a.max() < weight._a.shape[0]):
         raise IndexError("index out of range in self")
@@ -959,6 +576,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Any:
     return wrap((tensor._a[..., None] == np.arange(count)).astype(np.int64, order="C"))
 
 
+@as_torch_calls
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
     """Return vectors divided by their norm."""
     return input / reducing.vector_norm(input, p, dim, True).clamp_min(eps)
@@ -1004,6 +622,7 @@ adaptive_avg_pool1d = resampling.adaptive_avg_pool1d
 adaptive_avg_pool2d = resampling.adaptive_avg_pool2d
 interpolate = resampling.interpolate
 pixel_shuffle = resampling.pixel_shuffle
+pixel_unshuffle = resampling.pixel_unshuffle
 cosine_embedding_loss = losses.cosine_embedding_loss
 gaussian_nll_loss = losses.gaussian_nll_loss
 margin_ranking_loss = losses.margin_ranking_loss
@@ -1016,9 +635,12 @@ triplet_margin_with_distance_loss = losses.triplet_margin_with_distance_loss
 
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """Return softmax(query @ key.T * scale) @ value."""
+    """Return softmax(query @ key.T * scale) @ value; with `enable_gqa`, several heads of queries share keys."""
+    if enable_gqa:
+        times = query.shape[-3] // key.shape[-3]
+        key, value = (METHODS["repeat_interleave"](t, times, -3) for t in (key, value))
     factor = 1.0 / math.sqrt(query._a.shape[-1]) if scale is None else scale
     scores = shielding(1)(reducing.matmul)(query * factor, transpose(key, -2, -1))
     if is_causal:
@@ -1027,7 +649,7 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         hidden = attn_mask._a.dtype == np.bool_
         scores = scores.masked_fill(attn_mask.logical_not(), -math.inf) if hidden else scores + attn_mask
-    return reducing.matmul(dropout(softmax(scores, -1), dropout_p), value)
+    return reducing.matmul(dropout(reducing.softmax(scores, -1), dropout_p), value)
 
 
 def rms_norm(
@@ -1077,5 +699,6 @@ def instance_norm(
     return made if bias is None else made + reshape(bias, shape)
 
 
-call_with_traced_values(f for f in tuple(vars().values()) if getattr(f, "__module__", "") == __name__)
+_FILES = (__name__, activations.__name__, windows.__name__)
+call_with_traced_values(f for f in tuple(vars().values()) if getattr(f, "__module__", "") in _FILES)
 __getattr__ = lazy_names(__name__, {}, globals(), "docs/eager.md says what there is of torch's names")

@@ -9,10 +9,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from tracegrad.nn.parameters import reduction_of
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.operate import broadcast_shape
 from tracegrad.runtime.reducing import vector_norm
-from tracegrad.runtime.tensor import Tensor
+from tracegrad.runtime.tensor import Tensor, wrap
 
 
 def reduced(loss: Any, reduction: str) -> Any:
@@ -27,17 +30,21 @@ def reduced(loss: Any, reduction: str) -> Any:
 
 
 def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
-) -> Any:
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
     """Return max(0, margin - target * (input1 - input2))."""
+    reduction = reduction_of(size_average, reduce, reduction)
     broadcast_shape(input1, input2, target)
     return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
 def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
-) -> Any:
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
     """Return 1 - cosine where the target is 1, max(0, cosine - margin) where it is -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
     tiny = 2.220446049250313e-16 if input1.dtype.itemsize == 8 else 1.1920928955078125e-07
     products = (input1 * input2).sum(-1)
     sizes: Any = ((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)
@@ -48,38 +55,38 @@ def cosine_embedding_loss(
 
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
-    swap: bool = False, reduction: str = "mean",
+    swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """Return max(0, |anchor - positive| - |anchor - negative| + margin)."""
-
-    def distance(a: Any, b: Any) -> Any:
-        return vector_norm(a - b + eps, p, -1)
-
+    reduction = reduction_of(size_average, reduce, reduction)
     return triplet_margin_with_distance_loss(
-        anchor, positive, negative, distance_function=distance, margin=margin, swap=swap, reduction=reduction
+        anchor, positive, negative, distance_function=_distance(p, eps), margin=margin, swap=swap, reduction=reduction
     )
 
 
 def triplet_margin_with_distance_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[[Any, Any], Any],
-    margin: float = 1.0, swap: bool = False, reduction: str = "mean",
+    anchor: Tensor, positive: Tensor, negative: Tensor, *,
+    distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0, swap: bool = False,
+    reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """Return max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
-    far = distance_function(anchor, negative)
+    distance = distance_function or _distance(2.0, 1e-6)
+    far = distance(anchor, negative)
     if swap:
-        far = far.minimum(distance_function(positive, negative))
-    return reduced((distance_function(anchor, positive) - far + margin).clamp(min=0), reduction)
+        far = far.minimum(distance(positive, negative))
+    return reduced((distance(anchor, positive) - far + margin).clamp(min=0), reduction)
+
+
+def _distance(p: float, eps: float) -> Callable[[Any, Any], Any]:
+    return lambda a, b: vector_norm(a - b + eps, p, -1)
 
 
 def poisson_nll_loss(
-    input: Tensor,
-    target: Tensor,
-    log_input: bool = True,
-    full: bool = False,
-    eps: float = 1e-8,
-    reduction: str = "mean",
-) -> Any:
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
+    eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
     """Return minus the log probability of counts under Poisson rates, or under their logarithms."""
+    reduction = reduction_of(size_average, reduce, reduction)
     loss: Any = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling: Any = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
@@ -88,24 +95,25 @@ def poisson_nll_loss(
 
 
 def gaussian_nll_loss(
-    input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Any:
     """Return minus the log probability under normal distributions; no gradient through the bound of the variance.
 
     Raises:
         ValueError: a variance is negative, or its shape does not fit.
     """
-    if var.shape != input.shape:
-        if input.shape[:-1] == var.shape:
-            var = var.unsqueeze(-1)
-        elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1) and var.numel() != 1:
+    variance: Any = var if isinstance(var, Tensor) else wrap(np.full(input.shape, var, input._a.dtype))
+    if variance.shape != input.shape:
+        if input.shape[:-1] == variance.shape:
+            variance = variance.unsqueeze(-1)
+        elif not (input.shape[:-1] == variance.shape[:-1] and variance.shape[-1] == 1) and variance.numel() != 1:
             raise ValueError("var is of incorrect size")
-    if (var < 0).any():
+    if (variance < 0).any():
         raise ValueError("var has negative entry/entries")
-    var = var.clone()
+    variance = variance.clone()
     with no_grad():
-        var.clamp_(min=eps)
-    loss: Any = 0.5 * (var.log() + (input - target) ** 2 / var)
+        variance.clamp_(min=eps)
+    loss: Any = 0.5 * (variance.log() + (input - target) ** 2 / variance)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
@@ -113,16 +121,22 @@ def _log_sigmoid(x: Any) -> Any:
     return -x.new_zeros(()).logaddexp(-x)
 
 
-def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Any:
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
     """Return log(1 + exp(-target * input)), of targets 1 and -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
     broadcast_shape(input, target)
     return reduced(-_log_sigmoid(target * input), reduction)
 
 
 def multilabel_soft_margin_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
-) -> Any:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
     """Return the cross entropy of sigmoid(input) and targets in [0, 1], averaged over classes."""
+    reduction = reduction_of(size_average, reduce, reduction)
     each: Any = -(target * _log_sigmoid(input) + (1 - target) * _log_sigmoid(-input))
     each = each if weight is None else each * weight
     return reduced(each.mean(-1), reduction)

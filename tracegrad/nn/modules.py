@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from tracegrad.nn import functional as F
-from tracegrad.nn import init
+from tracegrad.nn import init, windows
 from tracegrad.nn.module import Module
 from tracegrad.nn.parameter import Parameter
+from tracegrad.nn.parameters import bound, reduction_of
 from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.operate import cast
@@ -97,9 +98,9 @@ class _Conv(Module):
         if padding_mode not in modes:
             raise ValueError(f"padding_mode must be one of {modes}, but got padding_mode='{padding_mode}'")
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size, self.padding_mode = F._pair(kernel_size, self.axes), padding_mode
-        self.stride, self.dilation = F._pair(stride, self.axes), F._pair(dilation, self.axes)
-        self.padding: Any = padding if isinstance(padding, str) else F._pair(padding, self.axes)
+        self.kernel_size, self.padding_mode = windows.pair(kernel_size, self.axes), padding_mode
+        self.stride, self.dilation = windows.pair(stride, self.axes), windows.pair(dilation, self.axes)
+        self.padding: Any = padding if isinstance(padding, str) else windows.pair(padding, self.axes)
         self.weight = _new(out_channels, in_channels // groups, *self.kernel_size, dtype=dtype)
         self.register_parameter("bias", _new(out_channels, dtype=dtype) if bias else None)
         self.reset_parameters()
@@ -112,7 +113,9 @@ class _Conv(Module):
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._ends(), self.padding_mode), 0
-        return F._convolve(self.axes, input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return windows.convolve(
+            self.axes, input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
+        )
 
     def _ends(self) -> list[int]:
         """Return how much is added at both ends of each axis, from the last axis on."""
@@ -162,9 +165,9 @@ class _ConvTranspose(Module):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size, self.stride = F._pair(kernel_size, self.axes), F._pair(stride, self.axes)
-        self.padding, self.output_padding = F._pair(padding, self.axes), F._pair(output_padding, self.axes)
-        self.dilation = F._pair(dilation, self.axes)
+        self.kernel_size, self.stride = windows.pair(kernel_size, self.axes), windows.pair(stride, self.axes)
+        self.padding, self.output_padding = windows.pair(padding, self.axes), windows.pair(output_padding, self.axes)
+        self.dilation = windows.pair(dilation, self.axes)
         self.weight = _new(in_channels, out_channels // groups, *self.kernel_size, dtype=dtype)
         self.register_parameter("bias", _new(out_channels, dtype=dtype) if bias else None)
         self.reset_parameters()
@@ -174,7 +177,7 @@ class _ConvTranspose(Module):
         init.default_(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Any:
-        return F._convolve_transposed(
+        return windows.convolve_transposed(
             self.axes, input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups,
             self.dilation,
         )  # fmt: skip
@@ -427,6 +430,27 @@ class Dropout2d(_Dropout):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
+class AlphaDropout(_Dropout):
+    """Elements set to what SELU saturates at, at random in training; mean and variance stay."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+class RReLU(Module):
+    """x where positive, else a multiple of it that is random in training."""
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input: Tensor) -> Any:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")
+
+
 class _Configured(Module):
     """A function with fixed options, which are attributes too: base of activations, losses and poolings.
 
@@ -442,28 +466,22 @@ class _Configured(Module):
 
     def __init__(self, *values: Any, **options: Any) -> None:
         super().__init__()
-        if len(values) > len(self.defaults):
-            raise TypeError(
-                f"{type(self).__name__}.__init__() takes {len(self.defaults) + 1} positional arguments but "
-                f"{len(values) + 1} were given"
-            )
-        options.update(zip(self.defaults, values, strict=False))
-        for name in options:
-            if name not in self.defaults:
-                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'")
-        for name, value in (self.defaults | options).items():
-            if value is ...:
-                raise TypeError(f"{type(self).__name__}.__init__() missing 1 required positional argument: '{name}'")
+        given = bound(f"{type(self).__name__}.__init__", self.defaults, values, options, more=1)
+        if "reduction" in given:
+            flags = given.pop("size_average", None), given.pop("reduce", None)
+            given["reduction"] = reduction_of(*flags, given["reduction"])
+        self._options = []
+        for name, value in given.items():
             if name in ("weight", "pos_weight"):
                 self.register_buffer(name, value)
-            elif name not in ("size_average", "reduce"):
+            else:
                 object.__setattr__(self, name, value)
-        places = ("size_average", "reduce", "weight", "pos_weight")
-        self._options = {name: value for name, value in options.items() if name not in places}
+                self._options.append(name)
 
     def forward(self, *inputs: Any) -> Any:
         tensors = {k: v for k, v in self._buffers.items() if v is not None}
-        return type(self).function(*inputs, **self._options, **tensors)
+        options = {name: getattr(self, name) for name in self._options}
+        return type(self).function(*inputs, **options, **tensors)
 
     def extra_repr(self) -> str:
         inplace = ("inplace=True",) if getattr(self, "inplace", False) else ()
@@ -556,7 +574,7 @@ class _Pool(_Configured):
         super().__init__(*values, **options)
         for name in self.shown:
             value = getattr(self, "kernel_size" if name == "stride" and self.stride is None else name)
-            setattr(self, name, F._pair(value, 1) if self.several else value)
+            setattr(self, name, windows.pair(value, 1) if self.several else value)
 
     stride: Any
 

@@ -144,3 +144,19 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Any:
     n = len(lead)
     order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
     return reshape(split.permute(*order), (*lead, channels // (r * r), height * r, width * r))
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Any:
+    """Return images of more channels and fewer pixels: [n, c, h r, w r] becomes [n, c r², h, w]."""
+    r = downscale_factor
+    *lead, channels, height, width = input._a.shape
+    for name, place, size in (("height", -2, height), ("width", -1, width)):
+        if size % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({place})={size} "
+                f"is not divisible by {r}"
+            )
+    split = reshape(input, (*lead, channels, height // r, r, width // r, r))
+    n = len(lead)
+    order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
+    return reshape(split.permute(*order), (*lead, channels * r * r, height // r, width // r))

@@ -1,0 +1,399 @@
+"""Functions that look at windows of the last axes: convolutions, poolings.
+
+Reads and writes tensors; each is a composition of table ops. Previous: activations.py; next: functional.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tracegrad.capture.tracer import asarray as as_tracer
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.operate import in_single
+from tracegrad.runtime.shaping import reshape
+from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tensor import METHODS, Tensor, wrap
+
+__all__ = [
+    "adaptive_max_pool1d", "adaptive_max_pool2d", "avg_pool1d", "avg_pool2d", "conv1d", "conv2d", "conv_transpose1d",
+    "conv_transpose2d", "max_pool1d", "max_pool2d",
+]  # fmt: skip
+
+
+def pair(value: Any, count: int) -> tuple[int, ...]:
+    return (int(value),) * count if isinstance(value, int) else tuple(int(v) for v in value)
+
+
+def windows(
+    x: Any, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> tuple[list[Any], tuple[int, ...]]:
+    """Return x at each place of the kernel, for all positions of it, over the last axes."""
+    lead = x.ndim - len(kernel)
+    sizes = tuple(
+        (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[lead:], kernel, stride, dilation, strict=True)
+    )
+    places = []
+    for place in np.ndindex(*kernel):
+        key = (slice(None),) * lead + tuple(
+            slice(p * d, p * d + (n - 1) * s + 1, s) for p, n, s, d in zip(place, sizes, stride, dilation, strict=True)
+        )
+        places.append(x[key])
+    return places, sizes
+
+
+def _convolution(
+    stride: Any, padding: Any, dilation: Any, groups: int, biased: bool, x: Any, weight: Any, *bias: Any
+) -> Any:
+    kernel = weight.shape[2:]
+    x = np.moveaxis(x, 1, 0)  # channels, batch: so the places of a group are one matrix
+    if any(a or b for a, b in padding):
+        x = np.pad(x, ((0, 0), (0, 0), *padding))
+    places, sizes = windows(x, kernel, stride, dilation)
+    patches = np.stack(places, axis=1)  # channels, places, batch, positions
+    channels, batch = x.shape[:2]
+    each, rows = channels // groups, weight.shape[0] // groups
+    results = []
+    for g in range(groups):
+        part = patches[g * each : (g + 1) * each].reshape((each * len(places), -1))
+        matrix = weight[g * rows : (g + 1) * rows].reshape((rows, each * len(places)))
+        results.append(matrix @ part)
+    made = (results[0] if groups == 1 else np.concatenate(results, axis=0)).reshape((weight.shape[0], batch, *sizes))
+    if biased:
+        made = made + bias[0].reshape((-1, 1) + (1,) * len(sizes))
+    return np.moveaxis(made, 0, 1)
+
+
+_CONVOLUTION = Composition("Convolution", _convolution)
+
+
+def convolve(
+    ndim: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    single = input._a.ndim == ndim + 1
+    if single:
+        input = reshape(input, (1, *input._a.shape))
+    if input._a.ndim != ndim + 2:
+        raise RuntimeError(
+            f"Expected {ndim + 1}D (unbatched) or {ndim + 2}D (batched) input to conv{ndim}d, but got input of size: "
+            f"{list(input._a.shape)}"
+        )
+    if input._a.shape[1] != weight._a.shape[1] * groups:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(weight._a.shape)}, expected input{list(input._a.shape)} to "
+            f"have {weight._a.shape[1] * groups} channels, but got {input._a.shape[1]} channels instead"
+        )
+    steps, spread = pair(stride, ndim), pair(dilation, ndim)
+    if padding == "same":
+        totals = [d * (k - 1) for d, k in zip(spread, weight._a.shape[2:], strict=True)]
+        pads = tuple((t // 2, t - t // 2) for t in totals)
+    elif padding == "valid":
+        pads = ((0, 0),) * ndim
+    else:
+        pads = tuple((p, p) for p in pair(padding, ndim))
+    for what, given in (("stride", steps), ("dilation", spread)):
+        if len(given) != ndim:
+            raise RuntimeError(
+                f"expected {what} to be a single integer value or a list of {ndim} values to match the convolution "
+                f"dimensions, but got {what}={list(given)}"
+            )
+    if bias is not None and bias._a.shape != weight._a.shape[:1]:
+        raise RuntimeError(
+            f"Given weight of size {list(weight._a.shape)}, expected bias to be 1-dimensional with "
+            f"{weight._a.shape[0]} elements, but got bias of size {list(bias._a.shape)} instead"
+        )
+    padded = [n + a + b for n, (a, b) in zip(input._a.shape[2:], pads, strict=True)]
+    reach = [d * (k - 1) + 1 for d, k in zip(spread, weight._a.shape[2:], strict=True)]
+    if any(n < m for n, m in zip(padded, reach, strict=True)):
+        shown = (" x ".join(map(str, sizes)) for sizes in (padded, reach))
+        raise RuntimeError(
+            "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than "
+            "actual input size".format(*shown)
+        )
+    static = (steps, pads, spread, groups, bias is not None)
+    made = apply_composition(_CONVOLUTION, static, [input, weight, *([] if bias is None else [bias])])
+    return reshape(made, made._a.shape[1:]) if single else made
+
+
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """Return the convolution (without flip) of [batch, channels, length] with [out, channels / groups, kernel]."""
+    return convolve(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """Return the convolution (without flip) of [batch, channels, h, w] with [out, channels / groups, kh, kw]."""
+    return convolve(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def _convolution_transposed(
+    stride: Any, padding: Any, more: Any, dilation: Any, groups: int, biased: bool, x: Any, weight: Any, *bias: Any
+) -> Any:
+    kernel, each = weight.shape[2:], weight.shape[1]
+    batch, sizes = x.shape[0], x.shape[2:]
+    full = tuple(
+        (n - 1) * s + d * (k - 1) + 1 + m for n, k, s, d, m in zip(sizes, kernel, stride, dilation, more, strict=True)
+    )
+    made = as_tracer(np.zeros((groups * each, batch, *full), x.dtype)).copy()
+    rows = x.shape[1] // groups
+    for g in range(groups):
+        part = np.moveaxis(x[:, g * rows : (g + 1) * rows], 1, 0).reshape((rows, -1))
+        matrix = weight[g * rows : (g + 1) * rows].reshape((rows, -1))
+        spread = (matrix.T @ part).reshape((each, *kernel, batch, *sizes))
+        for place in np.ndindex(*kernel):
+            key = tuple(
+                slice(p * d, p * d + (n - 1) * s + 1, s)
+                for p, n, s, d in zip(place, sizes, stride, dilation, strict=True)
+            )
+            made[(slice(g * each, (g + 1) * each), slice(None), *key)] += spread[(slice(None), *place)]
+    cut = tuple(slice(p, n - p) for p, n in zip(padding, full, strict=True))
+    made = made[(slice(None), slice(None), *cut)]
+    if biased:
+        made = made + bias[0].reshape((-1, 1) + (1,) * len(sizes))
+    return np.moveaxis(made, 0, 1)
+
+
+_CONVOLUTION_TRANSPOSED = Composition("Convolution", _convolution_transposed)
+
+
+def convolve_transposed(
+    ndim: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
+) -> Any:  # fmt: skip
+    single = input._a.ndim == ndim + 1
+    if single:
+        input = reshape(input, (1, *input._a.shape))
+    if input._a.ndim != ndim + 2:
+        raise RuntimeError(
+            f"Expected {ndim + 1}D (unbatched) or {ndim + 2}D (batched) input to conv_transpose{ndim}d, but got input "
+            f"of size: {list(input._a.shape)}"
+        )
+    if input._a.shape[1] != weight._a.shape[0]:
+        raise RuntimeError(
+            f"Given transposed=1, weight of size {list(weight._a.shape)}, expected input{list(input._a.shape)} to have "
+            f"{weight._a.shape[0]} channels, but got {input._a.shape[1]} channels instead"
+        )
+    steps, spread, more = pair(stride, ndim), pair(dilation, ndim), pair(output_padding, ndim)
+    if any(m >= max(s, d) for m, s, d in zip(more, steps, spread, strict=True)):
+        raise RuntimeError("output padding must be smaller than either stride or dilation")
+    static = (steps, pair(padding, ndim), more, spread, groups, bias is not None)
+    made = apply_composition(_CONVOLUTION_TRANSPOSED, static, [input, weight, *([] if bias is None else [bias])])
+    return reshape(made, made._a.shape[1:]) if single else made
+
+
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Any:
+    """Return what the transpose of conv1d gives; weight [in, out / groups, kernel]."""
+    return convolve_transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Any:
+    """Return what the transpose of conv2d gives; weight [in, out / groups, kh, kw]."""
+    return convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any, x: Any) -> Any:
+    if any(a or b for a, b in padding):
+        pads = ((0, 0),) * (x.ndim - len(kernel)) + padding
+        inside = np.pad(np.ones(x.shape, x.dtype), pads) > 0
+        x = np.where(inside, np.pad(x, pads), x.dtype.type(-np.inf))
+    (best, *places), _ = windows(x, kernel, stride, dilation)
+    for place in places:  # the first of equal ones gets the gradient; NaN wins
+        best = np.where((place > best) | np.isnan(place), place, best)
+    return best
+
+
+def _avg_pool(kernel: Any, stride: Any, padding: Any, more: Any, divisor: int | None, count_pad: bool, x: Any) -> Any:
+    """Return means of windows; `more` elements after the padding belong to no mean."""
+    lead, ones = ((0, 0),) * (x.ndim - len(kernel)), (1,) * len(kernel)
+    pads = tuple((p, p + m) for p, m in zip(padding, more, strict=True))
+    if any(a or b for a, b in pads):
+        counted = np.ones((1,) * (x.ndim - len(kernel)) + x.shape[x.ndim - len(kernel) :], x.dtype)
+        if count_pad:
+            counted = np.pad(counted, lead + tuple((p, p) for p in padding), constant_values=1)
+            counted = np.pad(counted, lead + tuple((0, m) for m in more))
+        else:
+            counted = np.pad(counted, lead + pads)
+        x = np.pad(x, lead + pads)
+        shares: Any = sum(windows(counted, kernel, stride, ones)[0])
+    else:
+        shares = math.prod(kernel)
+    total = np.sum(np.stack(windows(x, kernel, stride, ones)[0], axis=0), axis=0)
+    return total / (shares if divisor is None else divisor)
+
+
+_MAX_POOLS = {1: Composition("MaxPool1D", _max_pool), 2: Composition("MaxPool2DWithIndices", _max_pool)}
+_AVG_POOLS = {1: Composition("AvgPool1D", in_single(_avg_pool)), 2: Composition("AvgPool2D", in_single(_avg_pool))}
+
+
+class _Pooling(NamedTuple):
+    """Windows of a pooling, with a number per axis.
+
+    Attributes:
+        more: elements beyond the padding that the last window reaches, with `ceil_mode`.
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    more: tuple[int, ...]
+
+
+def _pool_options(
+    input: Tensor, ndim: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> _Pooling:
+    """Return the windows.
+
+    Raises:
+        RuntimeError: the input has another rank than it should, or no window fits.
+    """
+    kernel, spread = pair(kernel_size, ndim), pair(dilation, ndim)
+    steps, pads = kernel if stride in (None, ()) else pair(stride, ndim), pair(padding, ndim)
+    shape = input._a.shape
+    if len(shape) not in (ndim + 1, ndim + 2):
+        raise RuntimeError(f"non-empty {ndim + 1}D or {ndim + 2}D (batch mode) tensor expected for input")
+    sizes, more = [], []
+    for n, k, step, pad, gap in zip(shape[-ndim:], kernel, steps, pads, spread, strict=True):
+        if pad > (gap * (k - 1) + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={pad}, kernel_size={k} and "
+                f"dilation={gap}"
+            )
+        reach, whole = gap * (k - 1) + 1, n + 2 * pad
+        count = (whole - reach + (step - 1 if ceil_mode else 0)) // step + 1
+        if ceil_mode and (count - 1) * step >= n + pad:
+            count -= 1  # the last window would begin in the padding
+        sizes.append(count)
+        more.append(max((count - 1) * step + reach - whole, 0))
+    if any(n < 1 for n in sizes):
+        given, made = ("x".join(map(str, (shape[-ndim - 1], *s))) for s in (shape[-ndim:], sizes))
+        raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({made}). Output size is too small")
+    return _Pooling(kernel, steps, pads, spread, tuple(more))
+
+
+def _greatest(
+    ndim: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    return_indices: bool,
+) -> Any:  # fmt: skip
+    options = _pool_options(input, ndim, kernel_size, stride, padding, dilation, ceil_mode)
+    pads = tuple((p, p + m) for p, m in zip(options.padding, options.more, strict=True))
+    made = apply_composition(_MAX_POOLS[ndim], (options.kernel, options.stride, pads, options.dilation), [input])
+    return (made, wrap(_places_of_greatest(input._a, options, pads))) if return_indices else made
+
+
+def _places_of_greatest(a: Any, options: _Pooling, pads: Any) -> Any:
+    """Return the number, among the elements of the last axes, of the greatest one of each window."""
+    ndim = len(pads)
+    lead = a.ndim - ndim
+    numbers = np.arange(math.prod(a.shape[lead:])).reshape(a.shape[lead:])
+    values = np.pad(a.astype(np.float64), ((0, 0),) * lead + pads, constant_values=-np.inf)
+    candidates = np.stack(windows(values, options.kernel, options.stride, options.dilation)[0], -1)
+    places = np.stack(windows(np.pad(numbers, pads), options.kernel, options.stride, options.dilation)[0], -1)
+    chosen = candidates.argmax(-1)[..., None]
+    return np.take_along_axis(np.broadcast_to(places, candidates.shape), chosen, -1)[..., 0]
+
+
+def max_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """Return the greatest element of each window, and where it is; of ties the first one gets the gradient."""
+    return _greatest(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """Return the greatest element of each window of images, and its number among the pixels."""
+    return _greatest(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def _mean(
+    ndim: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_pad: bool,
+    divisor: int | None,
+) -> Any:  # fmt: skip
+    if divisor == 0:
+        raise RuntimeError("divisor must be not zero")
+    options = _pool_options(input, ndim, kernel_size, stride, padding, 1, ceil_mode)
+    static = (options.kernel, options.stride, options.padding, options.more, divisor, count_pad)
+    return apply_composition(_AVG_POOLS[ndim], static, [input])
+
+
+def avg_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:  # fmt: skip
+    """Return the mean of each window."""
+    return _mean(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+def avg_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Any:  # fmt: skip
+    """Return the mean of each window of images."""
+    return _mean(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _adaptive_greatest(input: Tensor, output_size: Any, ndim: int, return_indices: bool) -> Any:
+    """Return the greatest elements of windows that cover the last axes, so many per axis; None keeps an axis."""
+    shape = input._a.shape
+    lead, old = shape[: len(shape) - ndim], shape[len(shape) - ndim :]
+    asked = [output_size] * ndim if isinstance(output_size, int | None) else list(output_size)
+    wanted = tuple(n if count is None else count for n, count in zip(old, asked, strict=True))
+    numbers = np.arange(math.prod(old)).reshape(old)
+    chosen = np.empty((*lead, *wanted), np.int64)
+    for place in np.ndindex(*wanted):
+        key: Any = tuple(slice(j * n // m, -(-(j + 1) * n // m)) for j, n, m in zip(place, old, wanted, strict=True))
+        window = input._a[(..., *key)].reshape((*lead, -1))
+        chosen[(..., *place)] = numbers[key].ravel()[window.argmax(-1)]
+    flat = reshape(input, (*lead, -1))
+    made = reshape(METHODS["gather"](flat, -1, wrap(chosen.reshape((*lead, -1)))), chosen.shape)
+    return (made, wrap(chosen)) if return_indices else made
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Return the greatest elements of so many windows along the last axis."""
+    return _adaptive_greatest(input, output_size, 1, return_indices)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Return the greatest elements of so many windows along each of the last two axes."""
+    return _adaptive_greatest(input, output_size, 2, return_indices)
