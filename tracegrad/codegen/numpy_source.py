@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -698,7 +699,8 @@ class _FunctionEmitter:
             view = name if leading else f"np.moveaxis({name}, {axes}, {tuple(range(len(axes)))})"
             view = f"{name}.T" if axes == (1,) and len(x.shape) == 2 else view
             if operation.op == "scatter_add" and not (is_window or _is_distinct(operation)):
-                self.body.append(ast.Expr(call("np.add.at", parse_expression(view), place_node, value)))
+                function = "add_rows" if _adds_rows(operation) else "np.add.at"
+                self.body.append(ast.Expr(call(function, parse_expression(view), place_node, value)))
                 return
             if view == f"{name}.T" and len(written.shape) in (0, 2):
                 view, place_node = name, ast.Tuple([ast.Slice(), place_node], ast.Load())
@@ -1090,6 +1092,20 @@ def _is_distinct(write: Operation) -> bool:
             if numbers is None or (np.all(numbers >= 0) and np.unique(numbers).size == numbers.size):
                 return True
     return False
+
+
+def _adds_rows(write: Operation) -> bool:
+    """Return whether so much is added to whole rows of a new array that adding element by element is faster."""
+    x, values = write.operands[0], write.operands[-1]
+    sizes = (*values.shape, *x.shape)
+    return (
+        write.attrs["axes"] == (0,)
+        and len(x.shape) > 1
+        and all(isinstance(n, int) for n in sizes)
+        and math.prod(values.shape) >= 4096
+        and x.producer is not None
+        and x.producer.op == "full"
+    )
 
 
 def _is_parallel(write: Operation) -> bool:

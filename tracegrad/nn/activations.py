@@ -44,7 +44,7 @@ def _gelu(approximate: str, x: Any) -> Any:
 
 def _softplus(beta: float, threshold: float, x: Any) -> Any:
     scaled = x * beta
-    return np.where(scaled > threshold, x, softplus_of(np.where(scaled > threshold, 0 * scaled, scaled)) / beta)
+    return np.where(scaled > threshold, x, softplus_of(scaled) / beta)
 
 
 def _negative(x: Any) -> Any:

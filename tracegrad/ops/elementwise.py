@@ -474,6 +474,12 @@ logistic = elementwise(
     infer=same(is_float), numpy="logistic({x})", numpy_helper="logistic", c="1/(1 + exp{f}(-{x}))",
     partials=(lambda out, x: multiply(out, subtract(ones_like(out), out)),), special=((0.0, 0.5), (-math.inf, 0.0)),
 )
+softplus = elementwise(
+    "softplus", X, "log(1 + exp(x)), without overflow.",
+    infer=same(is_float), numpy="softplus({x})", numpy_helper="softplus",
+    c="({x} > 0 ? {x} : 0) + log1p{f}(exp{f}(-fabs{f}({x})))",
+    partials=(lambda out, x: logistic(x),), special=((0.0, math.log(2.0)), (-math.inf, 0.0), (math.inf, math.inf)),
+)
 
 
 def _rectified(out: Any, value: Any) -> Any:
@@ -763,6 +769,15 @@ select: OpDef = linear(
     samples=(
         Sample("b[2,3] f[2,3] f[2,3]"), Sample("b[] f[] f[]"), Sample("b[6] i[6] i[6]"), Sample("b[3] c128[3] c128[3]"),
     ),
+)
+blend: OpDef = linear(
+    "blend", ("condition", "x", "y"), "select of floats, in NumPy without a branch per element.", in_operands=(1, 2),
+    elementwise=True, infer=infer_select, numpy="blend({condition}, {x}, {y})", numpy_helper="blend",
+    c="{condition} ? {x} : {y}", cheap=True,
+    transpose=lambda ct, condition, x, y: (
+        None, select(condition, ct, zeros_like(ct)), select(condition, zeros_like(ct), ct),
+    ),
+    samples=(Sample("b[2,3] f[2,3] f[2,3]"), Sample("b[] f[] f[]")),
 )
 
 

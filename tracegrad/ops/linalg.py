@@ -197,8 +197,9 @@ def _product_text(operation: Operation, x: str, y: str) -> str:
             return f"{x if cx == (nx - 1,) else x + '.T'} @ {y if cy == (0,) else y + '.T'}"
         if cx == (nx - 1,) and cy == (0,) and ny <= 2:
             return f"{x} @ {y}"
-    if bx == by == stack and len(cx) == 1 and nx == ny == len(bx) + 2 and cx == (nx - 1,) and cy == (ny - 2,):
-        return f"{x} @ {y}"
+    if bx == by == stack and len(cx) == 1 and nx == ny == len(bx) + 2:
+        left = x if cx == (nx - 1,) else f"np.swapaxes({x}, -1, -2)"
+        return f"{left} @ {y if cy == (ny - 2,) else f'np.swapaxes({y}, -1, -2)'}"
     if not cx and not bx:
         return f"np.outer({x}, {y})" if nx == ny == 1 else f"np.multiply.outer({x}, {y})"
     if not bx:

@@ -1,6 +1,6 @@
 """Shorter forms for NumPy functions of small arrays whose caller sees no warnings, as kernels of eager tensors are.
 
-Reads and writes IR in place. Next: inline.py.
+Reads and writes IR in place. Next: blends.py.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, TABLE, interpreter
 from tracegrad.ir.types import ArrayType, is_inexact
 from tracegrad.ops.common import jvp_of, vjp_of, zeros_like
 from tracegrad.ops.elementwise import add
+from tracegrad.passes.blends import blend_choices
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.manager import final_pipeline, run_passes
 from tracegrad.passes.small import suit_small_arrays
@@ -134,7 +135,8 @@ class Kernel:
 
     def source(self) -> str:
         """Return the NumPy text that runs."""
-        function = run_passes(clone_function(self.function), [widen_sums, *final_pipeline(), suit_small_arrays])
+        passes = [widen_sums, *final_pipeline(), suit_small_arrays, blend_choices]
+        function = run_passes(clone_function(self.function), passes)
         return emit_numpy(function, comments=False, warnings=False)
 
     def pullback(self, mask: int) -> Pullback:

@@ -363,10 +363,17 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the k greatest (or smallest) elements along an axis, and their positions."""
     axis = axis_of(dim, input._a.ndim)
-    index = sort(input.detach(), axis, descending=largest).indices._a
-    if not 0 <= k <= (input._a.shape[axis] if input._a.ndim else 1):
+    count = input._a.shape[axis] if input._a.ndim else 1
+    if not 0 <= k <= count:
         raise RuntimeError("selected index k out of range")
-    return _picked("topk", input, np.take(index, np.arange(k), axis=axis), axis)
+    if not input._a.ndim or not 0 < 8 * k < count:
+        index = sort(input.detach(), axis, descending=largest).indices._a
+        return _picked("topk", input, np.take(index, np.arange(k), axis=axis), axis)
+    chosen = np.argpartition(input._a, count - k if largest else k - 1, axis=axis)
+    chosen = np.take(chosen, np.arange(count - k, count) if largest else np.arange(k), axis=axis)
+    order = np.argsort(np.take_along_axis(input._a, chosen, axis), axis=axis, kind="stable")
+    index = np.take_along_axis(chosen, np.flip(order, axis) if largest else order, axis)
+    return _picked("topk", input, index, axis)
 
 
 @public()
