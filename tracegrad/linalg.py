@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracegrad.runtime import reducing
+from tracegrad.autograd.function import Function
+from tracegrad.runtime import dtypes, reducing
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.operate import cast
 from tracegrad.runtime.shaping import transpose
 from tracegrad.runtime.tape import apply_composition, shielding
-from tracegrad.runtime.tensor import Tensor, wrap
+from tracegrad.runtime.tensor import Tensor, method, wrap
 from tracegrad.runtime.traced import call_with_traced_values
 
 matmul = reducing.matmul
@@ -321,6 +323,119 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
         strict = A.triu(1) if upper else A.tril(-1)
         part = strict + wrap(np.eye(A.shape[-1], dtype=A._a.dtype))
     return solve(part, B, left=left)
+
+
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Return the diagonal of each matrix: a view."""
+    return A.diagonal(offset, dim1, dim2)
+
+
+class EigResult(NamedTuple):
+    """Eigenvalues, and eigenvectors in columns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class _Eig(Function):
+    @staticmethod
+    def forward(ctx: Any, A: Tensor) -> tuple[Tensor, Tensor]:
+        values, vectors = (wrap(np.asarray(x, A._a.dtype)) for x in np.linalg.eig(A._a))
+        ctx.save_for_backward(values, vectors)
+        ctx.save_for_forward(values, vectors)
+        return values, vectors
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any) -> Any:
+        values, v = ctx.saved_tensors
+        gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
+        on_diagonal = wrap(np.eye(v.shape[-1], dtype=np.bool_))
+        inner = solve(v, matmul(tangent, v))
+        moved = matmul(v, (inner / gaps.masked_fill(on_diagonal, 1.0)).masked_fill(on_diagonal, 0.0))
+        moved = moved - v * _real_diagonal(matmul(_adjoint(v), moved)).unsqueeze(-2)
+        return inner.diagonal(0, -2, -1), moved
+
+    @staticmethod
+    def backward(ctx: Any, *cts: Any) -> Any:
+        ct_values, ct_vectors = cts
+        values, v = ctx.saved_tensors
+        gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
+        on_diagonal = wrap(np.eye(v.shape[-1], dtype=np.bool_))
+        inner = matmul(_adjoint(v), ct_vectors)
+        # vectors have norm 1, and their phase is free
+        inner = inner - matmul(_adjoint(v), v * _real_diagonal(inner).unsqueeze(-2))
+        inner = (inner / gaps.masked_fill(on_diagonal, 1.0).conj()).masked_fill(on_diagonal, 0.0)
+        inner = inner + ct_values.diag_embed()
+        return solve(_adjoint(v), matmul(inner, _adjoint(v)))
+
+
+def _real_diagonal(x: Any) -> Any:
+    return x.diagonal(0, -2, -1).real.to(x.dtype)
+
+
+def eig(A: Tensor) -> EigResult:
+    """Return complex eigenvalues and eigenvectors of norm 1 of each matrix.
+
+    The gradient is that of functions that do not depend on the phase of the vectors. Source: Boeddeker et al., 2017.
+    """
+    _check_square(A, "eig")
+    return EigResult(*_Eig.apply(cast(A, dtypes.complex_of(A._a.dtype)) if not A.is_complex() else A))
+
+
+def eigvals(A: Tensor) -> Any:
+    """Return the complex eigenvalues of each matrix."""
+    return eig(A).eigenvalues
+
+
+def logdet(A: Tensor) -> Any:
+    """Return the logarithm of the determinant of each matrix: NaN where that is negative."""
+    sign, size = slogdet(A)
+    return size.masked_fill(sign < 0, float("nan"))
+
+
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Any:
+    """Return x with A @ x = B, from the triangular factor of A."""
+    lower = _adjoint(L) if upper else L
+    return solve_triangular(_adjoint(lower), solve_triangular(lower, B, upper=False), upper=True)
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Any:
+    """Return the inverse of A from its triangular factor."""
+    return cholesky_solve(wrap(np.eye(L.shape[-1], dtype=L._a.dtype)).expand(L.shape), L, upper)
+
+
+class _Svd(NamedTuple):
+    """Singular vectors and values, as torch.svd has them: V in columns."""
+
+    U: Any
+    S: Any
+    V: Any
+
+
+def svd_in_columns(input: Tensor, some: bool = True, compute_uv: bool = True) -> _Svd:
+    """Return what svd gives, with V in place of its adjoint."""
+    u, s, vh = svd(input, full_matrices=not some)
+    if not compute_uv:
+        u, vh = wrap(np.zeros_like(u._a)), wrap(np.zeros_like(vh._a))
+    return _Svd(u, s, _adjoint(vh))
+
+
+def qr_of(input: Tensor, some: bool = True) -> QrResult:
+    """Return what qr gives; `some` stands for its reduced mode."""
+    return qr(input, "reduced" if some else "complete")
+
+
+def cholesky_of(input: Tensor, upper: bool = False) -> Any:
+    """Return what cholesky gives."""
+    return cholesky(input, upper=upper)
+
+
+for _name, _function in (
+    ("cholesky", cholesky_of), ("cholesky_inverse", cholesky_inverse), ("cholesky_solve", cholesky_solve), ("det", det),
+    ("inverse", inv), ("logdet", logdet), ("matrix_power", matrix_power), ("pinverse", pinv), ("qr", qr_of),
+    ("slogdet", slogdet), ("svd", svd_in_columns),
+):  # fmt: skip
+    method(_name)(_function)
 
 
 class LstsqResult(NamedTuple):

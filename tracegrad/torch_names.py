@@ -37,36 +37,51 @@ triu triu_indices true_divide trunc typename uint8 unbind unique unsqueeze use_d
 var_mean vdot vsplit vstack where xlogy zeros zeros_like
 """
 
+#: forms of operations that write into their tensor, and what else stands in files of its own
+_MORE: Final = """
+abs_ acos_ acosh_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ erf_ erfc_
+exp_ exp2_ expm1_ fill_ floor_ frac_ log_ log10_ log1p_ log2_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_
+relu_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_ fill_diagonal_
+unique_consecutive
+"""
+_ACTIVATIONS: Final = "celu celu_ hardshrink prelu rrelu rrelu_ selu selu_ threshold threshold_"
+
 #: public name -> place, as lazy_names takes it
 EAGER: Final = {
     "autograd": "",
     "backends": "",
     "cuda": "",
+    "distributions": "",
     "fft": "",
+    "func": "",
     "linalg": "",
     "nn": "",
     "optim": "",
     "utils": "",
+    "cholesky": "linalg:cholesky_of",
+    "cholesky_inverse": "linalg:cholesky_inverse",
+    "cholesky_solve": "linalg:cholesky_solve",
     "det": "linalg:det",
     "inverse": "linalg:inv",
     "is_anomaly_enabled": "autograd:is_anomaly_enabled",
+    "logdet": "linalg:logdet",
     "matrix_exp": "linalg:matrix_exp",
     "matrix_power": "linalg:matrix_power",
     "pinverse": "linalg:pinv",
+    "qr": "linalg:qr_of",
     "slogdet": "linalg:slogdet",
-    **{name: f"runtime.eager:{name}" for name in _NAMES.split()},
+    "svd": "linalg:svd_in_columns",
+    **{name: f"nn.functional:{name}" for name in _ACTIVATIONS.split()},
+    **{name: f"runtime.eager:{name}" for name in (*_NAMES.split(), *_MORE.split())},
 }
 
 #: names of torch that there are not -> what to do instead
 MISSING: Final = {
     "compile": "tg.function compiles NumPy functions; eager tensors run as they are",
     "jit": "tg.function compiles NumPy functions; eager tensors run as they are",
-    "func": "tg.grad, tg.vmap, tg.jacrev, tg.jacfwd, tg.hessian, tg.jvp and tg.vjp transform NumPy functions, and "
-    "autograd.functional has Jacobians and Hessians of functions of tensors",
     "special": "erf, erfinv, erfc, digamma, lgamma, logit, xlogy, sinc and logsumexp are top-level functions",
     "amp": "give dtypes by hand: x.to(torch.bfloat16)",
     "autocast": "give dtypes by hand: x.to(torch.bfloat16)",
-    "distributions": "randn, rand, bernoulli and multinomial draw numbers; write densities as formulas",
     "sparse": "tensors are dense: to_dense() before they come here",
     "multiprocessing": "use Python's own module; arrays, x.numpy(), are what to send",
     "distributed": "a process has its own tensors; send arrays, x.numpy(), by a library of your choice",

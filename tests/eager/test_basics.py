@@ -204,7 +204,6 @@ def test_what_the_documentation_calls_missing_is_missing() -> None:
     ("path", "said"),
     [
         ("compile", "tg.function compiles NumPy functions"),
-        ("func", "tg.vmap"),
         ("special", "erfinv"),
         ("nn.Transformer", "MultiheadAttention"),
         ("nn.TransformerEncoderLayer", "LayerNorm"),
@@ -212,7 +211,6 @@ def test_what_the_documentation_calls_missing_is_missing() -> None:
         ("nn.FractionalMaxPool2d", "docs/eager.md says what there is"),
         ("optim.Adm", "did you mean Adam?"),
         ("optim.Rprop", "write its step under torch.no_grad()"),
-        ("utils.data", "slices of arrays make batches"),
         ("utils.tensorboard", "loss.item()"),
         ("nn.functional.grid_sample", "docs/eager.md says what there is"),
         ("nn.functional.rellu", "did you mean relu?"),

@@ -256,12 +256,11 @@ ACTIVATIONS = (
     "silu",
     "mish",
     "hardswish",
-    "hardsigmoid",
     "relu",
     "rrelu",
 )
 GIVEN_IN_ORDER = [
-    *[case(f"F.{n}(x * 2, inplace=True) * x", M, twice=n != "hardsigmoid") for n in ACTIVATIONS],
+    *[case(f"F.{n}(x * 2, inplace=True) * x", M) for n in ACTIVATIONS],
     *[case(f"F.{n}_(x * 2)", M) for n in ("relu", "leaky_relu", "elu", "selu", "celu", "hardtanh", "rrelu")],
     case("F.threshold_(x * 2, 0.3, -1.0)", M), case("F.threshold(x * 2, 0.3, -1.0, True)", M),
     case("(lambda c: (F.elu(c[1], 0.5, True), c)[1])(x * 2)", M), case("F.leaky_relu(x, 0.1, False)", M),
@@ -287,6 +286,34 @@ GIVEN_IN_ORDER = [
     case("F.avg_pool1d(x, 2, 2, 0, True)", (2, 3, 5)), case("F.adaptive_max_pool1d(x, 3)", (2, 3, 7)),
     case("F.adaptive_max_pool2d(x, (2, None))", (1, 2, 5, 4)), case("F.adaptive_max_pool2d(x, 3, True)[1] * x.sum()", (1, 2, 5, 4)),
     case("F.pixel_unshuffle(x, 2)", (1, 2, 4, 6)), case("F.scaled_dot_product_attention(x, y, y, enable_gqa=True)", (2, 4, 3, 5), (2, 2, 3, 5), twice=False),
+]  # fmt: skip
+LATE = [
+    *[case(f"(x * 2).{n}_({a})", M) for n, a in (
+        ("cumsum", "1"), ("cumprod", "0"), ("unsqueeze", "1"), ("t", ""), ("transpose", "0, 1"), ("swapaxes", "0, 1"), ("sinc", ""),
+        ("fill_diagonal", "3.0"), ("multiply", "x"), ("subtract", "x, alpha=2"), ("divide", "x + 5"), ("atan2", "x + 3"), ("gt", "0.5"),
+        ("masked_scatter", "x > 0, x.flip(0)"), ("addmm", "x, x.t() @ x"), ("squeeze", ""), ("hypot", "x + 3"),
+    )],
+    case("(x * 2).unsqueeze_(0).mul_(y) * x", M, V), case("(lambda c: (c[0].unsqueeze_(0).mul_(y), c)[1])(x * 2)", M, V),
+    case("(lambda c: (c.t_()[1].mul_(2), c)[1])(x * 2)", M), case("T.exp_(x * 2)", M), case("T.relu_(x * 2)", M),
+    case("(x * 2).unsqueeze(0).squeeze_(0).unsqueeze_(-1)", M), case("(lambda c: (c.fill_diagonal_(2.0, wrap=True), c)[1])(x * 2)", (7, 3)),
+    case("x.diff(prepend=y, append=y[:, :1])", M, (3, 2)), case("x.diff(2, 0, prepend=y)", M, (2, 4)),
+    case("T.einsum(x, [0, 1], y, [1, 2], [0, 2])", M, (4, 2)), case("T.einsum(x, [0, 1], y, [1, 2])", M, (4, 2)),
+    case("T.einsum(x, [..., 0], y, [0], [...])", (2, 3, 4), V), case("x * T.bincount(T.tensor([0, 3, 3]), y.detach(), 4)", M, (3,)),
+    case("x.det()", Q), case("x.inverse()", Q), case("x.slogdet()[1]", Q), case("x.matrix_power(3)", Q), case("(x @ x.T).logdet()", Q),
+    case("x.pinverse()", M), case("T.svd(x)[1]", M), case("(lambda r: (r[0] * r[1]) @ r[2].T * x)(x.svd())", M), case("T.qr(x)[1]", (4, 3)),
+    case("T.cholesky(x @ x.T + T.eye(3, dtype=x.dtype), upper=True)", Q), case("T.linalg.diagonal(x)", (2, 3, 3)),
+    case("T.cholesky_solve(y, T.linalg.cholesky(x @ x.T + 3 * T.eye(3, dtype=x.dtype)))", Q, (3, 2)),
+    case("T.cholesky_inverse(T.linalg.cholesky(x @ x.T + 3 * T.eye(3, dtype=x.dtype)))", Q),
+    case("T.cholesky_solve(y, (x @ x.T + 3 * T.eye(3, dtype=x.dtype)).cholesky(True), True)", Q, (3, 2)),
+    case("T.linalg.eigvals(x).abs().sum()", Q), case("T.linalg.eigvals(x).pow(2).sum().real", Q), case("T.linalg.eig(x)[1].abs()", Q, twice=False),
+    case("(lambda r: ((r[1] * r[0].exp()) @ T.linalg.inv(r[1])).real)(T.linalg.eig(x))", Q, twice=False),
+    case("T.linalg.eigvals(x).abs().sum()", Q, complex=True), case("T.linalg.eig(x)[1].abs()", (2, 3, 3), complex=True, twice=False),
+    case("(lambda c: (setattr(c, 'real', c.imag * 2), c)[1])(x * 2)", M, complex=True), case("(lambda c: (setattr(c, 'imag', 3.0), c)[1])(x * 2)", M, complex=True),
+    case("(lambda c: (c.real.mul_(2), c)[1])(x * 2)", M, complex=True), case("(lambda c: (c.imag[1].exp_(), c)[1])(x * 2)", M, complex=True),
+    case("(lambda c: (c[1:, 0].real.copy_(c[0, :2].imag), c)[1])(x * 2)", M, complex=True), case("(lambda c: (c.t().imag[0].zero_(), c)[1])(x * 2)", M, complex=True),
+    case("T.selu(x) + T.celu(x)", M), case("T.threshold(x, 0.2, 0.1)", M), case("T.prelu(x, y)", M, V), case("T.selu_(x * 2)", M),
+    case("T.unique_consecutive(T.tensor([1, 1, 2, 2, 1]), return_counts=True)[1] * x.sum()", M),
+    case("T.unique(T.tensor([[3, 1], [1, 3], [3, 1]]), dim=0, return_inverse=True)[1] * x.sum()", M),
 ]  # fmt: skip
 ADDED = [
     case("F.hardswish(x)", M), case("F.hardshrink(x, 0.7)", M), case("F.softshrink(x, 0.3)", M),
@@ -318,6 +345,7 @@ ADDED = [
 ALL = [
     *UNARY,
     *GIVEN_IN_ORDER,
+    *LATE,
     *BINARY,
     *REDUCTIONS,
     *SHAPES,

@@ -27,6 +27,8 @@ MODULES: list[tuple[str, Callable[[Any], Any], tuple[int, ...]]] = [
     ("sequences", lambda nn: nn.Sequential(nn.InstanceNorm1d(2), nn.ReplicationPad1d(2), nn.CircularPad1d(1), nn.ConstantPad1d(1, 2.0), nn.AdaptiveAvgPool1d(4), nn.RMSNorm(4)), (3, 2, 5)),
     ("upsampling", lambda nn: nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear"), nn.UpsamplingBilinear2d(scale_factor=2), nn.UpsamplingNearest2d((3, 3)), nn.PixelShuffle(2)), (2, 4, 3, 2)),
     ("prelu", lambda nn: nn.Sequential(nn.Linear(4, 3), nn.PReLU(), nn.Softplus(), nn.ELU(), nn.Softmax(dim=1)), (5, 4)),
+    ("activations in place", lambda nn: nn.Sequential(nn.Linear(4, 3), nn.LeakyReLU(0.1, True), nn.Linear(3, 3), nn.ELU(0.5, True), nn.Linear(3, 3), nn.SiLU(True)), (5, 4)),
+    ("greatest of windows", lambda nn: nn.Sequential(nn.PixelUnshuffle(2), nn.MaxPool2d(2, ceil_mode=True), nn.Conv2d(8, 2, 1), nn.AdaptiveMaxPool2d((2, None)), nn.Flatten(2), nn.AdaptiveMaxPool1d(3)), (2, 2, 6, 10)),
 ]  # fmt: skip
 
 

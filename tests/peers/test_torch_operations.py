@@ -44,6 +44,7 @@ def run(T: Any, case: Case, cotangents: dict[str, np.ndarray]) -> list[tuple[str
     return [(name, plain(t)) for name, t in found]
 
 
+@pytest.mark.filterwarnings("ignore:torch.(qr|cholesky) is deprecated:UserWarning")
 @pytest.mark.parametrize("case", ALL, ids=lambda c: c.name.replace(" ", "") + str(list(c.shapes)))
 def test_operation(case: Case) -> None:
     cotangents: dict[str, np.ndarray] = {}

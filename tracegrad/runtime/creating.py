@@ -257,8 +257,12 @@ def _steps(bounds: Sequence[Any], dtype: Any) -> tuple[list[Any], np.dtype[Any]]
 
 
 @public()
-def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def arange(
+    *bounds: Any, start: Any = None, end: Any = None, step: Any = None, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Return numbers from start up to, without, end."""
+    bounds = _bounds("arange", bounds, start=start, end=end, step=step)
     values, kind = _steps(bounds, dtype)
     first, last, step = (0, values[0], 1) if len(values) == 1 else (*values, 1)[:3]
     if step == 0:
@@ -266,6 +270,21 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     if (last - first) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     return _finished(np.arange(*values).astype(kind), requires_grad)
+
+
+def _bounds(name: str, given: tuple[Any, ...], **named: Any) -> tuple[Any, ...]:
+    """Return bounds that were given in order or by name; a single one in order is the second."""
+    names = list(named)
+    found = dict(zip(names[1:] if len(given) == 1 and named[names[1]] is None else names, given, strict=False))
+    for key, value in named.items():
+        if value is not None:
+            if key in found:
+                raise TypeError(f"{name}() got multiple values for argument '{key}'")
+            found[key] = value
+    if len(given) > len(names) or names[1] not in found:
+        raise TypeError(f"{name}() takes {', '.join(names)}; {names[1]} must be given")
+    first = found.get(names[0], 0)
+    return (first, found[names[1]], *([found[names[2]]] if len(names) > 2 and names[2] in found else []))
 
 
 @public("range")
@@ -369,6 +388,8 @@ def randn(
 @public()
 def randint(
     *bounds: Any,
+    low: Any = None,
+    high: Any = None,
     size: Any = None,
     dtype: Any = None,
     device: Any = None,
@@ -376,9 +397,8 @@ def randint(
     generator: Any = None,
 ) -> Tensor:
     """Return random integers: randint(low, high, size) or randint(high, size)."""
-    given = list(bounds)
-    shape = given.pop() if size is None else size
-    low, high = (0, given[0]) if len(given) == 1 else given
+    given, shape = (bounds[:-1], bounds[-1]) if size is None else (bounds, size)
+    low, high = _bounds("randint", given, low=low, high=high)
     kind = np.dtype(np.int64) if dtype is None else dtypes.numpy_dtype(dtype)
     return _finished(_source(generator).integers(low, high, tuple(shape)).astype(kind), requires_grad)
 

@@ -20,6 +20,7 @@ from tracegrad.runtime import (
     settings,
     shaping,
     traced,
+    writing,
 )
 from tracegrad.runtime.tensor import CPU, NAMES, Device, Size, Symbol, Tensor
 
@@ -53,5 +54,5 @@ globals().update(NAMES)
 __all__ = [
     "Device", "building",
     "creating", "dtypes", "gradients", "numpy_bridge", "operate", "printing", "reducing", "saving", "settings",
-    "shaping", "traced",
+    "shaping", "traced", "writing",
 ]  # fmt: skip

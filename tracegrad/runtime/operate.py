@@ -740,8 +740,13 @@ def imag(input: Tensor) -> Any:
     return make_view("Select", input, ("imag", (), ()))
 
 
-setattr(Tensor, "real", property(real))  # noqa: B010 properties beside the annotations of Tensor
-setattr(Tensor, "imag", property(imag))  # noqa: B010
+def _part(function: Callable[..., Any]) -> property:
+    """Return the property of a part of complex numbers; what is assigned is written into it."""
+    return property(function, lambda self, value: function(self).copy_(value))
+
+
+setattr(Tensor, "real", _part(real))  # noqa: B010 properties beside the annotations of Tensor
+setattr(Tensor, "imag", _part(imag))  # noqa: B010
 
 
 @public("complex")

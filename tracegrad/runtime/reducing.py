@@ -6,8 +6,9 @@ Reads and writes tensors. Previous: shaping.py; next: building.py.
 from __future__ import annotations
 
 import math
+import string
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from tracegrad.runtime.operate import (
     require_floats,
     to_tensor,
 )
-from tracegrad.runtime.shaping import axis_of, expand, reshape
+from tracegrad.runtime.shaping import axis_of, cat, expand, reshape
 from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, as_torch_calls, planned, shielding
 from tracegrad.runtime.tensor import Tensor, method, public, wrap
 
@@ -580,7 +581,7 @@ _CUMPROD = Composition(
 @public()
 @method("cumsum")
 @planned()
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
+def cumsum(input: Tensor, dim: int, dtype: Any = None) -> Any:
     """Return the running sum along an axis."""
     return Plan(_CUMSUM, (axis_of(dim, input._a.ndim), _accumulating(input._a, dtype)), [input])
 
@@ -588,7 +589,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
 @public()
 @method("cumprod")
 @planned()
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
+def cumprod(input: Tensor, dim: int, dtype: Any = None) -> Any:
     """Return the running product along an axis."""
     return Plan(_CUMPROD, (axis_of(dim, input._a.ndim), _accumulating(input._a, dtype)), [input])
 
@@ -632,8 +633,10 @@ def logcumsumexp(input: Tensor, dim: int) -> Any:
 
 @public()
 @method("diff")
-def diff(input: Tensor, n: int = 1, dim: int = -1) -> Any:
-    """Return differences of neighbours along an axis."""
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Any:
+    """Return differences of neighbours along an axis, with more elements before and after."""
+    if prepend is not None or append is not None:
+        input = cat([t for t in (prepend, input, append) if t is not None], dim)
     size = input._a.shape[axis_of(dim, input._a.ndim)]
     for _ in range(n):
         size -= 1
@@ -655,16 +658,42 @@ _TRACE = Composition("Trace", lambda dtype, x: np.sum(_cast(np.diagonal(x), dtyp
 
 @public()
 @method("unique")
-def unique(input: Tensor) -> Any:
-    """Return the different elements in order."""
-    return wrap(np.unique(input._a))
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """Return the different elements, or slices along an axis, in order; on demand where they are, and how often."""
+    a, axis = input._a, None if dim is None else axis_of(dim, input._a.ndim)
+    values, inverse, counts = np.unique(a, return_inverse=True, return_counts=True, axis=axis)
+    shape = a.shape if axis is None else (a.shape[axis],)
+    return _different(values, inverse.reshape(shape), counts, return_inverse, return_counts)
+
+
+def _different(values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
+    given = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
+    made = tuple(wrap(np.ascontiguousarray(x).reshape(np.shape(x))) for x in given)
+    return made if len(made) > 1 else made[0]
+
+
+@public()
+@method("unique_consecutive")
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    """Return the elements that differ from the one before; on demand where they are, and how often."""
+    flat = input._a.reshape(-1)
+    starts = np.flatnonzero(np.concatenate([[True], flat[1:] != flat[:-1]])) if flat.size else np.zeros(0, np.int64)
+    counts = np.diff(np.append(starts, flat.size))
+    inverse = np.repeat(np.arange(len(starts)), counts).reshape(input._a.shape)
+    return _different(flat[starts], inverse, counts, return_inverse, return_counts)
 
 
 @public()
 @method("bincount")
-def bincount(input: Tensor, minlength: int = 0) -> Any:
-    """Return how often each number occurs."""
-    return wrap(np.bincount(input._a, minlength=minlength).astype(np.int64))
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Any:
+    """Return how often each number occurs, or the sum of the weights where it does."""
+    if weights is None:
+        return wrap(np.bincount(input._a, minlength=minlength).astype(np.int64))
+    made = np.bincount(input._a, weights._a, minlength)
+    return wrap(made.astype(np.float32) if weights._a.dtype == np.float32 else made)
 
 
 # ---- products
@@ -868,9 +897,24 @@ def _check_subscripts(equation: str, shapes: list[tuple[int, ...]]) -> None:
             )
 
 
+def _from_lists(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Return the equation, and the operands, for operands each followed by a list of numbers or Ellipsis."""
+    letters = string.ascii_uppercase + string.ascii_lowercase
+
+    def term(axes: Sequence[Any]) -> str:
+        return "".join("..." if axis is Ellipsis else letters[axis] for axis in axes)
+
+    count = len(given) // 2
+    terms = ",".join(term(given[2 * k + 1]) for k in range(count))
+    arrow = f"->{term(given[-1])}" if len(given) % 2 else ""
+    return terms + arrow, given[: 2 * count : 2]
+
+
 @public()
-def einsum(equation: str, *operands: Any) -> Any:
-    """Return a sum of products in Einstein's notation."""
+def einsum(equation: Any, *operands: Any) -> Any:
+    """Return a sum of products in Einstein's notation: an equation, or after each operand the numbers of its axes."""
+    if isinstance(equation, Tensor):
+        equation, operands = _from_lists((equation, *operands))
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     _check_subscripts(equation.replace(" ", ""), [t._a.shape for t in given])
     return apply_composition(_EINSUM, (equation.replace(" ", ""),), list(given))

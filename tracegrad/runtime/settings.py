@@ -1,6 +1,6 @@
 """What programs ask about dtypes and set about the machine.
 
-Reads dtypes. Previous: building.py; next: gradients.py. There is one implementation of each operation, which is
+Reads dtypes. Previous: writing.py; next: gradients.py. There is one implementation of each operation, which is
 deterministic, and the number of threads is that of NumPy's libraries: such settings are kept and change nothing.
 """
 

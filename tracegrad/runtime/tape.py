@@ -315,6 +315,28 @@ class KernelNode(Node):
         """Return the NumPy text of the backward pass."""
         return self.pullback.kernel.source()
 
+    def __getattr__(self, name: str) -> Any:
+        """Return a saved value by torch's name: `_saved_self`, `_saved_other`, `_saved_result`."""
+        kinds = {f"_saved_{told}": kind for kind, told in self._saved_names().items()} if name[:7] == "_saved_" else {}
+        if name not in kinds:
+            kept = f"; it saved {', '.join(kinds) or 'nothing'}" if name[:7] == "_saved_" else ""
+            raise AttributeError(f"'{self.title}' object has no attribute '{name}'{kept}")
+        if self.saved is None:
+            raise self.freed_error()
+        return as_tensor(self.unpack(next(item for item in self.saved if item.kind == kinds[name]), True))
+
+    def _saved_names(self) -> dict[tuple[str, int], str]:
+        """Return torch's names of what the pullback reads."""
+        primal = self.pullback.primal
+        operands = _OPERANDS.get(primal.name, ("self", "other"))
+        names = {}
+        for kind, number in self.pullback.reads:
+            if kind == "in":
+                names[kind, number] = operands[number] if number < len(operands) else f"operand{number}"
+            else:
+                names[kind, number] = "result" if primal.single else f"result{number}"
+        return names
+
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
         pullback, saved = self.pullback, self.saved
         operands: list[Any] = []
@@ -435,6 +457,15 @@ class KernelNode(Node):
             text += f"\n  overwritten by {name} at {describe_place(code, instruction)}"
         text += "\n  help: use the operation that makes a new tensor, or overwrite a clone()"
         return RuntimeError(text)
+
+
+#: torch's names of operands, where they are not "self" and "other"
+_OPERANDS = {
+    "Pow": ("self", "exponent"), "Mm": ("self", "mat2"), "Bmm": ("self", "mat2"), "Mv": ("self", "vec"),
+    "Dot": ("self", "tensor"), "Where": ("condition", "self", "other"), "Atan2": ("self", "other"),
+    "Addmm": ("mat1", "mat2", "self"), "Lerp": ("self", "end", "weight"), "Gather": ("self", "index"),
+    "MseLoss": ("self", "target"), "L1Loss": ("self", "target"), "NllLoss": ("self", "target"),
+}  # fmt: skip
 
 
 class FlatNode(Node):

@@ -6,6 +6,7 @@ attached as methods by the files after those: see `method`.
 
 from __future__ import annotations
 
+import importlib
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -128,6 +129,9 @@ class Tensor:
     __array_priority__ = 2000.0
 
     def __getattr__(self, name: str) -> Any:
+        if name in LATE:
+            importlib.import_module(LATE[name])
+            return getattr(self, name)
         text = f"'{type(self).__name__}' object has no attribute '{name}'"
         if not name.startswith("_"):
             near = suggest(name, (known for known in dir(type(self)) if not known.startswith("_")))
@@ -297,6 +301,11 @@ if engine:
     wrap = engine.wrap
 
 
+#: methods that a module attaches which is imported when one is first used
+LATE = dict.fromkeys(
+    "cholesky cholesky_inverse cholesky_solve det inverse logdet matrix_power pinverse qr slogdet svd".split(),
+    "tracegrad.linalg",
+)
 #: methods attached to Tensor so far
 METHODS: dict[str, Any] = {}
 

@@ -171,6 +171,11 @@ def _take_all(steps: Outline, x: Any, positions: Sequence[Any]) -> Any:
 
 def _write(steps: Outline, base: Any, values: Any, *positions: Any) -> Any:
     """Return a copy of the base with the place that the steps lead to replaced."""
+    part = next((k for k, step in enumerate(steps) if step[0] in ("real", "imag")), None)
+    if part is not None:
+        return _write_part(steps[:part], steps[part][0], steps[part + 1 :], base, values, positions)
+    if not steps:
+        return values
     kind, static, count = steps[-1]
     if _is_awkward(steps, base.shape):
         numbers = as_tracer(np.arange(base.size).reshape(base.shape))
@@ -185,6 +190,18 @@ def _write(steps: Outline, base: Any, values: Any, *positions: Any) -> Any:
         place = _take_all(steps, made, positions)
         place[...] = values
     return made
+
+
+def _write_part(before: Outline, kind: str, after: Outline, base: Any, values: Any, positions: tuple[Any, ...]) -> Any:
+    """Return a copy of the base with a place in the real or in the imaginary part replaced."""
+    count = sum(step[2] for step in before)
+    place = _take_all(before, base, positions[:count])
+    parts = {"real": place.real, "imag": place.imag}
+    parts[kind] = np.broadcast_to(_write(after, parts[kind], values, *positions[count:]), place.shape)
+    i = place.dtype.type(1j)
+    return _write(
+        before, base, parts["real"].astype(place.dtype) + parts["imag"].astype(place.dtype) * i, *positions[:count]
+    )
 
 
 def _is_awkward(steps: Outline, shape: tuple[int, ...]) -> bool:
@@ -314,6 +331,11 @@ def refresh(view: Tensor) -> None:
             raise _fixed_error(
                 view, fixed._origin, "is a view and its base or another view of its base has been modified inplace"
             )
+    if base._base is not None and not is_fixed(base):
+        raise RuntimeError(
+            "the base of a view was given another shape in place after the view was made, and its memory was written "
+            "since; make the view again"
+        )
     is_graph = base._requires_grad or base._node is not None
     if not (is_graph or view._node is not None) or not is_differentiable(view._a.dtype):
         return

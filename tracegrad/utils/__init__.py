@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from tracegrad.lazy import lazy_names
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
-from tracegrad.utils import checkpoint
+from tracegrad.utils import checkpoint, data
 
-__all__ = ["checkpoint"]
+__all__ = ["checkpoint", "data"]
 
 __getattr__ = lazy_names(
     __name__,
     {},
     globals(),
     "docs/eager.md says what there is of torch's names",
-    {
-        "data": "there are no data sets and loaders; slices of arrays make batches: "
-        "`for rows in torch.randperm(len(x)).split(32): step(x[rows], y[rows])`",
-        "tensorboard": "write what you want to see with a library of your choice; loss.item() is a float",
-    },
+    {"tensorboard": "write what you want to see with a library of your choice; loss.item() is a float"},
 )

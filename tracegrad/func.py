@@ -1,0 +1,273 @@
+"""torch.func's names: transforms of functions of tensors.
+
+Reads functions of tensors; gives such functions. Arguments and results may be nested tuples, lists and dicts.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
+from tracegrad.runtime.gradients import enable_grad
+from tracegrad.runtime.gradients import grad as gradients_of
+from tracegrad.runtime.shaping import reshape, stack
+from tracegrad.runtime.tape import AccumulateGrad, gradient_edge, mode, needs_grad
+from tracegrad.runtime.tensor import Tensor, wrap
+
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp", "vmap"]
+
+
+def _leaves(value: Any) -> list[Any]:
+    """Return what nested tuples, lists and dicts hold."""
+    if isinstance(value, dict):
+        return [leaf for v in value.values() for leaf in _leaves(v)]
+    return [leaf for v in value for leaf in _leaves(v)] if isinstance(value, tuple | list) else [value]
+
+
+def _rebuilt(value: Any, leaves: list[Any]) -> Any:
+    """Return a value of the same structure with the next leaves, which are taken out of the list."""
+    if isinstance(value, dict):
+        return {k: _rebuilt(v, leaves) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        made = [_rebuilt(v, leaves) for v in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return leaves.pop(0)
+
+
+def _map(function: Callable[[Any], Any], value: Any) -> Any:
+    return _rebuilt(value, [function(leaf) for leaf in _leaves(value)])
+
+
+def _fresh(value: Any) -> Any:
+    """Return tensors that require grad: views of those that do already, so that transforms can be nested."""
+    return _map(lambda x: x.view_as(x) if needs_grad(x) else x.detach().requires_grad_(), value)
+
+
+def _chosen(args: Sequence[Any], argnums: int | tuple[int, ...]) -> tuple[list[Any], Any]:
+    """Return the arguments with those chosen made fresh, and these."""
+    made = list(args)
+    for k in (argnums,) if isinstance(argnums, int) else argnums:
+        made[k] = _fresh(made[k])
+    return made, made[argnums] if isinstance(argnums, int) else tuple(made[k] for k in argnums)
+
+
+def _finished(value: Any, own: Sequence[Any]) -> Any:
+    """Return results; out of the graph those that depend on nothing but our own leaves."""
+    return _map(lambda x: x if not isinstance(x, Tensor) or _reaches_others(x, own) else x.detach(), value)
+
+
+def _reaches_others(tensor: Tensor, own: Sequence[Any]) -> bool:
+    """Return whether a tensor depends on a leaf that is none of ours."""
+    if not mode.grad or not needs_grad(tensor):
+        return False
+    ours = {id(x) for x in own}
+    node, _ = gradient_edge(tensor)
+    seen, waiting = {node}, [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, AccumulateGrad) and id(node.variable) not in ours:
+            return True
+        for before, _ in node.edges if node is not None else ():
+            if before is not None and before not in seen:
+                seen.add(before)
+                waiting.append(before)
+    return False
+
+
+def _pulled(outputs: list[Any], inputs: list[Any], cts: list[Any]) -> list[Any]:
+    """Return the cotangents of inputs; zeros where nothing arrives."""
+    pairs = [(y, ct) for y, ct in zip(outputs, cts, strict=True) if needs_grad(y)]
+    found: Sequence[Any] = [None] * len(inputs)
+    if pairs:
+        found = gradients_of(
+            [y for y, _ in pairs], inputs, [ct for _, ct in pairs], True, create_graph=True, allow_unused=True
+        )
+    return [wrap(np.zeros_like(x._a)) if ct is None else ct for x, ct in zip(inputs, found, strict=True)]
+
+
+def grad_and_value(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return the function that gives gradient and value; with `has_aux`, the value is (value, more)."""
+
+    @functools.wraps(func)
+    def call(*args: Any, **keywords: Any) -> Any:
+        with enable_grad():
+            given, chosen = _chosen(args, argnums)
+            returned = func(*given, **keywords)
+            value, aux = returned if has_aux else (returned, None)
+            if not isinstance(value, Tensor) or value.dim():
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
+                    + (f"tensor with {value.dim()} dims." if isinstance(value, Tensor) else f"{type(value)}.")
+                )
+            ct = wrap(np.ones_like(value._a))
+            found = _rebuilt(chosen, _pulled([value], _leaves(chosen), [ct]))
+        found, value, aux = (_finished(x, _leaves(chosen)) for x in (found, value, aux))
+        return (found, (value, aux)) if has_aux else (found, value)
+
+    return call
+
+
+def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return the function that gives the gradient of a scalar with respect to some arguments.
+
+    Higher derivatives are gradients of gradients: `grad(grad(f))`.
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def call(*args: Any, **keywords: Any) -> Any:
+        found, value = both(*args, **keywords)
+        return (found, value[1]) if has_aux else found
+
+    return call
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """Return the results, and the function that gives products of cotangents with the Jacobian, one per argument."""
+    with enable_grad():
+        given = tuple(_fresh(x) for x in primals)
+        returned = func(*given)
+    (results, aux), own = returned if has_aux else (returned, None), _leaves(given)
+
+    def pull(*cts: Any) -> Any:
+        with enable_grad():
+            arriving = _leaves(cts[0] if len(cts) == 1 else cts)
+            found = _rebuilt(given, _pulled(_leaves(results), own, arriving))
+        return _finished(found, own)
+
+    shown = _finished(results, own)
+    return (shown, pull, _finished(aux, own)) if has_aux else (shown, pull)
+
+
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
+    """Return the results, and the product of the Jacobian with tangents."""
+    with enable_grad():
+        given = tuple(_fresh(x) for x in primals)
+        returned = func(*given)
+        results, aux = returned if has_aux else (returned, None)
+        outputs, inputs = _leaves(results), _leaves(given)
+        # the VJP is linear in its cotangents, so its own VJP is the JVP
+        cts = [wrap(np.zeros_like(y._a)).requires_grad_() for y in outputs]
+        found = _pulled(_pulled(outputs, inputs, cts), cts, _leaves(tangents))
+    own = [*inputs, *cts]
+    moved, shown, aux = (_finished(x, own) for x in (_rebuilt(results, found), results, aux))
+    return (shown, moved, aux) if has_aux else (shown, moved)
+
+
+def jacrev(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return the function that gives the Jacobian: for each result, with respect to each of the chosen arguments."""
+
+    @functools.wraps(func)
+    def call(*args: Any, **keywords: Any) -> Any:
+        with enable_grad():
+            given, chosen = _chosen(args, argnums)
+            returned = func(*given, **keywords)
+            results, aux = returned if has_aux else (returned, None)
+            inputs = _leaves(chosen)
+            jacobians = [_rebuilt(chosen, _rows(y, inputs)) for y in _leaves(results)]
+        made, aux = (_finished(x, inputs) for x in (_rebuilt(results, jacobians), aux))
+        return (made, aux) if has_aux else made
+
+    return call
+
+
+def _rows(y: Tensor, inputs: list[Any]) -> list[Any]:
+    """Return the Jacobian of one result with respect to each input."""
+    rows = []
+    for k in range(y.numel()):
+        basis = np.zeros(y.numel(), y._a.dtype)
+        basis[k] = 1
+        rows.append(_pulled([y], inputs, [wrap(basis.reshape(y._a.shape))]))
+    if not rows:
+        return [wrap(np.zeros((*y._a.shape, *x._a.shape), x._a.dtype)) for x in inputs]
+    return [
+        reshape(stack(list(parts)), (*y._a.shape, *x._a.shape))
+        for x, parts in zip(inputs, zip(*rows, strict=True), strict=True)
+    ]
+
+
+def jacfwd(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
+    """Return the function that gives the Jacobian, as jacrev does."""
+    return jacrev(func, argnums, has_aux)
+
+
+def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """Return the function that gives second derivatives."""
+    return jacrev(jacrev(func, argnums), argnums)
+
+
+def vmap(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """Return the function that applies `func` to each element along an axis of the arguments, and stacks the results.
+
+    Args:
+        in_dims: the axis per argument, or in each the axis per tensor; None for what is the same for all elements.
+        out_dims: the axis along which results are stacked, or one per result.
+        randomness, chunk_size: taken, and without effect: the elements are computed one after the other.
+
+    Raises:
+        ValueError: no argument has an axis to go along, or the sizes differ.
+    """
+
+    @functools.wraps(func)
+    def call(*args: Any, **keywords: Any) -> Any:
+        axes = [in_dims] * len(args) if isinstance(in_dims, int) else list(in_dims)
+        leaves, places = _leaves(args), [axis for x, at in zip(args, axes, strict=True) for axis in _spread(at, x)]
+        sizes = {x.shape[axis] for x, axis in zip(leaves, places, strict=True) if axis is not None}
+        if len(sizes) != 1:
+            what = f"got inconsistent sizes {sorted(sizes)} for" if sizes else "at least one input must have"
+            raise ValueError(f"vmap: {what} the mapped dimension")
+        results = []
+        for k in range(sizes.pop()):
+            element = [x if axis is None else x.select(axis, k) for x, axis in zip(leaves, places, strict=True)]
+            results.append(func(*_rebuilt(args, element), **keywords))
+        each = [_leaves(result) for result in results]
+        to = _spread(out_dims, results[0])
+        stacked = [stack(list(parts), axis) for axis, parts in zip(to, zip(*each, strict=True), strict=True)]
+        return _rebuilt(results[0], stacked)
+
+    return call
+
+
+def _spread(axes: Any, value: Any) -> list[Any]:
+    """Return an axis per leaf of a value, from a tree of axes that may end before it does."""
+    if isinstance(axes, int) or axes is None:
+        return [axes if isinstance(x, Tensor) else None for x in _leaves(value)]
+    values = value.values() if isinstance(value, dict) else value
+    parts = [axes[k] for k in value] if isinstance(axes, dict) else axes
+    return [axis for part, v in zip(parts, values, strict=True) for axis in _spread(part, v)]
+
+
+def functional_call(
+    module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: dict[str, Any] | None = None, *,
+    tie_weights: bool = True, strict: bool = False,
+) -> Any:  # fmt: skip
+    """Call a module with other tensors in place of its parameters and buffers, which are given by name."""
+    given = parameter_and_buffer_dicts
+    tensors = given if isinstance(given, dict) else {k: v for part in given for k, v in part.items()}
+    places = []
+    try:
+        for name, value in tensors.items():
+            *path, last = name.split(".")
+            owner = functools.reduce(getattr, path, module)
+            for kept in (owner._parameters, owner._buffers):
+                if last in kept:
+                    places.append((kept, last, kept[last]))
+                    kept[last] = value
+                    break
+            else:
+                raise KeyError(f"{name} is no parameter or buffer of the module")
+        return module(*(args if isinstance(args, tuple) else () if args is None else (args,)), **(kwargs or {}))
+    finally:
+        for kept, last, value in places:
+            kept[last] = value

@@ -1,0 +1,84 @@
+"""In-place forms of operations of other files, and tensors that get another shape in place.
+
+Reads and changes tensors. Previous: building.py; next: settings.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime import building, creating, operate, reducing, shaping  # noqa: F401 attach the methods used here
+from tracegrad.runtime.operate import in_place
+from tracegrad.runtime.tensor import METHODS, Tensor, method, public
+from tracegrad.runtime.views import check_writable, make_view
+
+for _name in (
+    "addmm", "addmv", "atan2", "baddbmm", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "copysign",
+    "cumprod", "cumsum", "divide", "eq", "float_power", "ge", "greater", "greater_equal", "gt", "hypot", "le", "less",
+    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "lt", "masked_scatter",
+    "multiply", "nan_to_num", "ne", "not_equal", "sgn", "sinc", "subtract", "true_divide", "xlogy",
+):  # fmt: skip
+    in_place(f"{_name}_", METHODS[_name])
+for _name in (
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clamp", "clamp_max", "clamp_min", "clip",
+    "cos", "cosh", "deg2rad", "erf", "erfc", "exp", "exp2", "expm1", "fill", "floor", "frac", "log", "log10", "log1p",
+    "log2", "logit", "nan_to_num", "neg", "negative", "rad2deg", "reciprocal", "relu", "round", "rsqrt", "sigmoid",
+    "sin", "sinc", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "xlogy", "zero",
+):  # fmt: skip
+    public(f"{_name}_")(METHODS[f"{_name}_"])
+
+
+@public()
+@method("fill_diagonal_")
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Fill the diagonal; with `wrap`, that of a tall matrix begins again below a row that is left out."""
+    shape = self._a.shape
+    if len(shape) < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    if len(shape) == 2 and wrap and shape[0] > shape[1]:
+        places = np.arange(0, shape[0] * shape[1], shape[1] + 1)
+        rows, columns = np.divmod(places, shape[1])
+    else:
+        rows = columns = np.arange(min(shape))
+    index = (rows, columns) if len(shape) == 2 else (rows,) * len(shape)
+    self[tuple(creating.from_numpy(k.astype(np.int64)) for k in index)] = fill_value
+    return self
+
+
+def _shaped_in_place(name: str, function: Callable[..., Any]) -> None:
+    """Attach the form of a function that gives a view: the tensor becomes that view of what it was."""
+
+    def apply(self: Tensor, *args: Any, **keywords: Any) -> Tensor:
+        check_writable(self, repeats=True)
+        before = self
+        if self._base is None:
+            before = object.__new__(Tensor)
+            for slot in Tensor.__slots__:
+                if not slot.startswith("__"):
+                    setattr(before, slot, getattr(self, slot))
+            before._tangent = self._tangent
+        made = function(before, *args, **keywords)
+        if made is before:
+            made = make_view("Alias", before, ("index", (Ellipsis,), ()))
+        for slot in ("_a", "_node", "_nr", "_base", "_steps", "_seen", "_origin"):
+            setattr(self, slot, getattr(made, slot))
+        return self
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"Give the tensor the shape that {name[:-1]} gives."
+    method(name)(apply)
+
+
+for _name in ("squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
+    _shaped_in_place(f"{_name}_", METHODS[_name])
+
+
+@method("get_device")
+def get_device(self: Tensor) -> int:
+    """Return -1: the CPU has no number."""
+    return -1
