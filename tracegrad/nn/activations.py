@@ -201,19 +201,23 @@ def glu(input: Tensor, dim: int = -1) -> Any:
     return Plan(_GLU, (axis,), [input])
 
 
+def _axis(name: str, input: Tensor, dim: int | None, stacklevel: int) -> int:
+    return reducing.implied_axis(name, input._a.ndim, stacklevel + 1) if dim is None else dim
+
+
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """Return the logarithm of softmax."""
-    return reducing.log_softmax(input, dim, dtype)
+    return reducing.log_softmax(input, _axis("log_softmax", input, dim, _stacklevel), dtype)
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """Return exp(x) divided by its sum along an axis."""
-    return reducing.softmax(input, dim, dtype)
+    return reducing.softmax(input, _axis("softmax", input, dim, _stacklevel), dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """Return softmax(-x)."""
-    return reducing.softmax(-input, dim, dtype)
+    return reducing.softmax(-input, _axis("softmin", input, dim, _stacklevel), dtype)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:

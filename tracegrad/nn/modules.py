@@ -513,8 +513,8 @@ Threshold = make_module("Threshold", F.threshold, "threshold", "value", threshol
 LogSigmoid, Softsign = make_module("LogSigmoid", F.logsigmoid), make_module("Softsign", F.softsign)
 Tanhshrink = make_module("Tanhshrink", F.tanhshrink)
 Softplus = make_module("Softplus", F.softplus, "beta", "threshold", beta=1.0, threshold=20.0)
-Softmax = make_module("Softmax", reducing.softmax, "dim", dim=None)
-LogSoftmax = make_module("LogSoftmax", reducing.log_softmax, "dim", dim=None)
+Softmax = make_module("Softmax", F.softmax, "dim", dim=None)
+LogSoftmax = make_module("LogSoftmax", F.log_softmax, "dim", dim=None)
 Softmin = make_module("Softmin", F.softmin, "dim", dim=None)
 GLU = make_module("GLU", F.glu, "dim", dim=-1)
 

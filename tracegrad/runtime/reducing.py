@@ -449,11 +449,12 @@ def _along_axis(name: str, function: Callable[..., Any]) -> Composition:
 _SOFTMAX, _LOG_SOFTMAX = _along_axis("Softmax", _softmax), _along_axis("LogSoftmax", _log_softmax)
 
 
-def _implied_axis(name: str, ndim: int) -> int:
+def implied_axis(name: str, ndim: int, stacklevel: int = 6) -> int:
+    """Return the axis that torch takes where none is given, with a warning."""
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
         UserWarning,
-        stacklevel=6,
+        stacklevel=stacklevel,
     )
     return 0 if ndim in (0, 1, 3) else 1
 
@@ -463,7 +464,7 @@ def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype
     kind = input._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
     if dtypes.category(kind) < 2:
         require_floats(name, input)
-    axis = axis_of(_implied_axis(name, input._a.ndim) if dim is None else dim, input._a.ndim)
+    axis = axis_of(implied_axis(name, input._a.ndim) if dim is None else dim, input._a.ndim)
     if not input._a.ndim:
         return reshape(apply_plan(*_exponential(composition, reshape(input, (1,)), 0, dtype)), ())
     return Plan(composition, (axis, kind), [input])
