@@ -566,7 +566,6 @@ def wrong_sine(primals, tangents):
         (lambda x: tg.function(lambda x: np.sum(squared(x)))(x), "squared"),
         (lambda x: np.sum(tg.pure_callback(np.sin, "f64[3]", x, rule=wrong_sine)), "sin"),
         (lambda x: np.sum(tg.vmap(lambda e: tg.pure_callback(np.sin, "f64[]", e, rule=wrong_sine))(x)), "sin"),
-        (lambda x: np.sum(tg.pure_callback(np.abs, "f64[3]", x, rule="complex-step")), "absolute"),  # not analytic
     ],
 )
 def test_a_wrong_rule_is_found_where_compiled_code_uses_it(function: Any, name: str) -> None:
