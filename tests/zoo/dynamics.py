@@ -341,3 +341,23 @@ def gray_scott(u, v, feed, steps=3):
         u = u + 0.16 * laplacian(u) - uvv + feed * (1 - u)
         v = v + 0.08 * laplacian(v) + uvv - (feed + 0.06) * v
     return v
+
+
+@program(
+    lambda rng: (np.array([[1.0, 0.1], [-0.05, 0.98]]), np.array([[0.0], [0.1]]), np.array([1.0, -0.5])), wrt=(0, 1)
+)
+def regulator(a, b, start, steps=12):
+    """Cost of a linear-quadratic regulator: gains by the backward recursion, then a run with them."""
+    value = [None] * (steps + 1)
+    gain = [None] * steps
+    value[steps] = np.eye(2)
+    for k in range(steps - 1, -1, -1):
+        after = value[k + 1]
+        gain[k] = np.linalg.solve(np.eye(1) + b.T @ after @ b, b.T @ after @ a)
+        value[k] = np.eye(2) + a.T @ after @ (a - b @ gain[k])
+    state, cost = start, 0.0
+    for k in range(steps):
+        force = -gain[k] @ state
+        cost = cost + state @ state + force @ force
+        state = a @ state + b @ force
+    return cost

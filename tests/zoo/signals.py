@@ -261,3 +261,28 @@ def heat_equation_by_fft(u, dt, steps=5):
     for _ in range(steps):
         u = np.fft.irfft(np.fft.rfft(u) * decay, u.size) + dt * np.sin(u)
     return u
+
+
+@program(lambda rng: (rng.normal(size=14), rng.normal(size=11)), wrt=(0, 1))
+def time_warping(x, y):
+    """Distance of two series whose time axes may be stretched, by a table of lists."""
+    n, m = len(x), len(y)
+    cost = [[float("inf")] * (m + 1) for _ in range(n + 1)]
+    cost[0][0] = 0.0
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            best = min(cost[i - 1][j], cost[i][j - 1], cost[i - 1][j - 1])
+            cost[i][j] = (x[i - 1] - y[j - 1]) ** 2 + best
+    return cost[n][m]
+
+
+@program(lambda rng: (np.cumsum(rng.normal(size=30)), 0.3))
+def crossings(signal, level):
+    """Mean distance of the times at which a signal crosses a level upwards."""
+    times = []
+    for k in range(1, len(signal)):
+        if signal[k - 1] < level <= signal[k]:
+            times.append(k - 1 + (level - signal[k - 1]) / (signal[k] - signal[k - 1]))
+    if len(times) < 2:
+        return signal[-1]
+    return (times[-1] - times[0]) / (len(times) - 1)
