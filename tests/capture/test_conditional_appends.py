@@ -127,6 +127,16 @@ def previous_item(x: Any) -> Any:
     return tops[-1] * 2.0 + sum(tops)
 
 
+def list_in_a_condition(x: Any) -> Any:
+    values = []
+    for v in x:
+        if v > 0.65:
+            values.append(v)
+    if values and values[0] < 0.85:
+        return values[0] * 2.0
+    return x[0] if not values or x[1] > 0.0 else x[1]
+
+
 def item_of_a_list_that_was_empty(x: Any) -> Any:
     values = []
     for i in range(20):
@@ -147,6 +157,7 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     skipped,
     stopped_before_the_append,
     previous_item,
+    list_in_a_condition,
     item_of_a_list_that_was_empty,
 ]
 

@@ -177,6 +177,15 @@ def read_by_position_of_the_maximum(x: Any) -> Any:
     return np.sum(matrices[best] @ x)
 
 
+def rows_copied_by_slices(x: Any) -> Any:
+    table = [[x[(i + j) % 3] for j in range(10)] for i in range(10)]
+    copied = [row[:] for row in table]
+    for i in range(1, 10):
+        for j in range(10):
+            copied[i][j] += 0.1 * copied[i - 1][j]
+    return sum(sum(row) for row in copied) + table[3][4]
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     backward_recursion,
     filled_with_arrays_that_are_equal,
@@ -194,6 +203,7 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     previous_row_carried,
     in_a_branch,
     read_by_position_of_the_maximum,
+    rows_copied_by_slices,
 ]
 
 
@@ -281,6 +291,44 @@ def list_that_grows_after_it_was_appended(x: Any) -> Any:
     return sum(sum(row) for row in table)
 
 
+def two_lists_of_the_same_rows(x: Any) -> Any:
+    rows = [[0.0] for _ in range(9)]
+    others = list(rows)
+    total = 0.0
+    for i in range(9):
+        others[i][0] = x[0] * i
+        total += rows[i][0]
+    return total
+
+
+def two_lists_of_the_same_arrays(x: Any) -> Any:
+    rows = [np.ones(2) for _ in range(9)]
+    others = rows + [np.zeros(2)]
+    total = 0.0
+    for i in range(9):
+        total += rows[i][0]
+        others[i][0] = x[0] * i
+    return total + rows[3][0]
+
+
+def runs_of_different_lengths(x: Any) -> Any:
+    runs: list[Any] = [[]]
+    for v in x:
+        if v > 0:
+            runs[-1].append(v)
+        elif runs[-1]:
+            runs.append([])
+    return sum(sum(run) ** 2 for run in runs)
+
+
+def pairs_under_a_condition(x: Any) -> Any:
+    pairs = []
+    for v in x:
+        if v > 0:
+            pairs.append((v, v * v))
+    return sum(v * w for v, w in pairs)
+
+
 REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (other_name_read_after_a_write_into_the_row, "TG136"),
     (name_from_before_read_after_a_write, "TG136"),
@@ -289,6 +337,10 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (copied_item_written_by_its_name, "TG120"),
     (argument_as_item_written_through_the_list, "TG136"),
     (row_that_grows, "TG136"),
+    (two_lists_of_the_same_rows, "TG136"),
+    (two_lists_of_the_same_arrays, "TG136"),
+    (runs_of_different_lengths, "TG113"),
+    (pairs_under_a_condition, "TG113"),
     (list_that_grows_after_it_was_appended, "TG136"),
 ]
 

@@ -215,6 +215,47 @@ class Writer:
         )
 
 
+def known_contents_change_places(x):
+    a, b = np.zeros(2), np.ones(2)
+    third = b
+    total = 0.0
+    for _ in range(3):
+        a[:] = b * x
+        total += third[0]
+        a, b = b, a
+    return total
+
+
+def known_contents_in_a_dict(x):
+    d = {"a": np.zeros(2), "b": np.ones(2)}
+    view = d["b"][1:]
+    total = 0.0
+    for _ in range(12):
+        d["a"][:] = d["b"] * x
+        total += view[0]
+        d["a"], d["b"] = d["b"], d["a"]
+    return total
+
+
+def known_contents_in_a_list(x):
+    a, b = np.zeros(2), np.ones(2)
+    both = [a, b]
+    total = 0.0
+    for _ in range(3):
+        a[:] = b * x
+        total += both[0].sum()
+        a, b = b, a
+    return total
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("f", [known_contents_change_places, known_contents_in_a_dict, known_contents_in_a_list])
+def test_known_contents_that_change_places_are_read_under_a_third_name(f: Callable[..., Any], backend: str) -> None:
+    value, slope = tg.value_and_grad(f, backend=backend)(2.0)
+    assert value == f(2.0)
+    assert slope == pytest.approx((f(2.0 + 1e-6) - f(2.0 - 1e-6)) / 2e-6, rel=1e-6)
+
+
 def load(text: str, name: str) -> Callable[..., Any]:
     """Return the function of a text that has a file name, so that its source is found."""
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)

@@ -222,3 +222,21 @@ def test_missing_names_say_what_to_do(path: str, said: str) -> None:
     owner, _, name = path.rpartition(".")
     assert f"module 'tracegrad{'.' if owner else ''}{owner}' has no attribute '{name}': " in str(caught.value)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda x: torch.where(x < 10.0, x, x * 2.0),
+        lambda x: x.clamp(0.0, 10.0),
+        lambda x: x.clamp(min=0.0),
+        lambda x: x.masked_fill(torch.tensor(False), 0.0),
+        torch.nn.functional.leaky_relu,
+        torch.nn.functional.elu,
+    ],
+)
+def test_a_chosen_number_does_not_share_memory(choose):
+    x = torch.tensor(2.0)
+    chosen = choose(x)
+    x += 5.0
+    assert chosen.item() == 2.0

@@ -47,7 +47,12 @@ class RestageError(Exception):
         help: str = "keep the shape, dtype and structure of what the loop carries; preallocate arrays that it fills",
     ) -> None:
         super().__init__(reason)
-        self.reason, self.help = reason, help
+        self.reason, self.help, self.span = reason, help, user_span()
+
+    def refusal(self) -> CaptureError:
+        """Return the error for the user, where no statement around can be run in another way."""
+        found = "a statement that must be staged as a whole"
+        return CaptureError(self.reason, code="TG120", span=self.span, found=found, help=self.help)
 
 
 class Storage:
@@ -61,6 +66,7 @@ class Storage:
         links: (condition, tracer): under the condition that array is this one; a write into one is one into the other.
         shares: arrays that may be this one; a write into one leaves the content of the other unknown.
         copies: arrays whose copies are the items of a list in this one; a write into an item leaves theirs unknown.
+        held: arrays of items of lists into which this one is copied.
         holds_items: the items of a list are in this array.
         pinned: why the array must not be written any more, "" when it may.
         stale: why the content is not known any more, "" when it is; and where the user's code makes it so.
@@ -71,6 +77,7 @@ class Storage:
         "concrete",
         "copies",
         "depth",
+        "held",
         "holds_items",
         "links",
         "name",
@@ -87,9 +94,16 @@ class Storage:
         self.links: tuple[tuple[Value, Any], ...] = ()
         self.shares: tuple[Storage, ...] = ()
         self.copies: tuple[Storage, ...] = ()
+        self.held: tuple[Storage, ...] = ()
         self.holds_items = False
         self.pinned = self.stale = self.name = ""
         self.stale_at: Span | None = None
+
+    def same_items(self) -> Iterator[Storage]:
+        """Yield the arrays that hold copies of items of a list in this one."""
+        for copied in self.copies:
+            yield copied
+            yield from (other for other in copied.held if other is not self)
 
     def require_fresh(self) -> None:
         """Raise the error for reading an array whose content is not known any more."""
@@ -362,6 +376,7 @@ class Capture:
         if storage not in items.copies:
             self.touch(items)
             items.copies = (*items.copies, storage)
+            storage.held = (*storage.held, items)
 
     @contextmanager
     def copying(self, whole: bool = True) -> Iterator[None]:
@@ -406,7 +421,7 @@ class Capture:
         if storage.holds_items and not self.is_copying:
             for frame in self.frames:
                 frame.rewritten = True
-            for other in storage.copies:
+            for other in storage.same_items():
                 self.make_stale(other, f"{other.name or 'an array'}: an item of a list, which is written as such")
         if value.producer is not None and storage.type.ndim:
             value.name = value.name or storage.name

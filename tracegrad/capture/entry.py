@@ -14,7 +14,7 @@ import numpy as np
 
 from tracegrad.capture import known as _known  # noqa: F401 finds contents
 from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLERS
-from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, Storage, capturing
+from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, RestageError, Storage, capturing
 from tracegrad.capture.guards import require_unchanged
 from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList, count_before, count_of, rows_of, rows_text
@@ -140,6 +140,8 @@ def capture(
             returned = call(function, *args, **kwargs)
             result = collect(returned, results)
             effects = _effects(state, results)
+        except RestageError as error:
+            raise error.refusal() from error
         finally:
             undo(state.frames[0])
         hidden = list({id(h): h for h in state.hidden.values()}.values())

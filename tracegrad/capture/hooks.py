@@ -330,11 +330,12 @@ def getitem(x: Any, key: Any) -> Any:
         if method is not None:
             return call(method, x, key)
     try:
-        return x[key]
+        found = x[key]
     except LookupError as error:
         if isinstance(x, dict | list | tuple):
             _note_contents(error, x)
         raise
+    return new_container(found) if isinstance(key, slice) and type(found) is list else found
 
 
 def _note_contents(error: LookupError, container: Any) -> None:

@@ -576,8 +576,9 @@ def item_type(items: list[Any]) -> ItemKind:
     if items and all(isinstance(i, list) for i in items):
         if len({id(i) for i in items}) < len(items):
             raise RestageError("a list holds one list twice")
-        counts = {i.length if isinstance(i, StackedList) else len(i) for i in items}
-        if len(counts) != 1 or not isinstance(count := counts.pop(), int) or not count:
+        lengths = [i.length if isinstance(i, StackedList) else len(i) for i in items]
+        count = lengths[0]
+        if not all(isinstance(length, int) and length == count for length in lengths) or not count:
             raise RestageError("the lists in a list differ in length")
         kind = join_kinds([i.kind if isinstance(i, StackedList) else item_type(i) for i in items])
         return ItemKind(ArrayType(kind.type.dtype, (count, *kind.type.shape)), kind.weak, kind.nested + 1)

@@ -49,7 +49,7 @@ def sources(storage: Storage) -> list[tuple[Storage, Conditions]]:
         if (storage, conditions) in found:
             return
         found.append((storage, conditions))
-        found.extend((other, conditions) for other in (*storage.shares, *storage.copies))
+        found.extend((other, conditions) for other in (*storage.shares, *storage.same_items()))
         for condition, other in storage.links:
             literal = _literal(condition)
             if _agree(conditions, frozenset([literal])):
@@ -303,6 +303,11 @@ class Sharing:
                     raise _shared_error(label(key[0]))
                 kept.add(key[0])
         return kept
+
+    def written_from_outside(self, storages: Iterable[Storage]) -> set[Storage]:
+        """Return those of some arrays from outside that the body writes under names for which it does not know them."""
+        reached = {storage for key in self.written for storage in self.outside.get(key, ())}
+        return {storage for storage in storages if storage in reached}
 
     def cycle(self, key: Key) -> list[Key]:
         """Return the leaves through which a leaf goes from iteration to iteration, itself first, when names only change

@@ -56,6 +56,7 @@ from tracegrad.capture.lists import (
     sample,
     snapshot,
     stack_items,
+    use_of_index,
 )
 from tracegrad.capture.memory import has_order_of, layout_of, set_layout
 from tracegrad.capture.ragged import Axis, Ragged
@@ -642,8 +643,10 @@ def _vary(longer: _Appended) -> Callable[[list[Value]], None]:
     values, items = longer.values, unflatten(longer.items[1], longer.items[0], new_list)
     capture = current()
     if not any(frame.kind == "loop" for frame in capture.frames[capture.created_depth(values) + 1 :]):
-        use = ListUse(values, item_type(items), capacity=len(values) + len(items))
-        raise indexed_error(use, "items that are appended under a condition")
+        use = use_of_index(values, items[0])
+        if use is not None:
+            use = use._replace(replaced=False, capacity=len(values) + len(items))
+        raise indexed_error(use or ListUse(values, capacity=1), "items that are appended under a condition")
 
     def note(results: list[Value]) -> None:
         note_list(values)
@@ -1155,6 +1158,8 @@ def or_(first: Any, *rest: Callable[[], Any]) -> Any:
 
 def _boolean(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any], on: bool) -> Any:
     """Short-circuit on a traced left side; a plain logical op when the right side cannot fail and both are bool."""
+    if isinstance(left, StackedList):
+        left = test  # a list that is empty in some runs: only its truth can be one of two values
     if right not in BINDING and (both := _both(ufunc, test, left, right)) is not None:
         return both
     return if_exp(test, lambda: left, right) if on else if_exp(test, right, lambda: left)
@@ -1814,6 +1819,11 @@ def _try_loop(
         frozen,
         rewritten,
     )
+    for storage in (written := sharing.written_from_outside(s for s in assumed if s.concrete is not None)):
+        capture.read(storage)
+        storage.concrete = None
+    if written:
+        raise _Again
     shared = sharing.find_kept(state.label)
     if shared:
         kept |= shared

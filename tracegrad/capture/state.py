@@ -10,6 +10,7 @@ code keep their identity.
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
 from typing import Any
@@ -177,6 +178,16 @@ class Tree:
 LEAF = Tree(None, None, ())
 
 
+class _Opened(threading.local):
+    """Ids of the containers that are being opened."""
+
+    def __init__(self) -> None:
+        self.ids: set[int] = set()
+
+
+_opened = _Opened()
+
+
 def flatten(value: Any) -> tuple[list[Any], Tree]:
     """Return leaves and structure; dicts, lists, tuples, namedtuples, dataclasses and objects made by captured code
     open."""
@@ -243,10 +254,23 @@ def has_changed(value: Any, leaves: Sequence[Any], tree: Tree) -> bool:
 def _flatten_children(kind: Any, data: Any, children: list[Any], origin: Any = None) -> tuple[list[Any], Tree]:
     leaves: list[Any] = []
     trees = []
-    for child in children:
-        child_leaves, tree = flatten(child)
-        leaves.extend(child_leaves)
-        trees.append(tree)
+    if id(origin) in _opened.ids:
+        raise NeedsPythonValue(
+            f"a {kind_name(kind)} that stands in itself is kept, joined or returned as a value",
+            code="TG136",
+            span=user_span(),
+            found=f"a {kind_name(kind)} that refers to itself, perhaps through others",
+            help="keep the numbers that change in arrays or lists, and the references in positions",
+        )
+    if origin is not None:
+        _opened.ids.add(id(origin))
+    try:
+        for child in children:
+            child_leaves, tree = flatten(child)
+            leaves.extend(child_leaves)
+            trees.append(tree)
+    finally:
+        _opened.ids.discard(id(origin))
     return leaves, Tree(kind, data, tuple(trees), origin)
 
 

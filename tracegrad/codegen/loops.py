@@ -468,7 +468,8 @@ class Steps(Views):
     # Stacks that move in step.
 
     def _pair_stacks(self) -> None:
-        """Find stacks that are pushed and popped in the same blocks, once in each: they share one counter."""
+        """Find stacks that are pushed in the same blocks and popped in the same others, once in each: they share one
+        counter."""
         blocks: dict[Value, dict[str, list[Operation]]] = {}
         for operation in walk(self.function.body):
             if operation.op in ("push", "pop"):
@@ -476,7 +477,8 @@ class Steps(Views):
         groups: dict[Any, list[Value]] = {}
         for stack, found in blocks.items():
             key = tuple((op, tuple(id(self.home[o]) for o in some)) for op, some in found.items())
-            unique = all(len(set(ids)) == len(ids) for _, ids in key)
+            ids = [number for _, some in key for number in some]
+            unique = len(set(ids)) == len(ids)
             capacity = stack.producer.attrs["capacity"] if stack.producer is not None else None
             groups.setdefault((key, capacity is None, stack if not unique else None), []).append(stack)
         self._partners = {stack: group for group in groups.values() for stack in group}

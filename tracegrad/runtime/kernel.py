@@ -28,7 +28,7 @@ from tracegrad.codegen.numpy_source import emit_numpy
 from tracegrad.driver.load_python import load_python
 from tracegrad.errors import ArgumentTypeError, ShapeError, TracedValueError
 from tracegrad.ir.builder import Builder
-from tracegrad.ir.core import Block, Function, Operation, Value, clone_function, clone_operation
+from tracegrad.ir.core import Block, Function, Operation, Value, clone_function, clone_operation, walk
 from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, TABLE, interpreter
 from tracegrad.ir.types import ArrayType, is_inexact
 from tracegrad.ops.common import jvp_of, vjp_of, zeros_like
@@ -76,6 +76,19 @@ def quietly(function: Callable[..., Any], *args: Any) -> Any:
             raise
     with np.errstate(all="ignore"):  # called by a finalizer or signal handler in the midst of another kernel
         return function(*args)
+
+
+def _with_own_results(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose results of rank 0 are new arrays, where the text gives an operand: `x if c else y`."""
+
+    def own(out: Any) -> Any:
+        return out.copy() if type(out) is np.ndarray and not out.ndim else out
+
+    def call(*arrays: Array) -> Any:
+        out = run(*arrays)
+        return tuple(map(own, out)) if type(out) is tuple else own(out)
+
+    return call
 
 
 class Kernel:
@@ -130,7 +143,11 @@ class Kernel:
         return out
 
     def compile(self) -> Callable[..., Any]:
-        made = self._run = load_python(self.source(), self.function.name, self.name)
+        made = load_python(self.source(), self.function.name, self.name)
+        has_numbers = any(v.type == ArrayType(v.dtype) for v in self.function.results)
+        if has_numbers and any(o.op == "select" for o in walk(self.function.body)):
+            made = _with_own_results(made)
+        self._run = made
         return made
 
     def source(self) -> str:
