@@ -34,6 +34,7 @@ from typing import Any, NoReturn
 
 import click
 import numpy as np
+import optree
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
@@ -309,10 +310,11 @@ def dump(
 def build(function: Callable[..., Any], inputs: Inputs, kind: str, wrt: str | None, backend: str = "numpy") -> Program:
     """Capture and transform a function as `--wrt` says."""
     argnums = choose_arguments(wrt, inputs)
+    plain, element = function, _element_arguments(wrt, inputs) if kind == "vmap" else ()
     function, made = transformed(function, inputs, kind, argnums if wrt is not None else None)
     request = RequestMaker(made if argnums is not None else "function", argnums)(inputs.names)
     signature, sizes = inputs.signature(), inputs.example_sizes()
-    with readable_failures(function, inputs), contextlib.redirect_stdout(sys.stderr):
+    with readable_failures(plain, inputs, element), contextlib.redirect_stdout(sys.stderr):
         if request.kind == "vjp":
             return pipeline.build_vjp_program(function, signature, sizes)
         if request.kind in ("jvp", "hvp"):
@@ -374,8 +376,11 @@ def choose_arguments(wrt: str | None, inputs: Inputs) -> int | tuple[int, ...] |
 
 
 @contextlib.contextmanager
-def readable_failures(function: Callable[..., Any], inputs: Inputs) -> Iterator[None]:
+def readable_failures(function: Callable[..., Any], inputs: Inputs, batched: Sequence[int] = ()) -> Iterator[None]:
     """Tell errors of the user's function, which it raises without tracegrad too, from faults of tracegrad.
+
+    Args:
+        batched: positions of the arguments of which the function gets one element at a time.
 
     Raises:
         ArgumentError: the function fails at such inputs by itself.
@@ -387,7 +392,10 @@ def readable_failures(function: Callable[..., Any], inputs: Inputs) -> Iterator[
     except Exception as error:
         drawn = inputs.draw(np.random.default_rng(0), inputs.example_sizes(), None)
         sizes = [f"tried with {name} = {size}" for name, size in inputs.example_sizes().items()]
+        drawn = [_first_element(value) if k in batched else value for k, value in enumerate(drawn)]
         args, kwargs = pipeline.call_arguments(inputs.names, drawn)
+        names = " and ".join(inputs.names[k].lstrip("=") for k in batched)
+        elements = [f"of {names} the function gets one element along axis 0"] if batched else []
         try:
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
@@ -397,18 +405,26 @@ def readable_failures(function: Callable[..., Any], inputs: Inputs) -> Iterator[
                 "the function fails at these inputs, without tracegrad too",
                 "TG809",
                 describe_failure(own),
-                f"check the inputs: {', '.join([inputs.signature().describe(), *sizes])}",
+                f"check the inputs: {', '.join([inputs.signature().describe(), *sizes, *elements])}",
             )
         raise error
 
 
+def _first_element(value: Any) -> Any:
+    return optree.tree_map(lambda leaf: leaf[0] if isinstance(leaf, np.ndarray) and leaf.size else leaf, value)
+
+
+def _element_arguments(wrt: str | None, inputs: Inputs) -> Sequence[int]:
+    """Return the positions of the arguments of which `--transform vmap` gives one element at a time."""
+    chosen = None if wrt is None else choose_arguments(wrt, inputs)
+    return range(len(inputs.names)) if chosen is None else chosen if isinstance(chosen, tuple) else (chosen,)
+
+
 def _batched_arguments(signature: Signature, inputs: Inputs, wrt: str | None) -> list[str]:
     """Return the names of the arguments that have elements, under `--transform vmap`."""
-    chosen = None if wrt is None else choose_arguments(wrt, inputs)
-    positions = range(len(inputs.names)) if chosen is None else chosen if isinstance(chosen, tuple) else (chosen,)
     return [
         inputs.names[position].lstrip("=")
-        for position in positions
+        for position in _element_arguments(wrt, inputs)
         if any(signature.leaves[n].type.shape for n in leaf_numbers(signature.arguments[position]))
     ]
 
@@ -601,12 +617,13 @@ def check(
     plain = {of: limited(f, limit_s, inputs.names, help) for of, f in checked.items()}
     signature, sizes = inputs.signature(), inputs.example_sizes()
     identities: dict[tuple[str, str], float] = {}
-    with readable_failures(function, inputs), contextlib.redirect_stdout(io.StringIO()):
+    element = _element_arguments(wrt, inputs) if transform == "vmap" else ()
+    with readable_failures(function, inputs, element), contextlib.redirect_stdout(io.StringIO()):
         nonlinear = find_nonlinear(plain[""], inputs, points, seed, interval)
     if nonlinear is not None:
         _print_nonlinear(nonlinear)
         raise click.exceptions.Exit(1)
-    with readable_failures(function, inputs), contextlib.redirect_stdout(io.StringIO()):
+    with readable_failures(function, inputs, element), contextlib.redirect_stdout(io.StringIO()):
         instances = {}
         for of, f in checked.items():
             try:

@@ -17,6 +17,7 @@ from tracegrad.driver import pipeline
 from tracegrad.driver.pipeline import Program
 from tracegrad.errors import TracegradError
 from tracegrad.ir.core import Operation, Value
+from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import StackType
 from tracegrad.testing.interpret import Interpreter, bind_parameters
 
@@ -100,6 +101,12 @@ def _error(program: Program, number: int, result: Any, operation: Operation | No
     )
 
 
+def _was_blank(operation: Operation, array: Any, operands: Sequence[Any]) -> bool:
+    """Return whether what is not finite after a write was so before: memory that is not written yet."""
+    place = TABLE[operation.op].inplace
+    return place is not None and bool(np.all(np.isfinite(array) | ~np.isfinite(operands[place])))
+
+
 class _Tracker(Interpreter):
     """Keeps for each array that is not finite the operation it comes from."""
 
@@ -129,7 +136,9 @@ class _Tracker(Interpreter):
             before = [o for o in operands if isinstance(o, np.ndarray) and id(o) in self.origins]
             if before:
                 self.copy_origin(before[0], array)
-            elif operation.operands:  # an infinity that the user wrote is meant
+            elif operation.operands and not _was_blank(
+                operation, array, operands
+            ):  # an infinity that the user wrote is meant
                 self.note(operation, value, array, operands)
         return results
 

@@ -167,6 +167,17 @@ def test_dump_vmap_batches_every_argument(tmp_path: Path) -> None:
     np.testing.assert_allclose(scope["f_vmap"](x, y[0], 2), 2 * x @ y[0])
 
 
+@pytest.mark.parametrize("command", ["dump", "check"])
+def test_vmap_of_a_function_that_needs_more_axes_says_what_it_gets(tmp_path: Path, command: str) -> None:
+    module = tmp_path / "model.py"
+    module.write_text("def f(p):\n    s = 0.0\n    for v in p:\n        s += v * v\n    return s\n")
+    words = [command, f"{module}:f", "--arg", "p=f64[3]", "--transform", "vmap"]
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 2
+    assert "without tracegrad too [TG809]" in done.stderr
+    assert "of p the function gets one element along axis 0" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("kind", "words", "header"),
     [

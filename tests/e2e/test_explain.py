@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tracegrad.errors import TracegradError
 
 each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
 ROOT = Path(__file__).parents[2]
@@ -195,3 +196,26 @@ def test_rules_are_told_by_name() -> None:
     explanation = tg.explain(lambda x: np.sum(root(x)) * names[0])(np.ones(3))
     assert "the rule of root has not changed" in explanation.guards
     assert not any("the same tuple" in text or "the same list" in text for text in explanation.guards)
+
+
+def logarithms(x):
+    total = 0.0
+    for i in range(3):
+        total += np.log(x[i] - i)
+    return total
+
+
+@each_backend
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f, x, backend: tg.jacfwd(f, backend=backend)(x),
+        lambda f, x, backend: tg.hessian(f, backend=backend)(x),
+        lambda f, x, backend: tg.vmap(tg.grad(f), backend=backend)(np.stack([x + 9.0, x])),
+    ],
+    ids=["jacfwd", "hessian", "vmap of grad"],
+)
+def test_memory_that_is_not_written_yet_is_not_blamed(call, backend):
+    with pytest.raises(TracegradError, match="becomes inf") as caught, tg.debug_nans():
+        call(logarithms, np.array([1.0, 2.0, 2.0]), backend)
+    assert caught.value.span.text().strip() == "total += np.log(x[i] - i)"

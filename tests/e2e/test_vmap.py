@@ -335,3 +335,18 @@ def test_zoo(program: Program, backend: str) -> None:
         ]
         for ours, theirs in pairs:
             close(ours[b], theirs, rtol)
+
+
+@dataclass
+class Power:
+    scale: Any
+    order: int
+
+
+@each_backend
+def test_fields_declared_int_are_the_same_for_all_elements(backend: str) -> None:
+    def f(model: Power, t: Any) -> Any:
+        return model.scale * t**model.order
+
+    power = Power(np.array([1.0, 2.0, 3.0]), 2)
+    np.testing.assert_allclose(tg.vmap(f, in_axes=(0, None), backend=backend)(power, 3.0), [9.0, 18.0, 27.0])

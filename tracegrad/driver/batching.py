@@ -28,6 +28,7 @@ from tracegrad.driver.pipeline import call_arguments, hoist_stacks, target_backe
 from tracegrad.errors import ArgumentError, CaptureError
 from tracegrad.ir.core import Block, Function, Value
 from tracegrad.ir.types import ArrayType, Dim
+from tracegrad.runtime.signature import settings_of
 from tracegrad.transform.batch import Batched, batch
 
 #: names and values of the arguments of a call
@@ -208,7 +209,7 @@ def _per_argument(in_axes: Any, names: Sequence[str], defaults: frozenset[str]) 
 
 
 def _axes_of(tree: Tree, spec: Any, name: str, path: str) -> list[tuple[int | None, str]]:
-    """Return axis and path of each leaf; an axis stands for everything below it.
+    """Return axis and path of each leaf; an axis stands for everything below it, but fields declared `int` or `bool`.
 
     Leaves of a list filled in a loop are stacked along an axis of their own, which stays in front.
     """
@@ -217,7 +218,8 @@ def _axes_of(tree: Tree, spec: Any, name: str, path: str) -> list[tuple[int | No
             return [(spec, path)]
         if tree.kind is StackedList:
             return [(spec if spec is None or spec < 0 else spec + 1 + tree.data[0].nested, path)]
-        specs = [spec] * len(tree.children)
+        settings = settings_of(tree.kind)
+        specs = [None if key[1:] in settings else spec for key in _keys(tree)]
     elif tree.kind is dict:
         if not isinstance(spec, dict) or set(spec) != set(tree.data):
             raise _misfit(f"{name}: {spec!r} for {path}, a dict with keys {list(tree.data)}", _SAME)
@@ -303,7 +305,8 @@ def _placed(value: Value, has: bool, axis: int | None, size: Dim) -> Value:
 
 
 def _axis_error(found: str, ndim: int) -> ArgumentError:
-    choice = f"choose an axis from {-ndim} to {ndim - 1}" if ndim else "in_axes=None for a number"
+    number = "in_axes=None for a number; for one in a structure, the same structure with None in its place"
+    choice = f"choose an axis from {-ndim} to {ndim - 1}" if ndim else number
     return ArgumentError("vmap: there is no such axis", code="TG222", span=user_span(), found=found, help=choice)
 
 
