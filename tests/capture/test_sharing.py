@@ -315,3 +315,20 @@ def test_an_array_that_a_loop_writes_before_two_names_are_bound_anew() -> None:
 
     with pytest.raises(NotImplementedError, match="TG136"):
         tg.function(f)(X)
+
+
+def bound_anew_in_nested_branches(s, v):
+    v = v * 1.0
+    if s > 0.2:
+        if s > 0.3:
+            v = np.tanh(v + v)
+    v[0] = np.tanh(s)
+    return s + np.sum(v**2)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("s", [0.1, 0.25, 0.5])
+def test_array_that_nested_branches_bind_anew_is_written(s, backend):
+    v = np.array([0.3, -0.2, 0.5])
+    value = tg.function(bound_anew_in_nested_branches, backend=backend)(s, v)
+    np.testing.assert_allclose(value, bound_anew_in_nested_branches(s, v))

@@ -116,9 +116,20 @@ fit.defvjp(lambda w, y: (fit(w, y), w - y), lambda r, ct: (2 * ct * r, None))
 """
 
 
+@pytest.fixture(autouse=True)
+def forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget afterwards what a command run in this process has imported from the directory of a test."""
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Make the current directory one with modules and data in it; what is imported from it is forgotten afterwards."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make the current directory one with modules and data in it."""
     (tmp_path / "model.py").write_text(MODEL)
     (tmp_path / "rules.py").write_text(RULES)
     (tmp_path / "broken.py").write_text("x = 1\ny = x / 0\n")
@@ -146,12 +157,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "list.json").write_text("[1]")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", sys.path.copy())
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+    return tmp_path
 
 
 Run = Callable[..., Result]

@@ -270,8 +270,6 @@ class Capture:
         self.function_names: set[str] = set()
         #: functions being captured for a call, innermost last (functions.Opened)
         self.opened: list[Any] = []
-        #: storages of the arguments and hidden inputs, which the caller sees
-        self.inputs: set[Storage] = set()
         #: what is noted about sharing: (storage, links, shares, copies, pinned, stale) before each change, for undoing
         self.changes: list[tuple[Storage, tuple[Any, ...], tuple[Storage, ...], tuple[Storage, ...], str, str]] = []
         #: an item of a list is written as a whole
@@ -387,19 +385,17 @@ class Capture:
         finally:
             self.is_copying = before
 
-    def make_stale(self, storage: Storage, why: str) -> None:
+    def make_stale(self, storage: Storage, why: str, written: Storage | None = None) -> None:
         """Note that the content of an array, and of those that may be it, is not known any more.
 
-        Raises:
-            NeedsPythonValue: the caller sees the array.
+        Args:
+            written: the array into which the write went that is the reason; its own content is known.
         """
-        if storage in self.inputs:
-            raise _alias_error(why, user_span())
-        if not storage.stale:
+        if storage is not written and not storage.stale:
             self.touch(storage)
             storage.stale, storage.stale_at = why, user_span()
             for _, other in storage.links:
-                self.make_stale(other.root._storage, why)
+                self.make_stale(other.root._storage, why, written)
 
     def write(self, storage: Storage, value: Value) -> None:
         """Make `value` the current version of an array."""
@@ -417,12 +413,13 @@ class Capture:
             names = sorted(
                 {s.name or (s.value.name if s.value is not None else "") or "another" for s in (storage, other)}
             )
-            self.make_stale(other, f"{' and '.join(names)}: names of one array, or of two")
+            self.make_stale(other, f"{' and '.join(names)}: names of one array, or of two", storage)
         if storage.holds_items and not self.is_copying:
             for frame in self.frames:
                 frame.rewritten = True
             for other in storage.same_items():
-                self.make_stale(other, f"{other.name or 'an array'}: an item of a list, which is written as such")
+                why = f"{other.name or 'an array'}: an item of a list, which is written as such"
+                self.make_stale(other, why, storage)
         if value.producer is not None and storage.type.ndim:
             value.name = value.name or storage.name
 

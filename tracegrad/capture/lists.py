@@ -638,7 +638,7 @@ def _are_apart(items: list[Any]) -> bool:
             roots.append(item.root._storage)
         elif not isinstance(item, CapturedList):
             return False
-    return len(set(roots)) == len(roots) and not any(root in current().inputs for root in roots)
+    return len(set(roots)) == len(roots)
 
 
 #: so many items that differ from the others are written one by one

@@ -173,7 +173,7 @@ class Tracer:
             capture.write(storage, value)
             for condition, other in storage.links:
                 target = other.root._storage
-                if target not in done and target.depth <= capture.depth:
+                if target not in done and target.depth <= capture.depth and not target.stale:
                     chosen = stage(ops.broadcast_to, condition, shape=other.type.shape)
                     other._assign(stage(ops.select, chosen, value, other.value), (*done, storage))
             return
