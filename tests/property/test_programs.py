@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, example, given, note, settings
+from hypothesis import HealthCheck, example, given, note, reject, settings
 from hypothesis import strategies as st
 
 import tracegrad as tg
 from tests.property.programs import SIZE, load, sources
+from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.parser import parse_function
 from tracegrad.ir.printer import print_function
 
@@ -64,6 +67,17 @@ def show(text: str, arguments: tuple[Any, ...]) -> None:
     note(f"{text}\nprogram({s}, np.array({v.tolist()}), {n})")
 
 
+@contextlib.contextmanager
+def captured() -> Iterator[None]:
+    """Leave out a program that is refused as documented: an array under two names (TG136)."""
+    try:
+        yield
+    except NeedsPythonValue as error:
+        if error.code != "TG136":
+            raise
+        reject()
+
+
 @_NUMPY
 @example(text=WRITE_IN_LOOP_IN_BRANCH, arguments=POINT)
 @given(text=sources(), arguments=inputs)
@@ -71,7 +85,8 @@ def test_numpy_backend(text: str, arguments: tuple[Any, ...]) -> None:
     show(text, arguments)
     function = load(text)
     expected = function(*arguments)
-    value, gradient = tg.value_and_grad(function, argnums=("s", "v"))(*arguments)
+    with captured():
+        value, gradient = tg.value_and_grad(function, argnums=("s", "v"))(*arguments)
     np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(tg.function(function)(*arguments), expected, rtol=1e-10, atol=1e-12)
     check_differences(function, arguments, gradient)
@@ -82,7 +97,8 @@ def test_numpy_backend(text: str, arguments: tuple[Any, ...]) -> None:
 def test_c_backend(text: str, arguments: tuple[Any, ...]) -> None:
     show(text, arguments)
     function = load(text)
-    value, gradient = tg.value_and_grad(function, argnums=("s", "v"), backend="c")(*arguments)
+    with captured():
+        value, gradient = tg.value_and_grad(function, argnums=("s", "v"), backend="c")(*arguments)
     other, reference = tg.value_and_grad(function, argnums=("s", "v"), backend="numpy")(*arguments)
     np.testing.assert_allclose(value, function(*arguments), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(other, value, rtol=1e-10, atol=1e-12)
@@ -97,5 +113,7 @@ def test_c_backend(text: str, arguments: tuple[Any, ...]) -> None:
 def test_ir_round_trip(text: str, arguments: tuple[Any, ...]) -> None:
     show(text, arguments)
     gradient = tg.grad(load(text), argnums=("s", "v"))
-    for ir in (gradient.ir(*arguments), gradient.lower(*arguments)):
+    with captured():
+        texts = gradient.ir(*arguments), gradient.lower(*arguments)
+    for ir in texts:
         assert print_function(parse_function(ir)) == ir
