@@ -108,15 +108,16 @@ class Storage:
     def require_fresh(self) -> None:
         """Raise the error for reading an array whose content is not known any more."""
         if self.stale:
-            raise _alias_error(self.stale, user_span(self.stale_at))
+            raise alias_error(self.stale, user_span(self.stale_at))
 
-    def require_writable(self, why: str = "") -> None:
-        """Raise the error for writing an array that others may share, as they do when it is said `why`."""
-        if why or self.pinned:
-            raise _alias_error(why or self.pinned, user_span())
+    def require_writable(self) -> None:
+        """Raise the error for writing an array that others may share."""
+        if self.pinned:
+            raise alias_error(self.pinned, user_span())
 
 
-def _alias_error(why: str, span: Span | None) -> NeedsPythonValue:
+def alias_error(why: str, span: Span | None) -> NeedsPythonValue:
+    """Return the error for a use of an array that another name may share."""
     return NeedsPythonValue(
         "an array that another name may share is used after a write into one of them",
         code="TG136",

@@ -308,9 +308,10 @@ def getitem(x: Any, key: Any) -> Any:
         return x[key]
     if isinstance(x, np.ndarray):
         return call_handler(operator.getitem, from_concrete(x), key) if is_traced(key) else x[key]
-    for chosen, do in ((x, lambda option: getitem(option, key)), (key, lambda option: getitem(x, option))):
-        if type(chosen) is Chosen:
-            return for_each(chosen, do)
+    if type(x) is Chosen:
+        return for_each(x, lambda option: getitem(option, key))
+    if type(key) is Chosen:
+        return for_each(key, lambda option: getitem(x, option))
     method = special_method(x, "__getitem__")
     if method is not None:
         return call(method, x, key)
@@ -369,13 +370,12 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     if isinstance(x, Tracer | Selection):
         x[key] = value
         return
-    for chosen, do in (
-        (x, lambda option: setitem(option, key, value)),
-        (key, lambda option: setitem(x, option, value)),
-    ):
-        if type(chosen) is Chosen:
-            do_each(chosen, do)
-            return
+    if type(x) is Chosen:
+        do_each(x, lambda option: setitem(option, key, value))
+        return
+    if type(key) is Chosen:
+        do_each(key, lambda option: setitem(x, option, value))
+        return
     if isinstance(x, np.ndarray):
         raise CaptureError(
             "an array that the capture does not know is written in place",
@@ -473,9 +473,11 @@ def operate(name: str, x: Any, y: Any) -> Any:
     """`x + y` (name "add"), `x < y` ("lt") and so on; methods of the user's classes are captured too."""
     if type(x) is Conflict or type(y) is Conflict:
         raise (x if type(x) is Conflict else y).error
-    for chosen, do in ((x, lambda option: operate(name, option, y)), (y, lambda option: operate(name, x, option))):
-        if type(chosen) is Chosen:
-            return (test_each if name in _TESTS else for_each)(chosen, do)
+    choose = test_each if name in _TESTS else for_each
+    if type(x) is Chosen:
+        return choose(x, lambda option: operate(name, option, y))
+    if type(y) is Chosen:
+        return choose(y, lambda option: operate(name, x, option))
     if name == "mod" and type(x) is str:
         return percent(x, y)
     if name in ("is", "is_not"):

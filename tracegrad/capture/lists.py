@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import RestageError, Storage, current, user_span
+from tracegrad.capture.context import RestageError, Storage, alias_error, current, user_span
 from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import (
     MaybeNone,
@@ -464,7 +464,7 @@ def require_growing(values: StackedList) -> None:
         NeedsPythonValue: it does.
     """
     if values.prefix:
-        values.buffer.root._storage.require_writable(_ROW)
+        raise alias_error(_ROW, user_span())
     values.buffer.root._storage.require_writable()
 
 

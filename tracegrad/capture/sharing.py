@@ -304,10 +304,9 @@ class Sharing:
                 kept.add(key[0])
         return kept
 
-    def written_from_outside(self, storages: Iterable[Storage]) -> set[Storage]:
-        """Return those of some arrays from outside that the body writes under names for which it does not know them."""
-        reached = {storage for key in self.written for storage in self.outside.get(key, ())}
-        return {storage for storage in storages if storage in reached}
+    def changed_outside(self) -> set[Storage]:
+        """Return the arrays from outside that the body writes, also under names that it binds anew."""
+        return self.overwritten.union(*(self.outside.get(key, set()) for key in self.written))
 
     def cycle(self, key: Key) -> list[Key]:
         """Return the leaves through which a leaf goes from iteration to iteration, itself first, when names only change

@@ -277,10 +277,8 @@ def if_stmt(
             _stage_if(test, then_fn, else_fn, entry, get_state, set_state, names)
             return
         except NeedsPythonValue as error:
-            if not isinstance(error.remedy, ListUse):
-                raise
             set_state(entry)
-            if not stack_list(error.remedy):
+            if not _has_remedy(error):
                 raise
 
 
@@ -1805,12 +1803,6 @@ def _try_loop(
         assumed |= frame.assumed
         frozen |= set(frame.frozen)
         rewritten |= frame.rewritten
-    stale = assumed & {s for *_, entered in captured for s, _, param, after in entered if after is not param}
-    if stale:
-        # an iteration would use the content from before the loop, which another has changed
-        for storage in stale:
-            storage.concrete = None
-        raise _Again
     _, stand_ins, _, exit_trees, exit_values, _ = captured[-1]
     sharing = Sharing(
         _leaves(stand_ins.trees),
@@ -1819,10 +1811,12 @@ def _try_loop(
         frozen,
         rewritten,
     )
-    for storage in (written := sharing.written_from_outside(s for s in assumed if s.concrete is not None)):
-        capture.read(storage)
-        storage.concrete = None
-    if written:
+    changed = assumed & sharing.changed_outside()
+    if changed:
+        # an iteration would use the content from before the loop, which another has changed
+        for storage in changed:
+            capture.read(storage)
+            storage.concrete = None
         raise _Again
     shared = sharing.find_kept(state.label)
     if shared:
@@ -2344,12 +2338,9 @@ def for_stmt(
             return
         except NeedsPythonValue as error:
             few = isinstance(length, int) and length <= _FEW_ITERATIONS
-            if not few and isinstance(error.remedy, ListUse):
-                if stack_list(error.remedy):
-                    for_stmt(sequence, body_fn, get_state, set_state, names, extra_test)
-                    return
-                if 0 <= capture.created_depth(error.remedy.values) < capture.depth:
-                    raise
+            if not few and _has_remedy(error):
+                for_stmt(sequence, body_fn, get_state, set_state, names, extra_test)
+                return
             reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
             break
         except RestageError as error:
@@ -2386,6 +2377,20 @@ def for_stmt(
 
 class _TracedBreak(Exception):
     """The loop ends early on a traced condition: it is a while loop."""
+
+
+def _has_remedy(error: NeedsPythonValue) -> bool:
+    """Do what lets a statement be staged after all, if there is something; return whether there was.
+
+    Raises:
+        NeedsPythonValue: a statement around can do it, which is where the list was made.
+    """
+    use, capture = error.remedy, current()
+    if not isinstance(use, ListUse) or stack_list(use):
+        return use is not None
+    if 0 <= capture.created_depth(use.values) < capture.depth:
+        raise error
+    return False
 
 
 def stack_list(use: ListUse) -> bool:
@@ -2541,11 +2546,8 @@ def while_stmt(
         except _Stop:
             reason, help, cause = "", "", None
         except NeedsPythonValue as error:
-            if isinstance(error.remedy, ListUse):
-                if stack_list(error.remedy):
-                    continue
-                if 0 <= capture.created_depth(error.remedy.values) < capture.depth:
-                    raise
+            if _has_remedy(error):
+                continue
             reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
         except RestageError as error:
             reason, help, cause = error.reason, error.help, None
