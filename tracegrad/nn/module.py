@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tracegrad.nn.backward_hooks import BackwardHooks
 from tracegrad.nn.parameter import Parameter
 from tracegrad.runtime import dtypes
-from tracegrad.runtime.gradients import no_grad
+from tracegrad.runtime.gradients import no_grad, reset_gradient
 from tracegrad.runtime.operate import cast
 from tracegrad.runtime.tape import RemovableHandle, add_hook
 from tracegrad.runtime.tensor import Tensor, is_differentiable
@@ -375,12 +375,7 @@ class Module:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset the gradients of all parameters."""
         for parameter in self.parameters():
-            if parameter._grad is not None:
-                if set_to_none:
-                    parameter._grad = None
-                else:
-                    parameter._grad = parameter._grad.detach()
-                    parameter._grad.zero_()
+            reset_gradient(parameter, set_to_none)
 
     def apply(self, fn: Callable[[Module], None]) -> Module:
         """Call a function with this module and all inside, children first."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.runtime.gradients import enable_grad
+from tracegrad.runtime.gradients import enable_grad, reset_gradient
 from tracegrad.runtime.tape import RemovableHandle, add_hook, part_saved
 from tracegrad.runtime.tensor import Array, Tensor, is_differentiable, wrap
 from tracegrad.runtime.views import mark_written
@@ -130,12 +130,7 @@ class Optimizer:
         """Reset gradients."""
         for group in self.param_groups:
             for p in group["params"]:
-                if p._grad is not None:
-                    if set_to_none:
-                        p._grad = None
-                    else:
-                        p._grad = p._grad.detach()
-                        p._grad.zero_()
+                reset_gradient(p, set_to_none)
 
     @_hooked
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -41,6 +41,17 @@ def _is_edge(value: Any) -> bool:
     return isinstance(value, Tensor) or hasattr(value, "node")
 
 
+def reset_gradient(tensor: Tensor, set_to_none: bool) -> None:
+    """Forget the gradient of a tensor, or fill it with zeros apart from the graph that made it."""
+    if tensor._grad is None:
+        return
+    if set_to_none:
+        tensor._grad = None
+    else:
+        tensor._grad = tensor._grad.detach()
+        tensor._grad.zero_()
+
+
 def _list(value: Any) -> list[Any]:
     return [value] if _is_edge(value) else list(value)
 
