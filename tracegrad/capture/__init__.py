@@ -1,1 +1,1 @@
-"""Python function to IR: source conversion (source, scopes, convert) plus tracing (context, tracer, staging, hooks)."""
+"""Python function to IR: source conversion (source, scopes, convert) plus tracing (context, tracer, loops, hooks)."""

@@ -3,7 +3,7 @@
 Reads and writes what the capture notes of them. Previous: tracer.py; next: lists.py.
 
 `t = a if c else b` makes an object that holds the chosen items. It is *linked* to `a` under `c` and to `b` under its
-opposite; who writes into one of them follows the links (staging.py). A link holds where its condition is visible.
+opposite; who writes into one of them follows the links (branches.py). A link holds where its condition is visible.
 """
 
 from __future__ import annotations

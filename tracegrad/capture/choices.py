@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.capture import staging
+from tracegrad.capture import branches, joins
 from tracegrad.capture.context import current
 from tracegrad.capture.lists import ListUse, can_stack, indexed_error, use_of_index
 from tracegrad.capture.state import Chosen
@@ -47,7 +47,7 @@ def _halve(options: Sequence[Any], index: Tracer, do: Do, start: int = 0) -> Any
         return do(options[0])
     middle = len(options) // 2
     test = index if index.dtype == BOOL else python_operator(np.greater_equal, index, start + middle)
-    return staging.if_exp(
+    return branches.if_exp(
         test,
         functools.partial(_halve, options[middle:], index, do, start + middle),
         functools.partial(_halve, options[:middle], index, do, start),
@@ -57,7 +57,7 @@ def _halve(options: Sequence[Any], index: Tracer, do: Do, start: int = 0) -> Any
 def do_each(chosen: Chosen, do: Do) -> None:
     """Do something that returns nothing, for the option that is chosen."""
     for number, option in enumerate(chosen.options):
-        staging.if_stmt(_is_number(chosen, number), functools.partial(do, option), _pass, tuple, _pass, ())
+        branches.if_stmt(_is_number(chosen, number), functools.partial(do, option), _pass, tuple, _pass, ())
 
 
 def _pass(*args: Any) -> None:
@@ -66,7 +66,7 @@ def _pass(*args: Any) -> None:
 
 def _is_number(chosen: Chosen, number: int) -> Any:
     if chosen.index.dtype == BOOL:
-        return chosen.index if number else staging.not_(chosen.index)
+        return chosen.index if number else branches.not_(chosen.index)
     return python_operator(np.equal, chosen.index, number)
 
 
@@ -95,7 +95,7 @@ def item_at(items: Sequence[Any], key: Tracer) -> Any:
         NeedsPythonValue: the items cannot be chosen from, or a loop that runs at capture would know the number.
     """
     position = _position(items, key)
-    if all(map(staging.is_number, items)):
+    if all(map(joins.is_number, items)):
         rows = [asarray(item) for item in items]
         if len({row.type.shape for row in rows}) == 1:
             return _row(rows, position)
@@ -161,7 +161,7 @@ def _row(rows: list[Tracer], position: Tracer) -> Any:
         return make_weak(row) if all(item.weak for item in rows) else row
     made = row.copy()
     for number, item in enumerate(rows):
-        staging.link(made, item, python_operator(np.equal, position, number).value)
+        joins.link(made, item, python_operator(np.equal, position, number).value)
     return made
 
 
@@ -175,5 +175,5 @@ def store_item(items: Any, key: Tracer, value: Any) -> None:
     _require_few(items, key)
     for number, item in enumerate(items):
         here = python_operator(np.equal, position, number)
-        chosen = staging.if_exp(here, functools.partial(_same, value), functools.partial(_same, item))
-        staging.write_slot(items, "item", number, chosen)
+        chosen = branches.if_exp(here, functools.partial(_same, value), functools.partial(_same, item))
+        branches.write_slot(items, "item", number, chosen)

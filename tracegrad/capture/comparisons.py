@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture import staging
+from tracegrad.capture import branches, sequences
 from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, ways
 from tracegrad.capture.context import user_span
 from tracegrad.capture.lists import StackedList
@@ -25,7 +25,7 @@ from tracegrad.ir.types import BOOL
 
 Operate = Callable[[str, Any, Any], Any]
 _HASHED: tuple[type[Any], ...] = (set, frozenset, dict, type({}.keys()))
-_CONTAINERS: tuple[type[Any], ...] = (list, tuple, staging.Sequence_, type({}.values()), *_HASHED)
+_CONTAINERS: tuple[type[Any], ...] = (list, tuple, sequences.Sequence_, type({}.values()), *_HASHED)
 
 
 def identical(x: Any, y: Any) -> Any:
@@ -40,7 +40,7 @@ def identical(x: Any, y: Any) -> Any:
         return True if ALWAYS in conditions else from_value(any_holds(conditions), weak=True)
     for a, b in ((x, y), (y, x)):
         if isinstance(a, MaybeNone) and b is None:
-            return staging.not_(a.present)
+            return branches.not_(a.present)
         if isinstance(a, Tracer) and a.weak and a.dtype.kind in "bi" and _is_like(a, b):
             return python_operator(np.equal, a, b)
     return False
@@ -60,7 +60,7 @@ def contains(item: Any, container: Any, operate: Operate) -> Any:
         return _truth(call_handler(np.any, operate("eq", container, item)))
     if isinstance(container, StackedList):
         return contains(item, container.as_tracer(), operate)
-    if isinstance(container, staging.Sequence_) and is_traced(item):
+    if isinstance(container, sequences.Sequence_) and is_traced(item):
         if container.item(container.start) is container.start:  # a range
             return _in_range(item, container)
     elif isinstance(container, _HASHED) and not is_traced(item):
@@ -85,17 +85,17 @@ def _any_equal(item: Any, container: Iterable[Any], operate: Operate) -> Any:
 
 def _truth(value: Any) -> Any:
     """Return a bool, or a traced Python bool."""
-    value = staging.truth(value)
+    value = branches.truth(value)
     return call_handler(bool, value) if isinstance(value, Tracer) else value
 
 
-def _in_range(item: Any, container: staging.Sequence_) -> Any:
+def _in_range(item: Any, container: sequences.Sequence_) -> Any:
     start, stop, step = container.start, container.stop, container.step
     first, last = (item >= start, item < stop) if step > 0 else (item <= start, item > stop)
-    inside = staging.and_(first, lambda: last)
+    inside = branches.and_(first, lambda: last)
     if abs(step) == 1 and isinstance(item, Tracer) and item.dtype.kind in "iu":
         return inside
-    return staging.and_(inside, lambda: (item - start) % step == 0)
+    return branches.and_(inside, lambda: (item - start) % step == 0)
 
 
 def compare_sequences(name: str, x: Any, y: Any, operate: Operate) -> Any:
@@ -104,15 +104,15 @@ def compare_sequences(name: str, x: Any, y: Any, operate: Operate) -> Any:
         same: Any = len(x) == len(y)
         if same:
             for a, b in zip(x, y, strict=True):
-                same = staging.and_(same, functools.partial(_same, a, b, operate))
-        return staging.not_(same) if name == "ne" else same
+                same = branches.and_(same, functools.partial(_same, a, b, operate))
+        return branches.not_(same) if name == "ne" else same
     # the first place where they differ decides
     shorter = min(len(x), len(y))
     result: Any = {"lt": len(x) < len(y), "le": len(x) <= len(y), "gt": len(x) > len(y), "ge": len(x) >= len(y)}[name]
     strict = {"le": "lt", "ge": "gt"}.get(name, name)
     for a, b in reversed(list(zip(x[:shorter], y[:shorter], strict=True))):
-        rest = functools.partial(staging.and_, _same(a, b, operate), functools.partial(_identity, result))
-        result = staging.or_(_truth(operate(strict, a, b)), rest)
+        rest = functools.partial(branches.and_, _same(a, b, operate), functools.partial(_identity, result))
+        result = branches.or_(_truth(operate(strict, a, b)), rest)
     return result
 
 
@@ -144,10 +144,10 @@ def search(name: str, values: Sequence[Any], item: Any, operate: Operate) -> Any
     place: Any = 0
     found: Any = False
     for position in reversed(range(len(same))):
-        place = staging.if_exp(
+        place = branches.if_exp(
             same[position], functools.partial(_identity, position), functools.partial(_identity, place)
         )
-        found = staging.or_(same[position], functools.partial(_identity, found))
+        found = branches.or_(same[position], functools.partial(_identity, found))
     message = f"the value is not in the {type(values).__name__.lower().removeprefix('captured')}"
     if isinstance(found, Tracer):
         stage(ops.check, found.value, error="ValueError", message=message)
@@ -162,5 +162,5 @@ def compare_chain(operate: Operate, first: Any, names: Sequence[str], rest: Sequ
     result = operate(names[0], first, right)
     if len(rest) == 1:
         return result
-    after = staging.with_bindings(lambda: compare_chain(operate, right, names[1:], rest[1:]), rest[1:])
-    return staging.and_(result, after)
+    after = branches.with_bindings(lambda: compare_chain(operate, right, names[1:], rest[1:]), rest[1:])
+    return branches.and_(result, after)

@@ -38,8 +38,12 @@ def _named_constant(storage: Storage) -> Value:
     return value
 
 
-class RestageError(Exception):
-    """A region cannot be staged as tried; `reason` says why, `help` what to do. Caught by staging.py."""
+class Signal(Exception):
+    """Sent from one part of capture to another; no user sees it, and no handler of the user's may."""
+
+
+class RestageError(Signal):
+    """A region cannot be staged as tried; `reason` says why, `help` what to do. Caught by loops.py."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import StackedList, count_before, count_of, rows_of, rows_text
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
-from tracegrad.capture.staging import read_slot, undo
+from tracegrad.capture.slots import read_slot, undo
 from tracegrad.capture.state import Chosen, Tree, Undefined, Unsure, flatten, none_error, unsure_error
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.errors import CaptureError, Span

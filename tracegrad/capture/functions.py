@@ -14,7 +14,8 @@ import numpy as np
 
 from tracegrad.capture.context import Storage, current, user_span
 from tracegrad.capture.entry import Result, Static
-from tracegrad.capture.staging import leave_branch, new_list
+from tracegrad.capture.joins import leave_branch
+from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import Tree, flatten, has_changed, unflatten
 from tracegrad.capture.tracer import Tracer, from_value
 from tracegrad.errors import CaptureError

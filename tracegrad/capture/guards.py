@@ -1,7 +1,7 @@
 """What captured code reads from outside: arrays and floats become hidden inputs, everything else is guarded.
 
 Called by hooks.py at each read of a global, a closure variable, an attribute, a default or a method. Previous:
-staging.py; next: hooks.py.
+loops.py; next: hooks.py.
 
 A hidden input is a parameter of the function in IR that is read again at every call, so that it is never stale. Ints,
 bools, strings, functions, classes and the structure of containers are assumed to stay as they are, and checked at every
@@ -27,7 +27,7 @@ import numpy as np
 
 from tracegrad.capture.context import HiddenInput, Place, Storage, current, user_span
 from tracegrad.capture.convert import is_converted
-from tracegrad.capture.staging import new_list, note_slot, read_slot, set_slot
+from tracegrad.capture.slots import new_list, note_slot, read_slot, set_slot
 from tracegrad.capture.state import Undefined
 from tracegrad.capture.tracer import Tracer, full_name, is_traced, unsupported
 from tracegrad.errors import CaptureError

@@ -1,6 +1,6 @@
 """What converted code calls: control flow, calls, stores and loads, each run natively or staged.
 
-convert.py writes the calls; staging.py and guards.py do the work. Previous: guards.py; next: entry.py.
+convert.py writes the calls; branches.py, loops.py and guards.py do the work. Previous: guards.py; next: entry.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture import staging
+from tracegrad.capture import branches, loops, sequences, slots
 from tracegrad.capture.aliases import require_single, ways
 from tracegrad.capture.attempts import Attempt, context, passing
 from tracegrad.capture.choices import do_each, for_each, item_at, store_item, test_each
@@ -123,7 +123,7 @@ def guard(value: Any) -> bool:
 
 
 def _known_truth(value: Any, title: str, effect: str, help: str) -> bool:
-    test = staging.truth(value)
+    test = branches.truth(value)
     if isinstance(test, Tracer) and resolve_content(test) is None:
         raise NeedsPythonValue(
             title,
@@ -146,10 +146,10 @@ def load(value: Any, name: str) -> Any:
 
 
 def binding(
-    fn: Callable[[], Any], get_state: staging.GetState, set_state: staging.SetState, names: tuple[str, ...]
+    fn: Callable[[], Any], get_state: slots.GetState, set_state: slots.SetState, names: tuple[str, ...]
 ) -> Callable[[], Any]:
     """A part of an expression that binds names with `:=`."""
-    staging.BINDING[fn] = staging.Binding(names, get_state, set_state)
+    branches.BINDING[fn] = branches.Binding(names, get_state, set_state)
     return fn
 
 
@@ -219,14 +219,14 @@ def mapping(values: Any) -> Any:
 
 
 def for_stmt(values: Any, *parts: Any) -> None:
-    """A `for` statement; see staging.for_stmt."""
+    """A `for` statement; see loops.for_stmt."""
     require_own_iterator(values)
-    staging.for_stmt(iterable(values), *parts)
+    loops.for_stmt(iterable(values), *parts)
 
 
 def assert_(test: Any, message: Callable[[], Any]) -> None:
     """`assert test, message`."""
-    test = staging.truth(test)
+    test = branches.truth(test)
     if isinstance(test, Tracer):
         given = message()
         text = "" if given is None else message_text(given)
@@ -324,7 +324,7 @@ def getitem(x: Any, key: Any) -> Any:
         return call_handler(x, key)
     if isinstance(x, collections.defaultdict) and x.default_factory is not None and key not in x:
         made = call(x.default_factory)
-        staging.write_slot(x, "item", key, made)
+        branches.write_slot(x, "item", key, made)
         return made
     if isinstance(x, dict) and type(x) is not dict and key not in x:
         method = special_method(x, "__missing__")
@@ -359,7 +359,7 @@ def _is_unknown_index(x: Any, key: Any) -> bool:
 def _stacks(x: Any, stored: Any = None) -> bool:
     """Make a list one whose items are rows of an array; return whether it is."""
     use = use_of_index(x, stored) if isinstance(x, list) else None
-    return use is not None and staging.stack_list(use)
+    return use is not None and branches.stack_list(use)
 
 
 def setitem(x: Any, key: Any, value: Any) -> None:
@@ -389,7 +389,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         call(method, x, key, value)
     elif isinstance(x, list) and isinstance(key, slice):
         require_own(x, "a write into a slice of a list")
-        staging.note_list(x)
+        slots.note_list(x)
         x[key] = value
     elif not isinstance(x, list | dict | collections.deque):
         require_own(x, f"a write into an item of a {type(x).__name__}")
@@ -399,14 +399,14 @@ def setitem(x: Any, key: Any, value: Any) -> None:
             index = operator.index(key)
             if not -len(x) <= index < len(x):
                 raise IndexError("list assignment index out of range")
-            staging.write_slot(x, "item", index % len(x), value)
+            branches.write_slot(x, "item", index % len(x), value)
         elif _stacks(x, value):
             assert isinstance(x, StackedList)
             _set_row(x, key, value)
         else:
             store_item(x, key, value)
     else:
-        staging.write_slot(x, "item", key, value)
+        branches.write_slot(x, "item", key, value)
 
 
 def _set_row(x: StackedList, key: Any, value: Any) -> None:
@@ -414,7 +414,7 @@ def _set_row(x: StackedList, key: Any, value: Any) -> None:
     try:
         x[key] = value
     except NeedsPythonValue as error:
-        if not isinstance(error.remedy, ListUse) or not staging.stack_list(error.remedy):
+        if not isinstance(error.remedy, ListUse) or not branches.stack_list(error.remedy):
             raise
         x.refresh()
         x[key] = value
@@ -481,12 +481,12 @@ def operate(name: str, x: Any, y: Any) -> Any:
     if name == "mod" and type(x) is str:
         return percent(x, y)
     if name in ("is", "is_not"):
-        return identical(x, y) if name == "is" else staging.not_(identical(x, y))
+        return identical(x, y) if name == "is" else branches.not_(identical(x, y))
     if name in ("eq", "ne") and (x is None or y is None) and (isinstance(x, MaybeNone) or isinstance(y, MaybeNone)):
         return operate("is" if name == "eq" else "is_not", x, y)
     if name in ("in", "not_in"):
         found = _contains(x, y)
-        return found if name == "in" else staging.not_(found)
+        return found if name == "in" else branches.not_(found)
     if isinstance(x, StackedList) or isinstance(y, StackedList):
         x, y = _plain_list(x), _plain_list(y)
     if name in _COMPARISONS and isinstance(x, list | tuple) and isinstance(y, type(x)) and is_traced((x, y)):
@@ -506,7 +506,7 @@ def operate(name: str, x: Any, y: Any) -> Any:
 def _contains(item: Any, container: Any) -> Any:
     method = special_method(container, "__contains__")
     if method is not None:
-        return staging.truth(call(method, container, item))
+        return branches.truth(call(method, container, item))
     found = NotImplemented if is_traced(item) else contains_key(container, item)
     if found is not NotImplemented:
         return found
@@ -869,10 +869,10 @@ _ITEMS: dict[Any, Callable[..., Any]] = {operator.getitem: getitem, operator.set
 
 HANDLERS.update(
     {
-        range: staging.make_range,
-        zip: staging.make_zip,
-        enumerate: staging.make_enumerate,
-        reversed: staging.make_reversed,
+        range: sequences.make_range,
+        zip: sequences.make_zip,
+        enumerate: sequences.make_enumerate,
+        reversed: sequences.make_reversed,
         map: _map,
     }
 )
@@ -882,13 +882,13 @@ CALLERS.append(call)
 
 #: the namespace that converted code knows as `tg__`
 HOOKS = types.SimpleNamespace(
-    if_stmt=staging.if_stmt,
-    while_stmt=staging.while_stmt,
+    if_stmt=branches.if_stmt,
+    while_stmt=loops.while_stmt,
     for_stmt=for_stmt,
-    if_exp=staging.if_exp,
-    and_=staging.and_,
-    or_=staging.or_,
-    not_=staging.not_,
+    if_exp=branches.if_exp,
+    and_=branches.and_,
+    or_=branches.or_,
+    not_=branches.not_,
     compare_chain=functools.partial(compare_chain, operate),
     truth=truth,
     guard=guard,

@@ -3,7 +3,7 @@
 Called by hooks.py. Previous: protocols.py; next: hooks.py.
 
 A staged region is run once at capture, so what it changes in an object from outside would happen once and not in each
-iteration, or on both sides of a branch. Items, attributes and `append` are followed (staging.py); all other changes ask
+iteration, or on both sides of a branch. Items, attributes and `append` are followed (slots.py); all other changes ask
 for a Python value, so that the loop around them is unrolled.
 """
 
@@ -18,7 +18,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from tracegrad.capture import staging
+from tracegrad.capture import branches, slots
 from tracegrad.capture.aliases import require_single
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import open_attribute
@@ -98,7 +98,7 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     own, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
     if isinstance(own, StackedList) and name not in ("append", "extend", "pop", "copy"):
         require_own(own, f"list.{name}")
-        staging.note_list(own)
+        slots.note_list(own)
         f = getattr(unstack(own), name)
     if f is setattr:
         store(*args)
@@ -110,21 +110,21 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         store_plainly(own, *args)
         return None
     if _is_hashable(f) and f in _INPLACE:
-        return staging.augmented(args[0], _INPLACE[f], args[1])
+        return branches.augmented(args[0], _INPLACE[f], args[1])
     if isinstance(own, list) and name in ("append", "extend") and not kwargs:
-        staging.note_list(own)
+        slots.note_list(own)
         return f(*args)
     if isinstance(own, dict) and name == "__setitem__":
-        staging.write_slot(own, "item", *args)
+        branches.write_slot(own, "item", *args)
         return None
     if isinstance(own, dict) and name == "update":
         for key, value in dict(*args, **kwargs).items():
-            staging.write_slot(own, "item", key, value)
+            branches.write_slot(own, "item", key, value)
         return None
     target = args[0] if own is None or isinstance(own, types.ModuleType) else own
     if _keeps_items(target) and (name in _MOVES or f is operator.delitem):
         require_no_branch(target, f"{kind_name(type(target))}.{name}" if target is own else "a deletion from a list")
-        staging.note_list(target)
+        slots.note_list(target)
     elif name not in _READS:
         require_own(
             target, f"{kind_name(type(target))}.{name}" if target is own else f"{name} of a {kind_name(type(target))}"
@@ -135,13 +135,13 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if isinstance(target, dict) and (f is operator.delitem or name in _DELETES):
         _note_deletions(target, args[1:] if f is operator.delitem else args[:1] if name == "pop" else tuple(target))
     if f is operator.delitem and isinstance(target, list):
-        staging.note_list(target)
+        slots.note_list(target)
         if isinstance(target, StackedList):
             unstack(target)
     if f in _HEAP and isinstance(target, list):
         return _call_heap(f, args)
     if isinstance(own, list):
-        staging.note_list(own)
+        slots.note_list(own)
         if name == "sort" and (is_traced(own) or kwargs.get("key")) and not isinstance(own, StackedList):
             own[:] = HANDLERS[sorted](list(own), **kwargs)
             return None
@@ -157,12 +157,12 @@ def _note_deletions(items: dict[Any, Any], keys: tuple[Any, ...]) -> None:
         capture.key_orders.setdefault(id(items), (items, list(items)))
     for key in keys:
         if key in items:
-            staging.note_slot(items, "item", key)
+            slots.note_slot(items, "item", key)
 
 
 def _call_heap(f: Any, args: tuple[Any, ...]) -> Any:
     """Call a function of heapq: it may stop in the middle, at a comparison of traced values."""
-    staging.note_list(args[0])
+    slots.note_list(args[0])
     before = list(args[0])
     try:
         return f(*args)

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tracegrad.capture import staging
+from tracegrad.capture import branches, slots
 from tracegrad.capture.guards import special_method
 from tracegrad.capture.state import Unsure
 from tracegrad.capture.tracer import call_user
@@ -56,7 +56,7 @@ def _key_text(key: Any) -> str:
 
 def _or_else(found: Unsure, default: Callable[[], Any], key: Any) -> Any:
     try:
-        return staging.if_exp(found.condition, _constant(found.value), default)
+        return branches.if_exp(found.condition, _constant(found.value), default)
     except NeedsPythonValue as error:
         if error.code != "TG112":
             raise
@@ -83,7 +83,7 @@ def read_item(items: Any, key: Any, found: Unsure) -> Any:
     if isinstance(items, collections.defaultdict) and items.default_factory is not None:
         factory = items.default_factory
         value = _or_else(found, lambda: call_user(factory), key)
-        staging.write_slot(items, "item", key, value)
+        branches.write_slot(items, "item", key, value)
         return value
     return found.read("KeyError", _key_text(key))
 
@@ -106,7 +106,7 @@ def get_item(items: Any, key: Any, default: Any = None) -> Any:
 def set_default(items: Any, key: Any, default: Any = None) -> Any:
     """`items.setdefault(key, default)`."""
     if key not in items or type(items[key]) is Unsure:
-        staging.write_slot(items, "item", key, get_item(items, key, default))
+        branches.write_slot(items, "item", key, get_item(items, key, default))
     return items[key]
 
 
@@ -186,7 +186,7 @@ def find_attribute(obj: Any, name: str) -> Unsure | None:
     found = own.get(name) if own is not None else None
     if own is None or name not in own:
         static = getattr(type(obj), name, None)
-        found = staging.read_slot(obj, "attr", name) if isinstance(static, types.MemberDescriptorType) else None
+        found = slots.read_slot(obj, "attr", name) if isinstance(static, types.MemberDescriptorType) else None
     return found if type(found) is Unsure else None
 
 

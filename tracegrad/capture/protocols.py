@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tracegrad.capture import staging
+from tracegrad.capture import branches
 from tracegrad.capture.context import current
 from tracegrad.capture.guards import (
     guard_class_function,
@@ -115,23 +115,23 @@ def by_methods(name: str, x: Any, y: Any) -> Any:
         if method is not None:
             result = call_user(method, owner, other)
             if result is not NotImplemented:
-                return staging.not_(result) if inverted else result
+                return branches.not_(result) if inverted else result
     return NotImplemented
 
 
 def augmented(value: Any, name: str, other: Any, operate: Callable[[str, Any, Any], Any]) -> Any:
     """`value op= other`."""
     if _is_plain(value) and type(value) is not list:
-        return staging.augmented(value, name, other) if type(value) is Tracer else operate(name, value, other)
+        return branches.augmented(value, name, other) if type(value) is Tracer else operate(name, value, other)
     method = special_method(value, f"__i{name}__")
     if method is not None:
         result = call_user(method, value, other)
         if result is not NotImplemented:
             return result
     elif isinstance(value, list):
-        return staging.augmented(value, name, iterable(other))
+        return branches.augmented(value, name, iterable(other))
     elif hasattr(type(value), f"__i{name}__"):
-        return staging.augmented(value, name, other)
+        return branches.augmented(value, name, other)
     return operate(name, value, other)
 
 
@@ -278,7 +278,7 @@ def store_plainly(obj: Any, name: str, value: Any) -> None:
         call_user(method, static, obj, value)
         return
     open_attribute(obj, name)
-    staging.write_slot(obj, "attr", name, value)
+    branches.write_slot(obj, "attr", name, value)
 
 
 def delete(obj: Any, name: str) -> bool:

@@ -1,7 +1,7 @@
 """Which names of a staged loop may be for the same memory: a loop carries values, Python carries references.
 
 Reads stand-ins and what names are bound to after one iteration; notes on storages what they share after the loop.
-Previous: state.py; next: staging.py.
+Previous: state.py; next: joins.py.
 
 A name is followed through the iterations by its *source*: what it is bound to at the end of the body, in terms of what
 the names stood for at its start. Two names that may be for one array, one of which is written, cannot be carried as two

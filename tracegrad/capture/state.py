@@ -1,6 +1,6 @@
 """Python values that control flow carries: flatten to leaves, rebuild, and what a name is bound to on no path.
 
-Reads and writes nothing. Previous: tracer.py; next: staging.py.
+Reads and writes nothing. Previous: tracer.py; next: slots.py.
 
 Own code and not a pytree library: a leaf here is also what cannot change (a string, a function), and lists made by
     captured

@@ -19,9 +19,10 @@ from tracegrad import ops
 from tracegrad.capture.context import Storage, current, user_span
 from tracegrad.capture.entry import leaf_name
 from tracegrad.capture.hooks import call
+from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.sharing import passing
-from tracegrad.capture.staging import leave_branch, new_list
+from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import Tree, Undefined, flatten, has_changed, kind_name, unflatten
 from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
 from tracegrad.driver.pipeline import call_arguments, hoist_stacks, target_backend

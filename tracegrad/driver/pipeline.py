@@ -29,11 +29,12 @@ from tracegrad.capture.context import Place, Storage, current, is_capturing, use
 from tracegrad.capture.entry import Captured
 from tracegrad.capture.guards import Compared, Same, is_open_container
 from tracegrad.capture.hooks import call
+from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.known import contents_hold
 from tracegrad.capture.lists import StackedList, rows_of
 from tracegrad.capture.sharing import passing
 from tracegrad.capture.sizes import SMALLEST
-from tracegrad.capture.staging import leave_branch, new_list, set_slot
+from tracegrad.capture.slots import new_list, set_slot
 from tracegrad.capture.state import Tree as StateTree
 from tracegrad.capture.state import Undefined, flatten, has_changed
 from tracegrad.capture.state import unflatten as unflatten_state

@@ -24,7 +24,9 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.aliases import link
+from tracegrad.capture.branches import if_exp
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.joins import is_number
 from tracegrad.capture.lists import pin
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.numpy_api.common import (
@@ -55,7 +57,7 @@ from tracegrad.capture.numpy_api.elementwise import (
     trunc,
 )
 from tracegrad.capture.numpy_api.indexing import getitem
-from tracegrad.capture.staging import if_exp, is_number, new_list
+from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import Chosen, Options, Tree, flatten, is_option, nodes, unflatten
 from tracegrad.capture.text import Part, parts_of
 from tracegrad.capture.tracer import (

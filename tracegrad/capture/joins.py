@@ -1,0 +1,805 @@
+"""The two sides of a traced condition, captured one after the other and joined into one value per name and slot.
+
+Writes the operands and results of `if` operations. Previous: slots.py; next: branches.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.aliases import Conditions, holds, ways
+from tracegrad.capture.aliases import link as link_objects
+from tracegrad.capture.context import Frame, Signal, Storage, current, raised_span, user_span
+from tracegrad.capture.lists import (
+    CHANGED,
+    ListUse,
+    StackedList,
+    count_before,
+    count_of,
+    indexed_error,
+    pin,
+    use_of_index,
+)
+from tracegrad.capture.sharing import share, sources
+from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot, set_slot, undo
+from tracegrad.capture.state import (
+    LEAF,
+    Chosen,
+    Conflict,
+    Options,
+    Tree,
+    Undefined,
+    Unsure,
+    flatten,
+    is_option,
+    kind_name,
+    nodes,
+    unflatten,
+)
+from tracegrad.capture.text import describe_error
+from tracegrad.capture.tracer import (
+    MaybeNone,
+    Tracer,
+    asarray,
+    call_handler,
+    cast_to,
+    describe,
+    from_value,
+    make_weak,
+    result_dtype,
+    stage,
+)
+from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, TracegradError
+from tracegrad.ir.core import Block, Operation, Value
+from tracegrad.ir.types import BOOL, I64, ArrayType, Dim
+
+
+def is_fault(error: Exception) -> bool:
+    """Return whether Python raises an error here too: the user's own, and what NumPy refuses by shape or size."""
+    if isinstance(error, TracegradError):
+        refused = isinstance(error, ValueError | IndexError)
+        return refused and not isinstance(error, CaptureError | ArgumentError | ShapeError)
+    return not isinstance(error, Signal)
+
+
+def raise_unless(condition: Value, error: Exception) -> None:
+    """Raise at run time, unless a condition holds, what was raised at capture."""
+    kind, message = describe_error(error)
+    current().builder.span = raised_span(error) or user_span()
+    ops.check(condition, error=kind, message=message)
+
+
+def _settled(value: Any) -> Any:
+    """Return what a value is that may be None, or not there, where the open branches say that it is there."""
+    if isinstance(value, MaybeNone) and value.present.value in current().holding:
+        return value.some
+    return value.value if isinstance(value, Unsure) and value.condition.value in current().holding else value
+
+
+class Branch:
+    """One captured side of an `if`: its block, the state after it, and the writes it made (all undone again)."""
+
+    def __init__(
+        self,
+        fn: Callable[[], None],
+        entry: tuple[Any, ...],
+        get_state: GetState,
+        set_state: SetState,
+        holding: list[Value],
+    ) -> None:
+        capture = current()
+        self.block = Block()
+        self.raised: Exception | None = None
+        set_state(entry)
+        with capture.assuming(holding):
+            with capture.open("branch", self.block) as frame:
+                try:
+                    fn()
+                except Exception as error:
+                    if not is_fault(error):
+                        leave_branch(frame)
+                        raise
+                    self.raised = error  # on this path only
+                # leaves are read before writes into containers are undone
+                self.state = [flatten(_settled(value)) for value in get_state()]
+                self.values = {i: content_of(leaf) for i, leaf in _tracers(self.state)}
+                self.grown = {id(v): _Appended(v, before) for v, before in frame.lists.values()}
+            self.slots = {
+                slot: (container, _settled(read_slot(container, slot[1], slot[2])), before)
+                for slot, (container, _, before) in frame.slots.items()
+            }
+        self.writes, self.rewritten = leave_branch(frame), frame.rewritten
+
+    @contextmanager
+    def reopened(self) -> Iterator[None]:
+        """Stage at the end of the branch inside a with statement, where arrays have the content that it gave them."""
+        before = {storage: (storage.value, storage.concrete) for storage in self.writes}
+        with current().open("branch", self.block):
+            for storage, value in self.writes.items():
+                storage.value, storage.concrete = value, None
+            for (_, kind, key), (container, value, _) in self.slots.items():
+                set_slot(container, kind, key, value)
+            try:
+                yield
+            finally:
+                for (_, kind, key), (container, _, value) in reversed(self.slots.items()):
+                    set_slot(container, kind, key, value)
+                for storage, (kept, concrete) in before.items():
+                    storage.value, storage.concrete = kept, concrete
+
+
+class _Appended:
+    """What one side of an `if` appended to a list from outside. `count` is -1 for any other change."""
+
+    def __init__(self, values: list[Any], before: Any) -> None:
+        self.values, self.before = values, before
+        self.varies = isinstance(values, StackedList) and values.varies
+        self.count = count_of(values) - count_before(before)
+        self.items: tuple[list[Any], Tree] = ([], LEAF)
+        if isinstance(values, StackedList):
+            return
+        kept = len(before) if isinstance(before, list) else -1
+        if kept < 0 or len(values) < kept or any(a is not b for a, b in zip(values, before, strict=False)):
+            self.count = -1
+            return
+        self.items = flatten(tuple(values[kept:]))
+        self.known = {i: leaf.value for i, leaf in enumerate(self.items[0]) if isinstance(leaf, Tracer)}
+
+
+def _tracers(state: list[tuple[list[Any], Tree]]) -> Iterator[tuple[tuple[int, int], Tracer]]:
+    for position, (leaves, _) in enumerate(state):
+        for index, leaf in enumerate(leaves):
+            if isinstance(leaf, Tracer):
+                yield (position, index), leaf
+
+
+def content_of(leaf: Tracer) -> Value:
+    """Return the value of an array that a name is bound to where a block ends; undefined when it is not known."""
+    return stage(ops.undefined, type=leaf.type) if leaf.root._storage.stale else leaf.value
+
+
+def leave_branch(frame: Frame) -> dict[Storage, Value]:
+    """Undo a branch's writes; return the storages it wrote with their value after."""
+    undo(frame)
+    writes = {}
+    for storage, (value, concrete) in frame.saved.items():
+        assert storage.value is not None
+        if storage.value is not value:
+            writes[storage] = storage.value
+        storage.value, storage.concrete = value, concrete
+    return writes
+
+
+class _Join:
+    """Collects the pairs of values that the two sides of an `if` yield."""
+
+    def __init__(self, branches: list[Branch], condition: Value) -> None:
+        self.branches, self.condition = branches, condition
+        self.types: list[ArrayType] = []
+        #: side and id of an object that a side made -> what was made of it
+        self.made: dict[tuple[int, int], list[Any]] = {}
+
+    def side(self, side: int) -> Conditions:
+        return frozenset([(self.condition, side == 0)])
+
+    def follow(self, trees: Sequence[Tree | None]) -> Callable[[Any, list[Value]], Any]:
+        """Return what links a value, made of one structure on each side, to the objects that it may be."""
+        given = [(side, tree) for side, tree in enumerate(trees) if tree is not None]
+        plans = [
+            [plan for (side, _), node in zip(given, found, strict=True) for plan in self._origins(side, node.origin)]
+            for found in nodes(*(tree for _, tree in given))
+        ]
+        shape = given[0][1]
+
+        def finish(value: Any, results: list[Value]) -> Any:
+            block = current().frame.block
+            for (made, _), plan in zip(nodes(flatten(value)[1], shape), plans, strict=True):
+                for other, where in plan:
+                    if isinstance(where, tuple):
+                        for twin in self.made.setdefault(where, []):
+                            link_objects(made.origin, twin, self.side(where[0]), block)
+                        self.made[where].append(made.origin)
+                        continue
+                    conditions = frozenset([(results[where], True)]) if isinstance(where, int) else where
+                    link_objects(made.origin, other, conditions, block)
+            return value
+
+        return finish
+
+    def _origins(self, side: int, origin: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield objects that what one side has is, and where: conditions, None, the position of a result that says it,
+        or the key of an object that this side made."""
+        capture, block = current(), self.branches[side].block
+        if capture.created_depth(origin) <= capture.depth:
+            yield origin, self.side(side)
+            return
+        yield origin, (side, id(origin))
+        for way in ways(origin, block):
+            if capture.created_depth(way.other) > capture.depth or way.positions:
+                continue
+            if way.conditions is None:
+                yield way.other, None
+                continue
+            values: list[Value | None] = [None, None]
+            for number, branch in enumerate(self.branches):
+                with capture.builder.into(branch.block):
+                    values[number] = holds(way.conditions) if number == side else capture.builder.constant(False)
+            yield way.other, self.add(ArrayType(BOOL), values)
+
+    def link(self, joined: Tracer, sides: Sequence[Any]) -> Tracer:
+        """Note of an array which arrays from before the branch it is, under the condition or its opposite."""
+        capture = current()
+        for side, leaf in enumerate(sides):
+            if not isinstance(leaf, Tracer) or not leaf.ndim:
+                continue
+            root = leaf.root._storage
+            if root.stale:
+                capture.make_stale(joined._storage, root.stale)
+            if root.depth > capture.depth:
+                for storage, _ in sources(root):
+                    if storage.depth <= capture.depth:
+                        share(joined._storage, storage)
+                continue
+            link(joined, leaf, self.condition if side == 0 else stage(ops.logical_not, self.condition))
+        return joined
+
+    def add(self, kind: ArrayType, values: Sequence[Value | None]) -> int:
+        """Add a result; a value of None is never read. Returns the position of the result."""
+        for branch, value in zip(self.branches, values, strict=True):
+            with current().builder.into(branch.block):
+                if value is None:
+                    value = stage(ops.undefined, type=kind)
+                elif value.dtype != kind.dtype:
+                    value = stage(ops.cast, value, dtype=kind.dtype)
+            branch.block.yields.append(value)
+        self.types.append(kind)
+        return len(self.types) - 1
+
+
+def link(joined: Tracer, leaf: Tracer, condition: Value) -> None:
+    """Note that one array is another under a condition: a write into the one is then one into the other."""
+    capture, root = current(), leaf.root._storage
+    capture.touch(joined._storage)
+    joined._storage.links += ((condition, leaf),)
+    if leaf.root is leaf:
+        capture.touch(root)
+        root.links += ((condition, joined),)
+    else:
+        pin(leaf, "an array of which a view is bound to a name under a traced condition")
+
+
+def join_branches(
+    condition: Value,
+    branches: list[Branch],
+    set_state: SetState,
+    names: tuple[str, ...],
+    span: Any,
+) -> None:
+    """Give each name and slot that a branch changed one value, chosen by the condition."""
+    capture = current()
+    join = _Join(branches, condition)
+    grow = _join_lists(join, branches, span)
+    finish: list[Callable[[list[Value]], Any]] = []
+    for position, name in enumerate(names):
+        finish.append(_join_value(join, name, position, branches, span))
+    slots = {**branches[0].slots, **branches[1].slots}
+    slot_finish = []
+    for slot, (container, _, before) in slots.items():
+        sides = [branch.slots[slot][1] if slot in branch.slots else before for branch in branches]
+        slot_finish.append((slot, container, _join_slot(join, str(slot[2]), sides, branches, span)))
+    storages = list(dict.fromkeys([*branches[0].writes, *branches[1].writes]))
+    written = []
+    for storage in storages:
+        sides_values = []
+        for branch in branches:
+            value = branch.writes.get(storage)
+            sides_values.append(value if value is not None else capture.read(storage))
+        written.append((storage, join.add(storage.type, sides_values)))
+    operation = Operation("if", [condition], {}, [b.block for b in branches], list(join.types), span)
+    if operation.results or any(has_effect(b.block) for b in branches):
+        capture.builder.block.operations.append(operation)
+    with capture.copying(not any(b.rewritten for b in branches)):
+        for storage, position in written:
+            result = operation.results[position]
+            result.name = storage.value.name if storage.value is not None else ""
+            capture.write(storage, result)
+    set_state(tuple(f(operation.results) for f in finish))
+    for make in grow:
+        make(operation.results)
+    for (_, kind, key), container, make in slot_finish:
+        put_slot(container, kind, key, make(operation.results))
+
+
+def _join_lists(join: _Join, branches: list[Branch], span: Any) -> list[Callable[[list[Value]], None]]:
+    """Join lists to which the sides append; return what extends them after the `if`."""
+    finish = []
+    for key in dict.fromkeys([*branches[0].grown, *branches[1].grown]):
+        found = [branch.grown.get(key) for branch in branches]
+        counts = [0 if g is None else g.count for g in found]
+        numbers = [count for count in counts if isinstance(count, int)]
+        if -1 in counts or (counts[0] != counts[1] and len(numbers) < 2):
+            raise NeedsPythonValue(
+                CHANGED[0],
+                code=CHANGED[1],
+                span=span,
+                found="a change of a list other than append, under a traced condition",
+                help="append items, or use an array with a fixed size and a mask, or np.where",
+            )
+        if counts == [0, 0]:
+            continue
+        values = next(g.values for g in found if g is not None)
+        if isinstance(values, StackedList):
+            finish.append(_lengthen(join, values, counts, any(g is not None and g.varies for g in found)))
+        elif counts[0] == counts[1]:
+            one, other = found
+            assert one is not None and other is not None
+            finish.append(_extend(join, one, other, branches, span))
+        else:
+            longer = found[numbers.index(max(numbers))]
+            assert longer is not None
+            finish.append(_vary(longer))
+    return finish
+
+
+def _lengthen(join: _Join, values: StackedList, counts: list[Dim], varies: bool) -> Callable[[list[Value]], None]:
+    """Return what lengthens a list by the items that the sides have written into its buffer.
+
+    Where the length `varies` already, it is joined as any other slot.
+    """
+
+    def lengthen(results: list[Value]) -> None:
+        if varies:
+            values.varies = True
+        elif counts[0] == counts[1]:
+            note_list(values)
+            values.length = values.length + counts[0]
+        else:
+            values.varies = True
+            note_list(values)
+            more = call_handler(np.where, from_value(join.condition, weak=True), *counts)
+            values.length = make_weak(values.length + more)
+        values.added = values.added + (counts[0] if counts[0] == counts[1] else max(counts))  # type: ignore[type-var]
+
+    return lengthen
+
+
+def _vary(longer: _Appended) -> Callable[[list[Value]], None]:
+    """Return what notes that a list grows by different numbers of items on the two sides.
+
+    It then gets a buffer with room for those of the longer one, and what was captured is captured again.
+    """
+    values, items = longer.values, unflatten(longer.items[1], longer.items[0], new_list)
+    capture = current()
+    if not any(frame.kind == "loop" for frame in capture.frames[capture.created_depth(values) + 1 :]):
+        use = use_of_index(values, items[0])
+        if use is not None:
+            use = use._replace(replaced=False, capacity=len(values) + len(items))
+        raise indexed_error(use or ListUse(values, capacity=1), "items that are appended under a condition")
+
+    def note(results: list[Value]) -> None:
+        note_list(values)
+        list.extend(values, items)
+        capture.varying.add(id(values))
+
+    return note
+
+
+def _extend(
+    join: _Join, one: _Appended, other: _Appended, branches: list[Branch], span: Any
+) -> Callable[[list[Value]], None]:
+    values = one.values
+    make = _join_trees(join, "tg_items", [one.items, other.items], [one.known, other.known], branches, span)
+
+    def extend(results: list[Value]) -> None:
+        note_list(values)
+        list.extend(values, make(results))
+
+    return extend
+
+
+def has_effect(block: Block, effects: tuple[str, ...] = ("check", "print")) -> bool:
+    """Return whether a block, or a block within, has one of the effects."""
+    return any(o.op in effects or any(has_effect(b, effects) for b in o.blocks) for o in block.operations)
+
+
+def _join_slot(
+    join: _Join, name: str, sides: list[Any], branches: list[Branch], span: Any
+) -> Callable[[list[Value]], Any]:
+    trees: list[tuple[list[Any], Tree]] = []
+    values: list[dict[int, Value]] = []
+    for branch, side in zip(branches, sides, strict=True):
+        with branch.reopened():
+            leaves, tree = flatten(side)
+            trees.append((leaves, tree))
+            values.append({i: content_of(leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)})
+    return _join_trees(join, name, trees, values, branches, span)
+
+
+def _join_value(
+    join: _Join, name: str, position: int, branches: list[Branch], span: Any
+) -> Callable[[list[Value]], Any]:
+    trees = [branch.state[position] for branch in branches]
+    values = [{i: v for (p, i), v in branch.values.items() if p == position} for branch in branches]
+    return _join_trees(join, name, trees, values, branches, span)
+
+
+def _join_trees(
+    join: _Join,
+    name: str,
+    trees: list[tuple[list[Any], Tree]],
+    values: list[dict[int, Value]],
+    branches: list[Branch],
+    span: Any,
+) -> Callable[[list[Value]], Any]:
+    trees, values = _collapse(trees, values)
+    (left, left_tree), (right, right_tree) = trees
+    if not name.startswith("tg_") and _is_unsure(*trees[0]) + _is_unsure(*trees[1]) > 0:
+        return _join_unsure(join, name, trees, values, branches, span)
+    for side, (own, own_tree) in enumerate(trees):
+        if own_tree.kind is None and isinstance(own[0], Undefined):
+            other, other_tree = trees[1 - side]
+            if other_tree.kind is None and isinstance(other[0], Undefined):
+                return lambda results: Undefined(name)
+            if other_tree.origin is not None and current().created_depth(other_tree.origin) <= current().depth:
+                return _fixed(other_tree.origin)
+            leaves = []
+            follow_one = join.follow([other_tree if k != side else None for k in range(2)])
+            for index, leaf in enumerate(other):
+                pair: list[Value | None] = [None, None]
+                if isinstance(leaf, Tracer):
+                    pair[1 - side] = values[1 - side][index]
+                    given: list[Any] = [None, None]
+                    given[1 - side] = leaf
+                    leaves.append(_result(join, join.add(leaf.type, pair), leaf.weak, name, given))
+                else:
+                    leaves.append(_fixed(leaf))
+            return lambda results: follow_one(
+                unflatten(other_tree, [make(results) for make in leaves], new_list), results
+            )
+    if _is_none(left, left_tree) + _is_none(right, right_tree) > 0:
+        make = _join_none(join, name, trees, values, branches, span)
+        if make is not None:
+            return make
+    if (left_tree.kind is Chosen or right_tree.kind is Chosen) and all(map(is_choice, trees)):
+        return _join_chosen(join, name, trees, values, branches, span)
+    if left_tree != right_tree:
+        path, *sides = _find_difference(trees)
+        conflict = branch_error(name, "structure", _shape_text(*sides[0]), _shape_text(*sides[1]), span, path)
+        return lambda results: Conflict(name, conflict)
+    leaves = []
+    for index, (a, b) in enumerate(zip(left, right, strict=True)):
+        if a is b or (
+            not isinstance(a, Tracer) and not isinstance(b, Tracer) and type(a) is type(b) and is_equal(a, b)
+        ):
+            if isinstance(a, Tracer) and values[0][index] is not values[1][index]:
+                pass  # written in place: the storage is joined, the tracer stays the same object
+            leaves.append(_fixed(a))
+            continue
+        if isinstance(a, Conflict) or isinstance(b, Conflict):
+            leaves.append(_fixed(a if isinstance(a, Conflict) else b))
+            continue
+        if (a is None and is_number(b)) or (b is None and is_number(a)):
+            own = [([leaf], LEAF) for leaf in (a, b)]
+            known = [{0: side[index]} if index in side else {} for side in values]
+            make = _join_none(join, name, own, known, branches, span)
+            assert make is not None, "one side is a number"
+            leaves.append(make)
+            continue
+        if is_option(a) and is_option(b):
+            own = [([leaf], LEAF) for leaf in (a, b)]
+            leaves.append(_join_chosen(join, name, own, [{}, {}], branches, span))
+            continue
+        if not (is_number(a) and is_number(b)):
+            conflict = branch_error(name, "values", describe(a), describe(b), span, _path_to(index, left_tree))
+            leaves.append(_fixed(Conflict(name, conflict)))
+            continue
+        sides = []
+        for side, leaf in enumerate((a, b)):
+            with current().builder.into(branches[side].block):
+                tracer = asarray(leaf)
+                sides.append((tracer, values[side].get(index) or tracer.value))
+        sides = _broadcast_zero(sides, branches)
+        if sides[0][0].type.shape != sides[1][0].type.shape:
+            shapes = [str(side.type) for side, _ in sides]
+            conflict = branch_error(name, "shapes", shapes[0], shapes[1], span, _path_to(index, left_tree))
+            leaves.append(_fixed(Conflict(name, conflict)))
+            continue
+        dtype = result_dtype([t for t, _ in sides])
+        kind = ArrayType(dtype, sides[0][0].type.shape)
+        weak = sides[0][0].weak and sides[1][0].weak
+        leaves.append(_result(join, join.add(kind, [v for _, v in sides]), weak, name, (a, b)))
+    follow = join.follow([left_tree, right_tree])
+    return lambda results: follow(unflatten(left_tree, [make(results) for make in leaves], new_list), results)
+
+
+def _collapse(
+    trees: list[tuple[list[Any], Tree]], values: list[dict[int, Value]]
+) -> tuple[list[tuple[list[Any], Tree]], list[dict[int, Value]]]:
+    """Make one leaf of each list, dict or object that is the same on both sides."""
+    leaves: list[list[Any]] = [[], []]
+    known: list[dict[int, Value]] = [{}, {}]
+    at = [0, 0]
+
+    def visit(pair: list[Tree]) -> list[Tree]:
+        one, other = pair
+        if one.origin is not None and one.origin is other.origin:
+            for side in range(2):
+                leaves[side].append(one.origin)
+                at[side] += pair[side].size
+            return [LEAF, LEAF]
+        if one.kind is not None and (one.kind, one.data, len(one.children)) == (
+            other.kind,
+            other.data,
+            len(other.children),
+        ):
+            found = [visit(list(children)) for children in zip(one.children, other.children, strict=True)]
+            return [dataclasses.replace(pair[side], children=tuple(f[side] for f in found)) for side in range(2)]
+        for side in range(2):
+            for _ in range(pair[side].size):
+                if at[side] in values[side]:
+                    known[side][len(leaves[side])] = values[side][at[side]]
+                leaves[side].append(trees[side][0][at[side]])
+                at[side] += 1
+        return pair
+
+    made = visit([tree for _, tree in trees])
+    return list(zip(leaves, made, strict=True)), known
+
+
+def _broadcast_zero(sides: list[tuple[Tracer, Value]], branches: list[Branch]) -> list[tuple[Tracer, Value]]:
+    """Let `a = 0.0` stand for an array of zeros where the other side of an `if` has an array."""
+    shapes = [tracer.type.shape for tracer, _ in sides]
+    for side, (tracer, value) in enumerate(sides):
+        shape = shapes[1 - side]
+        if not shapes[side] and shape and tracer.concrete is not None and tracer.weak and tracer.concrete == 0:
+            with current().builder.into(branches[side].block):
+                sides[side] = (from_value(stage(ops.broadcast_to, value, shape=shape)), sides[side][1])
+                sides[side] = (sides[side][0], sides[side][0].value)
+    return sides
+
+
+def _is_unsure(leaves: list[Any], tree: Tree) -> bool:
+    return tree.kind is Unsure or (tree.kind is None and isinstance(leaves[0], Undefined))
+
+
+def _join_unsure(
+    join: _Join,
+    name: str,
+    trees: list[tuple[list[Any], Tree]],
+    values: list[dict[int, Value]],
+    branches: list[Branch],
+    span: Any,
+) -> Callable[[list[Value]], Any]:
+    """Join values of a name that is not bound on every path, with the condition that it is."""
+    if all(tree.kind is None and isinstance(leaves[0], Undefined) for leaves, tree in trees):
+        return lambda results: Undefined(name)
+    inner, bound = [], []
+    for (leaves, tree), known, branch in zip(trees, values, branches, strict=True):
+        if tree.kind is Unsure:
+            inner.append((leaves[:-1], tree.children[0]))
+            bound.append(known[len(leaves) - 1])
+        else:
+            inner.append((leaves, tree))
+            with current().builder.into(branch.block):
+                bound.append(current().builder.constant(not _is_unsure(leaves, tree)))
+    condition = join.add(ArrayType(BOOL), bound)
+    make = _join_trees(join, f"tg_{name}", inner, values, branches, span)
+    return lambda results: Unsure(name, make(results), from_value(results[condition], weak=True))
+
+
+def _is_none(leaves: list[Any], tree: Tree) -> bool:
+    return tree.kind is MaybeNone or (tree.kind is None and leaves[0] is None)
+
+
+def _join_none(
+    join: _Join,
+    name: str,
+    trees: list[tuple[list[Any], Tree]],
+    values: list[dict[int, Value]],
+    branches: list[Branch],
+    span: Any,
+) -> Callable[[list[Value]], Any] | None:
+    """Join a number or array with None, with the condition that it is one; None for all other values."""
+    if all(tree.kind is None and leaves[0] is None for leaves, tree in trees):
+        return None
+    if not all(_is_none(leaves, tree) or (tree.kind is None and is_number(leaves[0])) for leaves, tree in trees):
+        return None
+    inner: list[tuple[list[Any], Tree]] = []
+    present = []
+    for (leaves, tree), known, branch in zip(trees, values, branches, strict=True):
+        if tree.kind is MaybeNone:
+            inner.append((leaves[:1], LEAF))
+            present.append(known[1])
+            continue
+        there = leaves[0] is not None
+        inner.append((leaves, LEAF) if there else ([Undefined(name)], LEAF))
+        with current().builder.into(branch.block):
+            present.append(current().builder.constant(there))
+    condition = join.add(ArrayType(BOOL), present)
+    make = _join_trees(join, f"tg_{name}", inner, values, branches, span)
+
+    def finish(results: list[Value]) -> Any:
+        some = make(results)
+        if type(some) is Conflict:
+            return some
+        return MaybeNone(asarray(some), from_value(results[condition], weak=True))
+
+    return finish
+
+
+def is_choice(side: tuple[list[Any], Tree]) -> bool:
+    """Return whether a side is a value that was chosen among Python values, or one of those."""
+    leaves, tree = side
+    return tree.kind is Chosen or (tree.kind is None and is_option(leaves[0]))
+
+
+def options_of(leaves: list[Any], tree: Tree) -> tuple[Any, ...]:
+    """Return what a value can be that is one of several options, or one itself."""
+    return tuple(tree.data) if tree.kind is Chosen else (leaves[0],)
+
+
+def merge_options(one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the options of two choices, in the order of the one that has more."""
+    first, second = (one, other) if len(one) >= len(other) else (other, one)
+    return (*first, *(option for option in second if _place_of(option, first) is None))
+
+
+def _place_of(option: Any, options: Sequence[Any]) -> int | None:
+    return next(
+        (k for k, other in enumerate(options) if other is option or (type(other) is type(option) and other == option)),
+        None,
+    )
+
+
+def renumbered(index: Tracer, options: Sequence[Any], merged: Sequence[Any]) -> Tracer:
+    """Stage the position in other options, which hold the first ones."""
+    places = [_place_of(option, merged) for option in options]
+    numbers = cast_to(index, I64)
+    if places != list(range(len(places))):
+        numbers = asarray(np.array(places))[numbers]
+    return make_weak(numbers)  # type: ignore[no-any-return]
+
+
+def _join_chosen(
+    join: _Join,
+    name: str,
+    trees: list[tuple[list[Any], Tree]],
+    values: list[dict[int, Value]],
+    branches: list[Branch],
+    span: Any,
+) -> Callable[[list[Value]], Any]:
+    """Join values of which at least one has no form in compiled code, as the number of an option."""
+    texts = [
+        describe(leaves[0]) if tree.kind is None else " or ".join(map(describe, tree.data)) for leaves, tree in trees
+    ]
+    error = branch_error(name, "values", texts[0], texts[1], span)
+    sides = [options_of(leaves, tree) for leaves, tree in trees]
+    if all(tree.kind is None for _, tree in trees):
+        options = Options(tuple(reversed(sides[0] + sides[1])), error)
+        return lambda results: Chosen(options, from_value(join.condition, weak=True))
+    options = Options(merge_options(sides[1], sides[0]), error)
+    if len(options) == 1:
+        return _fixed(options[0])
+    numbers: list[Value | None] = []
+    for branch, side, known in zip(branches, sides, values, strict=True):
+        with current().builder.into(branch.block):
+            index = from_value(known[0], weak=True) if known else asarray(0)
+            numbers.append(renumbered(index, side, options).value)
+    position = join.add(ArrayType(I64), numbers)
+    return lambda results: Chosen(options, from_value(results[position], weak=True))
+
+
+def _result(
+    join: _Join, position: int, weak: bool, name: str, sides: Sequence[Any] = ()
+) -> Callable[[list[Value]], Any]:
+    def make(results: list[Value]) -> Tracer:
+        results[position].name = results[position].name or user_name(name)
+        return join.link(from_value(results[position], weak=weak), sides)
+
+    return make
+
+
+def _fixed(leaf: Any) -> Callable[[list[Value]], Any]:
+    return lambda results: leaf
+
+
+#: variables of jumps.py that stay in the program, and what they say there
+_FLAGS = {"tg_break": "stopped", "tg_continue": "skipped", "tg_returned": "returned"}
+
+
+def user_name(name: str) -> str:
+    """Return what a name of the converted code is called in messages; empty for what users cannot know."""
+    if not name.startswith("tg_"):
+        return name
+    return next((noun for flag, noun in _FLAGS.items() if name.startswith(flag)), "")
+
+
+def _step_text(tree: Tree, number: int) -> str:
+    if tree.kind is dict:
+        return f"[{tree.data[number]!r}]"
+    return f".{tree.data[number]}" if isinstance(tree.data, tuple) and tree.kind is not Options else f"[{number}]"
+
+
+def _path_to(index: int, tree: Tree) -> str:
+    """Return where in a value a leaf is, as Python writes it."""
+    for number, child in enumerate(tree.children):
+        if index < child.size:
+            return _step_text(tree, number) + _path_to(index, child)
+        index -= child.size
+    return ""
+
+
+def _find_difference(sides: Sequence[tuple[list[Any], Tree]]) -> tuple[str, tuple[list[Any], Tree], Any]:
+    """Return where two values first differ in their structure, and what each has there."""
+    (left, one), (right, other) = sides
+    if one.kind is not None and (one.kind, one.data, len(one.children)) == (
+        other.kind,
+        other.data,
+        len(other.children),
+    ):
+        starts = [0, 0]
+        for number, children in enumerate(zip(one.children, other.children, strict=True)):
+            parts = [
+                (leaves[start : start + child.size], child)
+                for leaves, start, child in zip((left, right), starts, children, strict=True)
+            ]
+            if children[0] != children[1]:
+                path, *found = _find_difference(parts)
+                return _step_text(one, number) + path, found[0], found[1]
+            starts = [start + child.size for start, child in zip(starts, children, strict=True)]
+    return "", sides[0], sides[1]
+
+
+def branch_error(name: str, what: str, left: str, right: str, span: Any, path: str = "") -> NeedsPythonValue:
+    """Return the error for sides that differ in what cannot be joined."""
+    if name == "tg_value":
+        title = f"the two sides of a conditional expression have different {what}"
+        name = "it"
+        if path:
+            title += f" at {path}"
+    else:
+        known = "the returned value" if name.startswith("tg_") else name
+        name = repr(f"{known}{path}") if known == name else f"{path} of {known}" if path else known
+        title = f"the two branches give {name} different {what}"
+    help = f"make both branches give {name} one shape and structure, or compute it after the if"
+    if what != "shapes" and "None" in (left, right) and left != right:
+        help = (
+            "use a value of the same structure that stands for None, or a flag beside the value that says whether "
+            "there is one (`found = 1.0`)"
+        )
+    if what == "values":
+        help = (
+            "only numbers and arrays can depend on a traced condition: use numbers that stand for the values (0, 1, "
+            "... and `==`), or do in each branch what depends on them"
+        )
+        if "None" in (left, right):
+            help = (
+                "use a number that stands for None (np.nan, np.inf, 0.0), or a flag beside the value that says whether "
+                "there is one (`found = 1.0`)"
+            )
+    return NeedsPythonValue(title, code="TG112", span=span, found=f"{left} when true, {right} when false", help=help)
+
+
+def _shape_text(leaves: list[Any], tree: Tree) -> str:
+    return describe(leaves[0]) if tree.kind is None else f"a {kind_name(tree.kind)} of {len(tree.children)}"
+
+
+def is_number(leaf: Any) -> bool:
+    """Return whether a value is a number or an array, traced or not."""
+    return isinstance(leaf, Tracer | bool | int | float | complex | np.generic | np.ndarray) or (
+        hasattr(type(leaf), "as_tracer") and not isinstance(leaf, list)
+    )
+
+
+def is_equal(a: Any, b: Any) -> bool:
+    """Return whether two Python values are equal, False when they cannot be compared."""
+    try:
+        return bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,483 @@
+"""The body of a staged loop, captured until it settles.
+
+A loop body is captured once, with a stand-in for each value that the body rebinds. When the values after the body have
+another structure or type than before, the loop is captured again: with a promoted start value, after peeling its first
+iteration, or unrolled. Everything a failed attempt has changed in Python objects is undone.
+Previous: loop_links.py; next: loops.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.context import RestageError, Signal, Storage, current, user_span
+from tracegrad.capture.joins import (
+    branch_error,
+    content_of,
+    has_effect,
+    is_choice,
+    is_equal,
+    is_fault,
+    is_number,
+    merge_options,
+    options_of,
+    raise_unless,
+    user_name,
+)
+from tracegrad.capture.lists import StackedList, count_before, count_of, items_of, sample
+from tracegrad.capture.loop_links import (
+    find_unchanged,
+    finish_lengths,
+    hide_objects,
+    is_true,
+    link_after,
+    link_rotating,
+    show_objects,
+)
+from tracegrad.capture.loop_state import Growth, Lengthen, Lengths, LoopState, StandIns, is_carryable, settle_lengths
+from tracegrad.capture.memory import has_order_of
+from tracegrad.capture.ragged import Ragged
+from tracegrad.capture.sharing import Part, Sharing, is_same_view
+from tracegrad.capture.sizes import decide
+from tracegrad.capture.slots import new_list, undo
+from tracegrad.capture.state import Chosen, Options, Tree, Undefined, Unsure, flatten, unflatten
+from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, cast_to, describe, from_value, result_dtype, stage
+from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
+from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, dim_evaluate
+
+#: a loop whose body cannot be staged is unrolled up to this many iterations
+UNROLL_LIMIT = 128
+#: a loop over Python values alone is run at capture up to this many iterations
+_NATIVE_LIMIT = 4096
+
+
+class _Retype(Signal):
+    """The body gives a carried value another type than it started with: capture it again with this one."""
+
+    def __init__(self, key: tuple[int, int], kind: ArrayType, weak: bool) -> None:
+        self.key, self.kind, self.weak = key, kind, weak
+
+
+class _Again(Signal):
+    """Capture the loop again: more is known about what its body writes."""
+
+
+class Fault(Signal):
+    """The body of a loop that may not run at all raises an error whenever it runs."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+@contextmanager
+def faults() -> Iterator[None]:
+    """Around the body of a loop that may not run at all."""
+    try:
+        yield
+    except Exception as error:
+        if is_fault(error):
+            raise Fault(error) from error
+        raise
+
+
+def never_runs(goes_on: Any, error: Exception) -> None:
+    """Stage a loop whose body raises an error: it raises when the test holds at first."""
+    if isinstance(goes_on, Tracer):
+        raise_unless(stage(ops.logical_not, goes_on.value), error)
+    elif goes_on:
+        raise error
+
+
+class Stop(Signal):
+    """A staged loop turned out to run over Python values alone: run it natively."""
+
+
+def stage_loop(
+    state: LoopState,
+    parts: Callable[[], list[tuple[list[Value], Callable[[], Value | None]]]],
+    emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
+    trips: Dim | None,
+) -> None:
+    """Capture the blocks of a loop until the types of its carries are stable, then emit its operation.
+
+    `parts()` gives, per block of the operation, its leading parameters and a function that runs it and returns what the
+    block yields first (the condition), or None for the body.
+    """
+    overrides: dict[tuple[int, int], tuple[ArrayType, bool]] = {}
+    kept: set[int] = set()
+    unordered: set[tuple[int, int]] = set()
+    capture = current()
+    mark, noted = len(capture.changes), len(capture.events)
+    entry = state.get()
+    for _ in range(12):
+        try:
+            state.prepare_lists(trips)
+            entry = state.get()
+            _try_loop(state, entry, parts, emit, overrides, kept, unordered, trips)
+            return
+        except _Retype as retype:
+            overrides[retype.key] = (retype.kind, retype.weak)
+            state.set(entry)
+        except Lengthen as lengthen:
+            state.lengths[lengthen.position] = lengthen.lengths
+            state.set(entry)
+        except _Again:
+            state.set([*entry, *state.read_slots(len(entry))])
+        except BaseException:
+            state.set(entry)
+            state.restore_lists()
+            capture.undo(mark)
+            del capture.events[noted:]
+            raise
+        capture.undo(mark)
+        del capture.events[noted:]
+    raise RestageError("the types of the values that the loop carries do not settle")
+
+
+def _try_loop(
+    state: LoopState,
+    entry: list[Any],
+    parts: Callable[[], list[tuple[list[Value], Callable[[], Value | None]]]],
+    emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
+    overrides: dict[tuple[int, int], tuple[ArrayType, bool]],
+    kept: set[int],
+    unordered: set[tuple[int, int]],
+    trips: Dim | None,
+) -> None:
+    capture = current()
+    captured = []
+    assumed: set[Storage] = set()
+    frozen: set[Storage] = set()
+    rewritten = False
+    for position, value in enumerate(entry):
+        if isinstance(value, Ragged) and position not in state.lengths:
+            state.lengths[position] = Lengths(value.content.type.shape, tuple(value.axes), {}, {})
+    entry = [
+        state.lengths[position].start(value) if position in state.lengths else value
+        for position, value in enumerate(entry)
+    ]
+    for leading, run in parts():
+        block = Block(list(leading))
+        hidden: list[tuple[Any, str, Any, Any]] = []
+        with capture.open("loop", block) as frame:
+            frame.unrolls = trips is not None and dim_evaluate(trips, capture.sizes) <= UNROLL_LIMIT
+            try:
+                stand_ins = StandIns(entry, overrides, kept, unordered, state)
+                state.set(stand_ins.values)
+                frame.slots.clear()
+                hidden = hide_objects(state, stand_ins)
+                condition = run()
+                exit_trees = []
+                for position, value in enumerate(state.get()):
+                    if position < len(entry):
+                        value = settle_lengths(state, position, stand_ins.values[position], value, trips)
+                    exit_trees.append(flatten(value))
+                exit_values: dict[tuple[int, int], Value] = {}
+                for position, (leaves, _) in enumerate(exit_trees):
+                    for index, leaf in enumerate(leaves):
+                        if is_carryable(leaf):
+                            exit_values[position, index] = content_of(asarray(leaf))
+            except BaseException:
+                capture.leave_loop(frame)
+                undo(frame)
+                show_objects(hidden)
+                raise
+        entered = capture.leave_loop(frame)
+        grown = [
+            Growth(v, count_of(v) - count_before(b), items_of(v)) for v, b in frame.lists.values() if not _rolls(v, b)
+        ]
+        for values, before in frame.lists.values():
+            if _rolls(values, before):  # its items are variables of the loop
+                for number, item in enumerate(before):
+                    frame.slots.setdefault((id(values), "item", number), (values, item, item))
+        undo(frame)
+        show_objects(hidden)
+        new_lists, new_slots = state.add_lists(grown, trips), state.add_slots(frame)
+        if new_lists or new_slots:
+            raise _Again
+        known = dict(state.places)
+        unchanged = find_unchanged(state, block, frame, stand_ins, exit_trees)
+        if not unchanged <= kept or known != state.places:
+            kept |= unchanged
+            raise _Again
+        captured.append((block, stand_ins, condition, exit_trees, exit_values, entered))
+        assumed |= frame.assumed
+        frozen |= set(frame.frozen)
+        rewritten |= frame.rewritten
+    _, stand_ins, _, exit_trees, exit_values, _ = captured[-1]
+    sharing = Sharing(
+        _leaves(stand_ins.trees),
+        _leaves(exit_trees),
+        [Part(block, ins.params, ins.initial, entered) for block, ins, _, _, _, entered in captured],
+        frozen,
+        rewritten,
+    )
+    changed = assumed & sharing.changed_outside()
+    if changed:
+        # an iteration would use the content from before the loop, which another has changed
+        for storage in changed:
+            capture.read(storage)
+            storage.concrete = None
+        raise _Again
+    shared = sharing.find_kept(state.label)
+    if shared:
+        kept |= shared
+        raise _Again
+
+    # which names are carries, and of which type
+    carries: list[tuple[tuple[int, int], ArrayType]] = []
+    for position, ((before, tree), (after, after_tree)) in enumerate(zip(stand_ins.trees, exit_trees, strict=True)):
+        if tree.kind is None and isinstance(before[0], Undefined):
+            if state.is_slot(position) and not (after_tree.kind is None and isinstance(after[0], Undefined)):
+                state.note_unsure(position, after, after_tree)
+                raise _Again
+            continue
+        if tree.kind is Unsure and after_tree.kind is not Unsure and position not in state.unsure:
+            state.note_unsure(position, after, after_tree)
+            raise _Again
+        if position not in state.maybe_none and _settles_as_maybe_none(before, tree, after, after_tree, trips):
+            state.maybe_none[position] = before[0] if tree.kind is MaybeNone else after[0]
+            raise _Again
+        if _settles_as_chosen(before, tree, after, after_tree, trips):
+            options = merge_options(options_of(before, tree), options_of(after, after_tree))
+            if len(options) > 1 and tuple(state.chosen.get(position, ())) != options:
+                found = describe(options[0]), describe(options[1])
+                state.chosen[position] = Options(
+                    options, branch_error(state.label(position), "values", *found, user_span())
+                )
+                raise _Again
+        if tree != after_tree:
+            raise RestageError(f"{state.label(position)!r} changes its structure")
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            key = (position, index)
+            stand_in = stand_ins.params.get(key)
+            if stand_in is None:
+                if position in kept and tree.origin is not None and tree.origin is after_tree.origin:
+                    continue
+                if new is old or is_same_view(new, old):
+                    continue
+                if isinstance(new, Tracer) or type(new) is not type(old) or not is_equal(new, old):
+                    raise RestageError(f"{state.label(position)!r} changes from {describe(old)} to {describe(new)}")
+                continue
+            if not is_carryable(new):
+                raise RestageError(f"{state.label(position)!r} changes from {describe(old)} to {describe(new)}")
+            param = stand_in._storage
+            if new is stand_in and exit_values[key] is stand_ins.initial[key]:
+                continue
+            _check_type(key, param.type, stand_in.weak, asarray(new), old)
+            if key not in unordered and not has_order_of(asarray(new), stand_in):
+                unordered.add(key)
+                raise _Again
+            carries.append((key, param.type))
+    _emit_loop(state, entry, captured, carries, emit, trips, sharing)
+
+
+def _rolls(values: Any, before: Any) -> bool:
+    """Return whether items of a list or deque have changed their places, and not its length."""
+    return not isinstance(values, StackedList) and isinstance(before, list) and len(values) == len(before)
+
+
+def _settles_as_maybe_none(
+    before: list[Any], tree: Tree, after: list[Any], after_tree: Tree, trips: Dim | None
+) -> bool:
+    """Return whether a variable is None where some iterations of a loop start, and a number where others do."""
+    if tree.kind is MaybeNone:
+        return after_tree.kind is None and (after[0] is None or is_number(after[0]))
+    if tree.kind is not None or before[0] is not None:
+        return False
+    # a loop of known length that binds a number in each iteration runs the first one by itself
+    return after_tree.kind is MaybeNone or (trips is None and after_tree.kind is None and is_number(after[0]))
+
+
+def _settles_as_chosen(before: list[Any], tree: Tree, after: list[Any], after_tree: Tree, trips: Dim | None) -> bool:
+    """Return whether a loop carries which of several Python values a variable is."""
+    if not is_choice((before, tree)) or not is_choice((after, after_tree)):
+        return False
+    # a loop of known length that binds another value in each iteration runs the first one by itself
+    return trips is None or after_tree.kind is Chosen
+
+
+def _leaves(trees: list[tuple[list[Any], Tree]]) -> dict[tuple[int, int], Any]:
+    return {(position, index): leaf for position, (leaves, _) in enumerate(trees) for index, leaf in enumerate(leaves)}
+
+
+def _check_type(key: tuple[int, int], kind: ArrayType, weak: bool, new: Tracer, old: Any) -> None:
+    """Raise _Retype when the body turns a carried value of this type into another one that it can start with."""
+    number = not isinstance(old, Tracer) or old.weak
+    if new.type.shape != kind.shape:
+        if kind.shape == () and number:
+            raise _Retype(key, new.type, False)  # s = 0; s += array: starts as an array of zeros
+        raise RestageError(f"a carried value changes its shape from {kind} to {new.type}")
+    if new.dtype == kind.dtype and (new.weak or not weak):
+        return
+    if not weak and new.weak and np.can_cast(new.dtype, kind.dtype, "same_kind"):
+        return
+    dtype = new.dtype if weak and not new.weak else result_dtype([new, sample(kind, weak)])
+    if weak and not new.weak and not np.can_cast(kind.dtype, new.dtype, "same_kind"):
+        dtype = np.result_type(kind.dtype, new.dtype)
+    if dtype == kind.dtype and not weak:
+        return
+    raise _Retype(key, ArrayType(dtype, kind.shape), weak and new.weak)
+
+
+def _emit_loop(
+    state: LoopState,
+    entry: list[Any],
+    captured: list[Any],
+    carries: list[tuple[tuple[int, int], ArrayType]],
+    emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
+    trips: Dim | None,
+    sharing: Sharing,
+) -> None:
+    capture = current()
+    _, stand_ins, _, exit_trees, exit_values, body_entered = captured[-1]
+    entry_leaves, exit_leaves = _leaves(stand_ins.trees), _leaves(exit_trees)
+    # values bound for the first time in the body
+    late = [
+        ((position, index), exit_values[position, index].array_type)
+        for position, (before, tree) in enumerate(stand_ins.trees)
+        if tree.kind is None and isinstance(before[0], Undefined)
+        for index in range(len(exit_trees[position][0]))
+        if (position, index) in exit_values
+    ]
+    written = [(s, before) for s, before, param, after in body_entered if after is not param]
+    unsure = trips is None and any(user_name(state.label(position)) for (position, _), _ in late)
+    types = [t for _, t in carries] + [t for _, t in late] + [s.type for s, _ in written]
+    inits = []
+    for key, kind in carries:
+        inits.append(_as_type(asarray(entry_leaves[key]), kind))
+    inits.extend(stage(ops.undefined, type=kind) for _, kind in late)
+    inits.extend(before for _, before in written)
+    rotating = {} if isinstance(trips, int) else {k: path for k, _ in carries if len(path := sharing.cycle(k)) > 1}
+    if rotating:  # the number of iterations
+        types.append(ArrayType(I64))
+        inits.append(capture.builder.constant(0))
+    if unsure:  # whether the body has run
+        types.append(ArrayType(BOOL))
+        inits.append(capture.builder.constant(False))
+
+    blocks = []
+    for block, ins, condition, _, values, entered in captured:
+        by_storage = {s: (before, param, after) for s, before, param, after in entered}
+        mapping: dict[Value, Value] = {}
+        params = []
+        carried = {key for key, _ in carries}
+        for key, _ in carries:
+            params.append(ins.initial[key])
+        for _, kind in late:
+            params.append(Value(kind))
+        for storage, _ in written:
+            params.append(by_storage[storage][1] if storage in by_storage else Value(storage.type))
+        for key, param in ins.initial.items():
+            if key not in carried:
+                leaf = entry_leaves[key]
+                mapping[param] = _as_type(asarray(leaf), param.array_type)
+        for storage, (before, param, _) in by_storage.items():
+            if all(storage is not s for s, _ in written):
+                mapping[param] = before
+        count = Value(ArrayType(I64))
+        params.extend([count] if rotating else [])
+        params.extend([Value(ArrayType(BOOL), "has_run")] if unsure else [])
+        block.params.extend(params)
+        if condition is None:
+            with capture.builder.into(block):
+                block.yields = [
+                    *(_cast_value(values[key], kind) for key, kind in carries),
+                    *(values[key] for key, _ in late),
+                    *(by_storage[s][2] for s, _ in written),
+                    *([stage(ops.add, count, capture.builder.constant(1))] if rotating else []),
+                    *([capture.builder.constant(True)] if unsure else []),
+                ]
+        else:
+            block.yields = [condition]
+        substitute(block, mapping)
+        blocks.append(block)
+
+    operation = emit(inits, blocks, types)
+    if (trips is None or (isinstance(trips, int) and trips <= _NATIVE_LIMIT)) and not written and not state.growing:
+        outer = [*operation.operands, *(v for b in blocks for v in free_values(b))]
+        if all(v.producer is not None and v.producer.op in ("constant", "undefined") for v in outer):
+            if not any(has_effect(b, ("print",)) for b in blocks):
+                raise Stop
+    results = operation.results
+    capture.builder.block.operations.append(operation)
+
+    state.finish_lists(trips)
+
+    # the state after the loop
+    runs = trips is not None and not decide(trips, "<=")
+    after: dict[tuple[int, int], Any] = {}
+    made: dict[int, Tracer] = {}
+    fresh: dict[tuple[int, int], Tracer] = {}
+    overwritten: list[tuple[Tracer, Value]] = []
+    position = 0
+    for key, _ in [*carries, *late]:
+        result, leaf = results[position], exit_leaves[key]
+        result.name = result.name or user_name(state.label(key[0]))
+        position += 1
+        settled = sharing.settled(key, trips, runs)
+        if key in rotating:
+            after[key] = from_value(result)
+        elif settled is not None:
+            after[key] = settled
+            path = sharing.cycle(key)
+            if not sharing.written.isdisjoint(path):
+                overwritten.append((settled, result))
+        else:
+            new = asarray(leaf)
+            weak = new.weak and (key not in stand_ins.params or stand_ins.params[key].weak)
+            if not runs or id(leaf) not in made:  # without an iteration two names are for what they were before
+                made[id(leaf)] = from_value(result, weak=weak)
+                if new.ndim:
+                    fresh[key] = made[id(leaf)]
+            after[key] = made[id(leaf)]
+    with capture.copying(not sharing.rewritten):
+        for (storage, before), result in zip(written, results[position:], strict=False):
+            result.name = before.name
+            capture.write(storage, result)
+        for old, result in overwritten:
+            old.assign(result)
+    if rotating:
+        link_rotating(rotating, after, entry_leaves, sharing, results[len(carries) + len(late) + len(written)])
+    sharing.note(fresh, not runs)
+    for key in (key for key in sharing.written if not sharing.cycle(key)):
+        for storage in sharing.outside[key]:
+            capture.make_stale(storage, f"{state.label(key[0])!r} is written in place in a loop that binds it anew")
+    for key, made_here in fresh.items():
+        stale = exit_leaves[key].root._storage.stale
+        if stale:
+            capture.make_stale(made_here._storage, stale)
+    final = []
+    for index, (leaves, tree) in enumerate(stand_ins.trees):
+        is_late = tree.kind is None and isinstance(leaves[0], Undefined)
+        if is_late:
+            leaves, tree = exit_trees[index]
+        if tree.kind is not None and all((index, i) not in after for i in range(len(leaves))):
+            final.append(entry[index])
+            continue
+        value = unflatten(tree, [after.get((index, i), leaf) for i, leaf in enumerate(leaves)], new_list)
+        if isinstance(value, Ragged) and index in state.lengths and trips is not None:
+            value = finish_lengths(value, state.lengths[index], trips)
+        if unsure and is_late and not isinstance(value, Undefined | Unsure) and user_name(state.label(index)):
+            value = Unsure(state.label(index), value, from_value(results[-1], weak=True))
+        if runs and isinstance(value, Unsure) and is_true(exit_values.get((index, len(leaves) - 1))):
+            value = value.value  # every iteration leaves it there
+        final.append(value)
+    state.set(link_after(state, final, captured[-1], runs, trips))
+
+
+def _as_type(tracer: Tracer, kind: ArrayType) -> Value:
+    """Return a start value in the type that the loop carries."""
+    value = cast_to(tracer, kind.dtype).value
+    if value.type != kind:
+        value = stage(ops.broadcast_to, value, shape=kind.shape)
+    return value
+
+
+def _cast_value(value: Value, kind: ArrayType) -> Value:
+    return value if value.dtype == kind.dtype else stage(ops.cast, value, dtype=kind.dtype)

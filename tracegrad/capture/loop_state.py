@@ -1,0 +1,351 @@
+"""What a loop carries: names, slots of Python objects and lists, and the stand-ins for them in its body.
+
+Previous: branches.py; next: loop_links.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.aliases import link as link_objects
+from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current
+from tracegrad.capture.joins import is_choice, is_number, merge_options, options_of, renumbered, user_name
+from tracegrad.capture.lists import (
+    CapturedList,
+    ItemKind,
+    StackedList,
+    count_of,
+    item_type,
+    make_room,
+    restore,
+    snapshot,
+)
+from tracegrad.capture.memory import layout_of, set_layout
+from tracegrad.capture.ragged import Axis, Ragged
+from tracegrad.capture.sharing import share
+from tracegrad.capture.sizes import as_size, decide
+from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot
+from tracegrad.capture.state import Chosen, Conflict, Options, Tree, Undefined, Unsure, flatten, nodes, unflatten
+from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, make_weak, stage
+from tracegrad.ir.core import Value
+from tracegrad.ir.types import I64, ArrayType, Dim
+
+
+class LoopState:
+    """The variables of a loop: the local names that it rebinds, and slots of Python containers that it writes."""
+
+    def __init__(
+        self, names: tuple[str, ...], get_state: GetState, set_state: SetState, most: Dim | None = None
+    ) -> None:
+        self.names, self.get_names, self.set_names = names, get_state, set_state
+        #: the greatest number of iterations, where only that is known
+        self.most = most
+        self.slots: list[tuple[Any, str, Any]] = []
+        #: variables that may not be there where an iteration starts -> the leaves and the structure that they can have
+        self.unsure: dict[int, tuple[list[Any], Tree]] = {}
+        #: variables that may be None where an iteration starts -> what else they can be
+        self.maybe_none: dict[int, Any] = {}
+        #: variables that are one of several Python values -> these
+        self.chosen: dict[int, Options] = {}
+        #: variables that change places -> the one whose object each is for in the next iteration
+        self.places: dict[int, int] = {}
+        self.growing: list[Growth] = []
+        #: position of a variable -> how the lengths of an array change from one iteration to the next
+        self.lengths: dict[int, Lengths] = {}
+        #: the number of the iteration, from 0, while a body of known length is captured
+        self.number: Any = None
+
+    def get(self) -> list[Any]:
+        values = [*self.get_names(), *(read_slot(*slot) for slot in self.slots)]
+        for position in self.unsure:
+            values[position] = self._as_unsure(position, values[position])
+        for position in self.maybe_none:
+            values[position] = self._as_maybe_none(position, values[position])
+        for position, options in self.chosen.items():
+            values[position] = self._as_chosen(values[position], options)
+        return values
+
+    def read_slots(self, start: int) -> list[Any]:
+        """Return what the slots hold that are variables from a position on."""
+        return [read_slot(*slot) for slot in self.slots[start - len(self.names) :]]
+
+    def _as_unsure(self, position: int, value: Any) -> Any:
+        if isinstance(value, Unsure):
+            return value
+        there = not isinstance(value, Undefined)
+        condition = from_value(current().builder.constant(there), weak=True)
+        if not there:
+            leaves, tree = self.unsure[position]
+            value = unflatten(tree, [_sample_of(leaf) for leaf in leaves], new_list)
+        return Unsure(self.label(position), value, condition, absent=not there)
+
+    def _as_maybe_none(self, position: int, value: Any) -> Any:
+        if isinstance(value, MaybeNone) or not (value is None or is_number(value)):
+            return value
+        there = from_value(current().builder.constant(value is not None), weak=True)
+        some = asarray(_sample_of(self.maybe_none[position]) if value is None else value)
+        return MaybeNone(some, there, absent=value is None)
+
+    def _as_chosen(self, value: Any, options: Options) -> Any:
+        leaves, tree = flatten(value)
+        if not is_choice((leaves, tree)) or merge_options(options, options_of(leaves, tree)) != options:
+            return value
+        if type(value) is Chosen and value.options == options and value.index.dtype == I64:
+            return value
+        known = tree.kind is None
+        index = make_weak(asarray(0)) if known else value.index
+        return Chosen(
+            options, renumbered(index, options_of(leaves, tree), options), certain=(value,) if known else None
+        )
+
+    def note_unsure(self, position: int, leaves: list[Any], tree: Tree) -> None:
+        """Note that a variable may not be there where an iteration starts, and what an iteration makes of it."""
+        if tree.kind is Unsure:
+            leaves, tree = leaves[:-1], tree.children[0]
+        self.unsure[position] = leaves, tree
+
+    def set(self, values: list[Any]) -> None:
+        values = [
+            Undefined(v.name)
+            if isinstance(v, Unsure) and v.absent
+            else None
+            if isinstance(v, MaybeNone) and v.absent
+            else v.certain[0]
+            if type(v) is Chosen and v.certain is not None
+            else v
+            for v in values
+        ]
+        self.set_names(tuple(values[: len(self.names)]))
+        for slot, value in zip(self.slots, values[len(self.names) :], strict=True):
+            put_slot(*slot, value)
+
+    def label(self, position: int) -> str:
+        return self.names[position] if position < len(self.names) else str(self.slots[position - len(self.names)][2])
+
+    def is_slot(self, position: int) -> bool:
+        """Return whether a variable is an item or an attribute, and not a name."""
+        return position >= len(self.names)
+
+    def add_slots(self, frame: Frame) -> bool:
+        """Add the slots that a captured body wrote; return whether there were new ones."""
+        known = {(id(c), kind, key) for c, kind, key in self.slots}
+        new = [(c, slot[1], slot[2]) for slot, (c, _, _) in frame.slots.items() if slot not in known]
+        self.slots.extend(new)
+        return bool(new)
+
+    def add_lists(self, grown: list[Growth], trips: Dim | None) -> bool:
+        """Note how lists from outside grow in one iteration; return whether that was not known before."""
+        found = False
+        most = trips if trips is not None else self.most
+        for growth in grown:
+            growth.varies |= trips is None
+            known = next((g for g in self.growing if g.values is growth.values), None)
+            if known is not None and known.count == growth.count and known.varies == growth.varies:
+                continue
+            shrinks = decide(growth.count, "<=")
+            if shrinks or not isinstance(growth.values, CapturedList) or most is None:
+                how = "shrinks or is changed" if shrinks else "grows"
+                raise RestageError(
+                    f"a list {how} in a loop" + (" whose length is not known" if most is None else ""),
+                    "make an array before the loop, as long as it can get, write into it and count; or keep only what "
+                    "is needed of the items, such as their sum",
+                )
+            growth.kind = growth.items if isinstance(growth.items, ItemKind) else item_type(growth.items)
+            self.growing = [g for g in self.growing if g is not known] + [growth]
+            found = True
+        return found
+
+    def prepare_lists(self, trips: Dim | None) -> None:
+        """Make the lists that grow stacked, with room for all iterations."""
+        trips = trips if trips is not None else self.most
+        for growth in self.growing:
+            assert isinstance(growth.values, CapturedList) and growth.kind is not None and trips is not None
+            note_list(growth.values)
+            growth.base = count_of(growth.values)
+            growth.before = snapshot(growth.values) if growth.before is None else growth.before
+            make_room(growth.values, growth.kind, growth.base + trips * growth.count)
+            assert isinstance(growth.values, StackedList)
+            growth.start, growth.values.varies = growth.values.length, growth.varies
+
+    def start_iteration(self, number: Any) -> None:
+        """Set the lengths of lists and arrays that change by a fixed number, at the start of the captured body."""
+        self.number = number
+        values = list(self.get_names())
+        for position, lengths in self.lengths.items():
+            for k, step in lengths.steps.items():
+                axes = {**values[position].axes, k: Axis(as_size(lengths.starts[k]) + number * step)}
+                values[position] = Ragged(values[position].content, axes)
+        self.set_names(tuple(values))
+        for growth in self.growing:
+            note_list(growth.values)
+            assert isinstance(growth.values, StackedList)
+            if not growth.varies:
+                growth.values.length = number * growth.count + growth.start
+
+    def restore_lists(self) -> None:
+        """Give the lists their content from before the loop, which was not staged after all."""
+        for growth in self.growing:
+            if growth.before is not None:
+                restore(growth.values, growth.before)
+
+    def finish_lists(self, trips: Dim | None) -> None:
+        """Set the length of the lists that grow, after the loop."""
+        trips = trips if trips is not None else self.most
+        for growth in self.growing:
+            assert isinstance(growth.values, StackedList) and trips is not None
+            growth.values.added = growth.base + trips * growth.count
+            if not growth.varies:
+                growth.values.length = growth.start + as_size(trips * growth.count)
+
+
+class Lengths:
+    """How an array that a loop binds anew changes its lengths, along `axes`.
+
+    Attributes:
+        shape: of the content that the loop carries.
+        starts: axis -> length before the loop, where it is known.
+        steps: axis -> how much longer it is after each iteration, where that is the same for all.
+    """
+
+    def __init__(
+        self, shape: tuple[Dim, ...], axes: tuple[int, ...], starts: dict[int, Dim], steps: dict[int, int]
+    ) -> None:
+        self.shape, self.axes, self.starts, self.steps = shape, axes, starts, steps
+
+    def start(self, value: Any) -> Ragged:
+        """Return what the array is before the loop."""
+        return self.lay_out(value if isinstance(value, Ragged) else Ragged(asarray(value), {}))
+
+    def lay_out(self, array: Ragged) -> Ragged:
+        """Return an array in the form in which the loop carries it."""
+        made = array.laid_out(self.shape, self.axes)
+        share(made.content._storage, array.content.root._storage)
+        return made
+
+
+class Lengthen(Signal):
+    """The body gives an array another length than it started with: capture the loop again with a length that varies."""
+
+    def __init__(self, position: int, lengths: Lengths) -> None:
+        self.position, self.lengths = position, lengths
+
+
+def settle_lengths(state: LoopState, position: int, before: Any, after: Any, trips: Dim | None) -> Any:
+    """Return an array that the body binds as one of the lengths that the loop carries.
+
+    Raises:
+        Lengthen: it needs another description.
+    """
+    lengths = state.lengths.get(position)
+    if not isinstance(before, Tracer | Ragged) or not isinstance(after, Tracer | Ragged) or after.ndim != before.ndim:
+        return after
+    if not before.ndim or after is before:
+        return after
+    old = before.content.type.shape if isinstance(before, Ragged) else before.type.shape
+    new = after.content.type.shape if isinstance(after, Ragged) else after.type.shape
+    if lengths is None:
+        ragged = set(after.axes) if isinstance(after, Ragged) else set()
+        axes = tuple(k for k in range(before.ndim) if k in ragged or new[k] != old[k])
+        if not axes:
+            return after
+        if position >= len(state.names):
+            raise RestageError(f"{state.label(position)!r} changes its length")
+        starts = {k: old[k] for k in axes}
+        steps = {
+            k: step for k in axes if k not in ragged and trips is not None and isinstance(step := new[k] - old[k], int)
+        }
+        shape = tuple(d + (trips or 0) * steps[k] if steps.get(k, 0) > 0 else d for k, d in enumerate(old))
+        if any(k not in steps and decide(new[k] - old[k], ">") for k in axes):
+            raise RestageError(f"{state.label(position)!r} grows in a loop whose length is not known")
+        raise Lengthen(position, Lengths(shape, axes, starts, steps))
+    assert isinstance(before, Ragged)
+    array = after if isinstance(after, Ragged) else Ragged(after, {})
+    more = tuple(k for k in range(array.ndim) if k not in lengths.axes and (k in array.axes or new[k] != old[k]))
+    wrong = tuple(
+        k
+        for k, step in lengths.steps.items()
+        if not array.has_length(k, as_size(lengths.starts[k]) + (state.number + 1) * step)
+    )
+    if any(lengths.steps[k] > 0 for k in wrong):
+        raise RestageError(f"{state.label(position)!r} grows by different numbers of elements")
+    if more or wrong:
+        starts = {**lengths.starts, **{k: old[k] for k in more}}
+        steps = {k: step for k, step in lengths.steps.items() if k not in wrong}
+        raise Lengthen(position, Lengths(lengths.shape, (*lengths.axes, *more), starts, steps))
+    return lengths.lay_out(array)
+
+
+def _sample_of(leaf: Any) -> Any:
+    """Return something of the type of a leaf that stands for nothing."""
+    if not is_carryable(leaf):
+        return leaf
+    tracer = asarray(leaf)
+    return from_value(stage(ops.undefined, type=tracer.type), weak=tracer.weak)
+
+
+class Growth:
+    """How a list grows: `count` items in each iteration, from `base` items before the loop.
+
+    `start` is its length before the loop: traced in the body of a loop around it, where `base` counts one iteration.
+    """
+
+    def __init__(self, values: list[Any], count: Dim, items: Any) -> None:
+        self.values, self.count, self.items = values, count, items
+        self.varies = id(values) in current().varying or (isinstance(values, StackedList) and values.varies)
+        self.base: Dim = 0
+        self.start: Any = 0
+        self.before: Any = None
+        self.kind: ItemKind | None = None
+
+
+class StandIns:
+    """Block parameters that stand for the state at the start of a loop body, of the types that the body keeps."""
+
+    def __init__(
+        self,
+        entry: list[Any],
+        overrides: dict[tuple[int, int], tuple[ArrayType, bool]],
+        kept: set[int],
+        unordered: set[tuple[int, int]],
+        state: LoopState,
+    ) -> None:
+        self.trees = [flatten(value) for value in entry]
+        self.params: dict[tuple[int, int], Tracer] = {}
+        self.initial: dict[tuple[int, int], Value] = {}
+        #: variable -> stand-ins for lists, dicts and objects, and what each is for before the loop
+        self.objects: dict[int, list[tuple[Any, Any]]] = {}
+        self.structures: dict[int, Tree] = {}
+        values = []
+        for position, (leaves, tree) in enumerate(self.trees):
+            if position in kept:
+                values.append(entry[position])
+                continue
+            stand_ins = []
+            for index, leaf in enumerate(leaves):
+                if is_carryable(leaf):
+                    tracer = asarray(leaf)
+                    kind, weak = overrides.get((position, index), (tracer.type, tracer.weak))
+                    param = Value(kind, user_name(state.label(position)))
+                    leaf = Tracer(Storage(kind, current().depth, param), weak=weak, contiguous=tracer.is_contiguous)
+                    set_layout(leaf, None if (position, index) in unordered else layout_of(tracer))
+                    self.params[position, index], self.initial[position, index] = leaf, param
+                stand_ins.append(leaf)
+            value = unflatten(tree, stand_ins, new_list)
+            found = [(made.origin, old.origin) for made, old in nodes(flatten(value)[1], tree)]
+            for made, old in found:
+                link_objects(made, old, None, current().frame.block, position)
+            self.objects[position], self.structures[position] = found, flatten(value)[1]
+            values.append(value)
+        self.values = values
+
+
+def is_carryable(leaf: Any) -> bool:
+    """Return whether a loop can carry a leaf as a value of the IR."""
+    if isinstance(leaf, Undefined | Conflict):
+        return False
+    return isinstance(leaf, Tracer | bool | int | float | complex | np.generic | np.ndarray) or hasattr(
+        leaf, "as_tracer"
+    )

@@ -1,0 +1,390 @@
+"""`for` and `while`: run natively on Python values, or staged into IR regions on traced ones.
+
+Called by hooks.py with functions for the parts of a statement. Previous: loop_body.py; next: hooks.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+from tracegrad.capture.branches import and_, has_remedy, if_stmt, truth
+from tracegrad.capture.context import RestageError, Signal, current, user_span
+from tracegrad.capture.linear import ends
+from tracegrad.capture.loop_body import UNROLL_LIMIT, Fault, Stop, faults, never_runs, stage_loop
+from tracegrad.capture.loop_state import LoopState
+from tracegrad.capture.sequences import Sequence_, as_sequence, is_zero
+from tracegrad.capture.sizes import as_size
+from tracegrad.capture.slots import GetState, SetState
+from tracegrad.capture.state import Undefined, flatten
+from tracegrad.capture.tracer import Tracer, asarray, cast_to, from_value, resolve_content
+from tracegrad.errors import CaptureError, NeedsPythonValue, Span
+from tracegrad.ir.bounds import static_value
+from tracegrad.ir.core import Block, Operation, Value
+from tracegrad.ir.types import I64, ArrayType, Dim, SymbolicDim
+
+#: shorter ones are unrolled rather than to make an array of a list that they index
+_FEW_ITERATIONS = 8
+#: a loop at capture that nothing but an exception can end gives up after this many iterations
+_ENDLESS_LIMIT = 1024
+
+
+def for_stmt(
+    iterable: Any,
+    body_fn: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any] | None,
+) -> None:
+    """Stage a loop over a range or an array; run any other one in Python."""
+    capture, span = current(), user_span()
+    sequence = as_sequence(iterable)
+    if sequence is None:
+        capture.note_native("for: run at capture, over Python values")
+        _run_natively(iter(iterable), body_fn, get_state, set_state, names, extra_test)
+        return
+    length = sequence.length
+    if isinstance(length, int) and length == 0:
+        return
+    reason = help = ""
+    for peeled in range(3):
+        try:
+            try:
+                _stage_for(sequence, body_fn, get_state, set_state, names, extra_test)
+            except _TracedBreak:
+                _stage_breaking_for(sequence, body_fn, get_state, set_state, names, extra_test)
+            capture.events.append((span, f"for: staged{f' after {peeled} peeled iterations' if peeled else ''}"))
+            return
+        except Fault as fault:
+            inside = sequence.start < sequence.stop if sequence.step > 0 else sequence.start > sequence.stop
+            never_runs(truth(inside if extra_test is None else and_(inside, extra_test)), fault.error)
+            return
+        except Stop:
+            capture.note_native("for: run at capture, nothing in it is traced")
+            _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
+            return
+        except NeedsPythonValue as error:
+            few = isinstance(length, int) and length <= _FEW_ITERATIONS
+            if not few and has_remedy(error):
+                for_stmt(sequence, body_fn, get_state, set_state, names, extra_test)
+                return
+            reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
+            break
+        except RestageError as error:
+            reason, help, cause = error.reason, error.help, None
+            if (
+                length is None
+                or (isinstance(length, int) and length <= 1)
+                or peeled == 2
+                or extra_test is not None
+                or "list" in reason
+            ):
+                break
+            # structure settles after the first iteration in `previous = None`-like code: run that one by itself
+            body_fn(sequence.item(sequence.start))
+            sequence = Sequence_(sequence.start + sequence.step, sequence.stop, sequence.step, sequence.item)
+            length -= 1
+    if isinstance(length, SymbolicDim):
+        length = operator.index(as_size(length))  # unrolled for this size only
+    if length is None and all(resolve_content(asarray(bound)) is not None for bound in (sequence.start, sequence.stop)):
+        length = len(sequence)
+    if length is None or length > UNROLL_LIMIT:
+        many = f"{length} iterations" if length is not None else "a number of iterations known only at run time"
+        # when the length is known in an enclosing loop, that one is unrolled
+        raise (NeedsPythonValue if length is None else CaptureError)(
+            "the loop can neither be staged nor unrolled",
+            code="TG120",
+            span=span,
+            found=f"{reason}; {many} (at most {UNROLL_LIMIT} are unrolled)",
+            help=help,
+        ) from cause
+    capture.events.append((span, f"for: unrolled {length} times: {reason}"))
+    _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
+
+
+class _TracedBreak(Signal):
+    """The loop ends early on a traced condition: it is a while loop."""
+
+
+def _run_natively(
+    items: Iterator[Any],
+    body_fn: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any] | None,
+) -> None:
+    for number, item in enumerate(items):
+        if extra_test is None:
+            if number > _ENDLESS_LIMIT and isinstance(items, itertools.count | itertools.cycle):
+                raise _endless_error(user_span())
+            body_fn(item)
+            continue
+        goes_on = truth(extra_test())
+        if isinstance(goes_on, Tracer):
+            if isinstance(items, itertools.count | itertools.cycle):
+                raise CaptureError(
+                    "a loop over an endless iterator ends under a traced condition",
+                    code="TG120",
+                    span=user_span(),
+                    found=f"a loop over itertools.{type(items).__name__}, which is run at capture",
+                    help="write it as `while True:` with a counter of your own; that loop is staged",
+                )
+            if_stmt(goes_on, functools.partial(body_fn, item), lambda: None, get_state, set_state, names)
+        elif goes_on:
+            body_fn(item)
+        else:
+            return
+
+
+def _bound(value: Any) -> Value:
+    return cast_to(asarray(value), I64).value
+
+
+def _stage_for(
+    sequence: Sequence_,
+    body_fn: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any] | None,
+) -> None:
+    state = LoopState(names, get_state, set_state)
+    span = user_span()
+    start, stop = _bound(sequence.start), _bound(sequence.stop)
+
+    def parts() -> list[tuple[list[Value], Callable[[], Value | None]]]:
+        index = Value(ArrayType(I64), "")
+
+        def run() -> None:
+            k = from_value(index, weak=True)
+            _note_range(index, sequence, start, stop)
+            if state.growing or state.lengths:
+                state.start_iteration(_number_of(k, sequence))
+            with faults() if sequence.length is None else nullcontext():
+                body_fn(sequence.item(k))
+            if extra_test is not None:
+                goes_on = truth(extra_test())
+                if isinstance(goes_on, Tracer) or not goes_on:
+                    raise _TracedBreak
+
+        return [([index], run)]
+
+    def emit(inits: list[Value], blocks: list[Block], types: list[ArrayType]) -> Operation:
+        attrs = {"step": sequence.step, "reverse": False}
+        return Operation("for", [start, stop, *inits], attrs, blocks, list(types), span)
+
+    stage_loop(state, parts, emit, sequence.length)
+
+
+def _number_of(index: Tracer, sequence: Sequence_) -> Any:
+    """Return the number of an iteration, from 0."""
+    distance: Any = index if is_zero(sequence.start) else index - sequence.start
+    return distance if sequence.step == 1 else -distance if sequence.step == -1 else distance // sequence.step
+
+
+def _note_range(index: Value, sequence: Sequence_, start: Value, stop: Value) -> None:
+    """Note which values the index of the loop that is being staged takes, when that is known."""
+    capture, length = current(), sequence.length
+    first, end = static_value(start), static_value(stop)
+    if length is not None and first is not None and end is not None:
+        last = first + (length - 1) * sequence.step
+        capture.ranges[index] = (first, last) if sequence.step > 0 else (last, first)
+        return
+    starts, stops = ends(start, capture.ranges), ends(stop, capture.ranges)
+    if starts is not None and stops is not None:
+        capture.ranges[index] = (starts[0], stops[1] - 1) if sequence.step > 0 else (stops[0] + 1, starts[1])
+
+
+def _stage_breaking_for(
+    sequence: Sequence_,
+    body_fn: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any] | None,
+) -> None:
+    assert extra_test is not None
+    test = extra_test
+    index: list[Any] = [from_value(_bound(sequence.start), weak=True)]
+    stop = from_value(_bound(sequence.stop), weak=True)
+
+    def get_all() -> tuple[Any, ...]:
+        return (*get_state(), index[0])
+
+    def set_all(values: tuple[Any, ...]) -> None:
+        set_state(values[:-1])
+        index[0] = values[-1]
+
+    def test_fn() -> Any:
+        inside = index[0] < stop if sequence.step > 0 else index[0] > stop
+        return and_(inside, test)
+
+    def body() -> None:
+        k = index[0]
+        body_fn(sequence.item(k))
+        index[0] = k + sequence.step
+
+    _stage_while(test_fn, body, get_all, set_all, (*names, "tg_index"), sequence.length)
+
+
+def while_stmt(
+    test_fn: Callable[[], Any],
+    body_fn: Callable[[], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+) -> None:
+    """Stage a loop whose condition is traced; run any other one in Python."""
+    capture, span = current(), user_span()
+    iterations = 0
+    while True:
+        try:
+            _stage_while(test_fn, body_fn, get_state, set_state, names)
+            capture.events.append((span, "while: staged"))
+            return
+        except Fault as fault:
+            never_runs(truth(test_fn()), fault.error)
+            return
+        except Stop:
+            reason, help, cause = "", "", None
+        except NeedsPythonValue as error:
+            if has_remedy(error):
+                continue
+            reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
+        except RestageError as error:
+            reason, help, cause = error.reason, error.help, None
+        goes_on = truth(test_fn())
+        if isinstance(goes_on, Tracer):
+            raise CaptureError(
+                "the loop cannot be staged",
+                code="TG122",
+                span=span,
+                found=reason or "its condition is a Python value at first, and a traced one later",
+                help=help or "start with the same kind of values that the loop goes on with",
+            ) from cause
+        if not goes_on:
+            return
+        capture.note_native("while: run at capture")
+        body_fn()
+        iterations += 1
+        if reason == "" and iterations >= 1:
+            # only Python values decide: run the rest without trying to stage
+            endless = _Endless(get_state, span)
+            while not isinstance(goes_on := truth(test_fn()), Tracer):
+                if not goes_on:
+                    return
+                body_fn()
+                endless.note_iteration()
+        if iterations > UNROLL_LIMIT and reason:
+            raise CaptureError(
+                "the loop can neither be staged nor unrolled",
+                code="TG120",
+                span=span,
+                found=f"{reason}; more than {UNROLL_LIMIT} iterations",
+                help=help,
+            ) from cause
+
+
+class _Endless:
+    """Counts iterations at capture that stage something and change no Python value; they never end."""
+
+    def __init__(self, get_state: GetState, span: Span | None) -> None:
+        self.get_state, self.span, self.count = get_state, span, 0
+        self.before = self._look()
+
+    def _look(self) -> tuple[int, list[Any]]:
+        leaves = (leaf for value in self.get_state() for leaf in flatten(value)[0])
+        return len(current().builder.block.operations), [leaf for leaf in leaves if not isinstance(leaf, Tracer)]
+
+    def note_iteration(self) -> None:
+        """Note the end of an iteration.
+
+        Raises:
+            CaptureError: there have been too many such ones.
+        """
+        (staged, values), self.before = self.before, self._look()
+        now_staged, now_values = self.before
+        same = len(values) == len(now_values) and all(a is b for a, b in zip(values, now_values, strict=True))
+        self.count = self.count + 1 if same and now_staged > staged else 0
+        if self.count > _ENDLESS_LIMIT:
+            raise _endless_error(self.span)
+
+
+def _endless_error(span: Span | None) -> CaptureError:
+    return CaptureError(
+        "the loop has no end that is known at capture",
+        code="TG120",
+        span=span,
+        found=f"{_ENDLESS_LIMIT} iterations, of which each goes on; an exception under a traced condition does not end "
+        "a loop at capture",
+        help="end it by a traced condition, `while x > 0:` or `if ...: break`, and raise after the loop",
+    )
+
+
+def _stage_while(
+    test_fn: Callable[[], Any],
+    body_fn: Callable[[], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    most: Dim | None = None,
+) -> None:
+    state = LoopState(names, get_state, set_state, most)
+    span = user_span()
+
+    def condition() -> Value:
+        before = [leaf for value in state.get() for leaf in flatten(value)[0]]
+        test = truth(test_fn())
+        if not isinstance(test, Tracer):
+            raise Stop
+        after = [leaf for value in state.get() for leaf in flatten(value)[0]]
+        if len(before) != len(after) or not all(map(_is_unchanged, before, after)):
+            raise _BindingTest
+        return test.value
+
+    def emit(inits: list[Value], blocks: list[Block], types: list[ArrayType]) -> Operation:
+        return Operation("while", list(inits), {}, blocks, list(types), span)
+
+    def body() -> None:
+        with faults():
+            body_fn()
+
+    try:
+        stage_loop(state, lambda: [([], condition), ([], body)], emit, None)
+    except _BindingTest:
+        _stage_binding_while(test_fn, body_fn, get_state, set_state, names)
+
+
+def _is_unchanged(before: Any, after: Any) -> bool:
+    return before is after or (isinstance(before, Undefined) and isinstance(after, Undefined))
+
+
+class _BindingTest(Signal):
+    """The test of a while loop binds names (`while (y := f(x)) > 0`), which the body reads."""
+
+
+def _stage_binding_while(
+    test_fn: Callable[[], Any],
+    body_fn: Callable[[], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+) -> None:
+    """Stage a loop whose test binds names: the test is run before the loop and at the end of its body."""
+    goes_on: list[Any] = [truth(test_fn())]
+
+    def body() -> None:
+        body_fn()
+        goes_on[0] = truth(test_fn())
+
+    def set_all(values: tuple[Any, ...]) -> None:
+        set_state(values[:-1])
+        goes_on[0] = values[-1]
+
+    _stage_while(lambda: goes_on[0], body, lambda: (*get_state(), goes_on[0]), set_all, (*names, "tg_goes_on"))

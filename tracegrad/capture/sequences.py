@@ -1,0 +1,145 @@
+"""What a loop runs over: start, stop, step and an item for each number (`range`, `enumerate`, `zip`, `reversed`).
+
+Previous: state.py; next: loops.py.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tracegrad.capture.lists import StackedList
+from tracegrad.capture.ragged import Ragged
+from tracegrad.capture.sizes import as_dim, decide
+from tracegrad.capture.tracer import Tracer, asarray, call_handler
+from tracegrad.ir.types import Dim
+
+
+class Sequence_:
+    """Something a staged loop can run over: `length` items, item(i) for a traced or plain i."""
+
+    def __init__(self, start: Any, stop: Any, step: int, item: Callable[[Any], Any]) -> None:
+        self.start, self.stop, self.step, self.item = start, stop, step, item
+
+    @property
+    def length(self) -> Dim | None:
+        """The number of items: an int, a symbolic dimension, or None when it is traced."""
+        start, stop = as_dim(self.start), as_dim(self.stop)
+        if start is None or stop is None:
+            return None
+        if isinstance(start, int) and isinstance(stop, int):
+            return len(range(start, stop, self.step))
+        distance = stop - start if self.step > 0 else start - stop
+        if decide(distance, "<="):
+            return 0
+        return (distance + (abs(self.step) - 1)) // abs(self.step)
+
+    @property
+    def static_length(self) -> int | None:
+        """The number of items when it is a plain int, else None."""
+        length = self.length
+        return length if isinstance(length, int) else None
+
+    def __iter__(self) -> Iterator[Any]:
+        start, stop = operator.index(self.start), operator.index(self.stop)
+        return (self.item(i) for i in range(start, stop, self.step))
+
+    def __len__(self) -> int:
+        return len(range(operator.index(self.start), operator.index(self.stop), self.step))
+
+    def __reversed__(self) -> Iterator[Any]:
+        return iter(self.backwards())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self.item(i) for i in range(self.start, self.stop, self.step)[index]]
+        return self.item(range(self.start, self.stop, self.step)[index])
+
+    def __contains__(self, item: Any) -> bool:
+        return any(item == i for i in self)
+
+    def backwards(self) -> Sequence_:
+        """Return the same items in reverse order."""
+        if self.step == 1:
+            return Sequence_(self.stop - 1, self.start - 1, -1, self.item)
+        if self.static_length is None and self.step == -1:
+            return Sequence_(self.stop + 1, self.start + 1, 1, self.item)
+        last = range(self.start, self.stop, self.step)
+        if not last:
+            return Sequence_(0, 0, 1, self.item)
+        return Sequence_(last[-1], last[0] - (1 if self.step > 0 else -1), -self.step, self.item)
+
+
+def make_range(*args: Any) -> Sequence_:
+    """`range(...)` in captured code: bounds may be traced, the step is a Python int."""
+    values = [
+        a if isinstance(a, Tracer) and a.concrete is None else a if hasattr(a, "as_tracer") else operator.index(a)
+        for a in args
+    ]
+    start, stop, step = (
+        (0, values[0], 1) if len(values) == 1 else (values[0], values[1], values[2] if len(values) > 2 else 1)
+    )
+    for bound in (start, stop):
+        if isinstance(bound, Tracer) and (bound.dtype.kind not in "iu" or bound.ndim):
+            raise TypeError(f"'{bound.dtype}' object cannot be interpreted as an integer")
+    return Sequence_(start, stop, operator.index(step), lambda i: i)
+
+
+def as_sequence(iterable: Any) -> Sequence_ | None:
+    """Return what a staged loop runs over, or None when the iterable must be run in Python."""
+    if isinstance(iterable, Sequence_):
+        return iterable
+    if isinstance(iterable, StackedList):
+        stacked = iterable
+        return Sequence_(0, stacked.length, 1, lambda i: stacked[i])
+    if isinstance(iterable, np.ndarray):
+        iterable = asarray(iterable)
+    if isinstance(iterable, Tracer | Ragged):
+        if not iterable.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return Sequence_(0, iterable.shape[0], 1, lambda i: iterable[i])
+    return None
+
+
+def make_enumerate(iterable: Any, start: Any = 0) -> Any:
+    """`enumerate(...)` in captured code."""
+    inner = as_sequence(iterable)
+    if inner is None:
+        return enumerate(iterable, start)
+    first, step = inner.start, inner.step
+    if step == 1 and isinstance(first, int) and first == 0:
+        return Sequence_(0, inner.stop, 1, lambda i: (i + start if not is_zero(start) else i, inner.item(i)))
+    return Sequence_(first, inner.stop, step, lambda i: ((i - first) // step + start, inner.item(i)))
+
+
+def is_zero(value: Any) -> bool:
+    """Return whether a value is the Python int 0."""
+    return isinstance(value, int) and value == 0
+
+
+def make_zip(*iterables: Any, strict: bool = False) -> Any:
+    """`zip(...)` in captured code."""
+    sequences = [as_sequence(i) for i in iterables]
+    if not iterables or not all(s is not None and s.step == 1 and is_zero(s.start) for s in sequences):
+        rest = [s if s is not None else i for s, i in zip(sequences, iterables, strict=True)]
+        return zip(*rest, strict=strict)
+    known = [s for s in sequences if s is not None]
+    stops = [s.stop for s in known]
+    if all(isinstance(s, int) for s in stops):
+        if strict and len(set(stops)) > 1:
+            raise ValueError("zip() arguments have different lengths")
+        stop = min(stops)
+    elif all(s is stops[0] or (hasattr(s, "dim") and s == stops[0]) for s in stops):
+        stop = stops[0]
+    else:
+        stop = call_handler(min, *stops)
+    return Sequence_(0, stop, 1, lambda i: tuple(s.item(i) for s in known))
+
+
+def make_reversed(iterable: Any) -> Any:
+    """`reversed(...)` in captured code."""
+    inner = as_sequence(iterable)
+    return inner.backwards() if inner is not None else reversed(iterable)
