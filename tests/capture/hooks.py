@@ -204,10 +204,39 @@ class NativeHooks:
     def iter(self, value):
         return value
 
+    def each(self, values, pattern, body):
+        return "each", iter(values), pattern, body
+
+    def when(self, test, then):
+        return "when", test, then
+
+    def item(self, value):
+        return "item", value
+
+    def collect(self, step):
+        return list(self.generated(step))
+
+    def generated(self, step):
+        kind, value, *rest = step
+        if kind == "item":
+            yield value
+        elif kind == "when":
+            if value:
+                yield from self.generated(rest[0]())
+        else:
+            for item in value:
+                yield from self.generated(rest[1](*self.bound(rest[0], item)))
+
+    def bound(self, pattern, item):
+        if pattern is None:
+            return [item]
+        parts = self.unpack(item, len(pattern), None)
+        return [value for part, inner in zip(pattern, parts, strict=True) for value in self.bound(part, inner)]
+
     def truth(self, value):
         return bool(value)
 
-    guard = truth
+    guard = test = truth
 
     def assert_(self, test, message):
         if not test:

@@ -371,7 +371,7 @@ def test_positions() -> None:
     assert spans["call"] == ['enumerate(d["k"])', "abs( ..."]
     assert spans["if_exp"] == ["b if n else x"]
     assert spans["compare_chain"] == ["0 < x < n"]
-    assert spans["iter"] == ["b"]
+    assert spans["each"] == ["b"]
     assert spans["ret"] == ["return abs( ..."]
     assert spans["name"][0] == 'd = {"k": [x]}'
 

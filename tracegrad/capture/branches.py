@@ -27,9 +27,11 @@ from tracegrad.capture.tracer import (
     asarray,
     call_handler,
     call_user,
+    describe,
     from_value,
     inplace,
     python_operator,
+    resolve_content,
     stage,
 )
 from tracegrad.errors import NeedsPythonValue
@@ -102,6 +104,19 @@ def truth(value: Any) -> Any:
         return truth(value.length != 0)
     made = call_user(bool, value)
     return truth(made) if isinstance(made, Tracer) else bool(made)
+
+
+def known_truth(value: Any, title: str, effect: str, help: str) -> bool:
+    test = truth(value)
+    if isinstance(test, Tracer) and resolve_content(test) is None:
+        raise NeedsPythonValue(
+            title,
+            code="TG101",
+            span=user_span(),
+            found=f"{describe(test)}, known only when the compiled function runs; {effect}",
+            help=help,
+        )
+    return bool(test)
 
 
 # ---- if

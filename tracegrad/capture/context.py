@@ -145,6 +145,7 @@ class Frame:
         lists: lists that changed their length in it -> content before (lists.snapshot).
         frozen: loop: arrays that must not be written any more, since their copies are items of a list.
         rewritten: a part of an item of a list was written in it.
+        unbound: names that were read in it while they were not bound.
         unrolls: loop: whether it is run at capture where it cannot be staged, so that its variables are known.
     """
 
@@ -157,6 +158,7 @@ class Frame:
     lists: dict[int, tuple[list[Any], Any]] = field(default_factory=dict)
     frozen: list[Storage] = field(default_factory=list)
     rewritten: bool = False
+    unbound: set[str] = field(default_factory=set)
     unrolls: bool = False
 
 

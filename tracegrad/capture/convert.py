@@ -794,8 +794,14 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             if len(node.args) + len(node.keywords) <= FRAME_READERS.get(function.id, -1):
                 raise SourceUnavailable(f"line {node.lineno}: {function.id}() reads the variables of its caller")
         function = self.visit(function)
-        arguments = [self.visit(argument) for argument in node.args]
+        arguments = [self.argument(argument) for argument in node.args]
         return place.hook("call", function, *arguments, keywords=[self.visit(k) for k in node.keywords])
+
+    def argument(self, node: Node) -> Node:
+        """Convert an argument of a call; a generator expression becomes a list if the function reads all of it."""
+        if isinstance(node, gast.GeneratorExp) and is_stageable(node):
+            return Make(node).hook("generated", self.steps(node))
+        return self.visit(node)
 
     def visit_Subscript(self, node: Node) -> Node:
         return Make(node).hook("getitem", self.visit(node.value), self.visit(node.slice))
@@ -805,22 +811,79 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         parts = (node.lower, node.upper, node.step)
         return place.call(SLICE, *(place.constant(None) if part is None else self.visit(part) for part in parts))
 
+    def visit_ListComp(self, node: Node) -> Node:
+        if is_stageable(node):
+            return Make(node).hook("collect", self.steps(node))
+        return self.visit_comprehension_expression(node)
+
     def visit_comprehension_expression(self, node: Node) -> Node:
-        """Convert a comprehension: it stays one, and its parts are converted."""
+        """Convert a comprehension that stays one: its parts are converted."""
         first, outside, inner = node.generators[0], self.hoistable, self.inner
         first.iter = Make(first.iter).hook("iter", self.visit(first.iter))
         self.hoistable = False
-        self.inner |= frozenset(n.id for g in node.generators for n in gast.walk(g.target) if isinstance(n, gast.Name))
+        self.inner |= comprehended_names(node)
         for generator in node.generators:
             if generator is not first:
                 generator.iter = Make(generator.iter).hook("iter", self.visit(generator.iter))
-            generator.ifs = [Make(test).hook("truth", self.visit(test)) for test in generator.ifs]
+            generator.ifs = [Make(test).hook("test", self.visit(test)) for test in generator.ifs]
         for field in ("key", "value") if isinstance(node, gast.DictComp) else ("elt",):
             setattr(node, field, self.visit(getattr(node, field)))
         self.hoistable, self.inner = outside, inner
         return Make(node).hook("display", node) if isinstance(node, gast.ListComp | gast.DictComp) else node
 
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_expression
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_expression
+
+    def steps(self, node: Node) -> Node:
+        """Return an expression for the steps of a comprehension (comprehensions.py)."""
+        outside, inner = self.hoistable, self.inner
+        values = self.visit(node.generators[0].iter)
+        self.hoistable = False
+        self.inner |= comprehended_names(node)
+        iterables = [values, *(self.visit(generator.iter) for generator in node.generators[1:])]
+        step = Make(node.elt).hook("item", self.visit(node.elt))
+        for generator, values in zip(reversed(node.generators), reversed(iterables), strict=True):
+            for test in reversed(generator.ifs):
+                step = Make(test).hook("when", self.visit(test), Make(test).thunk(step))
+            place, names = Make(generator.iter), [n.id for n in names_of(generator.target)]
+            step = place.hook("each", values, self.pattern(generator.target), place.thunk(step, names))
+        self.hoistable, self.inner = outside, inner
+        return step
+
+    def pattern(self, target: Node) -> Node:
+        """Return an expression for the structure of a target: None for a name, a tuple for what is unpacked."""
+        place = Make(target)
+        if isinstance(target, gast.Name):
+            return place.constant(None)
+        return place.tuple([self.pattern(part) for part in target.elts])
+
+
+def names_of(target: Node) -> Iterator[Node]:
+    """Yield the names in the target of a comprehension, from left to right."""
+    if isinstance(target, gast.Name):
+        yield target
+    else:
+        for part in target.elts:
+            yield from names_of(part)
+
+
+def comprehended_names(node: Node) -> frozenset[str]:
+    """Return the names that a comprehension has for itself."""
+    return frozenset(n.id for generator in node.generators for n in names_of(generator.target))
+
+
+def is_stageable(node: Node) -> bool:
+    """Return whether the parts of a comprehension may become functions: names keep their scopes and their values."""
+    called = [a for n in gast.walk(node) if isinstance(n, gast.Call) for a in n.args]
+    for part in gast.walk(node):
+        if isinstance(part, gast.Lambda | gast.NamedExpr | gast.Await | gast.Yield | gast.YieldFrom):
+            return False
+        if isinstance(part, gast.GeneratorExp) and part is not node and part not in called:
+            return False
+        if isinstance(part, gast.comprehension):
+            plain = all(isinstance(t, gast.Name | gast.Tuple | gast.List | gast.Store) for t in gast.walk(part.target))
+            if part.is_async or not plain or len(set(names := [n.id for n in names_of(part.target)])) < len(names):
+                return False
+    return True
 
 
 def yields(nodes: Iterable[Node]) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture import branches, loops, sequences, slots
+from tracegrad.capture import branches, comprehensions, loops, sequences, slots
 from tracegrad.capture.aliases import require_single, ways
 from tracegrad.capture.attempts import Attempt, context, passing
 from tracegrad.capture.choices import do_each, for_each, item_at, store_item, test_each
@@ -69,6 +69,7 @@ from tracegrad.capture.protocols import (
     special_of,
     store,
     unary,
+    unpack,
 )
 from tracegrad.capture.source import SourceUnavailable
 from tracegrad.capture.state import Chosen, Conflict, Undefined, Unsure
@@ -102,37 +103,14 @@ RECURSION_LIMIT = 60
 RECURSION: list[Callable[..., tuple[bool, Any]]] = []
 
 
-def truth(value: Any) -> bool:
-    """The condition of a comprehension, which must be known at capture."""
-    return _known_truth(
-        value,
-        "the condition of a comprehension depends on a traced value",
-        "it decides how many items there are",
-        "keep all items and choose by np.where(condition, item, 0.0), or write a loop with `if`",
-    )
-
-
 def guard(value: Any) -> bool:
     """The condition of a case with a pattern that Python matches, which must be known at capture."""
-    return _known_truth(
+    return branches.known_truth(
         value,
         "the guard of a `case` with a class, mapping or sequence pattern depends on a traced value",
         "it decides which case applies",
         "match a tuple display (`match (a, b):`) or a number, of which values are compared, or write `if` and `elif`",
     )
-
-
-def _known_truth(value: Any, title: str, effect: str, help: str) -> bool:
-    test = branches.truth(value)
-    if isinstance(test, Tracer) and resolve_content(test) is None:
-        raise NeedsPythonValue(
-            title,
-            code="TG101",
-            span=user_span(),
-            found=f"{describe(test)}, known only when the compiled function runs; {effect}",
-            help=help,
-        )
-    return bool(test)
 
 
 def load(value: Any, name: str) -> Any:
@@ -172,32 +150,9 @@ def ret(value: Any) -> Any:
     return value.read() if isinstance(value, Unsure) else value
 
 
-def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
-    """The right side of `a, b = value` or `a, *b = value`."""
-    if isinstance(value, Tracer) and isinstance(value.shape[0] if value.ndim else 0, int):
-        value = [value[i] for i in range(len(value))]
-    items = tuple(iterable(value))
-    if star is None:
-        if len(items) != count:
-            few = "not enough" if len(items) < count else "too many"
-            raise ValueError(f"{few} values to unpack (expected {count}, got {len(items)})")
-        return items
-    after = count - 1 - star
-    if len(items) < count - 1:
-        raise ValueError(f"not enough values to unpack (expected at least {count - 1}, got {len(items)})")
-    end = len(items) - after
-    return (*items[:star], new_container(list(items[star:end])), *items[end:])
-
-
-def iterate(values: Any) -> Any:
-    """The iterable of a comprehension, of `*values` and of `yield from`."""
-    require_own_iterator(values)
-    return iterable(values)
-
-
 def decide(test: Any) -> bool:
     """The test of an `if` or `while` around a `yield`, which must be known at capture."""
-    return _known_truth(
+    return branches.known_truth(
         test,
         "a `yield` stands under a condition that depends on a traced value",
         "it decides what is yielded",
@@ -561,6 +516,10 @@ def _place_of_choice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str
 
 def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`."""
+    if any(type(argument) is comprehensions.Generated for argument in args):
+        if f is next and type(args[0]) is comprehensions.Generated:
+            return comprehensions.first(args[0].step, *args[1:])
+        args = tuple(a.given_to(f) if type(a) is comprehensions.Generated else a for a in args)
     result = call_with_text(f, args, kwargs, call, HANDLERS[print])
     if result is not NotImplemented:
         return result
@@ -584,7 +543,10 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if type(argument) is Unsure:  # of a dict in `f(**d)`
             raise argument.refusal("gives the arguments of a call")
     if f is len and isinstance(args[0], StackedList):
+        args[0].note_range()
         return args[0].length
+    if f is list and args and isinstance(args[0], StackedList):
+        return args[0].copy()
     if f is getattr:
         return getattr_(*args)
     if f is vars and args:
@@ -617,6 +579,10 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         own = f.__self__
         if isinstance(own, list | tuple) and (is_traced(own) or is_traced(args) or any(map(ways, args))):
             return search(f.__name__, own, args[0], operate)
+    if getattr(f, "__name__", "") == "extend" and isinstance(own := getattr(f, "__self__", None), CapturedList):
+        sequence = sequences.as_sequence(args[0])
+        if sequence is not None and sequence.length is None:
+            return comprehensions.extend(own, sequence)
     if changes_object(f, args):
         return _known(f, call_changing(f, args, kwargs))
     try:
@@ -722,6 +688,14 @@ def _call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     """Call a NumPy function with lists that a staged loop has filled: on the array of their items."""
     if f in _ROWS and len(args) == 1 and not kwargs:
         return _ROWS[f](args[0].as_array())
+    if f in (max, min) and "key" in kwargs and args[0].varies:
+        return comprehensions.greatest(
+            np.argmax if f is max else np.argmin, args[0], functools.partial(call, kwargs["key"])
+        )
+    if f is sorted and args[0].stays_stacked:
+        result = args[0].copy()
+        result.sort(**kwargs)
+        return result
     if f in (np.stack, np.vstack, np.hstack, np.concatenate, np.column_stack, np.dstack, sum):
         return call_handler(f, *(list(a) if isinstance(a, StackedList) else a for a in args), **kwargs)
     return call_handler(f, *(a.as_array() if isinstance(a, StackedList) else a for a in args), **kwargs)
@@ -862,7 +836,24 @@ def _fill_dataclass(instance: Any, init: types.FunctionType, args: tuple[Any, ..
 
 
 def _map(function: Any, *iterables: Any) -> list[Any]:
-    return new_container([call(function, *items) for items in zip(*iterables, strict=False)])  # type: ignore[no-any-return]
+    together = len(iterables) > 1
+    return comprehensions.collect(
+        comprehensions.Each(
+            sequences.make_zip(*iterables) if together else iterables[0],
+            None,
+            lambda item: comprehensions.Item(call(function, *item) if together else call(function, item)),
+        )
+    )
+
+
+def _filter(function: Any, iterable: Any) -> Any:
+    def step(item: Any) -> comprehensions.Step:
+        return comprehensions.When(
+            item if function is None else call(function, item), lambda: comprehensions.Item(item)
+        )
+
+    items = comprehensions.collect(comprehensions.Each(iterable, None, step))
+    return items if isinstance(items, StackedList) else iter(items)
 
 
 _ITEMS: dict[Any, Callable[..., Any]] = {operator.getitem: getitem, operator.setitem: setitem}
@@ -874,9 +865,10 @@ HANDLERS.update(
         enumerate: sequences.make_enumerate,
         reversed: sequences.make_reversed,
         map: _map,
+        filter: _filter,
     }
 )
-ALWAYS.update({range, zip, enumerate, reversed, map})
+ALWAYS.update({range, zip, enumerate, reversed, map, filter})
 
 CALLERS.append(call)
 
@@ -890,7 +882,6 @@ HOOKS = types.SimpleNamespace(
     or_=branches.or_,
     not_=branches.not_,
     compare_chain=functools.partial(compare_chain, operate),
-    truth=truth,
     guard=guard,
     undefined=Undefined,
     load=load,
@@ -898,7 +889,13 @@ HOOKS = types.SimpleNamespace(
     binding=binding,
     ret=ret,
     unpack=unpack,
-    iter=iterate,
+    iter=comprehensions.iterate,
+    test=comprehensions.test,
+    each=comprehensions.Each,
+    when=comprehensions.When,
+    item=comprehensions.Item,
+    collect=comprehensions.collect,
+    generated=comprehensions.Generated,
     assert_=assert_,
     display=new_container,
     outer=outer,

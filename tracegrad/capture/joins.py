@@ -55,15 +55,16 @@ from tracegrad.capture.tracer import (
     result_dtype,
     stage,
 )
-from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, TracegradError
+from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, TracedNameError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim
 
 
 def is_fault(error: Exception) -> bool:
-    """Return whether Python raises an error here too: the user's own, and what NumPy refuses by shape or size."""
+    """Return whether Python raises an error here too: the user's own, a name that is not bound, and what NumPy refuses
+    by shape or size."""
     if isinstance(error, TracegradError):
-        refused = isinstance(error, ValueError | IndexError)
+        refused = isinstance(error, ValueError | IndexError | TracedNameError)
         return refused and not isinstance(error, CaptureError | ArgumentError | ShapeError)
     return not isinstance(error, Signal)
 

@@ -52,6 +52,8 @@ def quotient(x: Value, number: int) -> _Sum | None:
 def ends(x: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim] | None:
     """Return the least and the greatest that x gets while the values in it take those of their ranges; None when that
     is not known."""
+    if x in ranges:
+        return ranges[x]
     least: Dim = 0
     greatest: Dim = 0
     for value, coefficient in _linear(x).items():

@@ -24,7 +24,8 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import RestageError, Storage, alias_error, current, user_span
-from tracegrad.capture.sizes import decide
+from tracegrad.capture.ragged import Ragged
+from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
     MaybeNone,
     Tracer,
@@ -230,9 +231,13 @@ class StackedList(CapturedList):
             return asarray(self.buffer[self.prefix])
         if self._is_full():
             return self.buffer
-        if isinstance(self.length, Tracer):
-            current().ranges[self.length.value] = 0, self.buffer.type.shape[0]
+        self.note_range()
         return self.buffer[: self.length]
+
+    def note_range(self) -> None:
+        """Note which values the length takes."""
+        if isinstance(self.length, Tracer):
+            current().ranges[self.length.value] = 0, self.buffer.type.shape[len(self.prefix)]
 
     def _is_full(self) -> bool:
         """Return whether all rows of the buffer are items at this point."""
@@ -261,7 +266,7 @@ class StackedList(CapturedList):
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
-            return self._rows(range(len(self))[key])
+            return self._made_of(self.rows()[key]) if self.stays_stacked else self._rows(range(len(self))[key])
         return self._item(self._position(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -417,9 +422,53 @@ class StackedList(CapturedList):
         self.added -= 1
         return item
 
+    def insert(self, index: Any, item: Any) -> None:
+        """Insert an item before a position."""
+        if not self.stays_stacked or not self._takes(item):
+            unstack(self).insert(index, item)
+            return
+        last = self.length
+        self.append(item)
+        places = asarray(call_handler(np.arange, as_size(self.buffer.type.shape[0])))
+        index = call_handler(np.clip, call_handler(np.where, index < 0, index + last, index), 0, last)
+        order = call_handler(np.where, places == index, last, places - (places > index))
+        self.buffer[:] = self.buffer[call_handler(np.where, places <= last, order, places)]
+
+    def reverse(self) -> None:
+        """Reverse the order of the items."""
+        if not self.stays_stacked:
+            unstack(self).reverse()
+            return
+        self._write(self.rows()[::-1])
+
+    def sort(self, *, key: Any = None, reverse: bool = False) -> None:
+        """Sort the items."""
+        if not self.stays_stacked or key is not None:
+            unstack(self).sort(key=key, reverse=reverse)
+            return
+        rows = call_handler(np.sort, self.rows())
+        self._write(rows[::-1] if reverse else rows)
+
+    def _write(self, rows: Any) -> None:
+        self.rows()[:] = rows
+
+    def _made_of(self, rows: Any) -> StackedList:
+        """Return a list of numbers that are rows of another."""
+        content, lengths = rows.copy().carried() if isinstance(rows, Ragged) else (from_value(rows.value), rows.shape)
+        result = stacked_list(content, self.kind, lengths[0])
+        result.varies, result.added = isinstance(lengths[0], Tracer), content.type.shape[0]
+        content._storage.holds_items = True
+        return result
+
+    @property
+    def stays_stacked(self) -> bool:
+        """Whether an operation that makes or moves items works on the buffer: the length is not known, and the
+        items are numbers, which no other name can see change."""
+        return (self.varies or isinstance(self.length, Tracer)) and not self.kind.is_mutable and self.there is None
+
     def copy(self) -> CapturedList:
         """Return the items as a list."""
-        return self._rows(range(len(self)))
+        return self._made_of(self.rows()) if self.stays_stacked else self._rows(range(len(self)))
 
     def __add__(self, other: Any) -> CapturedList:
         result = CapturedList([*self, *other])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -55,6 +55,8 @@ UNROLL_LIMIT = 128
 #: a loop over Python values alone is run at capture up to this many iterations
 _NATIVE_LIMIT = 4096
 
+_Found = TypeVar("_Found")
+
 
 class _Retype(Signal):
     """The body gives a carried value another type than it started with: capture it again with this one."""
@@ -91,6 +93,23 @@ def never_runs(goes_on: Any, error: Exception) -> None:
         raise_unless(stage(ops.logical_not, goes_on.value), error)
     elif goes_on:
         raise error
+
+
+def attempt(fn: Callable[[], _Found]) -> _Found | None:
+    """Return what `fn` finds in a loop body that is captured for it only; None where that cannot be staged."""
+    capture = current()
+    mark, noted = len(capture.changes), len(capture.events)
+    with capture.open("loop", Block()) as frame:
+        try:
+            found = fn()
+        except Exception:
+            found = None
+        finally:
+            capture.leave_loop(frame)
+            undo(frame)
+    capture.undo(mark)
+    del capture.events[noted:]
+    return found
 
 
 class Stop(Signal):
@@ -153,6 +172,7 @@ def _try_loop(
     captured = []
     assumed: set[Storage] = set()
     frozen: set[Storage] = set()
+    unbound: set[str] = set()
     rewritten = False
     for position, value in enumerate(entry):
         if isinstance(value, Ragged) and position not in state.lengths:
@@ -209,6 +229,7 @@ def _try_loop(
         assumed |= frame.assumed
         frozen |= set(frame.frozen)
         rewritten |= frame.rewritten
+        unbound |= frame.unbound
     _, stand_ins, _, exit_trees, exit_values, _ = captured[-1]
     sharing = Sharing(
         _leaves(stand_ins.trees),
@@ -233,7 +254,8 @@ def _try_loop(
     carries: list[tuple[tuple[int, int], ArrayType]] = []
     for position, ((before, tree), (after, after_tree)) in enumerate(zip(stand_ins.trees, exit_trees, strict=True)):
         if tree.kind is None and isinstance(before[0], Undefined):
-            if state.is_slot(position) and not (after_tree.kind is None and isinstance(after[0], Undefined)):
+            bound = not (after_tree.kind is None and isinstance(after[0], Undefined))
+            if bound and (state.is_slot(position) or after_tree.kind is Unsure or state.label(position) in unbound):
                 state.note_unsure(position, after, after_tree)
                 raise _Again
             continue

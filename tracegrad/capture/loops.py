@@ -154,7 +154,8 @@ def _stage_for(
     names: tuple[str, ...],
     extra_test: Callable[[], Any] | None,
 ) -> None:
-    state = LoopState(names, get_state, set_state)
+    length = sequence.length
+    state = LoopState(names, get_state, set_state, most=sequence.most if length is None else None)
     span = user_span()
     start, stop = _bound(sequence.start), _bound(sequence.stop)
 
@@ -166,7 +167,7 @@ def _stage_for(
             _note_range(index, sequence, start, stop)
             if state.growing or state.lengths:
                 state.start_iteration(_number_of(k, sequence))
-            with faults() if sequence.length is None else nullcontext():
+            with faults() if length is None else nullcontext():
                 body_fn(sequence.item(k))
             if extra_test is not None:
                 goes_on = truth(extra_test())
@@ -179,7 +180,7 @@ def _stage_for(
         attrs = {"step": sequence.step, "reverse": False}
         return Operation("for", [start, stop, *inits], attrs, blocks, list(types), span)
 
-    stage_loop(state, parts, emit, sequence.length)
+    stage_loop(state, parts, emit, length)
 
 
 def _number_of(index: Tracer, sequence: Sequence_) -> Any:

@@ -22,7 +22,7 @@ from tracegrad.capture import branches, slots
 from tracegrad.capture.aliases import require_single
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import open_attribute
-from tracegrad.capture.lists import StackedList, unstack
+from tracegrad.capture.lists import CapturedList, StackedList, count_of, indexed_error, unstack, use_of_index
 from tracegrad.capture.presence import popped
 from tracegrad.capture.protocols import store, store_plainly
 from tracegrad.capture.state import Unsure, kind_name
@@ -96,6 +96,18 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if isinstance(f, types.MethodDescriptorType | types.WrapperDescriptorType) and f is not object.__setattr__:
         f, args = f.__get__(args[0]), args[1:]
     own, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
+    if isinstance(own, StackedList) and name in ("insert", "reverse", "sort") and own.stays_stacked:
+        slots.note_list(own)
+        return f(*args, **kwargs)
+    if name == "insert" and isinstance(own, CapturedList) and not _is_at_hand(own, args[0]):
+        use = use_of_index(own, args[1])
+        if use is not None and use.kind is not None and not use.kind.is_mutable:
+            use = use._replace(replaced=False, capacity=count_of(own) + 1)
+            if not branches.stack_list(use):
+                raise indexed_error(use, "list.insert")
+    if isinstance(own, StackedList) and name in ("insert", "reverse", "sort") and own.stays_stacked:
+        slots.note_list(own)
+        return getattr(own, name)(*args, **kwargs)
     if isinstance(own, StackedList) and name not in ("append", "extend", "pop", "copy"):
         require_own(own, f"list.{name}")
         slots.note_list(own)
@@ -181,6 +193,15 @@ def require_own_iterator(iterable: Any) -> None:
     """Check that a loop in a staged region does not use up an iterator from outside."""
     if isinstance(iterable, Iterator) and not isinstance(iterable, Tracer):
         require_own(iterable, "items taken from an iterator")
+
+
+def _is_at_hand(values: CapturedList, index: Any) -> bool:
+    """Return whether Python can insert into a list: at a known position, or into the rows of an array."""
+    if isinstance(values, StackedList) and values.stays_stacked:
+        return True
+    capture = current()
+    frames = capture.frames[capture.created_depth(values) + 1 :]
+    return not is_traced(index) and all(frame.kind == "loop" for frame in frames)
 
 
 def _is_changeable(own: object) -> bool:

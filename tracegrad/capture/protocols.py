@@ -200,6 +200,23 @@ def iterated(f: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(a if callable(a) and not hasattr(type(a), "__iter__") else iterable(a) for a in args)
 
 
+def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
+    """The right side of `a, b = value` or `a, *b = value`."""
+    if isinstance(value, Tracer) and isinstance(value.shape[0] if value.ndim else 0, int):
+        value = [value[i] for i in range(len(value))]
+    items = tuple(iterable(value))
+    if star is None:
+        if len(items) != count:
+            few = "not enough" if len(items) < count else "too many"
+            raise ValueError(f"{few} values to unpack (expected {count}, got {len(items)})")
+        return items
+    after = count - 1 - star
+    if len(items) < count - 1:
+        raise ValueError(f"not enough values to unpack (expected at least {count - 1}, got {len(items)})")
+    end = len(items) - after
+    return (*items[:star], new_container(list(items[star:end])), *items[end:])
+
+
 # ---- attributes
 
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -727,7 +729,13 @@ def _reduction(function: Any, fill: Any) -> Callable[..., Any]:
 
 for _function, _fill in _FILLS.items():
     _HANDLERS[_function] = _reduction(_function, _fill)
-for _builtin, _function in ((sum, np.sum), (max, np.max), (min, np.min)):
+for _builtin, _function in (
+    (sum, np.sum),
+    (math.fsum, np.sum),
+    (math.prod, np.prod),
+    (max, np.max),
+    (min, np.min),
+):
     _HANDLERS[_builtin] = _HANDLERS[_function]
 for _ufunc, _function in ((np.add, np.sum), (np.multiply, np.prod), (np.maximum, np.max), (np.minimum, np.min)):
     _HANDLERS[_ufunc.reduce] = lambda a, axis=0, _reduce=_HANDLERS[_function], **kwargs: _reduce(a, axis, **kwargs)
@@ -1113,6 +1121,63 @@ def _searchsorted(a: Any, v: Any, side: str = "left") -> Any:
         raise unknown_length()
     last = np.nan if a.dtype.kind == "f" else extreme(a.dtype, "highest")
     return call_handler(np.minimum, call_handler(np.searchsorted, _filled(a, (0,), last), v, side), a.shape[0])
+
+
+@_does(np.quantile)
+def _quantile(a: Any, q: Any, axis: Any = None) -> Any:
+    if not isinstance(a, Ragged) or a.ndim > 1 or isinstance(q, Ragged):
+        raise unknown_length()
+    ordered, count = call_handler(np.sort, a), a.shape[0]
+    place = call_handler(np.multiply, call_handler(np.maximum, count - 1, 0), q)
+    below = call_handler(np.floor, place)
+    picked: list[Any] = [
+        _taken(ordered.content, 0, call_handler(np.clip, index, 0, as_size(ordered.content.type.shape[0]) - 1))
+        for index in (call_handler(np.int64, below), call_handler(np.int64, call_handler(np.ceil, place)), count - 1)
+    ]
+    low, high, last = picked
+    there = call_handler(np.logical_and, count > 0, call_handler(np.logical_not, call_handler(np.isnan, last)))
+    return call_handler(np.where, there, low + (high - low) * call_handler(np.subtract, place, below), np.nan)
+
+
+@_does(np.median)
+def _median(a: Any, axis: Any = None) -> Any:
+    return _quantile(a, 0.5, axis)
+
+
+@_does(np.percentile)
+def _percentile(a: Any, q: Any, axis: Any = None) -> Any:
+    return _quantile(a, call_handler(np.divide, q, 100.0), axis)
+
+
+def _statistic(function: Any, least: int = 1, **kwargs: Any) -> Callable[..., Any]:
+    def find(data: Any) -> Any:
+        if not isinstance(data, Ragged) or data.ndim > 1:
+            raise unknown_length()
+        if not _at_least(data.shape[0], least):
+            few = f"{function.__name__} requires at least {least} data point{'s' if least > 1 else ''}"
+            check(call_handler(np.greater_equal, data.shape[0], least), "ValueError", few)
+        return make_weak(data.call(function, (data,), kwargs))
+
+    return find
+
+
+for _name, _function, _least, _kwargs in (
+    ("mean", np.mean, 1, {}),
+    ("fmean", np.mean, 1, {}),
+    ("median", np.median, 1, {}),
+    ("pvariance", np.var, 1, {}),
+    ("pstdev", np.std, 1, {}),
+    ("variance", np.var, 2, {"ddof": 1}),
+    ("stdev", np.std, 2, {"ddof": 1}),
+):
+    _HANDLERS[getattr(statistics, _name)] = _statistic(_function, _least, **_kwargs)
+
+
+@_does(operator.getitem)
+def _items_at(a: Any, key: Any) -> Any:
+    if isinstance(a, Ragged) or not isinstance(key, Ragged) or not is_integer(key.dtype):
+        raise unknown_length("an index array or a mask for a part of unknown length")
+    return Ragged(call_handler(operator.getitem, a, _filled(key, tuple(key.axes), 0)), key.axes)
 
 
 #: functions that give views, or look at the shape alone

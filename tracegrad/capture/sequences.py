@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.lists import StackedList
-from tracegrad.capture.ragged import Ragged
+from tracegrad.capture.ragged import Ragged, span_of
 from tracegrad.capture.sizes import as_dim, decide
 from tracegrad.capture.tracer import Tracer, asarray, call_handler
 from tracegrad.ir.types import Dim
@@ -42,6 +42,14 @@ class Sequence_:
         """The number of items when it is a plain int, else None."""
         length = self.length
         return length if isinstance(length, int) else None
+
+    @property
+    def most(self) -> Dim | None:
+        """A number that `length` never exceeds, None when none is known."""
+        starts, stops = span_of(self.start), span_of(self.stop)
+        if starts is None or stops is None:
+            return None
+        return stops[1] - starts[0] if self.step > 0 else starts[1] - stops[0]
 
     def __iter__(self) -> Iterator[Any]:
         start, stop = operator.index(self.start), operator.index(self.stop)
@@ -94,6 +102,7 @@ def as_sequence(iterable: Any) -> Sequence_ | None:
         return iterable
     if isinstance(iterable, StackedList):
         stacked = iterable
+        stacked.note_range()
         return Sequence_(0, stacked.length, 1, lambda i: stacked[i])
     if isinstance(iterable, np.ndarray):
         iterable = asarray(iterable)

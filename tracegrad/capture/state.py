@@ -37,13 +37,23 @@ class Undefined:
         return f"<{self.name} is not bound>"
 
     def error(self) -> TracedNameError:
-        return TracedNameError(
+        """Return the error of a read, which the loops around may have a value for: that of an earlier iteration."""
+        for frame in current().frames:
+            frame.unbound.add(self.name)
+        error = TracedNameError(
             f"local variable {self.name!r} may be read before it is assigned",
             code="TG111",
             span=user_span(),
             found=f"a path on which {self.name!r} is not assigned",
             help=f"assign {self.name!r} before the branch or loop",
         )
+        error.name = self.name
+        return error
+
+
+def unbound_message(name: str) -> str:
+    """Return what Python says where a local name is read that is not bound."""
+    return f"cannot access local variable {name!r} where it is not associated with a value"
 
 
 class Conflict:
@@ -110,7 +120,7 @@ class Unsure:
 
     def read(self, error: str = "UnboundLocalError", message: str = "") -> Any:
         """Stage the check, and return the value."""
-        message = message or f"cannot access local variable '{self.name}' where it is not associated with a value"
+        message = message or unbound_message(self.name)
         require(self.condition.value, error, message)
         return self.value
 

@@ -25,8 +25,9 @@ import numpy as np
 
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.sizes import Size
+from tracegrad.capture.state import unbound_message
 from tracegrad.capture.tracer import Tracer, asarray, in_message, is_traced, placeholder
-from tracegrad.errors import NeedsPythonValue, TracegradError
+from tracegrad.errors import NeedsPythonValue, TracedNameError, TracegradError
 from tracegrad.frames import warn
 from tracegrad.ir.core import Value
 from tracegrad.ir.types import I64
@@ -423,6 +424,8 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     """
     kind = type(error)
     known = next(k for k in kind.__mro__ if k.__module__ == "builtins" or k is np.linalg.LinAlgError)
+    if isinstance(error, TracedNameError):
+        return known.__name__, unbound_message(str(error.name))
     if isinstance(error, TracegradError):
         return known.__name__, error.title if error.code == "TG138" else f"{error.title}: {error.found}"
     with messages():

@@ -5,7 +5,7 @@ import tracegrad as tg
 
 def f(x):
     n = int(x[0])
-    return np.median(x[:n])
+    return np.histogram(x[:n])[0]
 
 
 def run():

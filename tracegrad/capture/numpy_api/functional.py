@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -204,12 +204,6 @@ def reduce(function: Any, iterable: Any, initial: Any = _MISSING, /) -> Any:
     for item in items:
         initial = call_user(function, initial, item)
     return initial
-
-
-@covers(filter, native=False, always=True)
-def filter_(function: Any, iterable: Any, /) -> Iterator[Any]:
-    keep: Callable[[Any], Any] = (lambda v: v) if function is None else (lambda v: call_user(function, v))
-    return iter([item for item in iterable if keep(item)])
 
 
 @covers(itertools.accumulate, native=False, always=True)

@@ -558,6 +558,8 @@ def getitem(x: Any, key: Any) -> Any:
     """Do `x[key]`."""
     if isinstance(x, Selection) or not isinstance(x, Tracer | np.ndarray):
         return x[as_known(key)] if is_known(key) and not isinstance(x, Selection) else x[key]
+    if isinstance(key, Ragged):
+        return key.call(operator.getitem, (x, key), {})
     base = asarray(x)
     content = base.concrete if is_known(key) else None
     items = parse(base.type.shape, key)

@@ -1,0 +1,244 @@
+"""List comprehensions and generator expressions: run at capture, or staged as a loop that appends to a list.
+
+convert.py makes steps of `f(a) for a in values if test(a)`: an Each with a When in it, and an Item in that. Called by
+hooks.py. Previous: loops.py; next: hooks.py.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import types
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tracegrad.capture.branches import if_exp, if_stmt, known_truth, truth
+from tracegrad.capture.context import RestageError
+from tracegrad.capture.lists import StackedList, item_type
+from tracegrad.capture.loop_body import attempt
+from tracegrad.capture.loops import for_stmt
+from tracegrad.capture.natives import require_own_iterator
+from tracegrad.capture.protocols import iterable, unpack
+from tracegrad.capture.sequences import Sequence_, as_sequence
+from tracegrad.capture.sizes import as_size
+from tracegrad.capture.slots import new_list, note_list
+from tracegrad.capture.tracer import Tracer, call_handler, check, resolve_content
+from tracegrad.errors import CaptureError
+
+#: functions that read all items of an iterator before they return
+_READ_ALL = frozenset(
+    {
+        sum,
+        min,
+        max,
+        sorted,
+        list,
+        map,
+        filter,
+        tuple,
+        set,
+        math.fsum,
+        math.prod,
+        *(getattr(statistics, name) for name in statistics.__all__),
+        np.fromiter,
+    }
+)
+#: so many items that are computed one by one, and no more, make code that is read as fast as a loop
+_FEW_ITEMS = 16
+
+
+class Item(NamedTuple):
+    """One item of the result."""
+
+    value: Any
+
+
+class When(NamedTuple):
+    """`if test` and what follows it."""
+
+    test: Any
+    then: Callable[[], Step]
+
+
+class Each(NamedTuple):
+    """`for names in values` and what follows it, as a function of the names that are bound.
+
+    Attributes:
+        pattern: None for a name, else a tuple of patterns, of what is unpacked.
+    """
+
+    values: Any
+    pattern: tuple[Any, ...] | None
+    body: Callable[..., Step]
+
+    def run(self, item: Any) -> Step:
+        """Bind the names to an item."""
+        return self.body(*_bind(self.pattern, item))
+
+
+Step = Each | When | Item
+
+
+class Generated(NamedTuple):
+    """A generator expression that is an argument of a call."""
+
+    step: Each
+
+    def given_to(self, f: Any) -> Any:
+        """Return what a function gets: a list if it is one of Python's that read all items."""
+        reads_all = f in _READ_ALL if isinstance(f, Hashable) else False
+        if reads_all or (isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, list)):
+            return collect(self.step)
+        return generate(self.step)
+
+
+def generate(step: Step) -> Iterator[Any]:
+    """Yield the items of a generator expression."""
+    if isinstance(step, Each):
+        for item in iterate(step.values):
+            yield from generate(step.run(item))
+    elif isinstance(step, Item):
+        yield step.value
+    elif test(step.test):
+        yield from generate(step.then())
+
+
+def collect(step: Each) -> list[Any]:
+    """Return the items as a list; with traced tests, or where they are many, a loop appends them."""
+    result = new_list([])
+    _fill(result, step)
+    return result
+
+
+def first(step: Each, *default: Any) -> Any:
+    """`next` of a generator expression."""
+    found = attempt(lambda: _look(step))
+    if found is None or not found.tested:
+        return next(generate(step), *default)
+    values = collect(step)
+    given = truth(values)
+    if default:
+        return if_exp(given, lambda: values[0], lambda: default[0])
+    check(given, "StopIteration", "no item passes the test of a generator expression")
+    return values[0]
+
+
+def extend(values: list[Any], sequence: Sequence_) -> None:
+    """`values.extend(sequence)`."""
+    _fill(values, Each(sequence, None, Item))
+
+
+def greatest(index_of: Any, values: list[Any], key: Callable[[Any], Any]) -> Any:
+    """`max(values, key=key)`, and `min`, by the function that gives the position of the extreme of an array."""
+    keys = collect(Each(values, None, lambda item: Item(key(item))))
+    return values[call_handler(index_of, keys.as_array() if isinstance(keys, StackedList) else keys)]
+
+
+def iterate(values: Any) -> Any:
+    """The iterable of a comprehension, of `*values` and of `yield from`."""
+    require_own_iterator(values)
+    return iterable(values)
+
+
+def test(value: Any) -> bool:
+    """The condition of a comprehension that is no list, which must be known at capture."""
+    return known_truth(
+        value,
+        "the condition of a comprehension depends on a traced value",
+        "it decides how many items there are",
+        "write a list comprehension or a loop with `if`, or keep all items and choose by "
+        "np.where(condition, item, 0.0)",
+    )
+
+
+def _bind(pattern: tuple[Any, ...] | None, item: Any) -> Iterator[Any]:
+    if pattern is None:
+        yield item
+        return
+    for part, value in zip(pattern, unpack(item, len(pattern), None), strict=True):
+        yield from _bind(part, value)
+
+
+def _fill(result: list[Any], step: Step) -> None:
+    if isinstance(step, Item):
+        note_list(result)
+        result.append(step.value)
+    elif isinstance(step, When):
+        holds, then = truth(step.test), step.then
+        if_stmt(holds, lambda: _fill(result, then()), _nothing, _no_state, _nothing, ())
+    else:
+        values, run = iterate(step.values), step.run
+        sequence = as_sequence(values)
+        if sequence is None or not _stage(result, sequence, run):
+            for item in values:
+                _fill(result, run(item))
+
+
+def _nothing(*args: Any) -> None:
+    pass
+
+
+def _no_state() -> tuple[Any, ...]:
+    return ()
+
+
+def _stage(result: list[Any], sequence: Sequence_, run: Callable[[Any], Step]) -> bool:
+    """Append what a staged loop makes, and return True, where that is better than to compute all items at capture."""
+    size = _size(sequence)
+    if size is not None:
+        found = attempt(lambda: _look(run(sequence.item(sequence.start)))) if size else None
+        if found is None or (not found.tested and size * found.numbers <= _FEW_ITEMS):
+            return False
+    try:
+        for_stmt(sequence, lambda item: _fill(result, run(item)), _no_state, _nothing, (), None)
+    except CaptureError:
+        if size is None:
+            raise
+        return False
+    return True
+
+
+class _First(NamedTuple):
+    """What the first iteration shows: whether a test is traced, and how many traced numbers it makes."""
+
+    tested: bool
+    numbers: int = 1
+
+
+def _size(sequence: Sequence_) -> int | None:
+    """Return how many items there are, in this call; None where that is known only when the program runs."""
+    return None if sequence.length is None else int(as_size(sequence.length))
+
+
+def _look(step: Step) -> _First | None:
+    """Look at the first iteration of a loop; None where nothing asks for a staged one."""
+    while isinstance(step, When):
+        holds = truth(step.test)
+        if isinstance(holds, Tracer) and resolve_content(holds) is None:
+            return _First(tested=True)
+        if not holds:
+            return None
+        step = step.then()
+    if isinstance(step, Item):
+        return _First(tested=False, numbers=_count(step.value))
+    sequence = as_sequence(iterate(step.values))
+    size = None if sequence is None else _size(sequence)
+    if sequence is None or not size:
+        return None
+    found = _look(step.run(sequence.item(sequence.start)))
+    return found and found._replace(numbers=size * found.numbers)
+
+
+def _count(item: Any) -> int:
+    """Return how many traced numbers an item is, 0 for anything else."""
+    if isinstance(item, Tracer):
+        return int(not item.ndim and resolve_content(item) is None)
+    if not isinstance(item, list) or not all(map(_count, item)):
+        return 0
+    try:
+        size = item_type([item]).type.size
+    except RestageError:
+        return 0
+    return size if isinstance(size, int) else 0
