@@ -228,7 +228,7 @@ class NativeHooks:
                 yield from self.generated(rest[1](*self.bound(rest[0], item)))
 
     def bound(self, pattern, item):
-        if pattern is None:
+        if isinstance(pattern, str):
             return [item]
         parts = self.unpack(item, len(pattern), None)
         return [value for part, inner in zip(pattern, parts, strict=True) for value in self.bound(part, inner)]

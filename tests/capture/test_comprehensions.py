@@ -215,7 +215,10 @@ def test_items_that_are_known_stay_python_values() -> None:
 
 
 def test_many_items_are_a_loop() -> None:
-    assert len(tg.grad(table).source(POINTS[0]).splitlines()) < 80
+    text = tg.grad(table).source(POINTS[0])
+    assert len(text.splitlines()) < 80
+    assert "for i in range(30):" in text
+    assert "for j in range(30):" in text
 
 
 def test_effects_of_known_items_happen_once() -> None:
@@ -248,3 +251,20 @@ def test_refused(f: Callable[..., Any]) -> None:
     with pytest.raises(TracegradError) as caught:
         tg.function(f)(POINTS[0])
     assert caught.value.code in ("TG101", "TG113")
+
+
+def work_list(x: Any) -> Any:
+    work = [v for v in x if v > 0]
+    total = 0.0
+    for k, v in enumerate(work):
+        if v > 0.6:
+            work.append(v / 2)
+        total += v * k
+    return total
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_list_that_grows_under_its_loop_is_refused(backend: str) -> None:
+    with pytest.raises(TracegradError) as caught:
+        tg.grad(work_list, backend=backend)(POINTS[0])
+    assert caught.value.code == "TG134"

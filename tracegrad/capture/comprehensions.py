@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 import types
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tracegrad.capture.branches import if_exp, if_stmt, known_truth, truth
 from tracegrad.capture.context import RestageError
-from tracegrad.capture.lists import StackedList, item_type
+from tracegrad.capture.lists import StackedList, give_name, item_type
 from tracegrad.capture.loop_body import attempt
 from tracegrad.capture.loops import for_stmt
 from tracegrad.capture.natives import require_own_iterator
@@ -24,7 +25,8 @@ from tracegrad.capture.protocols import iterable, unpack
 from tracegrad.capture.sequences import Sequence_, as_sequence
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import new_list, note_list
-from tracegrad.capture.tracer import Tracer, call_handler, check, resolve_content
+from tracegrad.capture.state import flatten, unflatten
+from tracegrad.capture.tracer import Tracer, asarray, call_handler, check, make_weak, resolve_content
 from tracegrad.errors import CaptureError
 
 #: functions that read all items of an iterator before they return
@@ -66,11 +68,11 @@ class Each(NamedTuple):
     """`for names in values` and what follows it, as a function of the names that are bound.
 
     Attributes:
-        pattern: None for a name, else a tuple of patterns, of what is unpacked.
+        pattern: a name, or a tuple of patterns of what is unpacked.
     """
 
     values: Any
-    pattern: tuple[Any, ...] | None
+    pattern: str | tuple[Any, ...]
     body: Callable[..., Step]
 
     def run(self, item: Any) -> Step:
@@ -127,12 +129,12 @@ def first(step: Each, *default: Any) -> Any:
 
 def extend(values: list[Any], sequence: Sequence_) -> None:
     """`values.extend(sequence)`."""
-    _fill(values, Each(sequence, None, Item))
+    _fill(values, Each(sequence, "", Item))
 
 
 def greatest(index_of: Any, values: list[Any], key: Callable[[Any], Any]) -> Any:
     """`max(values, key=key)`, and `min`, by the function that gives the position of the extreme of an array."""
-    keys = collect(Each(values, None, lambda item: Item(key(item))))
+    keys = collect(Each(values, "", lambda item: Item(key(item))))
     return values[call_handler(index_of, keys.as_array() if isinstance(keys, StackedList) else keys)]
 
 
@@ -153,9 +155,9 @@ def test(value: Any) -> bool:
     )
 
 
-def _bind(pattern: tuple[Any, ...] | None, item: Any) -> Iterator[Any]:
-    if pattern is None:
-        yield item
+def _bind(pattern: str | tuple[Any, ...], item: Any) -> Iterator[Any]:
+    if isinstance(pattern, str):
+        yield give_name(pattern, item)
         return
     for part, value in zip(pattern, unpack(item, len(pattern), None), strict=True):
         yield from _bind(part, value)
@@ -170,8 +172,9 @@ def _fill(result: list[Any], step: Step) -> None:
         if_stmt(holds, lambda: _fill(result, then()), _nothing, _no_state, _nothing, ())
     else:
         values, run = iterate(step.values), step.run
-        sequence = as_sequence(values)
-        if sequence is None or not _stage(result, sequence, run):
+        if isinstance(values, zip | enumerate):
+            values = list(values)
+        if not _stage(result, values, run):
             for item in values:
                 _fill(result, run(item))
 
@@ -184,12 +187,45 @@ def _no_state() -> tuple[Any, ...]:
     return ()
 
 
-def _stage(result: list[Any], sequence: Sequence_, run: Callable[[Any], Step]) -> bool:
+def _columns(items: Any) -> Sequence_ | None:
+    """Return what gives the items of a list by their number, when they are numbers, or all the same of numbers."""
+    if not isinstance(items, list | tuple) or len(items) < 2:
+        return None
+    flat = [flatten(item) for item in items]
+    if len({tree for _, tree in flat}) > 1:
+        return None
+    columns = list(zip(*(leaves for leaves, _ in flat), strict=True))
+    if not all(map(_are_alike, columns)):
+        return None
+    arrays = [asarray(column) for column in columns]
+
+    def item(k: Any) -> Any:
+        rows = [array[k] for array in arrays]
+        leaves = [make_weak(row) if asarray(c[0]).weak else row for row, c in zip(rows, columns, strict=True)]
+        return unflatten(flat[0][1], leaves, new_list)
+
+    return Sequence_(0, len(items), 1, item)
+
+
+def _are_alike(numbers: Sequence[Any]) -> bool:
+    """Return whether all are numbers of one type."""
+    if not all(isinstance(n, Tracer | int | float | complex | np.generic) and not np.ndim(n) for n in numbers):
+        return False
+    return len({(n.dtype, n.weak) for n in map(asarray, numbers)}) == 1
+
+
+def _stage(result: list[Any], values: Any, run: Callable[[Any], Step]) -> bool:
     """Append what a staged loop makes, and return True, where that is better than to compute all items at capture."""
+    few = _FEW_ITEMS
+    sequence = as_sequence(values)
+    if sequence is None:
+        sequence, few = _columns(values), sys.maxsize
+    if sequence is None:
+        return False
     size = _size(sequence)
     if size is not None:
         found = attempt(lambda: _look(run(sequence.item(sequence.start)))) if size else None
-        if found is None or (not found.tested and size * found.numbers <= _FEW_ITEMS):
+        if found is None or (not found.tested and size * found.numbers <= few):
             return False
     try:
         for_stmt(sequence, lambda item: _fill(result, run(item)), _no_state, _nothing, (), None)

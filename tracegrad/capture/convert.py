@@ -850,10 +850,10 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return step
 
     def pattern(self, target: Node) -> Node:
-        """Return an expression for the structure of a target: None for a name, a tuple for what is unpacked."""
+        """Return an expression for the structure of a target: a name, or a tuple for what is unpacked."""
         place = Make(target)
         if isinstance(target, gast.Name):
-            return place.constant(None)
+            return place.constant(target.id)
         return place.tuple([self.pattern(part) for part in target.elts])
 
 

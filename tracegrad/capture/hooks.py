@@ -42,7 +42,7 @@ from tracegrad.capture.guards import (
     special_method,
     with_defaults,
 )
-from tracegrad.capture.lists import CapturedList, ListUse, StackedList, use_of_index
+from tracegrad.capture.lists import CapturedList, ListUse, StackedList, give_name, use_of_index
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
 from tracegrad.capture.presence import (
@@ -129,15 +129,6 @@ def binding(
     """A part of an expression that binds names with `:=`."""
     branches.BINDING[fn] = branches.Binding(names, get_state, set_state)
     return fn
-
-
-def name(name: str, value: Any) -> Any:
-    """An assignment to a name: the value gets it."""
-    if isinstance(value, Tracer):
-        value.set_name(name)
-    elif isinstance(value, CapturedList):
-        value.name = name
-    return value
 
 
 def ret(value: Any) -> Any:
@@ -593,7 +584,7 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if _is_of_arrays(f):
             args = tuple(list(a) if isinstance(a, collections.deque) else a for a in args)
         if any(isinstance(a, StackedList) for a in args) and (
-            f in _ROWS or _is_of_arrays(f) or _has_unknown_length(args)
+            f in _ROWS or _is_of_arrays(f) or (_has_unknown_length(args) and f not in _SEQUENCES)
         ):
             return _call_on_stacked(f, args, kwargs)
         if f in ALWAYS or is_traced(args) or is_traced(kwargs):
@@ -840,7 +831,7 @@ def _map(function: Any, *iterables: Any) -> list[Any]:
     return comprehensions.collect(
         comprehensions.Each(
             sequences.make_zip(*iterables) if together else iterables[0],
-            None,
+            "",
             lambda item: comprehensions.Item(call(function, *item) if together else call(function, item)),
         )
     )
@@ -852,23 +843,23 @@ def _filter(function: Any, iterable: Any) -> Any:
             item if function is None else call(function, item), lambda: comprehensions.Item(item)
         )
 
-    items = comprehensions.collect(comprehensions.Each(iterable, None, step))
+    items = comprehensions.collect(comprehensions.Each(iterable, "", step))
     return items if isinstance(items, StackedList) else iter(items)
 
 
 _ITEMS: dict[Any, Callable[..., Any]] = {operator.getitem: getitem, operator.setitem: setitem}
 
-HANDLERS.update(
-    {
-        range: sequences.make_range,
-        zip: sequences.make_zip,
-        enumerate: sequences.make_enumerate,
-        reversed: sequences.make_reversed,
-        map: _map,
-        filter: _filter,
-    }
-)
-ALWAYS.update({range, zip, enumerate, reversed, map, filter})
+#: functions of iterables that give their items, or something of each
+_SEQUENCES: dict[Any, Callable[..., Any]] = {
+    range: sequences.make_range,
+    zip: sequences.make_zip,
+    enumerate: sequences.make_enumerate,
+    reversed: sequences.make_reversed,
+    map: _map,
+    filter: _filter,
+}
+HANDLERS.update(_SEQUENCES)
+ALWAYS.update(_SEQUENCES)
 
 CALLERS.append(call)
 
@@ -885,7 +876,7 @@ HOOKS = types.SimpleNamespace(
     guard=guard,
     undefined=Undefined,
     load=load,
-    name=name,
+    name=give_name,
     binding=binding,
     ret=ret,
     unpack=unpack,

@@ -195,8 +195,8 @@ def _adapt(values: StackedList, use: ListUse) -> None:
             values.buffer = from_value(cast_to(before, values.kind.type.dtype).value)
             values.buffer._storage.holds_items = True
             _supersede(before, values.buffer)
-    if use.capacity != 0:
-        make_room(values, values.kind, use.capacity)
+    if use.capacity != 0 and not decide(values.buffer.type.shape[0] - use.capacity, ">="):
+        make_room(values, values.kind, use.capacity * 2)  # a list that grows often is copied a few times only
 
 
 def _supersede(before: Tracer, after: Tracer) -> None:
@@ -259,15 +259,15 @@ class StackedList(CapturedList):
         return bool(self.length != 0)
 
     def __iter__(self) -> Iterator[Any]:
-        return (self._item(i) for i in range(len(self)))
+        return (self.item(i) for i in range(len(self)))
 
     def __reversed__(self) -> Iterator[Any]:
-        return (self._item(i) for i in reversed(range(len(self))))
+        return (self.item(i) for i in reversed(range(len(self))))
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return self._made_of(self.rows()[key]) if self.stays_stacked else self._rows(range(len(self))[key])
-        return self._item(self._position(key))
+        return self.item(self._position(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if not isinstance(key, slice) and not self._fits(value):
@@ -327,7 +327,8 @@ class StackedList(CapturedList):
             check(position >= 0 if index < 0 else position < self.length, "IndexError", _OUT_OF_RANGE)
         return position
 
-    def _item(self, position: Any) -> Any:
+    def item(self, position: Any) -> Any:
+        """Return the item at a position from 0 on, which is known to be there."""
         if self.kind.nested:
             return self._list(position)
         item = self.buffer[(*self.prefix, position)]
@@ -356,7 +357,7 @@ class StackedList(CapturedList):
             self.buffer[(*self.prefix, position)] = asarray(item)
 
     def _rows(self, positions: range) -> CapturedList:
-        result = CapturedList(self._item(i) for i in positions)
+        result = CapturedList(self.item(i) for i in positions)
         current().register_created(result)
         return result
 
@@ -499,6 +500,17 @@ def stacked_list(
     result.table = table
     current().register_created(result)
     return result
+
+
+def give_name(name: str, value: Any) -> Any:
+    """Give a value that is assigned the name, and return it."""
+    if isinstance(value, Tracer):
+        value.set_name(name)
+    elif isinstance(value, CapturedList):
+        value.name = name
+        if isinstance(value, StackedList):
+            value.buffer.set_name(name)
+    return value
 
 
 def sample(kind: ArrayType, weak: bool) -> Tracer:
@@ -664,12 +676,14 @@ def make_room(values: CapturedList, kind: ItemKind, capacity: Dim, *, keeps: boo
     elif values.buffer.dtype == kind.type.dtype and decide(values.buffer.type.shape[0] - capacity, ">="):
         return
     else:
+        rows = values.buffer.type.shape[0]
+        capacity = capacity if decide(capacity - rows, ">=") else rows
         buffer = _filled(kind, capacity, [])
-        buffer[: values.length] = values.buffer[: values.length]
+        buffer[: as_size(rows)] = values.buffer
         _supersede(values.buffer, buffer)
         if values.there is not None:
             there = _filled(_FLAG, capacity, [])
-            there[: values.length] = values.there[: values.length]
+            there[: as_size(rows)] = values.there
             values.there = there
     buffer._storage.holds_items = True
     buffer.set_name(getattr(values, "name", ""))

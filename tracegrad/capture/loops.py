@@ -51,6 +51,8 @@ def for_stmt(
     length = sequence.length
     if isinstance(length, int) and length == 0:
         return
+    if sequence.lists:
+        body_fn = functools.partial(_run_checked, body_fn, sequence)
     reason = help = ""
     for peeled in range(3):
         try:
@@ -87,7 +89,9 @@ def for_stmt(
                 break
             # structure settles after the first iteration in `previous = None`-like code: run that one by itself
             body_fn(sequence.item(sequence.start))
-            sequence = Sequence_(sequence.start + sequence.step, sequence.stop, sequence.step, sequence.item)
+            sequence = Sequence_(
+                sequence.start + sequence.step, sequence.stop, sequence.step, sequence.item, sequence.lists
+            )
             length -= 1
     if isinstance(length, SymbolicDim):
         length = operator.index(as_size(length))  # unrolled for this size only
@@ -105,6 +109,11 @@ def for_stmt(
         ) from cause
     capture.events.append((span, f"for: unrolled {length} times: {reason}"))
     _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
+
+
+def _run_checked(body_fn: Callable[[Any], None], sequence: Sequence_, item: Any) -> None:
+    body_fn(item)
+    sequence.require_same_length()
 
 
 class _TracedBreak(Signal):

@@ -11,18 +11,45 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.capture.lists import StackedList
+from tracegrad.capture.context import user_span
+from tracegrad.capture.lists import StackedList, count_of
 from tracegrad.capture.ragged import Ragged, span_of
 from tracegrad.capture.sizes import as_dim, decide
 from tracegrad.capture.tracer import Tracer, asarray, call_handler
+from tracegrad.errors import CaptureError
 from tracegrad.ir.types import Dim
 
 
 class Sequence_:
-    """Something a staged loop can run over: `length` items, item(i) for a traced or plain i."""
+    """Something a staged loop can run over: `length` items, item(i) for a traced or plain i. They are taken from
+    `lists`, with the number of items that each had at the start."""
 
-    def __init__(self, start: Any, stop: Any, step: int, item: Callable[[Any], Any]) -> None:
-        self.start, self.stop, self.step, self.item = start, stop, step, item
+    def __init__(
+        self,
+        start: Any,
+        stop: Any,
+        step: int,
+        item: Callable[[Any], Any],
+        lists: tuple[tuple[StackedList, Dim], ...] = (),
+    ) -> None:
+        self.start, self.stop, self.step, self.item, self.lists = start, stop, step, item, lists
+
+    def require_same_length(self) -> None:
+        """Check that a loop has not changed the length of a list that it runs over: it would run on, or end earlier.
+
+        Raises:
+            CaptureError: it has.
+        """
+        for values, count in self.lists:
+            if count_of(values) != count:
+                raise CaptureError(
+                    "a list changes its length while a loop runs over it",
+                    code="TG134",
+                    span=user_span(),
+                    found=f"{getattr(values, 'name', '') or 'a list'}, whose items are rows of an array",
+                    help="loop over a copy, `for v in list(values)`, for the items from before only; else count: "
+                    "`while k < n`, with an array that has room for all",
+                )
 
     @property
     def length(self) -> Dim | None:
@@ -72,13 +99,13 @@ class Sequence_:
     def backwards(self) -> Sequence_:
         """Return the same items in reverse order."""
         if self.step == 1:
-            return Sequence_(self.stop - 1, self.start - 1, -1, self.item)
+            return Sequence_(self.stop - 1, self.start - 1, -1, self.item, self.lists)
         if self.static_length is None and self.step == -1:
-            return Sequence_(self.stop + 1, self.start + 1, 1, self.item)
+            return Sequence_(self.stop + 1, self.start + 1, 1, self.item, self.lists)
         last = range(self.start, self.stop, self.step)
         if not last:
             return Sequence_(0, 0, 1, self.item)
-        return Sequence_(last[-1], last[0] - (1 if self.step > 0 else -1), -self.step, self.item)
+        return Sequence_(last[-1], last[0] - (1 if self.step > 0 else -1), -self.step, self.item, self.lists)
 
 
 def make_range(*args: Any) -> Sequence_:
@@ -103,7 +130,7 @@ def as_sequence(iterable: Any) -> Sequence_ | None:
     if isinstance(iterable, StackedList):
         stacked = iterable
         stacked.note_range()
-        return Sequence_(0, stacked.length, 1, lambda i: stacked[i])
+        return Sequence_(0, stacked.length, 1, stacked.item, ((stacked, count_of(stacked)),))
     if isinstance(iterable, np.ndarray):
         iterable = asarray(iterable)
     if isinstance(iterable, Tracer | Ragged):
@@ -120,8 +147,10 @@ def make_enumerate(iterable: Any, start: Any = 0) -> Any:
         return enumerate(iterable, start)
     first, step = inner.start, inner.step
     if step == 1 and isinstance(first, int) and first == 0:
-        return Sequence_(0, inner.stop, 1, lambda i: (i + start if not is_zero(start) else i, inner.item(i)))
-    return Sequence_(first, inner.stop, step, lambda i: ((i - first) // step + start, inner.item(i)))
+        return Sequence_(
+            0, inner.stop, 1, lambda i: (i + start if not is_zero(start) else i, inner.item(i)), inner.lists
+        )
+    return Sequence_(first, inner.stop, step, lambda i: ((i - first) // step + start, inner.item(i)), inner.lists)
 
 
 def is_zero(value: Any) -> bool:
@@ -145,7 +174,7 @@ def make_zip(*iterables: Any, strict: bool = False) -> Any:
         stop = stops[0]
     else:
         stop = call_handler(min, *stops)
-    return Sequence_(0, stop, 1, lambda i: tuple(s.item(i) for s in known))
+    return Sequence_(0, stop, 1, lambda i: tuple(s.item(i) for s in known), tuple(v for s in known for v in s.lists))
 
 
 def make_reversed(iterable: Any) -> Any:

@@ -200,7 +200,9 @@ class _Assigner:
                 out |= carried
             before = self.block(nested, out)
             if loop.op == "for":
-                self.define(nested.params[:1], before | through | carried)
+                # the loops inside have other indices, for who reads them
+                inner = self.mask(o.blocks[0].params[0] for o in walk(nested) if o.op == "for")
+                self.define(nested.params[:1], before | through | carried | inner)
         return through | self.mask(self.reads(loop.operands))
 
     # Which values share a variable
