@@ -25,16 +25,16 @@ hsplit hstack hypot iinfo imag index_add index_copy index_fill index_put index_s
 inner int int16 int32 int64 int8 is_complex is_floating_point is_grad_enabled is_inference_mode_enabled is_nonzero
 is_tensor isclose isfinite isin isinf isnan kron kthvalue le lerp less less_equal lgamma linspace load log log10 log1p
 log2 log_softmax logaddexp logcumsumexp logical_and logical_not logical_or logical_xor logit logspace logsumexp long lt
-manual_seed masked_fill masked_scatter masked_select matmul max maximum mean median meshgrid min minimum mm moveaxis
-movedim mul multinomial multiply mv nan nan_to_num nansum narrow ne neg negative newaxis no_grad nonzero norm normal
-not_equal numel ones ones_like outer permute pi polar pow preserve_format prod promote_types quantile rad2deg rand
-rand_like randint randint_like randn randn_like randperm range ravel real reciprocal relu remainder repeat_interleave
-reshape result_type roll rot90 round rsqrt rsub save scalar_tensor scatter scatter_add seed select select_scatter
-set_default_dtype set_grad_enabled set_num_threads set_printoptions set_rng_state sgn short sigmoid sign sin sinc sinh
-slice_scatter softmax sort split sqrt square squeeze stack std std_mean strided sub subtract sum swapaxes swapdims t
-take take_along_dim tan tanh tensor tensor_split tensordot tile topk trace transpose trapezoid trapz tril tril_indices
-triu triu_indices true_divide trunc typename uint8 unbind unique unsqueeze use_deterministic_algorithms vander var
-var_mean vdot vsplit vstack where xlogy zeros zeros_like
+manual_seed masked_fill masked_scatter masked_select matmul max maximum mean median meshgrid min minimum mm mode
+moveaxis movedim mul multinomial multiply mv nan nan_to_num nanmedian nansum narrow ne neg negative newaxis no_grad
+nonzero norm normal not_equal numel ones ones_like outer permute pi poisson polar pow preserve_format prod promote_types
+put quantile rad2deg rand rand_like randint randint_like randn randn_like randperm range ravel real reciprocal relu
+remainder repeat_interleave reshape result_type roll rot90 round rsqrt rsub save scalar_tensor scatter scatter_add seed
+select select_scatter set_default_dtype set_grad_enabled set_num_threads set_printoptions set_rng_state sgn short
+sigmoid sign sin sinc sinh slice_scatter softmax sort split sqrt square squeeze stack std std_mean strided sub subtract
+sum swapaxes swapdims t take take_along_dim tan tanh tensor tensor_split tensordot tile topk trace transpose trapezoid
+trapz tril tril_indices triu triu_indices true_divide trunc typename uint8 unbind unique unsqueeze
+use_deterministic_algorithms vander var var_mean vdot vsplit vstack where xlogy zeros zeros_like
 """
 
 #: forms of operations that write into their tensor, and what else stands in files of its own

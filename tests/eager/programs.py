@@ -1952,3 +1952,130 @@ def small_things(T: Any, say: Any) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             say(warned(), [w.category.__name__ for w in caught])
+
+
+@program
+def shapes_given_in_place(T: Any, say: Any) -> None:
+    x = T.arange(6.0).view(2, 3).requires_grad_()
+    weights = T.arange(6.0)
+    y = x * 2
+    view = y[0]
+    y.t_()
+    say(y, y._version, view._version, T.autograd.grad((y * weights.view(3, 2)).sum(), x, retain_graph=True))
+    say(T.autograd.grad((view * view).sum(), x))
+    y = x * 1
+    square = y * y
+    y.unsqueeze_(0)
+    attempt(say, lambda: square.sum().backward())
+    y = x.clone()
+    y.swapaxes_(0, 1)
+    y[0] = 0
+    say(y.tolist(), T.autograd.grad((y * weights.view(3, 2)).sum(), x))
+    y = x * 2
+    y.as_strided_((2, 2), (2, 1), 1)
+    say(y, T.autograd.grad(y.sum(), x))
+    plain = T.arange(6.0).view(1, 2, 3)
+    for change in (lambda t: t.squeeze_(), lambda t: t.transpose_(0, 1), lambda t: t.unsqueeze_(-1)):
+        change(plain)
+        say(plain.shape, plain._version)
+    plain.squeeze_().set_(T.ones(2))
+    say(plain, plain._version)
+    plain.resize_(1)
+    say(plain, plain._version)
+
+
+@program
+def shapes_given_where_nothing_is_recorded(T: Any, say: Any) -> None:
+    x = T.arange(6.0).view(2, 3).requires_grad_()
+    with T.no_grad():
+        x.t_()
+    say(x, x._version, x.is_leaf)
+    (x * T.arange(6.0).view(3, 2)).sum().backward()
+    say(x.grad)
+    y = x * 2
+    with T.no_grad():
+        y.t_()
+    say(y, y._version)
+    try:
+        y.sum().backward()
+    except RuntimeError as error:
+        say("got [2, 3] but expected shape compatible with [3, 2]" in str(error) or error)
+    square = T.arange(4.0).view(2, 2).requires_grad_()
+    y = square * 2
+    with T.no_grad():
+        y.t_()
+    (y * T.arange(4.0).view(2, 2)).sum().backward()
+    say(square.grad)
+    y = x.contiguous() * 2
+    view = y.view(2, 3)
+    with T.no_grad():
+        view.t_()
+    say(view, y._version)
+    view.mul_(3)
+    (view * T.arange(6.0).view(3, 2)).sum().backward()
+    say(y, x.grad)
+    weight = T.nn.Parameter(T.arange(6.0).view(2, 3))
+    attempt(say, lambda: weight.t_())
+    with T.no_grad():
+        weight.unsqueeze_(0)
+    (weight * 2).sum().backward()
+    T.optim.SGD([weight], 0.1).step()
+    say(weight, weight._version)
+
+
+@program
+def bases_detached_after_a_write(T: Any, say: Any) -> None:
+    x = T.arange(6.0).requires_grad_()
+    for change in (lambda y: y, lambda y: y.mul_(2), lambda y: y.add_(x)):
+        y = x * 2
+        written, other = y[1:4], y[:2]
+        written.mul_(3)
+        change(y)
+        y.detach_()
+        say(written, other, y.requires_grad, written.requires_grad)
+        attempt(say, lambda: T.autograd.grad(written.sum(), x))
+
+
+@program
+def functions_without_derivatives(T: Any, say: Any) -> None:
+    x = T.tensor([0.5, 2.5, -1.5], requires_grad=True)
+    for function in (
+        lambda: x // 2, lambda: T.floor_divide(3.0, x), lambda: x.unique(), lambda: x.unique_consecutive(),
+        lambda: T.unique(x, return_counts=True)[0], lambda: T.heaviside(x, T.ones(3)),
+        lambda: T.bincount(T.tensor([0, 1, 1]), x), lambda: T.unique(x.view(1, 3), dim=0),
+    ):  # fmt: skip
+        made = function()
+        say(made, made.grad_fn.name(), [n.name() for n, _ in made.grad_fn.next_functions])
+        attempt(say, lambda made=made: made.sum().backward())
+        say((made.detach() * 1).requires_grad, x.grad)
+    with T.no_grad():
+        say((x // 2).requires_grad, x.unique().requires_grad)
+    for drawn in (T.normal(x, 1.0), T.normal(0.0, x.exp()), x.sigmoid().bernoulli(), T.poisson(x.exp())):
+        say(drawn.grad_fn.name(), T.autograd.grad(drawn.sum(), x))
+    y = x * 1
+    y.zero_()
+    say(y, T.autograd.grad(y.sum(), x))
+
+
+@program
+def memory_read_as_another_dtype(T: Any, say: Any) -> None:
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+    say(x.view(T.int32), x.view(T.float32).requires_grad, T.tensor([1.0, -2.0]).view(T.uint8))
+    y = T.tensor([[1.0, 2.0], [3.0, 4.0]])
+    bits = y.view(T.int32)
+    bits[0] = 0
+    say(y, y._version, y.view(T.float64).shape)
+    attempt(say, lambda: y.t().view(T.float64))
+    attempt(say, lambda: T.ones(3).view(T.int64))
+    attempt(say, lambda: T.tensor(1.0).view(T.int64))
+
+
+@program
+def sums_of_products_of_one_tensor(T: Any, say: Any) -> None:
+    x = T.arange(8.0).view(2, 2, 2).requires_grad_()
+    for text in ("iii->i", "iij->ij", "ijk->kij", "...i->i...", "iij->j", "iji", "...ii->...i", "kji->", "i...->..."):
+        made = T.einsum(text, x)
+        say(text, made, T.autograd.grad((made**2).sum(), x)[0])
+    y = T.zeros(3, 3)
+    T.einsum("ii->i", y)[:] = T.tensor([1.0, 2.0, 3.0])
+    say(y)

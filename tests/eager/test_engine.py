@@ -41,8 +41,14 @@ def test_numbers_differ_from_call_to_call() -> None:
     i = tg.tensor([1, 2])
     assert (i + 1).dtype is tg.int64 and (i + 1.0).dtype is tg.float32 and (i + 1).dtype is tg.int64
     assert (i + True).dtype is tg.int64 and (i * 1.5).tolist() == [1.5, 3.0]
-    with pytest.raises(OverflowError):
-        tg.tensor([1], dtype=tg.uint8) + 300
+    small = tg.tensor([1], dtype=tg.uint8)
+    for number in (2, 300, -2, 300):
+        assert (small + number).tolist() == [(1 + number) % 256]
+        assert tg.where(small > 0, 7, small).tolist() == [7]
+        with pytest.raises(RuntimeError, match="cannot be converted to type uint8_t without overflow"):
+            tg.where(small > 0, 300, small)
+    with pytest.raises(OverflowError, match="int too big"):
+        i + 2**64
 
 
 def test_one_tensor_for_two_operands() -> None:

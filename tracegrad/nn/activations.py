@@ -180,6 +180,8 @@ def tanh(input: Tensor) -> Any:
 
 def prelu(input: Tensor, weight: Tensor) -> Any:
     """Return x where positive, else weight * x, with a weight per channel."""
+    if input._a.dtype != weight._a.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype.title} and {weight.dtype.title}")
     shape = (1, -1) + (1,) * (input._a.ndim - 2) if input._a.ndim > 1 else (-1,)
     return METHODS["where"](input, input > 0, input * reshape(weight, shape if weight.numel() > 1 else (1,)))
 

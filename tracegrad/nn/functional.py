@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.capture.tracer import Tracer
 from tracegrad.lazy import lazy_names
 from tracegrad.nn import activations, losses, resampling, windows
 from tracegrad.nn.activations import *  # noqa: F403
@@ -22,11 +23,13 @@ from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import (
+    _cast,
     broadcast_shape,
     in_single,
     named,
     pointwise,
     require_floats,
+    require_one_dtype,
     softplus_of,
     to_tensor,
 )
@@ -48,9 +51,15 @@ def _reduce(reduction: str, x: Any) -> Any:
     return np.mean(x) if reduction == "mean" else np.sum(x)
 
 
+def _found(wrong: Tensor, input: Tensor) -> RuntimeError:
+    """Return torch's error for a loss of other numbers than those of the input."""
+    return RuntimeError(f"Found dtype {wrong.dtype.title} but expected {input.dtype.title}")
+
+
 def _difference_loss(name: str, title: str, function: Callable[..., Any], **defaults: Any) -> Any:
     """Make a loss of differences, with parameters of its own and what torch says of how it is reduced."""
-    composition = pointwise(title, in_single(functools.partial(_of_differences, function, name == "huber_loss")))
+    inside = in_single(functools.partial(_of_differences, function, name == "huber_loss"))
+    composition = pointwise(title, functools.partial(_brought_to_dtype, inside))
     defaults = {"input": ..., "target": ..., **defaults}
 
     def plan(*args: Any, **keywords: Any) -> Any:
@@ -66,13 +75,20 @@ def _difference_loss(name: str, title: str, function: Callable[..., Any], **defa
             broadcast_shape(input, target)
         if weight is not None and weight._a.shape != input._a.shape:
             raise ValueError("Weights and input must have the same size.")
-        if reduction != "none" or name != "l1_loss":
+        dtype = dtypes.result_type([input._a, target._a], [])
+        if dtypes.category(dtype) < 2 and (reduction != "none" or name != "l1_loss"):
             require_floats(name, input)
-        static = (reduction, weight is not None, *map(float, given.values()))
+        if name == "huber_loss" and target._a.dtype != input._a.dtype:
+            raise _found(target, input)
+        static = (dtype, reduction, weight is not None, *map(float, given.values()))
         return Plan(composition, static, [input, target, *_present(weight)])
 
     plan.__signature__ = signature_of(defaults)  # type: ignore[attr-defined]
     return named(plan, name, f"Return {name}; `reduction` is mean, sum or none.")
+
+
+def _brought_to_dtype(function: Callable[..., Any], dtype: Any, *given: Any) -> Any:
+    return function(*[_cast(x, dtype) if isinstance(x, Tracer) else x for x in given])
 
 
 def _of_differences(function: Any, over_places: bool, reduction: str, weighted: bool, *rest: Any) -> Any:
@@ -140,6 +156,8 @@ def binary_cross_entropy(
         )
     if input._a.size and not (0 <= input._a.min() and input._a.max() <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
+    if target._a.dtype != input._a.dtype:
+        raise _found(target, input)
     reduction = reduction_of(size_average, reduce, reduction)
     return apply_plan(_BCE, (reduction, weight is not None), [input, target, *_present(weight)])
 
@@ -161,6 +179,10 @@ def binary_cross_entropy_with_logits(
     """Return the cross entropy of sigmoid(input) and targets in [0, 1], without overflow."""
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    if dtypes.category(target._a.dtype) < 2:
+        raise RuntimeError(
+            f"result type {input.dtype.title} can't be cast to the desired output type {target.dtype.title}"
+        )
     reduction = reduction_of(size_average, reduce, reduction)
     static = (reduction, weight is not None, pos_weight is not None)
     return Plan(_BCE_LOGITS, static, [input, target, *_present(weight, pos_weight)])
@@ -231,6 +253,8 @@ def nll_loss(
             f"{input._a.shape[1 if input._a.ndim > 1 else 0]} classes or no classes but got weight tensor of shape: "
             f"{list(weight._a.shape)}"
         )
+    if weight is not None:
+        require_one_dtype(input, weight)
     _check_classes(input, target, ignore_index)
     chosen = target if target._a.dtype == np.int64 else wrap(target._a.astype(np.int64))
     return apply_composition(_NLL, (reduction, ignore_index, weight is not None), [input, chosen, *_present(weight)])
@@ -304,6 +328,8 @@ def kl_div(
             UserWarning,
             stacklevel=2,
         )
+    if dtypes.category(target._a.dtype) < 2 or dtypes.category(input._a.dtype) < 2:
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
         loss = target.exp() * (target - input)
     else:
@@ -325,7 +351,7 @@ def hinge_embedding_loss(
 
 # ---- layers
 
-_LINEAR = Composition("Addmm", lambda x, w, b: x @ w.T + b)
+_LINEAR = Composition("Addmm", in_single(lambda x, w, b: x @ w.T + b))
 _LINEAR_PLAIN = Composition("Mm", lambda x, w: x @ w.T)
 
 
@@ -342,6 +368,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
         raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {input.dtype!r} and {weight.dtype!r}")
     if bias is None:
         return Plan(_LINEAR_PLAIN, (), [input, weight])
+    if bias._a.dtype != weight._a.dtype:
+        raise RuntimeError(
+            f"self and mat2 must have the same dtype, but got {bias.dtype.title} and {weight.dtype.title}"
+        )
     return Plan(_LINEAR, (), [input, weight, bias])
 
 
@@ -403,6 +433,18 @@ def _channel_dropout(name: str, ndim: int) -> Callable[..., Any]:
 dropout1d, dropout2d = _channel_dropout("dropout1d", 1), _channel_dropout("dropout2d", 2)
 
 
+def _share_dtype(input: Tensor, *parameters: Tensor | None) -> None:
+    """Check the dtypes of a normalisation: parameters have that of the input, or float32 for narrower inputs.
+
+    Raises:
+        RuntimeError: they have not.
+    """
+    found = {p._a.dtype for p in parameters if p is not None} - {input._a.dtype}
+    narrow = input._a.dtype in (dtypes.bfloat16.dtype, dtypes.float16.dtype)
+    if found and not (narrow and found == {dtypes.float32.dtype}):
+        raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
+
+
 def _normalized(axes: Sequence[int], eps: float, x: Any) -> Any:
     centred = x - np.mean(x, axis=tuple(axes), keepdims=True)
     return centred / np.sqrt(np.mean(np.square(centred), axis=tuple(axes), keepdims=True) + eps)
@@ -428,6 +470,7 @@ def layer_norm(
 ) -> Any:
     """Return the tensor with mean 0 and variance 1 over the last axes, scaled and shifted."""
     require_floats("LayerNormKernelImpl", input)
+    _share_dtype(input, weight, bias)
     shape = tuple(normalized_shape)
     if tuple(input._a.shape[-len(shape) :]) != shape:
         raise RuntimeError(
@@ -461,6 +504,7 @@ def group_norm(
     """Return the tensor with mean 0 and variance 1 per group of channels."""
     if input._a.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input._a.ndim}")
+    _share_dtype(input, weight, bias)
     batch, channels, *places = input._a.shape
     if channels % num_groups:
         raise RuntimeError(
@@ -501,6 +545,7 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Any:
     """Return the tensor with mean 0 and variance 1 per channel; running statistics are updated in training."""
+    _share_dtype(input, running_mean, running_var, weight, bias)
     known = not training
     if training:
         _check_batch_size(input._a.size // input._a.shape[1], input.shape)
@@ -540,6 +585,11 @@ def embedding(
     if scale_grad_by_freq or sparse:
         raise NotImplementedError("embedding: gradients are dense and not scaled by frequency")
     a = input._a
+    if a.dtype not in (np.int64, np.int32):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{input.type_name()} instead (while checking arguments for embedding)"
+        )
     if a.size and not (a.min() >= 0 and a.max() < weight._a.shape[0]):
         raise IndexError("index out of range in self")
     if max_norm is not None:
@@ -582,7 +632,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
     return input / reducing.vector_norm(input, p, dim, True).clamp_min(eps)
 
 
-_PAD = Composition("ConstantPadNd", lambda pads, value, x: np.pad(x, pads, constant_values=value))
+_PAD = Composition("ConstantPadNd", lambda pads, value, x: np.pad(x, pads, constant_values=value) if pads else x.copy())
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
@@ -613,6 +663,11 @@ def pdist(input: Tensor, p: float = 2.0) -> Any:
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """Return input1 @ weight[k] @ input2 for each k."""
+    names = [dtypes.scalar_name(t._a.dtype) for t in (input1, input2, weight)]
+    if len(set(names)) > 1:
+        raise RuntimeError(
+            f"All tensors must have the same dtype, got input1: {names[0]}, input2: {names[1]}, weight: {names[2]}"
+        )
     made = reducing.einsum("...i,kij,...j->...k", input1, weight, input2)
     return made if bias is None else made + bias
 

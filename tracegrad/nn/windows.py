@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracegrad.capture.tracer import asarray as as_tracer
+from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import in_single
+from tracegrad.runtime.operate import in_single, require_one_dtype
 from tracegrad.runtime.shaping import reshape
 from tracegrad.runtime.tape import apply_composition
 from tracegrad.runtime.tensor import METHODS, Tensor, wrap
@@ -70,9 +71,17 @@ def _convolution(
 _CONVOLUTION = Composition("Convolution", _convolution)
 
 
+def _check_dtypes(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    if bias is not None and bias._a.dtype != input._a.dtype:
+        names = [dtypes.scalar_name(t._a.dtype) for t in (input, bias)]
+        raise RuntimeError(f"Input type ({names[0]}) and bias type ({names[1]}) should be the same")
+    require_one_dtype(input, weight)
+
+
 def convolve(
     ndim: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
+    _check_dtypes(input, weight, bias)
     single = input._a.ndim == ndim + 1
     if single:
         input = reshape(input, (1, *input._a.shape))
@@ -178,6 +187,7 @@ def convolve_transposed(
     ndim: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
     dilation: Any,
 ) -> Any:  # fmt: skip
+    _check_dtypes(input, weight, bias)
     single = input._a.ndim == ndim + 1
     if single:
         input = reshape(input, (1, *input._a.shape))

@@ -16,7 +16,7 @@ import numpy as np
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import cast, pointwise, sub, to_tensor, where
+from tracegrad.runtime.operate import cast, pointwise, require_one_dtype, sub, to_tensor, where
 from tracegrad.runtime.reducing import matmul, sort, vector_norm
 from tracegrad.runtime.shaping import (
     axis_of,
@@ -31,7 +31,7 @@ from tracegrad.runtime.shaping import (
     transpose,
     unsqueeze,
 )
-from tracegrad.runtime.tape import Plan, apply_composition, planned
+from tracegrad.runtime.tape import Plan, apply_composition, planned, underivable
 from tracegrad.runtime.tensor import Tensor, method, public, wrap
 
 
@@ -163,11 +163,13 @@ def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
     """Return quantiles along an axis or of all elements; several ones along a new first axis."""
-    wanted = to_tensor(q, input._a.dtype)
+    wanted = q if isinstance(q, Tensor) else to_tensor(q, input._a.dtype)
     if wanted._a.dtype != input._a.dtype:
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
     if wanted._a.size and not (0 <= wanted._a.min() and wanted._a.max() <= 1):
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    if not input._a.size:
+        raise RuntimeError("quantile() input tensor must be non-empty")
     whole = dim is None
     rank = input._a.ndim
     ordered = sort(reshape(input, (-1,)) if whole else input, 0 if dim is None else dim).values
@@ -197,6 +199,7 @@ def quantile(
 @public()
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Any:
     """Return the distances of all rows of one matrix from all rows of another; the gradient of distance 0 is 0."""
+    require_one_dtype(x1, x2)
     return vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1)
 
 
@@ -296,10 +299,11 @@ def sgn(input: Tensor) -> Any:
 
 @public()
 @method("heaviside")
+@underivable("heaviside")
 def heaviside(input: Tensor, values: Tensor) -> Any:
     """Return 0 for negative elements, 1 for positive ones, and `values` at 0."""
-    step = to_tensor(input._a > 0).to(input.dtype)
-    return where(input == 0, values, step).masked_fill(input.isnan(), math.nan)
+    x = input.detach()
+    return where(x == 0, values.detach(), (x > 0).to(x.dtype)).masked_fill(x.isnan(), math.nan)
 
 
 @public()

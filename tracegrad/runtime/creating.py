@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import operator
 import os
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange
 from tracegrad.runtime.operate import Number, cast, to_tensor
 from tracegrad.runtime.shaping import sizes_of
-from tracegrad.runtime.tape import mode, needs_grad
+from tracegrad.runtime.tape import mode, needs_grad, record_flat
 from tracegrad.runtime.tensor import NAMES, Array, Device, Tensor, fill, is_differentiable, method, public, wrap
 from tracegrad.runtime.views import mark_written
 
@@ -84,10 +85,13 @@ def _array_of(data: Any, dtype: Any) -> Array:
         _check_regular(data, 0)
     if found.kind in "iub" and isinstance(data, int) and not -(2**63) <= data < 2**63:
         raise ValueError("Overflow when unpacking long long")
+    if isinstance(data, int):
+        return dtypes.number_array(data, found)
     try:
         return np.array(data, found)
     except OverflowError:
-        raise RuntimeError("value cannot be converted without overflow") from None
+        wide = np.array(data, np.int64)
+        return np.array([dtypes.number_array(value, found) for value in wide.ravel().tolist()]).reshape(wide.shape)
 
 
 def _dtype_of(data: Any) -> np.dtype[Any]:
@@ -201,7 +205,8 @@ def _options(dtype: Any) -> np.dtype[Any]:
 
 
 def _filled(size: Sequence[Any], value: Any, dtype: Any, requires_grad: bool) -> Tensor:
-    return _finished(np.full(_new_shape(size), value, _options(dtype)), requires_grad)
+    kind = _options(dtype)
+    return _finished(np.full(_new_shape(size), dtypes.number_array(value, kind), kind), requires_grad)
 
 
 @public()
@@ -414,14 +419,26 @@ def normal(mean: Any, std: Any, size: Any = None, *, generator: Any = None) -> T
     """Return normal random numbers."""
     centre, width = to_tensor(mean, dtypes.default_of(2)), to_tensor(std, dtypes.default_of(2))
     shape = np.broadcast_shapes(centre._a.shape, width._a.shape) if size is None else tuple(size)
-    return wrap((centre._a + width._a * _source(generator).standard_normal(shape)).astype(centre._a.dtype))
+    made = wrap((centre._a + width._a * _source(generator).standard_normal(shape)).astype(centre._a.dtype))
+    record_flat("NormalBackward2", std, made)
+    return record_flat("NormalBackward1", mean, made)
 
 
 @public()
 @method("bernoulli")
 def bernoulli(input: Tensor, *, generator: Any = None) -> Tensor:
     """Return 1 with the given probabilities, else 0."""
-    return wrap((_source(generator).random(input._a.shape) < input._a).astype(input._a.dtype))
+    if input._a.size and not (input._a.min() >= 0 and input._a.max() <= 1):
+        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    made = wrap((_source(generator).random(input._a.shape) < input._a).astype(input._a.dtype))
+    return record_flat("BernoulliBackward0", input, made)
+
+
+@public()
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Return numbers drawn from Poisson distributions with the given rates."""
+    made = wrap(_source(generator).poisson(input._a).astype(input._a.dtype))
+    return record_flat("PoissonBackward0", input, made)
 
 
 @public()
@@ -605,7 +622,14 @@ def to(
 @method("type")
 def type_(self: Tensor, dtype: Any = None) -> Any:
     """Return the name of the type, or the tensor in another dtype."""
-    return self.type_name() if dtype is None else cast(self, dtypes.numpy_dtype(dtype))
+    if dtype is None:
+        return self.type_name()
+    if isinstance(dtype, dtypes.DType):
+        return cast(self, dtype.dtype)
+    found = NAMES.get(dtype.removeprefix("torch.")) if isinstance(dtype, str) else dtype
+    if not isinstance(found, _TypedTensor):
+        raise ValueError(f"invalid type: {dtype!r}")
+    return cast(self, found.dtype.dtype)
 
 
 @method("type_as")
@@ -642,7 +666,10 @@ def resize_(self: Tensor, *size: Any) -> Tensor:
     """Change the shape in place, keeping the elements that fit."""
     if needs_grad(self):
         raise RuntimeError("cannot resize variables that require grad")
-    self._a = np.resize(self._a, _new_shape(size))
+    shape, flat = _new_shape(size), self._a.reshape(-1)
+    count = math.prod(shape)
+    more = np.zeros(max(count - flat.size, 0), flat.dtype)
+    self._a = (np.concatenate([flat, more]) if more.size else flat[:count]).reshape(shape)
     mark_written(self, "resize_")
     return self
 

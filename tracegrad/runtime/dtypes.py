@@ -97,9 +97,27 @@ def of(dtype: NumpyDtype) -> DType:
 def scalar_name(dtype: NumpyDtype) -> str:
     """Return the name that torch's errors use: `float`, `double`, `long long`."""
     name = of(dtype).name
-    return {"float32": "float", "float64": "double", "float16": "c10::Half", "int64": "long long", "int32": "int"}.get(
-        name, name
-    )
+    return {
+        "float32": "float", "float64": "double", "float16": "c10::Half", "int64": "long long", "int32": "int",
+        "uint8": "uint8_t", "int8": "int8_t", "int16": "short",
+    }.get(name, name)  # fmt: skip
+
+
+def number_array(value: Any, dtype: NumpyDtype) -> np.ndarray[Any, Any]:
+    """Return an array of rank 0 for a Python number; a negative one wraps around where the dtype has no sign.
+
+    Raises:
+        OverflowError: it does not fit into 64 bits.
+        RuntimeError: it does not fit into the dtype.
+    """
+    if dtype.kind not in "iu" or not isinstance(value, int):
+        return np.asarray(value, dtype)
+    if not -(2**63) <= value < 2**63 and dtype != np.uint64:
+        raise OverflowError("int too big to convert")
+    limits = np.iinfo(dtype)
+    if not (-limits.max if dtype.kind == "u" else limits.min) <= value <= limits.max:
+        raise RuntimeError(f"value cannot be converted to type {scalar_name(dtype)} without overflow")
+    return np.asarray(value & limits.max if dtype.kind == "u" else value, dtype)
 
 
 def numpy_dtype(dtype: Any) -> NumpyDtype:
@@ -107,8 +125,6 @@ def numpy_dtype(dtype: Any) -> NumpyDtype:
     if isinstance(dtype, DType):
         found: NumpyDtype = dtype.dtype
         return found
-    if dtype is float:
-        return _default[0]
     other: NumpyDtype = np.dtype(dtype)
     return other
 

@@ -33,7 +33,7 @@
 
 #define TYPES(X) X(Tensor) X(Storage) X(Saved) X(KernelNode) X(AccumulateGrad) X(Plan) X(Scalar) X(DType)
 #define OBJECTS(X) X(sequence) X(nowhere) X(package) X(quiet_context) X(quietly) X(refresh) X(apply_slowly) \
-    X(node_class) X(inference_error) X(add) X(is_finite) X(arrange) X(like_operands) X(kept)
+    X(node_class) X(inference_error) X(add) X(is_finite) X(arrange) X(like_operands) X(kept) X(number_array)
 #define SLOTS(X) \
     X(Tensor, _a) X(Tensor, _storage) X(Tensor, _node) X(Tensor, _nr) X(Tensor, _requires_grad) X(Tensor, _grad) \
     X(Tensor, _base) X(Tensor, _steps) X(Tensor, _seen) X(Tensor, _origin) X(Tensor, _accumulator) \
@@ -859,8 +859,13 @@ static PyObject *number_array(PyObject *value, PyArray_Descr *descr)
         *(float *)data = (float)PyFloat_AS_DOUBLE(value);
     else
         failed = PyArray_SETITEM((PyArrayObject *)array, data, value) < 0;
-    if (failed)
+    if (failed) {
         Py_CLEAR(array);
+        if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            PyErr_Clear();
+            array = PyObject_CallFunctionObjArgs(py_number_array, value, descr, NULL);
+        }
+    }
     return array;
 }
 

@@ -26,7 +26,7 @@ from tracegrad.runtime.tape import (
     apply_composition,
     as_tensor,
     asks_for_grad,
-    gradient_edge,
+    edge_of,
     mode,
     needs_grad,
     retain,
@@ -85,8 +85,7 @@ def _outputs(value: Any) -> list[Any]:
 def _edge(tensor: Any) -> Edge:
     if not isinstance(tensor, Tensor):
         return tensor.node, tensor.output_nr
-    needs_grad(tensor)
-    return gradient_edge(tensor)
+    return edge_of(tensor)
 
 
 def _root_cotangents(
@@ -400,6 +399,8 @@ def detach_(self: Tensor) -> Tensor:
             "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, "
             "and hence detach_() cannot be called on these gradients."
         )
+    if self._node is not None:
+        self.__dict__["_detached_from"] = self._node, self._nr  # for views that were written and not asked since
     self._node, self._nr, self._requires_grad, self._retained = None, 0, False, False
     return self
 

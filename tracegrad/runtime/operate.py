@@ -22,7 +22,7 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS
-from tracegrad.runtime.tape import Plan, Scalar, apply_composition, as_torch_calls, planned, shielding
+from tracegrad.runtime.tape import Plan, Scalar, apply_composition, as_torch_calls, planned, shielding, underivable
 from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
 from tracegrad.runtime.views import make_view, write
 
@@ -34,7 +34,7 @@ def to_tensor(value: Any, dtype: Any = None) -> Tensor:
     if isinstance(value, Tensor):
         return value if dtype is None or value._a.dtype == dtype else cast(value, dtype)
     if isinstance(value, Number):
-        return wrap(np.asarray(value, dtype or dtypes.default_of(dtypes.number_category(value))))
+        return wrap(dtypes.number_array(value, dtype or dtypes.default_of(dtypes.number_category(value))))
     return wrap(np.asarray(value, dtype))
 
 
@@ -62,11 +62,28 @@ def pointwise(name: str, function: Callable[..., Any], overload: int = 0) -> Com
     return Composition(name, function, overload=overload, layout=LIKE_OPERANDS)
 
 
-def promoting(name: str, function: Callable[..., Any], overload: int = 0) -> Composition:
-    """Make a composition whose first static argument is the dtype that operands are brought to."""
-    return pointwise(
-        name, lambda dtype, *xs: function(*[x if x.dtype == dtype else _cast(x, dtype) for x in xs]), overload
-    )
+_NARROW = (dtypes.bfloat16.dtype, dtypes.float16.dtype)
+#: compositions that compute in float32 for half and bfloat16, also with Python numbers, and round once
+_WIDE: set[Composition] = set()
+
+
+def promoting(name: str, function: Callable[..., Any], overload: int = 0, *, wide: bool = False) -> Composition:
+    """Make a composition whose first static argument is the dtype that operands are brought to.
+
+    Args:
+        wide: half and bfloat16 are computed in float32; numbers and tensors of rank 0 are not rounded before.
+    """
+
+    def apply(dtype: Any, *xs: Any) -> Any:
+        if wide and dtype in _NARROW:
+            single = dtypes.float32.dtype
+            return function(*[_cast(_cast(x, dtype) if x.ndim else x, single) for x in xs]).astype(dtype)
+        return function(*[x if x.dtype == dtype else _cast(x, dtype) for x in xs])
+
+    made = pointwise(name, apply, overload)
+    if wide:
+        _WIDE.add(made)
+    return made
 
 
 def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,7 +94,7 @@ def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
     def inside(*given: Any) -> Any:
         floats = [x for x in given if isinstance(x, Tracer) and dtypes.category(x.dtype) >= 2]
         narrow = floats[0].dtype if floats else wide
-        if narrow not in (dtypes.bfloat16.dtype, dtypes.float16.dtype) or any(x.dtype != narrow for x in floats):
+        if narrow not in _NARROW or any(x.dtype != narrow for x in floats):
             return function(*given)
         return function(*[x.astype(wide) if isinstance(x, Tracer) and x.dtype == narrow else x for x in given]).astype(
             narrow
@@ -97,6 +114,20 @@ def require_floats(name: str, *tensors: Tensor) -> None:
             raise NotImplementedError(f"\"{name}\" not implemented for '{dtypes.of(tensor._a.dtype).title}'")
 
 
+def require_one_dtype(first: Tensor, *others: Tensor) -> None:
+    """Check that operands have one dtype.
+
+    Raises:
+        RuntimeError: they have not.
+    """
+    for other in others:
+        if other._a.dtype != first._a.dtype:
+            raise RuntimeError(
+                f"expected scalar type {first.dtype.title} but found {other.dtype.title}\n  help: convert one of them: "
+                f".to({first.dtype!r})"
+            )
+
+
 def elementwise(composition: Composition, operands: Sequence[Any], *, least: int = 0) -> Plan:
     """Plan to apply a `promoting` composition to tensors and numbers.
 
@@ -108,7 +139,12 @@ def elementwise(composition: Composition, operands: Sequence[Any], *, least: int
     dtype = dtypes.result_type(arrays, [t for t in operands if type(t) in Number])
     if dtypes.category(dtype) < least:
         dtype = dtypes.default_of(least)
-    made = [operand_of(t, dtype) for t in operands]
+    of_numbers = dtype
+    if dtype in _NARROW and composition in _WIDE:
+        of_numbers = dtypes.float32.dtype
+    elif dtype.kind in "iu" and dtype.itemsize < 8:
+        of_numbers = dtypes.int64.dtype  # it wraps around when it is brought to the dtype
+    made = [operand_of(t, of_numbers if type(t) in Number else dtype) for t in operands]
     broadcast_shape(*[t for t in made if isinstance(t, Tensor)])
     return Plan(composition, (dtype,), made)
 
@@ -217,8 +253,11 @@ def _negative(x: Any) -> Any:
     return np.negative(x)
 
 
-def _round(x: Any) -> Any:
-    return np.rint(x) if dtypes.category(x.dtype) > 1 else np.floor(x)
+def _sign(x: Any) -> Any:
+    """Return the sign, 0 of NaN."""
+    if dtypes.category(x.dtype) < 2:
+        return x if x.dtype == np.bool_ else np.sign(x)
+    return np.where(x == x, np.sign(x), x.dtype.type(0))
 
 
 _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -235,9 +274,9 @@ _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
 }  # fmt: skip
 _KEEPING: dict[str, tuple[str, Callable[..., Any]]] = {
     "neg": ("Neg", _negative), "abs": ("Abs", np.abs), "square": ("Pow", np.square),
-    "sign": ("Sign", lambda x: x if x.dtype == np.bool_ else np.sign(x)),
+    "sign": ("Sign", lambda x: _sign(x)),
     "floor": ("Floor", np.floor), "ceil": ("Ceil", np.ceil), "trunc": ("Trunc", np.trunc),
-    "round": ("Round", _round), "relu": ("Relu", relu_of), "frac": ("Frac", lambda x: x - np.trunc(x)),
+    "relu": ("Relu", relu_of), "frac": ("Frac", lambda x: x - np.trunc(x)),
     "deg2rad": ("Deg2Rad", lambda x: x * (math.pi / 180)), "rad2deg": ("Rad2Deg", lambda x: x * (180 / math.pi)),
     "conj_physical": ("Conj", np.conj),
 }  # fmt: skip
@@ -267,6 +306,23 @@ def _refuse_bools(name: str, *operands: Any) -> None:
         raise NotImplementedError(f"\"{_NOT_OF_BOOL[name]}\" not implemented for 'Bool'")
 
 
+def _round_at(digits: int, x: Any) -> Any:
+    """Return numbers rounded to so many decimals, those before the point for a negative number."""
+    scale = x.dtype.type(10.0 ** abs(digits))
+    return np.rint(x * scale) / scale if digits > 0 else np.rint(x / scale) * scale
+
+
+_ROUND_AT = pointwise("Round", in_single(_round_at), 1)
+
+
+def _round_plan(input: Tensor, *, decimals: int = 0) -> Any:
+    if not decimals:
+        _refuse_bools("round", input)
+        return elementwise(_ROUND, (input,))
+    require_floats("round_cpu", input)
+    return Plan(_ROUND_AT, (decimals,), [input])
+
+
 def _define_unary(name: str, title: str, function: Callable[..., Any], least: int) -> None:
     composition = promoting(title, in_single(function))
 
@@ -277,6 +333,10 @@ def _define_unary(name: str, title: str, function: Callable[..., Any], least: in
     apply = named(plan, name, f"Return {name} of each element.")
     if name in ("rsqrt", "reciprocal"):
         apply = shielding(0)(apply)
+    _attach_unary(name, apply)
+
+
+def _attach_unary(name: str, apply: Callable[..., Any]) -> None:
     for each in (name, _ALIASES.get(name, name)):
         public(each)(apply)
         method(each)(apply)
@@ -287,6 +347,8 @@ for _name, (_title, _function) in _UNARY.items():
     _define_unary(_name, _title, _function, 2)
 for _name, (_title, _function) in _KEEPING.items():
     _define_unary(_name, _title, _function, 1 if _name == "square" else 0)
+_ROUND = promoting("Round", in_single(lambda x: np.rint(x) if dtypes.category(x.dtype) > 1 else np.floor(x)))
+_attach_unary("round", named(_round_plan, "round", "Return each element rounded to a number of decimals."))
 method("__neg__")(METHODS["neg"])
 method("__abs__")(METHODS["abs"])
 
@@ -302,14 +364,14 @@ softplus_of = _softplus
 
 # ---- arithmetic
 
-_ADD = promoting("Add", lambda x, y: np.logical_or(x, y) if x.dtype == np.bool_ else x + y)
-_ADD_SCALED = promoting("Add", lambda x, y, alpha: x + y * alpha)
-_SUB = promoting("Sub", lambda x, y: x - y)
-_RSUB = promoting("Rsub", lambda x, y: x - y, 1)
-_RDIV = promoting("Mul", lambda x, y: x / y)
-_SUB_SCALED = promoting("Sub", lambda x, y, alpha: x - y * alpha)
-_MUL = promoting("Mul", lambda x, y: np.logical_and(x, y) if x.dtype == np.bool_ else x * y)
-_DIV = promoting("Div", lambda x, y: x / y)
+_ADD = promoting("Add", lambda x, y: np.logical_or(x, y) if x.dtype == np.bool_ else x + y, wide=True)
+_ADD_SCALED = promoting("Add", lambda x, y, alpha: x + y * alpha, wide=True)
+_SUB = promoting("Sub", lambda x, y: x - y, wide=True)
+_RSUB = promoting("Rsub", lambda x, y: x - y, 1, wide=True)
+_RDIV = promoting("Mul", lambda x, y: x / y, wide=True)
+_SUB_SCALED = promoting("Sub", lambda x, y, alpha: x - y * alpha, wide=True)
+_MUL = promoting("Mul", lambda x, y: np.logical_and(x, y) if x.dtype == np.bool_ else x * y, wide=True)
+_DIV = promoting("Div", lambda x, y: x / y, wide=True)
 
 
 @public()
@@ -416,15 +478,18 @@ def _is_operand(value: Any) -> bool:
     return isinstance(value, (Tensor, *Number, np.ndarray, np.generic))
 
 
-_FLOOR_DIVIDE = promoting("FloorDivide", lambda x, y: x // y)
-_TRUNC_DIVIDE = promoting("Div", lambda x, y: np.trunc(x / y) if x.dtype.kind == "f" else np.fix(x / y).astype(x.dtype))
+_FLOOR_DIVIDE = promoting("Div", lambda x, y: x // y, 2)
+_TRUNC_DIVIDE = promoting(
+    "Div", lambda x, y: np.trunc(x / y) if x.dtype.kind == "f" else np.fix(x / y).astype(x.dtype), 2
+)
 
 
 def _define_binary(
     name: str, title: str, function: Callable[..., Any], *, least: int = 0, operators: tuple[str, ...] = (),
-    check: Callable[[Any, Any], None] | None = None,
+    check: Callable[[Any, Any], None] | None = None, of_tensors: int = 0,
 ) -> Callable[..., Any]:  # fmt: skip
-    composition = promoting(title, function)
+    """Attach an operation of two operands; `of_tensors` is the overload whose operands are two tensors."""
+    compositions = [promoting(title, function, overload) for overload in (0, of_tensors)]
 
     def checked(operation: Callable[..., Any], order: int = 1) -> Callable[..., Any]:
         if check is None:
@@ -436,10 +501,11 @@ def _define_binary(
             check(*(input, other)[::order])
             return operation(input, other)
 
-        return call
+        return underivable(name)(call) if name == "floor_divide" else call
 
     def plan(input: Any, other: Any) -> Any:
         _refuse_bools(name, input, other)
+        composition = compositions[isinstance(input, Tensor) and isinstance(other, Tensor)]
         return elementwise(composition, (input, other), least=least)
 
     @planned(2)
@@ -448,7 +514,7 @@ def _define_binary(
 
     @planned(2)
     def reflected(self: Any, other: Any) -> Any:
-        return elementwise(composition, (other, self), least=least) if _is_operand(other) else NotImplemented
+        return plan(other, self) if _is_operand(other) else NotImplemented
 
     apply = checked(named(plan, name, f"Return {name} of each pair of elements.", 2))
     public(name)(apply)
@@ -473,12 +539,17 @@ def _refuse_floats(name: str, input: Any, other: Any) -> None:
 
 
 _define_binary("floor_divide", "FloorDivide", lambda x, y: x // y, operators=("floordiv",), check=refuse_zero)
-_define_binary("remainder", "Remainder", lambda x, y: x % y, operators=("mod",), check=refuse_zero)
-_define_binary("fmod", "Fmod", np.fmod, check=refuse_zero)
+_define_binary("remainder", "Remainder", lambda x, y: x % y, operators=("mod",), check=refuse_zero, of_tensors=1)
+_define_binary("fmod", "Fmod", np.fmod, check=refuse_zero, of_tensors=1)
 _define_binary("maximum", "Maximum", np.maximum)
 _define_binary("minimum", "Minimum", np.minimum)
-_define_binary("fmax", "Fmax", np.fmax)
-_define_binary("fmin", "Fmin", np.fmin)
+_define_binary("fmax", "Fmax", lambda x, y: _chosen(np.fmax, x >= y, x, y))
+_define_binary("fmin", "Fmin", lambda x, y: _chosen(np.fmin, x <= y, x, y))
+
+
+def _chosen(function: Any, first: Any, x: Any, y: Any) -> Any:
+    """Return x where `first` or y is NaN, else y: of equal ones x has the gradient."""
+    return np.where(first | np.isnan(y), x, y) if dtypes.category(x.dtype) > 1 else function(x, y)
 
 
 def _atan2(y: Any, x: Any) -> Any:
@@ -660,6 +731,10 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """Return input where the condition holds, else other; with the condition alone, the positions of true elements."""
     if input is None and other is None:
         return tuple(wrap(np.asarray(k)) for k in np.nonzero(condition._a))
+    if condition._a.dtype not in (np.bool_, np.uint8):
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.title}"
+        )
     values = (input, other)
     dtype = dtypes.result_type(
         [t._a for t in values if isinstance(t, Tensor)], [v for v in values if not isinstance(v, Tensor)]
@@ -685,9 +760,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
     return Plan(_MASKED_FILL, (), [input, mask, operand_of(value, input._a.dtype)])
 
 
-_LERP = promoting("Lerp", lambda x, y, w: x + w * (y - x))
-_ADDCMUL = promoting("Addcmul", lambda x, a, b, value: x + value * a * b)
-_ADDCDIV = promoting("Addcdiv", lambda x, a, b, value: x + value * a / b)
+_LERP = promoting("Lerp", lambda x, y, w: x + w * (y - x), wide=True)
+_ADDCMUL = promoting("Addcmul", lambda x, a, b, value: x + value * a * b, wide=True)
+_ADDCDIV = promoting("Addcdiv", lambda x, a, b, value: x + value * a / b, wide=True)
 
 
 @public()
@@ -695,6 +770,12 @@ _ADDCDIV = promoting("Addcdiv", lambda x, a, b, value: x + value * a / b)
 @planned(3)
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Any:
     """Return input + weight * (end - input)."""
+    for name, other in (("end", end), ("weight", weight)):
+        if isinstance(other, Tensor) and other._a.dtype != input._a.dtype:
+            raise RuntimeError(
+                f"expected dtype {dtypes.scalar_name(input._a.dtype)} for `{name}` but got dtype "
+                f"{dtypes.scalar_name(other._a.dtype)}"
+            )
     return elementwise(_LERP, (input, end, weight))
 
 

@@ -26,11 +26,13 @@ from tracegrad.runtime.operate import (
     in_single,
     mul,
     named,
+    promoting,
     require_floats,
+    require_one_dtype,
     to_tensor,
 )
-from tracegrad.runtime.shaping import axis_of, cat, expand, reshape
-from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, as_torch_calls, planned, shielding
+from tracegrad.runtime.shaping import axis_of, cat, expand, permute
+from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, planned, shielding, underivable
 from tracegrad.runtime.tensor import Tensor, method, public, wrap
 
 Axes = tuple[int, ...]
@@ -57,13 +59,13 @@ def _accumulating(array: Any, dtype: Any) -> Any:
 
 
 _SUM_OVER = Composition(
-    "Sum", lambda axes, keep, dtype, x: np.sum(_cast(x, dtype), axis=axes, keepdims=keep), overload=1
+    "Sum", lambda axes, keep, dtype, x: _cast(np.sum(_cast(x, dtype), axis=axes, keepdims=keep), dtype), overload=1
 )
 _MEAN_OVER = Composition(
     "Mean", lambda axes, keep, dtype, x: np.mean(_cast(x, dtype), axis=axes, keepdims=keep), overload=1
 )
 _PROD_OVER = Composition(
-    "Prod", lambda axes, keep, dtype, x: np.prod(_cast(x, dtype), axis=axes, keepdims=keep), overload=1
+    "Prod", lambda axes, keep, dtype, x: _cast(np.prod(_cast(x, dtype), axis=axes, keepdims=keep), dtype), overload=1
 )
 
 _SUM, _MEAN, _PROD = (Composition(c.name, c.function) for c in (_SUM_OVER, _MEAN_OVER, _PROD_OVER))
@@ -202,8 +204,29 @@ def std_mean(
 
 _AMAX = Composition("Amax", lambda axes, keep, x: np.max(x, axis=axes, keepdims=keep))
 _AMIN = Composition("Amin", lambda axes, keep, x: np.min(x, axis=axes, keepdims=keep))
+_AMINMAX = Composition("Aminmax", lambda axes, keep, x: (_AMIN.function(axes, keep, x), _AMAX.function(axes, keep, x)))
 _MAX_ALL = Composition("Max", _AMAX.function, overload=1)
 _MIN_ALL = Composition("Min", _AMIN.function, overload=1)
+
+
+def _refuse_nothing(name: str, input: Tensor, dim: Any = None) -> None:
+    """Check that there are elements to choose from, of all or along axes.
+
+    Raises:
+        IndexError: an axis has none.
+        RuntimeError: no axis was given, and there are no elements at all.
+    """
+    a = input._a
+    if a.size:
+        return
+    if dim is None or dim == ():
+        raise RuntimeError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+            "the 'dim' argument."
+        )
+    for axis in axes_of(dim, a.ndim):
+        if not a.shape[axis]:
+            raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
 
 
 @public()
@@ -211,6 +234,7 @@ _MIN_ALL = Composition("Min", _AMIN.function, overload=1)
 @planned()
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
     """Return the greatest element over axes; ties share the gradient."""
+    _refuse_nothing("amax", input, dim)
     return Plan(_AMAX, (axes_of(dim, input._a.ndim), keepdim), [input])
 
 
@@ -219,6 +243,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
 @planned()
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
     """Return the smallest element over axes; ties share the gradient."""
+    _refuse_nothing("amin", input, dim)
     return Plan(_AMIN, (axes_of(dim, input._a.ndim), keepdim), [input])
 
 
@@ -235,8 +260,9 @@ class Bounds(NamedTuple):
 @public()
 @method("aminmax")
 def aminmax(input: Tensor, *, dim: Any = None, keepdim: bool = False) -> Bounds:
-    """Return the smallest and the greatest element."""
-    return Bounds(amin(input, dim, keepdim), amax(input, dim, keepdim))
+    """Return the smallest and the greatest element, of all or along an axis."""
+    _refuse_nothing("aminmax", input, dim)
+    return Bounds(*apply_composition(_AMINMAX, (axes_of(dim, input._a.ndim), keepdim), [input]))
 
 
 class Pair(NamedTuple):
@@ -254,33 +280,60 @@ def _pair(name: str) -> Any:
 
 
 _PAIRS = {
-    name: _pair(name) for name in ("max", "min", "sort", "topk", "median", "mode", "cummax", "cummin", "kthvalue")
+    name: _pair(name)
+    for name in ("max", "min", "sort", "topk", "median", "nanmedian", "mode", "cummax", "cummin", "kthvalue")
 }
 _ALONG = {
     name: Composition(
         name.capitalize(),
         lambda dim, keep, x, index: _pick(x, index, dim, keep),
+        overload=1 if name.endswith("median") else 0,
         layout=LIKE_OPERANDS if name == "sort" else ROWS,
     )
-    for name in ("max", "min", "sort", "topk", "median", "cummax", "cummin", "kthvalue")
+    for name in _PAIRS
 }
 
 
 def _pick(x: Any, index: Any, dim: int, keep: bool) -> Any:
-    taken = np.take_along_axis(x, index, axis=dim)
+    if not x.ndim:
+        return x.copy()
+    taken = np.take_along_axis(x, index, axis=dim) if x.size else np.reshape(x, index.shape)
     return taken if keep else np.squeeze(taken, dim)
 
 
 def _picked(name: str, input: Tensor, index: np.ndarray[Any, Any], dim: int, keepdim: bool = True) -> Any:
-    """Return values at positions along an axis together with the positions."""
-    places = wrap(np.asarray(index, np.int64))
+    """Return values at positions along an axis together with the positions; of a number, the number and 0."""
     if not input._a.ndim:
-        return _PAIRS[name](input.clone(), places)
+        places = wrap(np.zeros((), np.int64))
+        return _PAIRS[name](apply_composition(_ALONG[name], (0, True), [input, places]), places)
+    places = wrap(np.asarray(index, np.int64))
     places._a = settle(str(_ALONG[name].layout), (input._a,), places._a)
     values = apply_composition(_ALONG[name], (dim, keepdim), [input, places])
     if not keepdim:
         places = wrap(settle(ROWS, (), np.squeeze(places._a, dim)))
     return _PAIRS[name](values, places)
+
+
+def _equal_ones(is_nan: bool, x: Any, places: Any) -> Any:
+    """Return the value of equal elements, which share the gradient."""
+    values = np.reshape(x, (-1,))[places]
+    return np.mean(values) if is_nan else np.max(values)
+
+
+_NAN_OF = {name: Composition(name.capitalize(), _equal_ones, overload=1) for name in ("max", "min")}
+_MEDIAN_OF = {name: Composition(name.capitalize(), _equal_ones) for name in ("median", "nanmedian")}
+
+
+def _is_nan(tensor: Tensor) -> bool:
+    """Return whether a number is NaN; of a traced one nothing is known."""
+    return isinstance(tensor._a, np.ndarray) and bool(tensor._a != tensor._a)
+
+
+def _shared(composition: Composition, input: Tensor, chosen: Any) -> Any:
+    """Return the value of the chosen elements, which are equal or all NaN."""
+    places = np.flatnonzero(chosen)
+    is_nan = bool(np.isnan(input._a.reshape(-1)[places[0]]))
+    return apply_composition(composition, (is_nan,), [input, wrap(places)])
 
 
 def _extreme(name: str, whole: Composition, find: Callable[..., Any]) -> Callable[..., Any]:
@@ -289,10 +342,10 @@ def _extreme(name: str, whole: Composition, find: Callable[..., Any]) -> Callabl
         a = input._a
         if isinstance(dim, Tensor):
             return getattr(input, f"{name}imum")(dim)
+        _refuse_nothing(name, input, dim)
         if dim is None:
-            if not a.size:
-                raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
-            return apply_composition(whole, (tuple(range(a.ndim)), False), [input])
+            made = apply_composition(whole, (tuple(range(a.ndim)), False), [input])
+            return _shared(_NAN_OF[name], input, np.isnan(a)) if _is_nan(made) else made
         axis = axis_of(dim, a.ndim)
         index = np.expand_dims(find(a, axis=axis), axis) if a.ndim else np.zeros((), np.int64)
         return _picked(name, input, index, axis, keepdim)
@@ -319,6 +372,9 @@ def _position(name: str, find: Callable[..., Any]) -> None:
         _refuse_complex(f"{name}()", input)
         if input._a.dtype == np.bool_:
             raise RuntimeError(f"{name}(): does not support bool input")
+        if dim is None and not input._a.size:
+            raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
+        _refuse_nothing(name, input, dim)
         found = find(input._a, axis=None if dim is None else axis_of(dim, input._a.ndim))
         if keepdim and dim is not None:
             found = np.expand_dims(found, dim)
@@ -383,32 +439,79 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     """Return the k-th smallest element along an axis."""
     _refuse_complex("kthvalue", input)
     axis = axis_of(dim, input._a.ndim)
+    if input._a.ndim and not input._a.shape[axis]:
+        raise IndexError(f"kthvalue(): Expected reduction dim {axis} to have non-zero size.")
     if not 1 <= k <= (input._a.shape[axis] if input._a.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
-    index = np.argsort(input._a, axis=axis, kind="stable")
+    index = np.argsort(input._a, axis=axis, kind="stable") if input._a.ndim else np.zeros(1, np.int64)
     return _picked("kthvalue", input, np.take(index, [k - 1], axis=axis), axis, keepdim)
 
 
+def _define_median(name: str, nan_counts: bool) -> None:
+    def apply(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+        _refuse_complex(name, input)
+        a = input._a
+        if a.dtype == np.bool_:
+            raise NotImplementedError("\"median_cpu\" not implemented for 'Bool'")
+        if dim is None:
+            if not a.size:
+                return apply_composition(_MEDIAN_OF[name], (True,), [input, wrap(np.zeros(0, np.int64))])
+            places = _middle(a.reshape(-1), 0, nan_counts)
+            value = a.reshape(-1)[places[0]]
+            return _shared(_MEDIAN_OF[name], input, np.isnan(a) if value != value else a == value)
+        axis = axis_of(dim, a.ndim)
+        if not a.ndim:
+            return _picked(name, input, a, 0)
+        if not a.shape[axis]:
+            raise IndexError(f"median(): Expected reduction dim {axis} to have non-zero size.")
+        return _picked(name, input, _middle(a, axis, nan_counts), axis, keepdim)
+
+    apply.__name__ = name
+    counting = "NaN if any is NaN" if nan_counts else "of those that are not NaN"
+    apply.__doc__ = f"Return the lower median, {counting}: of all elements, or along an axis with positions."
+    public(name)(apply)
+    method(name)(apply)
+
+
+def _middle(a: Any, axis: int, nan_counts: bool) -> Any:
+    """Return the position of the lower median along an axis: where NaN counts, that of the first one."""
+    nan = np.isnan(a)
+    present = a.shape[axis] - nan.sum(axis, keepdims=True)
+    index = np.take_along_axis(np.argsort(a, axis=axis, kind="stable"), np.maximum(present - 1, 0) // 2, axis)
+    return np.where(nan.any(axis, keepdims=True), np.argmax(nan, axis, keepdims=True), index) if nan_counts else index
+
+
+_define_median("median", True)
+_define_median("nanmedian", False)
+
+
 @public()
-@method("median")
-def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """Return the lower median of all elements, or along an axis with positions."""
-    _refuse_complex("median", input)
-    if input._a.dtype == np.bool_:
-        raise NotImplementedError("\"median_cpu\" not implemented for 'Bool'")
-    if dim is None:
-        flat = input.reshape(-1)
-        return median(flat, 0).values
-    axis = axis_of(dim, input._a.ndim)
-    index = np.argsort(input._a, axis=axis, kind="stable")
-    middle = (input._a.shape[axis] - 1) // 2
-    return _picked("median", input, np.take(index, [middle], axis=axis), axis, keepdim)
+@method("mode")
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """Return the most frequent element along an axis, the smallest of several, and the last of its positions."""
+    a, axis = input._a, axis_of(dim, input._a.ndim)
+    if not a.ndim:
+        return _picked("mode", input, a, 0)
+    if not a.shape[axis]:
+        raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size.")
+    order = np.argsort(a, axis=axis, kind="stable")
+    ordered = np.moveaxis(np.take_along_axis(a, order, axis), axis, -1)
+    shape = (*ordered.shape[:-1], 1)
+    starts = np.concatenate([np.zeros(shape, np.bool_), ordered[..., 1:] == ordered[..., :-1]], -1)
+    places = np.arange(ordered.shape[-1])
+    length = places - np.maximum.accumulate(np.where(starts, 0, places), -1)
+    last = np.moveaxis(np.argmax(length, -1, keepdims=True), -1, axis)
+    return _picked("mode", input, np.take_along_axis(order, last, axis), axis, keepdim)
+
+
+def _greatest(axes: Any, x: Any) -> Any:
+    """Return the greatest element over axes as a constant, 0 where there is none."""
+    return _stopped(np.max(x, axis=axes, keepdims=True)) if x.size else x.dtype.type(0)
 
 
 def _log_sum_exp(axes: Axes, keep: bool, x: Any) -> Any:
-    greatest = np.max(x, axis=axes, keepdims=True)
-    safe = _stopped(np.where(np.isfinite(greatest), greatest, greatest * 0))
-    safe = np.where(np.isnan(safe), safe.dtype.type(0), safe)
+    greatest = _greatest(axes, x)
+    safe = np.where(np.isfinite(greatest), greatest, x.dtype.type(0))
     total = np.log(np.sum(np.exp(x - safe), axis=axes, keepdims=True)) + safe
     return total if keep else np.squeeze(total, axes)
 
@@ -432,18 +535,22 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Any:
 
 
 def _softmax(axis: int, x: Any) -> Any:
-    powers = np.exp(x - _stopped(np.max(x, axis=axis, keepdims=True)))
+    powers = np.exp(x - _greatest(axis, x))
     return powers / np.sum(powers, axis=axis, keepdims=True)
 
 
 def _log_softmax(axis: int, x: Any) -> Any:
-    shifted = x - _stopped(np.max(x, axis=axis, keepdims=True))
+    shifted = x - _greatest(axis, x)
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
 def _along_axis(name: str, function: Callable[..., Any]) -> Composition:
     wide = in_single(function)
-    return Composition(name, lambda axis, dtype, x: wide(axis, _cast(x, dtype)))
+
+    def apply(axis: int, dtype: Any, x: Any) -> Any:
+        return wide(axis, _cast(x, dtype)) if x.ndim else wide(0, _cast(x, dtype).reshape((1,))).reshape(())
+
+    return Composition(name, apply)
 
 
 _SOFTMAX, _LOG_SOFTMAX = _along_axis("Softmax", _softmax), _along_axis("LogSoftmax", _log_softmax)
@@ -465,8 +572,6 @@ def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype
     if dtypes.category(kind) < 2:
         require_floats(name, input)
     axis = axis_of(implied_axis(name, input._a.ndim) if dim is None else dim, input._a.ndim)
-    if not input._a.ndim:
-        return reshape(apply_plan(*_exponential(composition, reshape(input, (1,)), 0, dtype)), ())
     return Plan(composition, (axis, kind), [input])
 
 
@@ -572,10 +677,10 @@ _DIST = Composition("Dist", in_single(lambda order, x, y: norm_of(order, tuple(r
 # ---- running operations
 
 _CUMSUM = Composition(
-    "Cumsum", lambda dim, dtype, x: np.cumsum(_cast(x, dtype), axis=dim) if x.ndim else _cast(x, dtype)
+    "Cumsum", lambda dim, dtype, x: _cast(np.cumsum(_cast(x, dtype), axis=dim), dtype) if x.ndim else _cast(x, dtype)
 )
 _CUMPROD = Composition(
-    "Cumprod", lambda dim, dtype, x: np.cumprod(_cast(x, dtype), axis=dim) if x.ndim else _cast(x, dtype)
+    "Cumprod", lambda dim, dtype, x: _cast(np.cumprod(_cast(x, dtype), axis=dim), dtype) if x.ndim else _cast(x, dtype)
 )
 
 
@@ -601,8 +706,8 @@ def _running(name: str, accumulate: Callable[..., Any]) -> None:
         if not a.ndim:
             return _picked(name, input, np.zeros((), np.int64), 0)
         best = accumulate(a, axis=axis)
-        shape = tuple(-1 if k == axis else 1 for k in range(a.ndim))
-        places = np.where(a == best, np.arange(a.shape[axis]).reshape(shape), 0)
+        shape = tuple(a.shape[axis] if k == axis else 1 for k in range(a.ndim))
+        places = np.where((a == best) | np.isnan(a), np.arange(a.shape[axis]).reshape(shape), 0)
         return _picked(name, input, np.maximum.accumulate(places, axis=axis), axis)
 
     apply.__name__ = name
@@ -616,8 +721,12 @@ _running("cummin", np.minimum.accumulate)
 
 
 def _log_cum_sum_exp(dim: int, x: Any) -> Any:
-    safe = _stopped(np.max(x, axis=dim, keepdims=True))
-    return np.log(np.cumsum(np.exp(x - safe), axis=dim)) + safe
+    step = 1
+    while x.ndim and step < x.shape[dim]:
+        x = np.swapaxes(x, 0, dim)
+        x = np.swapaxes(np.concatenate([x[:step], np.logaddexp(x[step:], x[:-step])]), 0, dim)
+        step *= 2
+    return x.copy() if step == 1 else x
 
 
 _LOGCUMSUMEXP = Composition("Logcumsumexp", in_single(_log_cum_sum_exp))
@@ -638,6 +747,8 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     """Return differences of neighbours along an axis, with more elements before and after."""
     if prepend is not None or append is not None:
         input = cat([t for t in (prepend, input, append) if t is not None], dim)
+    if not input._a.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
     size = input._a.shape[axis_of(dim, input._a.ndim)]
     for _ in range(n):
         size -= 1
@@ -664,10 +775,19 @@ def unique(
     dim: int | None = None,
 ) -> Any:  # fmt: skip
     """Return the different elements, or slices along an axis, in order; on demand where they are, and how often."""
-    a, axis = input._a, None if dim is None else axis_of(dim, input._a.ndim)
-    values, inverse, counts = np.unique(a, return_inverse=True, return_counts=True, axis=axis)
+    find = _unique_elements if dim is None else _unique_slices
+    return find(input, None if dim is None else axis_of(dim, input._a.ndim), return_inverse, return_counts)
+
+
+def _unique(input: Tensor, axis: int | None, return_inverse: bool, return_counts: bool) -> Any:
+    a = input._a
+    values, inverse, counts = np.unique(a, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
     shape = a.shape if axis is None else (a.shape[axis],)
     return _different(values, inverse.reshape(shape), counts, return_inverse, return_counts)
+
+
+_unique_elements = underivable("_unique2", "Unique2Backward0")(_unique)
+_unique_slices = underivable("unique_dim", "UniqueDimBackward0")(_unique)
 
 
 def _different(values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
@@ -678,6 +798,7 @@ def _different(values: Any, inverse: Any, counts: Any, return_inverse: bool, ret
 
 @public()
 @method("unique_consecutive")
+@underivable("unique_consecutive", "UniqueConsecutiveBackward0")
 def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False) -> Any:
     """Return the elements that differ from the one before; on demand where they are, and how often."""
     flat = input._a.reshape(-1)
@@ -689,8 +810,11 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
 
 @public()
 @method("bincount")
+@underivable("bincount")
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Any:
     """Return how often each number occurs, or the sum of the weights where it does."""
+    if dtypes.category(input._a.dtype) != 1:
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.title}'")
     if weights is None:
         return wrap(np.bincount(input._a, minlength=minlength).astype(np.int64))
     made = np.bincount(input._a, weights._a, minlength)
@@ -706,10 +830,10 @@ def _product(name: str) -> Composition:
 
 _MATMUL, _MM, _MV, _DOT, _BMM = (_product(n) for n in ("Matmul", "Mm", "Mv", "Dot", "Bmm"))
 _VECDOT = Composition("LinalgVecdot", lambda dim, x, y: np.sum(np.conj(x) * y, axis=dim))
-_OUTER = Composition("Mul", lambda x, y: x.reshape((-1, 1)) * y.reshape((1, -1)))
+_OUTER = promoting("Mul", lambda x, y: x.reshape((-1, 1)) * y.reshape((1, -1)))
 _EINSUM = Composition("Einsum", lambda text, *xs: np.einsum(text, *xs))
 _TENSORDOT = Composition("Tensordot", lambda axes, x, y: np.tensordot(x, y, axes))
-_KRON = Composition("Kron", lambda x, y: np.kron(x, y))
+_KRON = promoting("Kron", lambda x, y: np.kron(x, y))
 _CROSS = Composition("LinalgCross", lambda dim, x, y: np.cross(x, y, axis=dim))
 
 
@@ -834,7 +958,7 @@ def vecdot(input: Tensor, other: Tensor, dim: int = -1) -> Any:
 
 
 def _scaled_addition(name: str, ranks: tuple[int, int]) -> None:
-    composition = Composition(name.capitalize(), lambda beta, alpha, x, a, b: beta * x + alpha * (a @ b))
+    composition = Composition(name.capitalize(), in_single(lambda beta, alpha, x, a, b: beta * x + alpha * (a @ b)))
 
     def plan(input: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
         found = {input._a.dtype, a._a.dtype, b._a.dtype}
@@ -865,7 +989,10 @@ for _name, _ranks in (("addmm", (2, 2)), ("addmv", (2, 1)), ("baddbmm", (3, 3)))
 @planned()
 def outer(input: Tensor, vec2: Tensor) -> Any:
     """Return all products of elements of two vectors."""
-    return Plan(_OUTER, (), [input, vec2])
+    for name, vector in (("self", input), ("vec2", vec2)):
+        if vector._a.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {vector._a.ndim}-D")
+    return Plan(_OUTER, (dtypes.result_type([input._a, vec2._a], []),), [input, vec2])
 
 
 def _check_subscripts(equation: str, shapes: list[tuple[int, ...]]) -> None:
@@ -917,14 +1044,43 @@ def einsum(equation: Any, *operands: Any) -> Any:
     if isinstance(equation, Tensor):
         equation, operands = _from_lists((equation, *operands))
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
-    _check_subscripts(equation.replace(" ", ""), [t._a.shape for t in given])
-    return apply_composition(_EINSUM, (equation.replace(" ", ""),), list(given))
+    text = equation.replace(" ", "")
+    _check_subscripts(text, [t._a.shape for t in given])
+    if len(given) == 1:
+        return _einsum_of_one(text, given[0])
+    inputs, arrow, output = text.partition("->")
+    letters = [letter for letter in inputs if letter.isalpha()]
+    if set(letters) - set(output if arrow else [x for x in letters if letters.count(x) == 1]):
+        require_one_dtype(*given)
+    return apply_composition(_EINSUM, (text,), list(given))
+
+
+def _einsum_of_one(text: str, operand: Tensor) -> Any:
+    """Return diagonals of a tensor, with axes exchanged and summed; where none is summed, a view."""
+    term, arrow, output = text.partition("->")
+    hidden = operand._a.ndim - len(term.replace("...", ""))
+    names: list[Any] = [*term.partition("...")[0], *range(hidden), *term.partition("...")[2]]
+    kept = range(hidden if "..." in output else 0)
+    wanted: list[Any] = [*output.partition("...")[0], *kept, *output.partition("...")[2]]
+    if not arrow:
+        wanted = [*range(hidden), *sorted(name for name in set(term) - {"."} if term.count(name) == 1)]
+    for name in [n for n in dict.fromkeys(names) if names.count(n) > 1]:
+        while names.count(name) > 1:
+            first = names.index(name)
+            second = names.index(name, first + 1)
+            operand = operand.diagonal(0, first, second)
+            names = [*names[:first], *names[first + 1 : second], *names[second + 1 :], name]
+    summed = [name for name in names if name not in wanted]
+    moved = permute(operand, [names.index(name) for name in (*wanted, *summed)])
+    return sum(moved, tuple(range(len(wanted), len(names)))) if summed else moved
 
 
 @public()
 @planned()
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
     """Return the sum of products over axes."""
+    if a._a.dtype != b._a.dtype:
+        raise RuntimeError("both inputs should have same dtype")
     axes = dims if isinstance(dims, int) else tuple(tuple(d) for d in dims)
     return Plan(_TENSORDOT, (axes,), [a, b])
 
@@ -934,15 +1090,20 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
 @planned()
 def kron(input: Tensor, other: Tensor) -> Any:
     """Return the Kronecker product."""
-    return Plan(_KRON, (), [input, other])
+    return Plan(_KRON, (dtypes.result_type([input._a, other._a], []),), [input, other])
 
 
 @public()
 @method("cross")
 @planned()
-def cross(input: Tensor, other: Tensor, dim: int = -1) -> Any:
-    """Return the cross product."""
-    return Plan(_CROSS, (axis_of(dim, input._a.ndim),), [input, other])
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
+    """Return the cross product, along the first axis of size 3 if none is given."""
+    require_one_dtype(input, other)
+    shape = input._a.shape
+    if dim is None and 3 not in shape:
+        raise RuntimeError("no dimension of size 3 in input")
+    axis = shape.index(3) if dim is None else axis_of(dim, len(shape))
+    return Plan(_CROSS, (axis,), [input, other])
 
 
 @public()

@@ -92,7 +92,7 @@ method("reshape_as")(lambda self, other: reshape(self, other._a.shape))
 def view(self: Tensor, *shape: Any) -> Any:
     """Return a view under another shape, or the elements in another dtype."""
     if len(shape) == 1 and isinstance(shape[0], dtypes.DType):
-        return cast(self, shape[0].dtype)
+        return _read_anew(self, shape[0])
     sizes = _full_shape(sizes_of(shape), self._a.size)
     if not _is_view_of(self._a, sizes):
         raise RuntimeError(
@@ -100,6 +100,22 @@ def view(self: Tensor, *shape: Any) -> Any:
             "contiguous subspaces). Use .reshape(...) instead."
         )
     return make_view("View", self, ("reshape", sizes, ()))
+
+
+def _read_anew(self: Tensor, kind: dtypes.DType) -> Tensor:
+    """Return the memory read as numbers of another dtype, apart from the graph."""
+    array, own, wanted = self._a, self._a.itemsize, kind.itemsize
+    if own != wanted:
+        title = f"to view {self.dtype.title} as {kind.title} (different element sizes)"
+        if not array.ndim:
+            raise RuntimeError(f"self.dim() cannot be 0 {title}")
+        if array.strides[-1] != own and array.shape[-1] != 1:
+            raise RuntimeError(f"self.stride(-1) must be 1 {title}, but got {array.strides[-1] // own}")
+        if array.shape[-1] * own % wanted:
+            raise RuntimeError(f"self.size(-1) must be divisible by {wanted // own} {title}, but got {array.shape[-1]}")
+    made = wrap(array.view(kind.dtype))
+    made._storage = self._storage
+    return made
 
 
 method("view_as")(lambda self, other: view(self, other._a.shape))
@@ -179,6 +195,8 @@ def t(input: Tensor) -> Any:
 @method("movedim", "moveaxis")
 def movedim(input: Tensor, source: Any, destination: Any) -> Any:
     """Return a view with axes moved."""
+    if not input._a.ndim:
+        return make_view("Permute", input, ("permute", (), ()))
     places = list(range(input._a.ndim))
     sources = [source] if isinstance(source, int) else list(source)
     targets = [destination] if isinstance(destination, int) else list(destination)
@@ -325,10 +343,16 @@ def tile_self(self: Tensor, *dims: Any) -> Any:
 
 @public()
 @method("repeat_interleave")
-def repeat_interleave(input: Tensor, repeats: int, dim: int | None = None) -> Any:
-    """Return each element repeated."""
+def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None) -> Any:
+    """Return each element repeated so many times: a number, or one for each."""
     if dim is None:
         input, dim = reshape(input, (-1,)), 0
+    if isinstance(repeats, Tensor):
+        size = input._a.shape[axis_of(dim, input._a.ndim)]
+        if repeats._a.ndim and repeats._a.size not in (1, size):
+            raise RuntimeError("repeats must have the same size as input along dim")
+        places = np.repeat(np.arange(size), np.broadcast_to(repeats._a.reshape(-1), (size,)))
+        return index_select(input, dim, wrap(places))
     return apply_composition(_REPEAT, (int(repeats), axis_of(dim, input._a.ndim)), [input])
 
 
@@ -383,6 +407,8 @@ _DIAG = Composition("DiagEmbed", lambda k, x: np.diag(x, k))
 @method("diag")
 def diag(input: Tensor, diagonal: int = 0) -> Any:
     """Return the diagonal of a matrix, or the matrix with a diagonal."""
+    if not 1 <= input._a.ndim <= 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input._a.ndim}D")
     if input._a.ndim == 1:
         return apply_composition(_DIAG, (diagonal,), [input])
     return METHODS["diagonal"](input, diagonal).clone()
@@ -421,13 +447,15 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     size = input._a.shape[axis_of(dim, input._a.ndim)]
-    return split(input, max(1, -(-size // chunks)), dim)
+    return split(input, -(-size // chunks) if size else [0] * chunks, dim)
 
 
 @public()
 @method("tensor_split")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
     """Return so many views of nearly one size, or those between given places."""
+    if not input._a.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     dim = axis_of(dim, input._a.ndim)
     size = input._a.shape[dim]
     if isinstance(indices_or_sections, int):
@@ -470,11 +498,13 @@ def length(self: Tensor) -> int:
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Any:
     """Return windows of an axis, as a new last axis: a view."""
     dim = axis_of(dimension, self._a.ndim)
-    length = self._a.shape[dim]
+    length = self._a.shape[dim] if self._a.ndim else 1
     if size > length:
         raise RuntimeError(f"maximum size for tensor at dimension {dim} is {length} but size is {size}")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
+    if not self._a.ndim:
+        return make_view("Unfold", reshape(self, (1,)), _slice_step(1, 0, 0, size))
     return make_view("Unfold", self, ("unfold", (dim, size, step), ()))
 
 
@@ -500,7 +530,8 @@ _TRIU = Composition("Triu", lambda k, x: np.triu(x, k))
 @planned()
 def flip(input: Tensor, *dims: Any) -> Any:
     """Return a copy with axes reversed."""
-    return Plan(_FLIP, (tuple(axis_of(d, input._a.ndim) for d in sizes_of(dims)),), [input])
+    axes = tuple(axis_of(d, input._a.ndim) for d in sizes_of(dims))
+    return Plan(_FLIP, (axes if input._a.ndim else (),), [input])
 
 
 def _check_matrix(name: str, input: Tensor) -> None:
@@ -513,11 +544,16 @@ def _check_matrix(name: str, input: Tensor) -> None:
 @planned()
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
     """Return a copy with elements moved around along axes."""
-    return Plan(_ROLL, (_frozen(shifts), _frozen(dims)), [input])
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list | tuple) else value
+    steps, axes = (tuple(value) if isinstance(value, list | tuple) else (value,) for value in (shifts, dims))
+    if dims is None or not axes:
+        if len(steps) != 1:
+            raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:0")
+        return Plan(_ROLL, (steps[0], None), [input])
+    if len(steps) != len(axes):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(axes)}")
+    if not input._a.ndim:
+        raise IndexError(f"Dimension specified as {axes[0]} but tensor has no dimensions")
+    return Plan(_ROLL, (steps, tuple(axis_of(d, input._a.ndim) for d in axes)), [input])
 
 
 @public("cat", "concat", "concatenate")
@@ -568,7 +604,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Any:
 @as_torch_calls
 def hstack(tensors: Sequence[Tensor]) -> Any:
     """Join along the second axis (the first for vectors)."""
-    return cat(tensors, 0 if tensors[0]._a.ndim <= 1 else 1)
+    rows = [x if x._a.ndim else reshape(x, (1,)) for x in tensors]
+    return cat(rows, 0 if rows[0]._a.ndim == 1 else 1)
 
 
 @public()
@@ -766,7 +803,7 @@ def _template(chosen: Sequence[Tensor | None], array: Array) -> tuple[tuple[Any,
         if index.dtype == np.bool_:
             _check_mask(index.shape, len(template), array.shape)
             places = np.nonzero(index) if index.ndim else (np.arange(int(index)),)
-        elif index.dtype.kind not in "iu" and index.size:
+        elif index.dtype not in (np.int64, np.int32, np.uint8) and index.size:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         else:
             places = (index,)
@@ -795,6 +832,9 @@ _INDEX = Composition("Index", lambda template, x, *places: x[_key(template, plac
 
 
 def _put(template: Any, accumulate: bool, x: Any, values: Any, *places: Any) -> Any:
+    if not x.ndim and template:
+        values = values.reshape((-1,)) if values.ndim else values
+        return _put(template, accumulate, x.reshape((1,)), values, *places).reshape(())
     made = x.copy()
     if accumulate:
         np.add.at(made, _key(template, places), values)
@@ -882,6 +922,8 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
         _fill(make_view("Slice", self, _basic_step(entries, self._a)), given)
         return
     place, template, operands = _advanced(self, entries)
+    if isinstance(value, Tensor) and given._a.ndim:
+        _check_put(self, given)
     given = reshape(given, _without_leading_ones(given._a.shape, 0))
     try:
         if given._a.ndim:
@@ -909,6 +951,14 @@ def _fill(place: Tensor, given: Tensor) -> None:
         )  # fmt: skip
 
 
+def _check_put(self: Tensor, values: Tensor) -> None:
+    if values._a.dtype != self._a.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {self.dtype.title} for the destination "
+            f"and {values.dtype.title} for the source."
+        )
+
+
 def _check_values(place: tuple[int, ...], shape: tuple[int, ...]) -> None:
     if len(shape) > len(place) or any(n not in (1, m) for n, m in zip(shape[::-1], place[::-1], strict=False)):
         raise RuntimeError(
@@ -920,6 +970,7 @@ def _check_values(place: tuple[int, ...], shape: tuple[int, ...]) -> None:
 @method("index_put_")
 def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write values at index arrays, or add them."""
+    _check_put(self, values)
     template, operands = _template([None if i is None else _mask_of(to_tensor(i)) for i in indices], self._a)
     return write(
         "index_put_",
@@ -973,6 +1024,7 @@ _SCATTER, _SCATTER_ADD = (
     Composition(name, lambda dim, add, x, index, values: _put_along(dim, add, x, index, values))
     for name in ("Scatter", "ScatterAdd")
 )
+_SCATTER_NUMBER = Composition("Scatter", _SCATTER.function, overload=1)
 
 
 def _grid(index: Any, dim: int) -> tuple[Any, ...]:
@@ -985,10 +1037,14 @@ def _grid(index: Any, dim: int) -> tuple[Any, ...]:
 
 
 def _along(x: Any, index: Any, dim: int) -> Any:
-    return x[_grid(index, dim)] if index.ndim else x.reshape((1,))[index]
+    x = x if x.ndim else x.reshape((1,))
+    return x[_grid(index, dim)] if index.ndim else x[index]
 
 
 def _put_along(dim: int, add: bool, x: Any, index: Any, values: Any) -> Any:
+    if not x.ndim or not index.ndim:
+        values = values.reshape((-1,)) if values.ndim else values
+        return _put_along(dim, add, x.reshape((-1,)), index.reshape((-1,)), values).reshape(x.shape)
     made = x.copy()
     grid = _grid(index, dim)
     values = values[tuple(slice(0, n) for n in index.shape)] if values.ndim else values
@@ -1040,23 +1096,51 @@ def _int64(index: Tensor) -> Tensor:
 
 @public()
 @method("take_along_dim")
-def take_along_dim(input: Tensor, indices: Tensor, dim: int) -> Any:
-    """Return elements at positions along an axis."""
-    return gather(input, dim, indices)
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Any:
+    """Return elements at positions along an axis, or of all: the other axes are broadcast, negative positions count
+    from the end."""
+    if indices._a.dtype not in (np.int64, np.int32):
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.title}")
+    if dim is None:
+        return gather(reshape(input, (-1,)), 0, reshape(_from_the_end(indices, input._a.size), (-1,)))
+    if input._a.ndim != indices._a.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input._a.ndim} dimensions for input, and {indices._a.ndim} dimensions for indices"
+        )
+    axis = axis_of(dim, input._a.ndim)
+    shapes = [list(t._a.shape) for t in (input, indices)]
+    others = broadcast_shape(*[wrap(np.empty((*s[:axis], *s[axis + 1 :]), np.bool_)) for s in shapes])
+    x, places = (
+        expand(t, (*others[:axis], *s[axis : axis + 1], *others[axis:]))
+        for t, s in zip((input, indices), shapes, strict=True)
+    )
+    return gather(x, axis, _from_the_end(places, shapes[0][axis] if shapes[0] else 1))
+
+
+def _from_the_end(indices: Tensor, size: int) -> Tensor:
+    places = indices._a
+    if places.size and not (-size <= places.min() and places.max() < size):
+        raise IndexError(f"index out of range: positions of an axis of size {size} are from {-size} to {size - 1}")
+    return wrap(np.where(places < 0, places + size, places).astype(np.int64))
 
 
 @public()
 @method("scatter")
 def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Any:
     """Return a copy with elements at positions along an axis replaced."""
-    values = to_tensor(src if value is None else value, input._a.dtype)
-    return _scatter("scatter", _SCATTER, input, dim, index, values)
+    given = src if value is None else value
+    if isinstance(given, Tensor):
+        return _scatter("scatter", _SCATTER, input, dim, index, given)
+    return _scatter("scatter", _SCATTER_NUMBER, input, dim, index, to_tensor(given, input._a.dtype))
 
 
 def _scatter(name: str, composition: Composition, input: Tensor, dim: int, index: Tensor, values: Tensor) -> Any:
     axis = axis_of(dim, input._a.ndim)
+    if values._a.dtype != input._a.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     places = _places(name, input, axis, index)
-    if values._a.ndim and any(n > m for n, m in zip(index._a.shape, values._a.shape, strict=True)):
+    if values._a.ndim and index._a.ndim and any(n > m for n, m in zip(index._a.shape, values._a.shape, strict=True)):
         raise RuntimeError(
             f"Expected index {list(index._a.shape)} to be no larger than self {list(input._a.shape)} apart from "
             f"dimension {axis} and to be no larger size than src {list(values._a.shape)}"
@@ -1073,7 +1157,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
 
 in_place("scatter_", scatter)
 in_place("scatter_add_", scatter_add)
-_INDEX_SELECT = Composition("IndexSelect", lambda dim, x, index: np.take(x, index, axis=dim))
+_INDEX_SELECT = Composition("IndexSelect", lambda dim, x, index: np.take(x, index, axis=dim) if x.ndim else x.copy())
 
 
 def _lead(dim: int) -> tuple[Any, ...]:
@@ -1090,7 +1174,9 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
         raise IndexError("index_select(): Index is supposed to be a vector")
     if index._a.dtype not in (np.int64, np.int32):
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
-    size = input._a.shape[dim]
+    size = input._a.shape[dim] if input._a.ndim else 1
+    if not input._a.ndim and index._a.size != 1:
+        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index._a.size} value(s)")
     if index._a.size and not (0 <= index._a.min() and index._a.max() < size):
         raise IndexError("index out of range in self")
     return apply_composition(_INDEX_SELECT, (dim,), [input, _int64(reshape(index, (-1,)))])
@@ -1100,25 +1186,38 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
 @method("index_add")
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Any:
     """Return a copy with slices, times alpha, added at positions of an axis."""
+    if source._a.dtype != input._a.dtype:
+        raise RuntimeError(
+            f"index_add_(): self ({input.dtype.title}) and source ({source.dtype.title}) must have the same scalar type"
+        )
     source = source if alpha == 1 else source * alpha
-    template = (*_lead(axis_of(dim, input._a.ndim)), ("at", 0))
-    return apply_composition(_INDEX_ADD, (template, True), [input, source, _int64(index)])
+    return _put_slices(_INDEX_ADD, True, input, dim, index, source)
 
 
 @public()
 @method("index_copy")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     """Return a copy with slices replaced at positions of an axis."""
-    template = (*_lead(axis_of(dim, input._a.ndim)), ("at", 0))
-    return apply_composition(_INDEX_COPY, (template, False), [input, source, _int64(index)])
+    if source._a.dtype != input._a.dtype:
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{input.dtype.title} and (source) {source.dtype.title}"
+        )
+    return _put_slices(_INDEX_COPY, False, input, dim, index, source)
 
 
 @public()
 @method("index_fill")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     """Return a copy with positions of an axis filled."""
+    return _put_slices(_INDEX_FILL, False, input, dim, index, to_tensor(value, input._a.dtype))
+
+
+def _put_slices(
+    composition: Composition, accumulate: bool, input: Tensor, dim: int, index: Tensor, values: Tensor
+) -> Any:
     template = (*_lead(axis_of(dim, input._a.ndim)), ("at", 0))
-    return apply_composition(_INDEX_FILL, (template, False), [input, to_tensor(value, input._a.dtype), _int64(index)])
+    return apply_composition(composition, (template, accumulate), [input, values, _int64(index)])
 
 
 for _name, _function in (("index_add_", index_add), ("index_copy_", index_copy), ("index_fill_", index_fill)):
@@ -1131,6 +1230,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Any:
     """Return the elements under a mask, in row-major order."""
     shape = broadcast_shape(input, mask)
     place = expand(input, shape) if input._a.shape != shape else input
+    if not shape:
+        place, shape = reshape(place, (1,)), (1,)
     return _select(_MASKED_SELECT, place, *_template([wrap(np.broadcast_to(mask._a, shape))], place._a))
 
 
@@ -1147,6 +1248,11 @@ _MASKED_SCATTER = Composition(
 @method("masked_scatter")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     """Return a copy with the elements under a mask replaced by the first elements of source."""
+    if source._a.dtype != input._a.dtype:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got{input.dtype.title} and "
+            f"{source.dtype.title}"
+        )
     places = [wrap(np.asarray(k)) for k in np.nonzero(np.broadcast_to(mask._a, input._a.shape))]
     count = places[0]._a.size if places else 0
     return apply_composition(_MASKED_SCATTER, (), [input, narrow(reshape(source, (-1,)), 0, 0, count), *places])
@@ -1155,8 +1261,56 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
 @public()
 @method("take")
 def take(input: Tensor, index: Tensor) -> Any:
-    """Return elements of the tensor seen as a vector."""
-    return get_item(reshape(input, (-1,)), index)
+    """Return elements of the tensor seen as a vector; negative positions count from the end."""
+    return apply_composition(_TAKE, (), [input, _places_of_all("take", input, index)])
+
+
+_TAKE = Composition("Take", lambda x, index: np.reshape(x, (-1,))[index])
+
+
+def _places_of_all(name: str, input: Tensor, index: Tensor) -> Tensor:
+    """Return positions in the tensor seen as a vector, none negative.
+
+    Raises:
+        RuntimeError: they are not int64.
+        IndexError: one is outside.
+    """
+    places, size = index._a, input._a.size
+    if places.dtype != np.int64:
+        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {index.dtype.title}")
+    if places.size and not (-size <= places.min() and places.max() < size):
+        wrong = places[(places < -size) | (places >= size)]
+        raise IndexError(f"out of range: tried to access index {wrong.ravel()[0]} on a tensor of {size} elements.")
+    return wrap(np.where(places < 0, places + size, places))
+
+
+_PUT = Composition(
+    "Put",
+    lambda accumulate, x, index, source: _put(
+        (("at", 0),), accumulate, x.reshape((-1,)), source.reshape((-1,)), index.reshape((-1,))
+    ).reshape(x.shape),
+)
+
+
+@public()
+@method("put")
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Any:
+    """Return a copy with values written, or added, at positions of the tensor seen as a vector."""
+    places = _places_of_all("put", input, index)
+    if source._a.dtype != input._a.dtype:
+        raise RuntimeError(
+            f"put_(): self and source expected to have the same dtype, but got self.dtype = {input.dtype.title} and "
+            f"source.dtype = {source.dtype.title}"
+        )
+    if source._a.size != index._a.size:
+        raise RuntimeError(
+            f"put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source._a.size}, index.numel() = {index._a.size}"
+        )
+    return apply_composition(_PUT, (accumulate,), [input, places, source])
+
+
+in_place("put_", put)
 
 
 @public("nonzero")

@@ -183,7 +183,7 @@ class Saved:
 
 
 #: nodes that torch names after their namespace
-_OWN_NAMES = ("AccumulateGrad", "CopySlices", "CopyBackwards")
+_OWN_NAMES = ("AccumulateGrad", "CopySlices", "CopyBackwards", "NotImplemented")
 
 
 class Node:
@@ -392,7 +392,7 @@ class KernelNode(Node):
         for k, ct in zip(pullback.gives, found, strict=True):
             if ct._node is None and self.edges[k][0] is not None:
                 kind = pullback.primal.function.params[k]
-                node = FlatNode(self.edges[k], kind.shape, kind.dtype)
+                node = node_class("PowBackward0", FlatNode)(self.edges[k], kind.shape, kind.dtype)
                 node.code, node.instruction = self.code, self.instruction
                 attach(node, [ct])
 
@@ -469,11 +469,9 @@ _OPERANDS = {
 
 
 class FlatNode(Node):
-    """A power of exponent 0: the slope is zero everywhere."""
+    """The slope is zero everywhere: the result is constant, or drawn at random."""
 
     __slots__ = ("dtype", "shape")
-
-    title = "PowBackward0"
 
     def __init__(self, edge: Edge, shape: tuple[int, ...], dtype: Any) -> None:
         super().__init__((edge,))
@@ -484,15 +482,22 @@ class FlatNode(Node):
         return [None if cts[0] is None else wrap(zeros) if create_graph else zeros]
 
 
-_classes: dict[str, type[KernelNode]] = {}
+class UnknownNode(Node):
+    """An operation whose derivative nobody wrote: to walk through it is an error."""
+
+    __slots__ = ("error",)
+
+    title = "NotImplemented"
+    error: Exception
+
+    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
+        raise self.error
 
 
-def node_class(title: str) -> type[KernelNode]:
-    """Return the class of nodes of a name: `type(x.grad_fn).__name__` is the name."""
-    made = _classes.get(title)
-    if made is None:
-        made = _classes[title] = type(title, (KernelNode,), {"title": title, "__slots__": ()})
-    return made
+@functools.cache
+def node_class(title: str, kind: Any = KernelNode) -> Any:
+    """Return the class of nodes of a kind and a name: `type(x.grad_fn).__name__` is the name."""
+    return type(title, (kind,), {"title": title, "__slots__": ()})
 
 
 _TITLES = {
@@ -619,7 +624,7 @@ class Plan(NamedTuple):
 
 def apply_plan(composition: Composition, static: tuple[Any, ...], operands: Sequence[Tensor | Scalar]) -> Any:
     """Apply a composition; record it if need be. Returns a tensor, or a tuple for several results."""
-    tensors = [wrap(np.asarray(t.value, t.dtype)) if isinstance(t, Scalar) else t for t in operands]
+    tensors = [wrap(dtypes.number_array(t.value, t.dtype)) if isinstance(t, Scalar) else t for t in operands]
     if engine and not mode.unusual and len(tensors) <= engine.MAX_OPERANDS:
         return engine.apply(composition, static, tensors)
     if mode.tracing is not None:
@@ -706,6 +711,49 @@ def planned(numbers: int = 0) -> Callable[[F], F]:
     return make
 
 
+def underivable(name: str, title: str = "NotImplemented") -> Callable[[F], F]:
+    """Make the results of a function carry a node that refuses to be walked through, as those of torch do.
+
+    Args:
+        name: torch's name of the operation.
+        title: of the node.
+    """
+    error: Exception = RuntimeError(f"derivative for aten::{name} is not implemented")
+    if title != "NotImplemented":
+        error = NotImplementedError(f"the derivative for '{name}' is not implemented.")
+
+    def make(function: F) -> F:
+        @functools.wraps(function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            made = function(*args, **keywords)
+            given = [t for t in (*args, *keywords.values()) if isinstance(t, Tensor)]
+            if mode.grad and mode.tracing is None and any(map(needs_grad, given)):
+                outs = [t for t in (made if isinstance(made, tuple) else (made,)) if isinstance(t, Tensor)]
+                node = node_class(title, UnknownNode)(tuple(edge_of(t) for t in given if needs_grad(t)))
+                node.error, (node.code, node.instruction) = error, user_place()
+                attach(node, [t if is_differentiable(t._a.dtype) else None for t in outs])
+            return made
+
+        return cast(F, call)
+
+    return make
+
+
+def record_flat(title: str, given: Any, out: Tensor) -> Tensor:
+    """Make a result depend on a tensor with slope zero, if that requires grad; return the result."""
+    if isinstance(given, Tensor) and mode.grad and needs_grad(given):
+        node = node_class(title, FlatNode)(gradient_edge(given), given._a.shape, given._a.dtype)
+        node.code, node.instruction = user_place()
+        attach(node, [out])
+    return out
+
+
+def edge_of(tensor: Tensor) -> Edge:
+    """Return where the gradient of a tensor goes; its view is then up to date."""
+    needs_grad(tensor)
+    return gradient_edge(tensor)
+
+
 def needs_grad(tensor: Tensor) -> bool:
     """Return whether a tensor requires grad; its view is then up to date."""
     if tensor._base is not None:
@@ -758,20 +806,13 @@ def record_known(composition: Composition, static: tuple[Any, ...], tensors: lis
 
 def edges_of(mask: int, tensors: Sequence[Tensor]) -> list[Edge]:
     """Return where gradients of the operands go whose bit is set."""
-    edges: list[Edge] = []
-    for k, t in enumerate(tensors):
-        if not mask >> k & 1:
-            edges.append(_NOWHERE)
-        else:
-            needs_grad(t)
-            edges.append(gradient_edge(t))
-    return edges
+    return [edge_of(t) if mask >> k & 1 else _NOWHERE for k, t in enumerate(tensors)]
 
 
 def record(title: str, kernel: Kernel, mask: int, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> KernelNode:
     """Make the node of an application and attach it to the results."""
     pullback = kernel.pullback(mask)
-    node = node_class(title)(tuple(edges_of(mask, tensors)), pullback)
+    node: KernelNode = node_class(title)(tuple(edges_of(mask, tensors)), pullback)
     node.code, node.instruction = user_place()
     if pullback.reads:
         saved = []
@@ -835,7 +876,9 @@ _SAVING_RESULT = frozenset((
 
 
 #: operations whose gradient is the cotangent where a mask says so: as in torch, it depends on the cotangent alone
-_MASKING = frozenset(("Amax", "Amin", "Clamp", "Fmax", "Fmin", "Max", "Maximum", "Min", "Minimum", "NanToNum"))
+_MASKING = frozenset((
+    "Amax", "Amin", "Clamp", "Fmax", "Fmin", "Max", "Maximum", "Median", "Min", "Minimum", "NanToNum", "Nanmedian",
+))  # fmt: skip
 
 
 def shielding(*operands: int) -> Callable[[F], F]:
@@ -1225,6 +1268,6 @@ if engine:
             sequence=_sequence, nowhere=_NOWHERE, package=_PACKAGE, quiet_context=quiet_context, quietly=quietly,
             refresh=lambda tensor: _refreshers[0](tensor), apply_slowly=apply_plan, node_class=node_class,
             inference_error=inference_error, add=np.add, is_finite=lambda x: bool(np.isfinite(x).all()),
-            arrange=arrange, like_operands=LIKE_OPERANDS, kept=_KEPT,
+            arrange=arrange, like_operands=LIKE_OPERANDS, kept=_KEPT, number_array=dtypes.number_array,
         )
     )  # fmt: skip

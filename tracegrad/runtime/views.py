@@ -23,6 +23,7 @@ from tracegrad.runtime.tape import (
     _CLONE,
     Cotangent,
     Edge,
+    FlatNode,
     KernelNode,
     Node,
     _refreshers,
@@ -31,6 +32,7 @@ from tracegrad.runtime.tape import (
     gradient_edge,
     mode,
     needs_grad,
+    node_class,
     part_saved,
     record,
     record_known,
@@ -332,22 +334,23 @@ def refresh(view: Tensor) -> None:
                 view, fixed._origin, "is a view and its base or another view of its base has been modified inplace"
             )
     if base._base is not None and not is_fixed(base):
-        raise RuntimeError(
-            "the base of a view was given another shape in place after the view was made, and its memory was written "
-            "since; make the view again"
-        )
+        view._base = base = base._base  # it was given another shape in place: this is what it was
     is_graph = base._requires_grad or base._node is not None
+    note = base.__dict__.get("_detached_from")
+    if note is not None and view._seen == -view._storage.version:
+        holder = wrap(base._a)
+        holder._node, holder._nr = note
+        _renew(view, holder)
+        return
     if not (is_graph or view._node is not None) or not is_differentiable(view._a.dtype):
         return
     if view._origin:
         raise _view_error(view, "its base or another view of its base has been")
-    _renew(view)
+    _renew(view, base)
 
 
-def _renew(view: Tensor) -> None:
+def _renew(view: Tensor, base: Tensor) -> None:
     """Make the node of a view anew from what its base is now."""
-    base = view._base
-    assert base is not None
     is_graph = base._requires_grad or base._node is not None
     view._seen = view._storage.version
     outline, operands = _outline(view._steps)
@@ -393,9 +396,9 @@ class PiecesNode(Node):
 
     __slots__ = ("dim", "join")
 
-    def __init__(self, title: str, edge: Edge, join: str, dim: int) -> None:
+    def __init__(self, edge: Edge, join: str, dim: int) -> None:
         super().__init__((edge,))
-        self.title, self.join, self.dim = title, join, dim
+        self.join, self.dim = join, dim
 
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> list[Cotangent]:
         if all(ct is None for ct in cts):
@@ -428,21 +431,10 @@ def make_pieces(name: str, tensor: Tensor, steps: Sequence[Step], join: str, dim
     finally:
         mode.grad = before
     if views and mode.grad and not views[0]._inference and needs_grad(tensor) and is_differentiable(tensor._a.dtype):
-        node = PiecesNode(f"{name}Backward0", gradient_edge(tensor), join, dim)
+        node = node_class(f"{name}Backward0", PiecesNode)(gradient_edge(tensor), join, dim)
         node.code, node.instruction = user_place()
         attach(node, views)
     return views
-
-
-class ZeroNode(Node):
-    """The result does not depend on what the operand was."""
-
-    def __init__(self, title: str, edge: Edge) -> None:
-        super().__init__((edge,))
-        self.title = title
-
-    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> list[Cotangent]:
-        return [None]
 
 
 def check_writable(tensor: Tensor, others: Sequence[Tensor] = (), *, repeats: bool = False) -> None:
@@ -559,7 +551,7 @@ def write(
         mode.tracing.refuse_write()
     check_writable(tensor, others, repeats=repeats)
     if tensor._base is not None and tensor._node is not None and tensor._node.hooked and mode.grad:
-        _renew(tensor)  # hooks on what a view was are not called for what it becomes
+        _renew(tensor, tensor._base)  # hooks on what a view was are not called for what it becomes
     out = compute(tensor)
     target, source = tensor._a, out._a
     if source.shape != target.shape:
@@ -607,7 +599,7 @@ def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
         holder = wrap(base._a)
         record_known(_COPY_SLICES, (outline,), [base, out, *operands[1:]], holder)
         _hand_over(base, holder._node, 0)
-        tensor._seen = -1
+        tensor._seen = -tensor._storage.version  # the node follows when it is asked for
         if tensor._retained:
             refresh(tensor)
         return
@@ -615,7 +607,8 @@ def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
         edge = gradient_edge(tensor)
         if edge[0] is None:
             return
-        node = ZeroNode(f"{name.strip('_').capitalize()}Backward0", edge)
+        title = f"{name.strip('_').capitalize()}Backward0"
+        node = node_class(title, FlatNode)(edge, tensor._a.shape, tensor._a.dtype)
         node.results = ((tensor._a.shape, tensor._a.dtype),)
         node.code, node.instruction = user_place()
         out._nr = 0

@@ -5,15 +5,16 @@ Reads and changes tensors. Previous: building.py; next: settings.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracegrad.runtime import building, creating, operate, reducing, shaping  # noqa: F401 attach the methods used here
 from tracegrad.runtime.operate import in_place
-from tracegrad.runtime.tensor import METHODS, Tensor, method, public
-from tracegrad.runtime.views import check_writable, make_view
+from tracegrad.runtime.tape import Node, mode, node_class, part_saved
+from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public
+from tracegrad.runtime.views import check_writable, make_view, mark_written
 
 for _name in (
     "addmm", "addmv", "atan2", "baddbmm", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "copysign",
@@ -50,23 +51,39 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     return self
 
 
-def _shaped_in_place(name: str, function: Callable[..., Any]) -> None:
-    """Attach the form of a function that gives a view: the tensor becomes that view of what it was."""
+class ShapedNode(Node):
+    """A result that got another shape where nothing was recorded: its cotangent must have the old one, as in torch."""
+
+    __slots__ = ("shape",)
+
+    shape: tuple[int, ...]
+
+    def apply(self, cts: list[Any], create_graph: bool, keep: bool) -> Sequence[Any]:
+        ct = cts[0]
+        if ct is not None and tuple(ct.shape) != self.shape:
+            raise RuntimeError(
+                f"an invalid gradient arrived at {self.title} - got {list(ct.shape)} but expected shape compatible "
+                f"with {list(self.shape)}\n  help: it was given another shape in place where nothing is recorded"
+            )
+        return [ct]
+
+
+def _shaped_in_place(name: str, function: Callable[..., Any], overloads: int = 1) -> None:
+    """Attach the form of a function that gives a view: the tensor becomes that view of what it was.
+
+    Args:
+        overloads: those of the function, which come before these.
+    """
 
     def apply(self: Tensor, *args: Any, **keywords: Any) -> Tensor:
         check_writable(self, repeats=True)
-        before = self
-        if self._base is None:
-            before = object.__new__(Tensor)
-            for slot in Tensor.__slots__:
-                if not slot.startswith("__"):
-                    setattr(before, slot, getattr(self, slot))
-            before._tangent = self._tangent
-        made = function(before, *args, **keywords)
-        if made is before:
-            made = make_view("Alias", before, ("index", (Ellipsis,), ()))
-        for slot in ("_a", "_node", "_nr", "_base", "_steps", "_seen", "_origin"):
-            setattr(self, slot, getattr(made, slot))
+        if self._base is None and not mode.grad:
+            _reshape_unrecorded(self, function(self.detach(), *args, **keywords)._a)
+        else:
+            _become_view(self, lambda before: function(before, *args, **keywords), overloads)
+        part_saved(self)
+        mark_written(self, name)
+        self._seen = self._storage.version if mode.grad else 0  # what was not recorded follows from the base
         return self
 
     apply.__name__ = apply.__qualname__ = name
@@ -74,8 +91,47 @@ def _shaped_in_place(name: str, function: Callable[..., Any]) -> None:
     method(name)(apply)
 
 
-for _name in ("squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
+def _reshape_unrecorded(self: Tensor, array: Array) -> None:
+    if self._node is not None:
+        node = node_class(self._node.title, ShapedNode)(((self._node, self._nr),))
+        node.shape, node.code, node.instruction = self._a.shape, self._node.code, self._node.instruction
+        self._node, self._nr = node, 0
+    self._a = array
+
+
+def _become_view(self: Tensor, function: Callable[[Tensor], Any], overloads: int) -> None:
+    before = self
+    if self._base is None:
+        before = object.__new__(Tensor)
+        for slot in Tensor.__slots__:
+            if not slot.startswith("__"):
+                setattr(before, slot, getattr(self, slot))
+        before._tangent = self._tangent
+    made = function(before)
+    if made is before:
+        made = make_view("Alias", before, ("index", (Ellipsis,), ()))
+    if mode.grad and made._node is not None:
+        title = made._node.title
+        made._node.__class__ = node_class(f"{title[:-1]}{int(title[-1]) + overloads}")
+        self._node, self._nr = made._node, made._nr
+        self._origin = made._origin
+    for slot in ("_a", "_base", "_steps"):
+        setattr(self, slot, getattr(made, slot))
+
+
+for _name in ("swapaxes", "swapdims", "t", "transpose", "unsqueeze", "as_strided"):
     _shaped_in_place(f"{_name}_", METHODS[_name])
+_shaped_in_place("squeeze_", METHODS["squeeze"], 3)
+
+
+@method("set_")
+def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
+    """Make the tensor one over the memory of another, or an empty one."""
+    check_writable(self, repeats=True)
+    part_saved(self)
+    self._a = np.empty(0, self._a.dtype) if source is None else source._a
+    mark_written(self, "set_")
+    return self
 
 
 @method("get_device")
