@@ -115,6 +115,10 @@ class Normal(Distribution):
         """Return the probability of at most a value."""
         return 0.5 * (1 + ((value - self.loc) / (self.scale * math.sqrt(2.0))).erf())
 
+    def icdf(self, value: Any) -> Any:
+        """Return the quantile of a probability."""
+        return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
+
     def entropy(self) -> Any:
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 

@@ -104,3 +104,54 @@ def fftfreq(n: int, d: float = 1.0) -> Tensor:
 def rfftfreq(n: int, d: float = 1.0) -> Tensor:
     """Return the frequencies of half a transform."""
     return wrap(np.fft.rfftfreq(n, d).astype(dtypes.default_of(2)))
+
+
+def _half_axes(x: Tensor, s: Any, dim: Any) -> tuple[list[Any], list[int]]:
+    """Return sizes and axes of a transform along several axes; a size is None where it is that of the tensor."""
+    axes = list(range(x.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if s is not None and dim is None:
+        axes = axes[x.dim() - len(s) :]
+    return [None] * len(axes) if s is None else list(s), axes
+
+
+def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+    """Return the half of the transform of a real tensor along axes that is not redundant along the last one."""
+    sizes, axes = _half_axes(input, s, dim)
+    made = rfft(input, sizes[-1], axes[-1], norm)
+    for size, axis in zip(sizes[:-1], axes[:-1], strict=True):
+        made = fft(made, size, axis, norm)
+    return made
+
+
+def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+    """Return the real tensor of a half transform along axes."""
+    sizes, axes = _half_axes(input, s, dim)
+    made: Any = input
+    for size, axis in zip(sizes[:-1], axes[:-1], strict=True):
+        made = ifft(made, size, axis, norm)
+    return irfft(made, sizes[-1], axes[-1], norm)
+
+
+def rfft2(input: Tensor, s: Any = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """Return half of the transform of a real tensor along two axes."""
+    return rfftn(input, s, dim, norm)
+
+
+def irfft2(input: Tensor, s: Any = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """Return the real tensor of a half transform along two axes."""
+    return irfftn(input, s, dim, norm)
+
+
+#: scaling of a transform -> that of its inverse which gives the same numbers
+_OPPOSITE = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """Return the real transform of half of a tensor that is symmetric up to conjugation."""
+    made = cast(input, dtypes.complex_of(input._a.dtype)) if not input.is_complex() else input
+    return irfft(made.conj(), n, dim, _OPPOSITE[norm])
+
+
+def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """Return half of the inverse transform of a real tensor."""
+    return rfft(input, n, dim, _OPPOSITE[norm]).conj()

@@ -16,7 +16,7 @@ from tracegrad.autograd.function import Function
 from tracegrad.runtime import dtypes, reducing
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import cast
-from tracegrad.runtime.shaping import transpose
+from tracegrad.runtime.shaping import cat, gather, stack, transpose
 from tracegrad.runtime.tape import apply_composition, shielding
 from tracegrad.runtime.tensor import Tensor, method, wrap
 from tracegrad.runtime.traced import call_with_traced_values
@@ -87,6 +87,11 @@ def slogdet(A: Tensor) -> SlogdetResult:
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Any:
     """Return x with A @ x = B (x @ A = B when not left); B has vectors or matrices."""
     _check_square(A, "solve")
+    if A._a.dtype != B._a.dtype:
+        raise RuntimeError(
+            f"linalg.solve: Expected A and B to have the same dtype, but found A of type {A.dtype.title} and B of type "
+            f"{B.dtype.title} instead"
+        )
     if not left:
         return transpose(solve(transpose(A, -2, -1), transpose(B, -2, -1)), -2, -1)
     vectors = B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1])
@@ -124,8 +129,9 @@ def _adjoint(x: Tensor) -> Any:
     return transpose(x, -2, -1).conj()
 
 
-def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Any:
+def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return a vector norm, or a matrix norm when ord is given for a matrix or dim has two axes."""
+    A = A if dtype is None else cast(A, dtypes.numpy_dtype(dtype))
     if ord is None or (dim is None and A.dim() == 1) or isinstance(dim, int):
         return vector_norm(A, 2 if ord is None else ord, dim, keepdim)
     return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim)
@@ -465,6 +471,235 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     return LstsqResult(solution, residuals, wrap(rank), none)
 
 
+# ---- LU
+
+
+class _Elimination(Function):
+    """Factors of square matrices that need no exchange of rows.
+
+    Source: the pullback of an LU decomposition, M. Giles, 2008, as torch has it.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor) -> tuple[Tensor, Tensor]:
+        packed = _eliminated(A._a)
+        size = packed.shape[-1]
+        lower, upper = wrap(np.tril(packed, -1) + np.eye(size, dtype=packed.dtype)), wrap(np.triu(packed))
+        ctx.save_for_backward(lower, upper)
+        return lower, upper
+
+    @staticmethod
+    def backward(ctx: Any, *cts: Any) -> Any:
+        lower, upper = ctx.saved_tensors
+        inner = matmul(_adjoint(lower), cts[0]).tril(-1) + matmul(cts[1], _adjoint(upper)).triu()
+        right = solve_triangular(_adjoint(upper), inner, upper=False, left=False)
+        return solve_triangular(_adjoint(lower), right, upper=True, unitriangular=True)
+
+
+def _eliminated(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return L below the diagonal, whose own diagonal is 1, and U above, of matrices eliminated without exchanges."""
+    made = a.copy()
+    for k in range(min(a.shape[-2:]) - 1):
+        pivot = made[..., k : k + 1, k]
+        made[..., k + 1 :, k] /= np.where(pivot == 0, 1, pivot)
+        made[..., k + 1 :, k + 1 :] -= made[..., k + 1 :, k, None] * made[..., k, None, k + 1 :]
+    return made
+
+
+def _exchanges(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return for each step of the elimination of a matrix the row that becomes the next one."""
+    rows = a.copy()
+    found = []
+    for k in range(min(a.shape)):
+        best = k + int(np.argmax(np.abs(rows[k:, k])))
+        found.append(best)
+        rows[[k, best]] = rows[[best, k]]
+        if rows[k, k] != 0:
+            factors = rows[k + 1 :, k] / rows[k, k]
+            rows[k + 1 :] -= factors[:, None] * rows[k]
+    return np.array(found, np.int64)
+
+
+def _row_order(pivots: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:
+    order = np.arange(rows)
+    for k, best in enumerate(pivots):
+        order[[k, best]] = order[[best, k]]
+    return order
+
+
+def _factors(A: Tensor, pivot: bool) -> tuple[Any, Any, Any, Any]:
+    """Return exchanges, the order of the rows, and the factors of matrices in that order."""
+    if A.dim() < 2:
+        raise RuntimeError("linalg.lu: Expected tensor with 2 or more dimensions.")
+    rows, columns = A.shape[-2:]
+    count, lead = min(rows, columns), A.shape[:-2]
+    flat = A._a.reshape(-1, rows, columns)
+    exchanges = np.stack([_exchanges(a) if pivot else np.arange(count) for a in flat]).reshape(-1, count)
+    order = np.stack([_row_order(p, rows) for p in exchanges])
+    ordered = gather(A, -2, wrap(np.broadcast_to(order.reshape(*lead, rows, 1), A.shape).copy()))
+    lower, upper = _Elimination.apply(ordered[..., :count, :count])
+    if columns > count:
+        more = solve_triangular(lower, ordered[..., :, count:], upper=False, unitriangular=True)
+        upper = cat([upper, more], -1)
+    if rows > count:
+        lower = cat([lower, solve_triangular(upper, ordered[..., count:, :], upper=True, left=False)], -2)
+    return exchanges.reshape(*lead, count), order.reshape(*lead, rows), lower, upper
+
+
+def _permutation(order: np.ndarray[Any, Any], dtype: Any) -> Tensor:
+    """Return matrices that bring rows from their order back to where they were."""
+    return wrap(np.swapaxes(np.eye(order.shape[-1], dtype=dtype)[order], -2, -1).copy())
+
+
+class LuResult(NamedTuple):
+    """Permutation, and factors with A = P @ L @ U."""
+
+    P: Any
+    L: Any
+    U: Any
+
+
+class LuFactorResult(NamedTuple):
+    """Both factors in one matrix, and for each step the row, counted from 1, that it was exchanged with."""
+
+    LU: Any
+    pivots: Any
+
+
+def lu(A: Tensor, *, pivot: bool = True) -> LuResult:
+    """Return P, L, U with A = P @ L @ U: a permutation, 1 on the diagonal of L; P is empty if not `pivot`."""
+    _, order, lower, upper = _factors(A, pivot)
+    made = _permutation(order, A._a.dtype) if pivot else wrap(np.empty(0, A._a.dtype))
+    return LuResult(made, lower, upper)
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LuFactorResult:
+    """Return the factors of each matrix in one matrix, and the exchanges of rows."""
+    exchanges, _, lower, upper = _factors(A, pivot)
+    rows, columns = A.shape[-2:]
+    below: Any = lower.tril(-1)
+    if columns > rows:
+        below = cat([below, below.new_zeros(*A.shape[:-2], rows, columns - rows)], -1)
+    if rows > columns:
+        upper = cat([upper, upper.new_zeros(*A.shape[:-2], rows - columns, columns)], -2)
+    return LuFactorResult(below + upper, wrap((exchanges + 1).astype(np.int32)))
+
+
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    """Return P, L, U of factors that are in one matrix."""
+    rows, columns = LU_data.shape[-2:]
+    count = min(rows, columns)
+    eye = wrap(np.eye(rows, count, dtype=LU_data._a.dtype))
+    steps = (LU_pivots._a.astype(np.int64) - 1).reshape(-1, count)
+    order = np.stack([_row_order(p, rows) for p in steps]).reshape(*LU_data.shape[:-2], rows)
+    return LuResult(
+        _permutation(order, LU_data._a.dtype), LU_data[..., :, :count].tril(-1) + eye, LU_data[..., :count, :].triu()
+    )
+
+
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Any:
+    """Return x with A @ x = B (x @ A = B when not left), of the factors of A, or of its adjoint."""
+    p, lower, upper = lu_unpack(LU, pivots)
+    if not left:
+        return _adjoint(lu_solve(LU, pivots, _adjoint(B), adjoint=not adjoint))
+    if adjoint:
+        inner = solve_triangular(_adjoint(upper), B, upper=False)
+        return matmul(p, solve_triangular(_adjoint(lower), inner, upper=True, unitriangular=True))
+    inner = solve_triangular(lower, matmul(_adjoint(p), B), upper=False, unitriangular=True)
+    return solve_triangular(upper, inner, upper=True)
+
+
+def lu_solve_of(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Any:
+    """Return x with A @ x = b, of the factors of A."""
+    return lu_solve(LU_data, LU_pivots, b)
+
+
+@method("lu")
+def lu_of(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """Return the factors of each matrix in one matrix, the exchanges of rows and, if asked for, zeros."""
+    made = lu_factor(A, pivot=pivot)
+    return (*made, wrap(np.zeros(A.shape[:-2], np.int32))) if get_infos else tuple(made)
+
+
+method("matrix_exp")(matrix_exp)
+
+# ---- with information instead of errors
+
+
+class InverseAndInfo(NamedTuple):
+    """Inverses, and 0 for each matrix that has one."""
+
+    inverse: Any
+    info: Any
+
+
+class CholeskyAndInfo(NamedTuple):
+    """Triangular factors, and 0 for each matrix that has one."""
+
+    L: Any
+    info: Any
+
+
+class SolutionAndInfo(NamedTuple):
+    """Solutions, and 0 for each matrix that has an inverse."""
+
+    result: Any
+    info: Any
+
+
+def _informed(kind: Any, compute: Any, A: Tensor, check_errors: bool) -> Any:
+    try:
+        return kind(compute(), wrap(np.zeros(A.shape[:-2], np.int32)))
+    except LinAlgError:
+        if check_errors:
+            raise
+        return kind(A * math.nan, wrap(np.ones(A.shape[:-2], np.int32)))
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
+    """Return the inverse of each matrix, and 0; NaN and 1 if one is singular, unless `check_errors`."""
+    made: InverseAndInfo = _informed(InverseAndInfo, lambda: inv(A), A, check_errors)
+    return made
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyAndInfo:
+    """Return the triangular factor of each matrix, and 0; NaN and 1 if one is not positive definite."""
+    made: CholeskyAndInfo = _informed(CholeskyAndInfo, lambda: cholesky(A, upper=upper), A, check_errors)
+    return made
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolutionAndInfo:
+    """Return x with A @ x = B, and 0; NaN and 1 if a matrix is singular, unless `check_errors`."""
+    made: SolutionAndInfo = _informed(SolutionAndInfo, lambda: solve(A, B, left=left), A, check_errors)
+    return made
+
+
+# ---- equations of tensors
+
+
+def tensorinv(A: Tensor, ind: int = 2) -> Any:
+    """Return the inverse of a tensor seen as a matrix whose rows are its first `ind` axes."""
+    rows = math.prod(A.shape[:ind])
+    if rows * rows != A.numel():
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{A.numel() // max(rows, 1)} != {rows}"
+        )
+    return inv(A.reshape(rows, rows)).reshape(*A.shape[ind:], *A.shape[:ind])
+
+
+def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Any:
+    """Return x with tensordot(A, x, x.ndim) = B."""
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.dim() - len(dims), A.dim())))
+    return solve(A.reshape(B.numel(), -1), B.reshape(-1)).reshape(A.shape[B.dim() :])
+
+
+def vander(x: Tensor, *, N: int | None = None) -> Any:
+    """Return the powers of the elements along the last axis, from 0 on, along a new one."""
+    return stack([x**k for k in range(x.shape[-1] if N is None else N)], -1)
+
+
 call_with_traced_values(
     f for f in tuple(vars().values()) if getattr(f, "__module__", "") in (__name__, reducing.__name__)
 )
@@ -483,5 +718,6 @@ def _print_as(name: str, *classes: Any) -> None:
 
 for _name, _class in (
     ("slogdet", SlogdetResult), ("eigh", EighResult), ("svd", SvdResult), ("qr", QrResult), ("lstsq", LstsqResult),
+    ("lu", LuResult), ("lu_factor", LuFactorResult),
 ):  # fmt: skip
     _print_as(f"linalg_{_name}", _class)

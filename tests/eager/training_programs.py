@@ -477,3 +477,89 @@ def close_enough(T: Any, say: Any) -> None:
         lambda: check(T.ones(1), T.zeros(1), rtol=0.1), lambda: check(T.ones(1), T.zeros(1), msg="told so"),
     ):  # fmt: skip
         attempt(say, wrong)
+
+
+def _filled(T: Any, module: Any) -> Any:
+    """Return a module whose parameters are known."""
+    with T.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_((T.arange(float(parameter.numel())) * 0.7 + 0.5).sin().view(parameter.shape))
+    return module
+
+
+@program
+def parametrizations(T: Any, say: Any) -> None:
+    made_by = importlib.import_module(f"{T.__name__}.nn.utils.parametrizations")
+    parametrize = importlib.import_module(f"{T.__name__}.nn.utils.parametrize")
+    x = T.tensor([[1.0, 2.0, -1.0]])
+    for dim in (0, 1, None):
+        layer = made_by.weight_norm(_filled(T, T.nn.Linear(3, 2)), dim=dim)
+        say(layer, sorted(layer.state_dict()), layer.parametrizations.weight.original0)
+        (layer(x) ** 2).sum().backward()
+        say(layer.weight.detach(), [p.grad for p in layer.parameters()])
+    T.optim.SGD(layer.parameters(), 0.1).step()
+    layer.weight = T.ones(2, 3)
+    say(layer.weight, parametrize.is_parametrized(layer), parametrize.is_parametrized(layer, "bias"))
+    parametrize.remove_parametrizations(layer, "weight")
+    say(type(layer).__name__, layer.weight, sorted(layer.state_dict()))
+
+    class Symmetric(T.nn.Module):  # type: ignore[misc]
+        def forward(self, w: Any) -> Any:
+            return w.triu() + w.triu(1).t()
+
+    square = _filled(T, T.nn.Linear(3, 3))
+    parametrize.register_parametrization(square, "weight", Symmetric())
+    square(x).sum().backward()
+    say(square, square.weight, square.parametrizations.weight.original.grad)
+    with parametrize.cached():
+        say(square.weight is square.weight)
+    attempt(say, lambda: setattr(square, "weight", T.ones(3, 3)))
+    attempt(say, lambda: parametrize.register_parametrization(square, "other", Symmetric()))
+    parametrize.remove_parametrizations(square, "weight", leave_parametrized=False)
+    say(square.weight)
+    normed = made_by.spectral_norm(_filled(T, T.nn.Linear(3, 2)))
+    inside = normed.parametrizations.weight[0]
+    with T.no_grad():
+        inside._u.copy_(T.tensor([0.6, 0.8]))
+        inside._v.copy_(T.tensor([0.6, 0.0, 0.8]))
+    normed(x).sum().backward()
+    say(normed.parametrizations.weight.original.grad, inside._u, sorted(normed.state_dict()))
+    normed.eval()
+    say(normed(x), inside._u)
+
+
+@program
+def norms_of_weights_before_each_call(T: Any, say: Any) -> None:
+    x = T.tensor([[1.0, 2.0, -1.0]])
+    utils = T.nn.utils
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        layer = utils.weight_norm(_filled(T, T.nn.Linear(3, 2)))
+    say([w.category.__name__ for w in caught])
+    (layer(x) ** 2).sum().backward()
+    say(sorted(layer.state_dict()), layer.weight.detach(), [p.grad for p in layer.parameters()])
+    utils.remove_weight_norm(layer)
+    say(sorted(layer.state_dict()), layer.weight)
+    attempt(say, lambda: utils.remove_weight_norm(layer))
+    normed = utils.spectral_norm(_filled(T, T.nn.Linear(3, 2)))
+    with T.no_grad():
+        normed.weight_u.copy_(T.tensor([0.6, 0.8]))
+        normed.weight_v.copy_(T.tensor([0.6, 0.0, 0.8]))
+    normed(x).sum().backward()
+    say(sorted(normed.state_dict()), normed.weight_orig.grad, normed.weight_u, normed.weight)
+    utils.remove_spectral_norm(normed)
+    say(sorted(normed.state_dict()), normed.weight)
+
+
+@program
+def states_that_are_projected(T: Any, say: Any) -> None:
+    x = T.arange(12.0).view(2, 2, 3).cos().requires_grad_()
+    for options in (dict(), dict(num_layers=2), dict(bidirectional=True, batch_first=True), dict(bias=False)):
+        layer = _filled(T, T.nn.LSTM(3, 4, proj_size=2, **options))
+        out, (h, c) = layer(x)
+        say(layer, [(name, tuple(p.shape)) for name, p in layer.named_parameters()])
+        say(out.shape, h.shape, c.shape, out.sum(), T.autograd.grad(out.sum() + c.sum(), [x, layer.weight_hr_l0]))
+    attempt(say, lambda: T.nn.GRU(3, 4, proj_size=2))
+    attempt(say, lambda: T.nn.LSTM(3, 4, proj_size=4))
+    normal = T.distributions.Normal(T.tensor([0.0, 1.0]), 2.0)
+    say(normal.icdf(T.tensor([0.1, 0.9])), normal.icdf(normal.cdf(T.tensor(0.3))))

@@ -32,7 +32,6 @@ __getattr__ = lazy_names(
             for part in ("", "Encoder", "Decoder", "EncoderLayer", "DecoderLayer")
         },
         "DataParallel": "there is one device; threads of one process share the parameters of a module",
-        "Conv3d": "Conv1d and Conv2d are there; sum Conv2d over the slices of a kernel",
         "EmbeddingBag": "Embedding(...)(indices).sum(1), or .mean(1), is the same",
     },
 )

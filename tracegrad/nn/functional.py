@@ -430,7 +430,7 @@ def _channel_dropout(name: str, ndim: int) -> Callable[..., Any]:
     return apply
 
 
-dropout1d, dropout2d = _channel_dropout("dropout1d", 1), _channel_dropout("dropout2d", 2)
+dropout1d, dropout2d, dropout3d = (_channel_dropout(f"dropout{n}d", n) for n in (1, 2, 3))
 
 
 def _share_dtype(input: Tensor, *parameters: Tensor | None) -> None:
@@ -601,6 +601,11 @@ def embedding(
     return METHODS["where"](rows.detach(), padded, rows)
 
 
+def embedding_of(weight: Tensor, indices: Tensor, padding_idx: int = -1) -> Any:
+    """Return rows of the weight, which is given first."""
+    return embedding(indices, weight, None if padding_idx < 0 else padding_idx)
+
+
 def _shorten(weight: Tensor, places: Any, most: float, order: float) -> None:
     with no_grad():
         rows = weight._a[places]
@@ -676,11 +681,16 @@ cosine_similarity = reducing.cosine_similarity
 adaptive_avg_pool1d = resampling.adaptive_avg_pool1d
 adaptive_avg_pool2d = resampling.adaptive_avg_pool2d
 interpolate = resampling.interpolate
+affine_grid = resampling.affine_grid
+channel_shuffle = resampling.channel_shuffle
+grid_sample = resampling.grid_sample
 pixel_shuffle = resampling.pixel_shuffle
 pixel_unshuffle = resampling.pixel_unshuffle
 cosine_embedding_loss = losses.cosine_embedding_loss
 gaussian_nll_loss = losses.gaussian_nll_loss
 margin_ranking_loss = losses.margin_ranking_loss
+multi_margin_loss = losses.multi_margin_loss
+multilabel_margin_loss = losses.multilabel_margin_loss
 multilabel_soft_margin_loss = losses.multilabel_soft_margin_loss
 poisson_nll_loss = losses.poisson_nll_loss
 soft_margin_loss = losses.soft_margin_loss

@@ -131,6 +131,43 @@ def soft_margin_loss(
     return reduced(-_log_sigmoid(target * input), reduction)
 
 
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """Return the mean over other classes of max(0, margin - x[target] + x) ** p."""
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    reduction = reduction_of(size_average, reduce, reduction)
+    rows, classes = (input[None], target.reshape(1)) if input._a.ndim == 1 else (input, target)
+    own: Any = rows.gather(1, classes.unsqueeze(1))
+    each: Any = (margin - own + rows).clamp(min=0) ** p
+    if weight is not None:
+        each = each * weight[classes].unsqueeze(1)
+    mine = wrap(classes._a[:, None] == np.arange(rows._a.shape[1]))
+    loss = each.masked_fill(mine, 0.0).sum(1) / rows._a.shape[1]
+    return reduced(loss if input._a.ndim > 1 else loss[0], reduction)
+
+
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """Return the mean of max(0, 1 - x[label] + x[other]) over labels, which stand before the first -1, and others."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    rows, labels = (input[None], target._a[None]) if input._a.ndim == 1 else (input, target._a)
+    count = rows._a.shape[1]
+    valid = np.cumprod(labels >= 0, axis=1).astype(np.bool_)
+    safe = np.where(valid, labels, 0)
+    is_label = np.zeros(rows._a.shape, np.bool_)
+    for row, (names, there) in enumerate(zip(labels, valid, strict=True)):
+        is_label[row, names[there]] = True
+    own: Any = rows.gather(1, wrap(safe.astype(np.int64))).unsqueeze(2)
+    each: Any = (1 - own + rows.unsqueeze(1)).clamp(min=0)
+    loss = each.masked_fill(wrap(~(valid[:, :, None] & ~is_label[:, None, :])), 0.0).sum((1, 2)) / count
+    return reduced(loss if input._a.ndim > 1 else loss[0], reduction)
+
+
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",

@@ -153,6 +153,12 @@ class Conv2d(_Conv):
     axes = 2
 
 
+class Conv3d(_Conv):
+    """Convolution over three axes."""
+
+    axes = 3
+
+
 class _ConvTranspose(Module):
     axes: int
 
@@ -197,6 +203,12 @@ class ConvTranspose2d(_ConvTranspose):
     """The transpose of a convolution over two axes."""
 
     axes = 2
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """The transpose of a convolution over three axes."""
+
+    axes = 3
 
 
 class LayerNorm(Module):
@@ -430,6 +442,13 @@ class Dropout2d(_Dropout):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
+class Dropout3d(_Dropout):
+    """Channels of volumes set to 0 at random in training."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
 class AlphaDropout(_Dropout):
     """Elements set to what SELU saturates at, at random in training; mean and variance stay."""
 
@@ -562,6 +581,11 @@ CrossEntropyLoss = make_module(
 )  # fmt: skip
 KLDivLoss = make_module("KLDivLoss", F.kl_div, **_LOSS, log_target=False)
 SoftMarginLoss = make_module("SoftMarginLoss", F.soft_margin_loss, **_LOSS)
+MultiMarginLoss = make_module(
+    "MultiMarginLoss", F.multi_margin_loss, p=1, margin=1.0, weight=None, size_average=None, reduce=None,
+    reduction="mean",
+)  # fmt: skip
+MultiLabelMarginLoss = make_module("MultiLabelMarginLoss", F.multilabel_margin_loss, **_LOSS)
 MultiLabelSoftMarginLoss = make_module("MultiLabelSoftMarginLoss", F.multilabel_soft_margin_loss, weight=None, **_LOSS)
 
 
@@ -599,6 +623,12 @@ class MaxPool2d(_MaxPool):
     function = staticmethod(F.max_pool2d)
 
 
+class MaxPool3d(_MaxPool):
+    """The greatest element of each window over three axes."""
+
+    function = staticmethod(F.max_pool3d)
+
+
 class _AvgPool(_Pool):
     defaults = _WINDOWS | dict(ceil_mode=False, count_include_pad=True)
     shown = ("kernel_size", "stride", "padding")
@@ -614,6 +644,24 @@ class AvgPool2d(_AvgPool):
     """The mean of each window of images."""
 
     function = staticmethod(F.avg_pool2d)
+
+
+class AvgPool3d(_AvgPool):
+    """The mean of each window over three axes."""
+
+    function = staticmethod(F.avg_pool3d)
+
+
+LocalResponseNorm = make_module(
+    "LocalResponseNorm", F.local_response_norm, "size", "alpha", "beta", "k", size=..., alpha=1e-4, beta=0.75, k=1.0
+)
+Unfold = make_module(
+    "Unfold", F.unfold, "kernel_size", "dilation", "padding", "stride", kernel_size=..., dilation=1, padding=0, stride=1
+)
+Fold = make_module(
+    "Fold", F.fold, "output_size", "kernel_size", "dilation", "padding", "stride", output_size=..., kernel_size=...,
+    dilation=1, padding=0, stride=1,
+)  # fmt: skip
 
 
 class CosineSimilarity(Module):

@@ -43,11 +43,16 @@ def _plain(activate: Callable[[Any], Any]) -> Callable[..., Any]:
 
 def _lstm(from_input: Any, h: Any, c: Any, weight_hh: Any, *bias: Any) -> Any:
     gates = from_input + _from_state(h, weight_hh, bias)
-    size = h.shape[-1]
+    size = c.shape[-1]
     enter, forget = _parts(sigmoid_of(gates[..., : 2 * size]), 2)
     new, out = np.tanh(gates[..., 2 * size : 3 * size]), sigmoid_of(gates[..., 3 * size :])
     c = forget * c + enter * new
     return out * np.tanh(c), c
+
+
+def _lstm_projected(from_input: Any, h: Any, c: Any, weight_hh: Any, weight_hr: Any) -> Any:
+    h, c = _lstm(from_input, h, c, weight_hh)
+    return h @ weight_hr.T, c
 
 
 def _gru(from_input: Any, h: Any, weight_hh: Any, *bias: Any) -> Any:
@@ -77,6 +82,7 @@ _KINDS = {
     "tanh": _Kind(Composition("RnnTanhCell", _plain(np.tanh)), 1, 1, True),
     "relu": _Kind(Composition("RnnReluCell", _plain(relu_of)), 1, 1, True),
     "LSTM": _Kind(Composition("LstmCell", _lstm), 4, 2, True),
+    "LSTM with projections": _Kind(Composition("LstmCell", _lstm_projected), 4, 2, True),
     "GRU": _Kind(Composition("GruCell", _gru), 3, 1, False),
 }
 
@@ -84,11 +90,11 @@ _KINDS = {
 def _from_input(kind: _Kind, x: Tensor, weights: list[Any]) -> tuple[Any, list[Any]]:
     """Return what the input gives to all gates, and the weights that a step needs after that."""
     weight_ih, weight_hh, *biases = weights
-    if not biases:
-        return F.linear(x, weight_ih), [weight_hh]
-    bias_ih, bias_hh = biases
+    if len(biases) < 2:
+        return F.linear(x, weight_ih), [weight_hh, *biases]
+    bias_ih, bias_hh, *projection = biases
     if kind.sums:
-        return F.linear(x, weight_ih, bias_ih + bias_hh), [weight_hh]
+        return F.linear(x, weight_ih, bias_ih + bias_hh), [weight_hh, *projection]
     return F.linear(x, weight_ih, bias_ih), [weight_hh, bias_hh]
 
 
@@ -112,24 +118,32 @@ class _Recurrent(Module):
             raise ValueError(f"Unknown nonlinearity '{kind}'. Select from 'tanh' or 'relu'.")
         self.kind, self.input_size, self.hidden_size, self.bias, self.dtype = kind, input_size, hidden_size, bias, dtype
 
+    #: size of the states where they are projected, else 0
+    proj_size = 0
+
     def _add_weights(self, suffix: str, input_size: int) -> None:
         rows, bound = _KINDS[self.kind].gates * self.hidden_size, self.hidden_size**-0.5 if self.hidden_size else 0.0
-        shapes: list[tuple[int, ...]] = [(rows, input_size), (rows, self.hidden_size)]
-        shapes += [(rows,), (rows,)] if self.bias else []
-        for name, shape in zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), shapes, strict=False):
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (rows, input_size), "weight_hh": (rows, self.proj_size or self.hidden_size),
+        }  # fmt: skip
+        shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)} if self.bias else {}
+        shapes |= {"weight_hr": (self.proj_size, self.hidden_size)} if self.proj_size else {}
+        for name, shape in shapes.items():
             made = Parameter(creating.empty(*shape, dtype=self.dtype))
             init.uniform_(made, -bound, bound)
             self.register_parameter(name + suffix, made)
 
     def _weights(self, suffix: str) -> list[Any]:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if self.bias else 2]
+        names += ("weight_hr",) if self.proj_size else ()
         return [self._parameters[name + suffix] for name in names]
 
     def _states(self, given: Any, shape: tuple[int, ...], like: Tensor) -> tuple[Any, ...]:
         """Return the states to begin with: those given, else zeros."""
         count = _KINDS[self.kind].states
         if given is None:
-            return tuple(wrap(np.zeros(shape, like._a.dtype)) for _ in range(count))
+            shapes = (shape, (*shape[:-1], self.hidden_size))
+            return tuple(wrap(np.zeros(s, like._a.dtype)) for s in shapes[:count])
         return tuple(given) if count == 2 else (given,)
 
     def extra_repr(self) -> str:
@@ -188,9 +202,20 @@ class RNNBase(_Recurrent):
 
     def __init__(
         self, kind: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, dtype: Any = None,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(kind, input_size, hidden_size, bias, dtype)
+        if proj_size and not kind.startswith("LSTM"):
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if not 0 <= proj_size < max(hidden_size, 1):
+            raise ValueError(
+                "proj_size has to be smaller than hidden_size"
+                if proj_size > 0
+                else "proj_size should be a positive integer or zero to disable projections"
+            )
+        self.proj_size = proj_size
+        self.kind = "LSTM with projections" if proj_size else kind
         self.num_layers, self.batch_first, self.dropout = num_layers, batch_first, float(dropout)
         self.bidirectional = bidirectional
         self.suffixes = [
@@ -198,7 +223,7 @@ class RNNBase(_Recurrent):
         ]
         directions = 2 if bidirectional else 1
         for k, suffix in enumerate(self.suffixes):
-            self._add_weights(suffix, input_size if k < directions else hidden_size * directions)
+            self._add_weights(suffix, input_size if k < directions else (proj_size or hidden_size) * directions)
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         _check_size(input._a.shape[-1], self.input_size)
@@ -209,7 +234,7 @@ class RNNBase(_Recurrent):
                 hx = tuple(unsqueeze(h, 1) for h in hx) if isinstance(hx, tuple) else unsqueeze(hx, 1)
         elif self.batch_first:
             input = transpose(input, 0, 1)
-        initial = self._states(hx, (len(self.suffixes), input._a.shape[1], self.hidden_size), input)
+        initial = self._states(hx, (len(self.suffixes), input._a.shape[1], self.proj_size or self.hidden_size), input)
         begins = [unbind(state, 0) for state in initial]
         directions = 2 if self.bidirectional else 1
         ends: list[tuple[Any, ...]] = []
@@ -243,7 +268,7 @@ class RNNBase(_Recurrent):
         return stack(outputs[::-1] if backwards else outputs), states
 
     def extra_repr(self) -> str:
-        text = f"{self.input_size}, {self.hidden_size}"
+        text = f"{self.input_size}, {self.hidden_size}" + (f", proj_size={self.proj_size}" if self.proj_size else "")
         for name, usual in _OPTIONS:
             if getattr(self, name) != usual:
                 text += f", {name}={getattr(self, name)}"

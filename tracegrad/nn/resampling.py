@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.runtime.reducing import matmul
-from tracegrad.runtime.shaping import index_select, reshape, transpose
+from tracegrad.runtime.shaping import gather, index_select, reshape, transpose, unsqueeze
 from tracegrad.runtime.tensor import Tensor, wrap
 
 _MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -160,3 +160,66 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Any:
     n = len(lead)
     order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
     return reshape(split.permute(*order), (*lead, channels * r * r, height // r, width // r))
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Any:
+    """Return the channels in another order: the first of each group, then the second of each."""
+    batch, channels, *places = input._a.shape
+    if channels % groups:
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups."
+        )
+    return reshape(transpose(reshape(input, (batch, groups, channels // groups, *places)), 1, 2), input._a.shape)
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Any:
+    """Return where in an image each place of another comes from: theta f[batch, 2, 3] of coordinates from -1 to 1."""
+    batch, _, *counts = size
+    axes = []
+    for n in counts[::-1]:
+        along = np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(n)
+        axes.append(along if align_corners else along * (n - 1) / n)
+    points = np.stack([*np.meshgrid(*axes, indexing="ij"), np.ones(counts[::-1])], -1)
+    points = points.transpose(*reversed(range(len(counts))), len(counts))
+    flat = wrap(points.reshape(1, -1, len(counts) + 1).astype(theta._a.dtype))
+    return reshape(matmul(flat, transpose(theta, -2, -1)), (batch, *counts, len(counts)))
+
+
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Any:
+    """Return images at the places of a grid f[batch, height, width, 2] of coordinates (x, y) from -1 to 1.
+
+    Between pixels the four around are mixed, or with mode "nearest" the nearest one is taken; outside are zeros, or
+    with padding_mode "border" the pixels of the border.
+    """
+    if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border"):
+        raise NotImplementedError("grid_sample: mode is bilinear or nearest, padding_mode zeros or border")
+    if input._a.ndim != 4 or grid._a.ndim != 4:
+        raise NotImplementedError("grid_sample: the input has four axes")
+    batch, channels, height, width = input._a.shape
+    rows = []
+    for number, size in enumerate((width, height)):
+        place: Any = grid[..., number]
+        place = (place + 1) * ((size - 1) / 2) if align_corners else ((place + 1) * size - 1) / 2
+        rows.append(place.clamp(0, size - 1) if padding_mode == "border" else place)
+    x, y = rows
+    flat = reshape(input, (batch, channels, height * width))
+    if mode == "nearest":
+        corners = [(np.rint(x._a), np.rint(y._a), None)]
+    else:
+        left, top = np.floor(x._a), np.floor(y._a)
+        right, low = x - wrap(left), y - wrap(top)
+        corners = [
+            (left, top, (1 - right) * (1 - low)), (left + 1, top, right * (1 - low)),
+            (left, top + 1, (1 - right) * low), (left + 1, top + 1, right * low),
+        ]  # fmt: skip
+    total: Any = 0
+    for column, row, share in corners:
+        inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+        places = np.where(inside, row * width + column, 0).astype(np.int64)
+        index = wrap(np.broadcast_to(places.reshape(batch, 1, -1), (batch, channels, places[0].size)).copy())
+        values = reshape(gather(flat, 2, index), (batch, channels, *places.shape[1:]))
+        kept = values.masked_fill(wrap(~inside[:, None]), 0.0)
+        total = total + (kept if share is None else kept * unsqueeze(share, 1))
+    return total

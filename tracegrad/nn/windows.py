@@ -20,8 +20,10 @@ from tracegrad.runtime.tape import apply_composition
 from tracegrad.runtime.tensor import METHODS, Tensor, wrap
 
 __all__ = [
-    "adaptive_max_pool1d", "adaptive_max_pool2d", "avg_pool1d", "avg_pool2d", "conv1d", "conv2d", "conv_transpose1d",
-    "conv_transpose2d", "max_pool1d", "max_pool2d",
+    "adaptive_max_pool1d", "adaptive_max_pool2d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv2d",
+    "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "fold", "local_response_norm", "lp_pool1d", "lp_pool2d",
+    "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "unfold",
 ]  # fmt: skip
 
 
@@ -267,8 +269,11 @@ def _avg_pool(kernel: Any, stride: Any, padding: Any, more: Any, divisor: int | 
     return total / (shares if divisor is None else divisor)
 
 
-_MAX_POOLS = {1: Composition("MaxPool1D", _max_pool), 2: Composition("MaxPool2DWithIndices", _max_pool)}
-_AVG_POOLS = {1: Composition("AvgPool1D", in_single(_avg_pool)), 2: Composition("AvgPool2D", in_single(_avg_pool))}
+_MAX_POOLS = {
+    1: Composition("MaxPool1D", _max_pool), 2: Composition("MaxPool2DWithIndices", _max_pool),
+    3: Composition("MaxPool3DWithIndices", _max_pool),
+}  # fmt: skip
+_AVG_POOLS = {n: Composition(f"AvgPool{n}D", in_single(_avg_pool)) for n in (1, 2, 3)}
 
 
 class _Pooling(NamedTuple):
@@ -407,3 +412,152 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = 
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Return the greatest elements of so many windows along each of the last two axes."""
     return _adaptive_greatest(input, output_size, 2, return_indices)
+
+
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """Return the convolution (without flip) over three axes."""
+    return convolve(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Any:
+    """Return what the transpose of conv3d gives; weight [in, out / groups, kd, kh, kw]."""
+    return convolve_transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def max_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """Return the greatest element of each window over three axes, and its number among them."""
+    return _greatest(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def avg_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Any:  # fmt: skip
+    """Return the mean of each window over three axes."""
+    return _mean(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _max_unpool(ndim: int, input: Tensor, indices: Tensor, kernel: Any, stride: Any, padding: Any, size: Any) -> Any:
+    """Return zeros with the elements at the places that a pooling took them from."""
+    shape = input._a.shape
+    lead, old = shape[: len(shape) - ndim], shape[len(shape) - ndim :]
+    kernel = pair(kernel, ndim)
+    steps, pads = kernel if stride is None else pair(stride, ndim), pair(padding, ndim)
+    new = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(old, steps, pads, kernel, strict=True)]
+    new = new if size is None else list(size)[-ndim:]
+    zeros = wrap(np.zeros((*lead, math.prod(new)), input._a.dtype))
+    made = METHODS["scatter"](zeros, -1, reshape(indices, (*lead, -1)), reshape(input, (*lead, -1)))
+    return reshape(made, (*lead, *new))
+
+
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Any:
+    """Return zeros with the elements at the places that max_pool1d took them from."""
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Any:
+    """Return zeros with the elements at the places that max_pool2d took them from."""
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def _powers(ndim: int, input: Tensor, p: float, kernel: Any, stride: Any, ceil_mode: bool) -> Any:
+    mean = _mean(ndim, input.pow(p), kernel, stride, 0, ceil_mode, True, None)
+    return (mean.sign() * mean.abs().relu() * math.prod(pair(kernel, ndim))).pow(1.0 / p)
+
+
+def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """Return the p-th root of the sum of p-th powers in each window."""
+    return _powers(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """Return the p-th root of the sum of p-th powers in each window of images."""
+    return _powers(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
+    """Return elements divided by a power of the mean square in neighbouring channels."""
+    if input._a.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input._a.ndim} dimensions)")
+    padded = apply_composition(_PAD_CHANNELS, (size // 2, (size - 1) // 2), [input * input])
+    channels = input._a.shape[1]
+    total = sum(METHODS["narrow"](padded, 1, start, channels) for start in range(size))
+    return input / (total * (alpha / size) + k).pow(beta)
+
+
+_PAD_CHANNELS = Composition(
+    "ConstantPadNd", lambda low, high, x: np.pad(x, ((0, 0), (low, high), *((0, 0),) * (x.ndim - 2)))
+)
+
+
+# ---- windows as columns
+
+
+def _unfold(kernel: Any, stride: Any, padding: Any, dilation: Any, x: Any) -> Any:
+    padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding))) if any(padding) else x
+    places, _ = windows(padded, kernel, stride, dilation)
+    return np.stack(places, axis=2).reshape((x.shape[0], x.shape[1] * len(places), -1))
+
+
+def _fold(sizes: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, x: Any) -> Any:
+    count = math.prod(kernel)
+    full = tuple(n + 2 * p for n, p in zip(sizes, padding, strict=True))
+    counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(full, kernel, stride, dilation, strict=True)]
+    columns = x.reshape((x.shape[0], -1, count, *counts))
+    made = as_tracer(np.zeros((x.shape[0], columns.shape[1], *full), x.dtype)).copy()
+    for number, place in enumerate(np.ndindex(*kernel)):
+        key = (slice(None), slice(None)) + tuple(
+            slice(p * d, p * d + (n - 1) * s + 1, s) for p, n, s, d in zip(place, counts, stride, dilation, strict=True)
+        )
+        made[key] += columns[:, :, number]
+    return made[(slice(None), slice(None), *(slice(p, p + n) for p, n in zip(padding, sizes, strict=True)))]
+
+
+_UNFOLD, _FOLD = Composition("Im2Col", _unfold), Composition("Col2Im", _fold)
+
+
+def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Return the windows of images as columns: f[batch, channels * kernel, windows]."""
+    if input._a.ndim not in (3, 4):
+        raise RuntimeError(
+            f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
+            f"input, but got: {list(input._a.shape)}"
+        )
+    single = input._a.ndim == 3
+    static = (pair(kernel_size, 2), pair(stride, 2), pair(padding, 2), pair(dilation, 2))
+    made = apply_composition(_UNFOLD, static, [input[None] if single else input])
+    return made[0] if single else made
+
+
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Any:
+    """Return images whose windows are the sums of columns: the transpose of unfold."""
+    single = input._a.ndim == 2
+    static = (pair(output_size, 2), pair(kernel_size, 2), pair(stride, 2), pair(padding, 2), pair(dilation, 2))
+    made = apply_composition(_FOLD, static, [input[None] if single else input])
+    return made[0] if single else made

@@ -1,6 +1,6 @@
 """Tensors made of tensors: diagonals, blocks, grids, rotations, quantiles, distances.
 
-Reads tensors. Previous: reducing.py; next: writing.py. All is composed of operations of the files before.
+Reads tensors. Previous: reducing.py; next: special.py. All is composed of operations of the files before.
 """
 
 from __future__ import annotations

@@ -14,11 +14,13 @@ from tracegrad.runtime import (
     gradients,
     numpy_bridge,
     operate,
+    places,
     printing,
     reducing,
     saving,
     settings,
     shaping,
+    special,
     traced,
     writing,
 )
@@ -52,7 +54,6 @@ traced.call_with_traced_values(NAMES.values())
 globals().update(NAMES)
 
 __all__ = [
-    "Device", "building",
-    "creating", "dtypes", "gradients", "numpy_bridge", "operate", "printing", "reducing", "saving", "settings",
-    "shaping", "traced", "writing",
+    "Device", "building", "creating", "dtypes", "gradients", "numpy_bridge", "operate", "places", "printing",
+    "reducing", "saving", "settings", "shaping", "special", "traced", "writing",
 ]  # fmt: skip

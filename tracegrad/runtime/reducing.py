@@ -645,8 +645,9 @@ _NORM = Composition("LinalgVectorNorm", in_single(norm_of))
 
 
 @planned()
-def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False) -> Any:
+def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the vector norm over axes."""
+    input = input if dtype is None else cast(input, dtypes.numpy_dtype(dtype))
     if dtypes.category(input._a.dtype) < 2:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
@@ -658,9 +659,9 @@ def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = Fa
 @public()
 @method("norm")
 @as_torch_calls
-def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False) -> Any:
+def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Return the norm of all elements, or over axes."""
-    return vector_norm(input, 2.0 if p in ("fro", None) else p, dim, keepdim)
+    return vector_norm(input, 2.0 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
 @public()

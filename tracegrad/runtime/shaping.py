@@ -608,7 +608,7 @@ def hstack(tensors: Sequence[Tensor]) -> Any:
     return cat(rows, 0 if rows[0]._a.ndim == 1 else 1)
 
 
-@public()
+@public("vstack", "row_stack")
 @as_torch_calls
 def vstack(tensors: Sequence[Tensor]) -> Any:
     """Join along the first axis, vectors as rows."""
@@ -1127,9 +1127,16 @@ def _from_the_end(indices: Tensor, size: int) -> Tensor:
 
 @public()
 @method("scatter")
-def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Any:
-    """Return a copy with elements at positions along an axis replaced."""
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Any:
+    """Return a copy with elements at positions along an axis replaced, or joined by reduce: "add" or "multiply"."""
     given = src if value is None else value
+    if reduce is not None:
+        if reduce not in ("add", "multiply"):
+            raise RuntimeError("reduce argument must be either add or multiply.")
+        values = given if isinstance(given, Tensor) else expand(to_tensor(given, input._a.dtype), index._a.shape)
+        return METHODS["scatter_reduce"](input, dim, index, values, "sum" if reduce == "add" else "prod")
     if isinstance(given, Tensor):
         return _scatter("scatter", _SCATTER, input, dim, index, given)
     return _scatter("scatter", _SCATTER_NUMBER, input, dim, index, to_tensor(given, input._a.dtype))

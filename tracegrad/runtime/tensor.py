@@ -303,7 +303,9 @@ if engine:
 
 #: methods that a module attaches which is imported when one is first used
 LATE = dict.fromkeys(
-    "cholesky cholesky_inverse cholesky_solve det inverse logdet matrix_power pinverse qr slogdet svd".split(),
+    (
+        "cholesky cholesky_inverse cholesky_solve det inverse logdet lu matrix_exp matrix_power pinverse qr slogdet svd"
+    ).split(),
     "tracegrad.linalg",
 )
 #: methods attached to Tensor so far

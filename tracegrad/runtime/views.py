@@ -66,8 +66,27 @@ def take_step(kind: str, static: tuple[Any, ...], positions: Sequence[Any], x: A
         return _windows(dim, size, step, x)
     if kind == "strided":
         return _at_strides(static, x)
+    if kind == "pairs":
+        return _as_pairs(x)
+    if kind == "complex":
+        return _as_complex(x)
     assert kind in ("real", "imag"), f"unknown step {kind}"
     return x.real if kind == "real" else x.imag
+
+
+def _as_pairs(x: Any) -> Any:
+    """Return complex numbers as pairs of real ones along a new last axis."""
+    if not isinstance(x, np.ndarray):
+        return np.stack([x.real, x.imag], -1)
+    return strided(x.real, (*x.shape, 2), (*x.strides, x.itemsize // 2))
+
+
+def _as_complex(x: Any) -> Any:
+    """Return the pairs along the last axis as complex numbers."""
+    if isinstance(x, np.ndarray):
+        return x.view(dtypes.complex_of(x.dtype))[..., 0]
+    kind = dtypes.complex_of(x.dtype)
+    return x[..., 0].astype(kind) + x[..., 1].astype(kind) * kind.type(1j)
 
 
 def _with_new_axes(static: tuple[Any, ...], x: Any, found: Any) -> Any:
@@ -173,7 +192,9 @@ def _take_all(steps: Outline, x: Any, positions: Sequence[Any]) -> Any:
 
 def _write(steps: Outline, base: Any, values: Any, *positions: Any) -> Any:
     """Return a copy of the base with the place that the steps lead to replaced."""
-    part = next((k for k, step in enumerate(steps) if step[0] in ("real", "imag")), None)
+    part = next((k for k, step in enumerate(steps) if step[0] in ("real", "imag", *_OTHER_FORM)), None)
+    if part is not None and steps[part][0] in _OTHER_FORM:
+        return _write_form(steps[:part], steps[part][0], steps[part + 1 :], base, values, positions)
     if part is not None:
         return _write_part(steps[:part], steps[part][0], steps[part + 1 :], base, values, positions)
     if not steps:
@@ -192,6 +213,18 @@ def _write(steps: Outline, base: Any, values: Any, *positions: Any) -> Any:
         place = _take_all(steps, made, positions)
         place[...] = values
     return made
+
+
+#: steps between complex numbers and their pairs -> the step back
+_OTHER_FORM = {"pairs": "complex", "complex": "pairs"}
+
+
+def _write_form(before: Outline, kind: str, after: Outline, base: Any, values: Any, positions: tuple[Any, ...]) -> Any:
+    """Return a copy of the base with a place in it, seen as pairs or as complex numbers, replaced."""
+    count = sum(step[2] for step in before)
+    place = take_step(kind, (), (), _take_all(before, base, positions[:count]))
+    written = np.broadcast_to(_write(after, place, values, *positions[count:]), place.shape)
+    return _write(before, base, take_step(_OTHER_FORM[kind], (), (), written), *positions[:count])
 
 
 def _write_part(before: Outline, kind: str, after: Outline, base: Any, values: Any, positions: tuple[Any, ...]) -> Any:

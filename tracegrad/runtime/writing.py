@@ -1,6 +1,6 @@
 """In-place forms of operations of other files, and tensors that get another shape in place.
 
-Reads and changes tensors. Previous: building.py; next: settings.py.
+Reads and changes tensors. Previous: places.py; next: settings.py.
 """
 
 from __future__ import annotations

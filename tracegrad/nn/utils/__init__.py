@@ -1,6 +1,6 @@
 """torch.nn.utils' names.
 
-Previous: rnn.py; next: nn/__init__.py.
+Previous: reparametrized.py; next: nn/__init__.py.
 """
 
 from __future__ import annotations
@@ -8,12 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from tracegrad.nn.modules import clip_grad_norm_, clip_grad_value_
-from tracegrad.nn.utils import rnn
+from tracegrad.nn.utils import parametrizations, parametrize, rnn
+from tracegrad.nn.utils.reparametrized import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.shaping import cat, reshape
 from tracegrad.runtime.tensor import Tensor
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "rnn", "vector_to_parameters"]
+__all__ = [
+    "clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "parametrizations", "parametrize",
+    "remove_spectral_norm", "remove_weight_norm", "rnn", "spectral_norm", "vector_to_parameters", "weight_norm",
+]  # fmt: skip
 
 
 def parameters_to_vector(parameters: Any) -> Any:

@@ -1,6 +1,6 @@
 """torch.nn.utils.rnn's names: sequences of different lengths in one tensor.
 
-Previous: recurrent.py; next: utils/__init__.py.
+Previous: recurrent.py; next: parametrize.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,341 @@
+"""Where elements belong: searches in sorted sequences, counts in bins, reductions into places; and forms of tensors.
+
+Reads tensors. Previous: special.py; next: writing.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.runtime import dtypes
+from tracegrad.runtime.building import quantile
+from tracegrad.runtime.operate import cast, in_place, to_tensor
+from tracegrad.runtime.reducing import nansum, sort
+from tracegrad.runtime.reducing import sum as sum_over
+from tracegrad.runtime.shaping import (
+    axis_of,
+    index_put_,
+    reshape,
+    sizes_of,
+    split,
+    stack,
+    tensor_split,
+    transpose,
+    unsqueeze,
+)
+from tracegrad.runtime.tape import as_torch_calls
+from tracegrad.runtime.tensor import METHODS, Size, Tensor, method, public, wrap
+
+# ---- searches and counts
+
+
+@public()
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Return where values would be put in into sorted rows: before equal ones, or behind them if `right`."""
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
+    rows, values = sorted_sequence._a, to_tensor(input)._a
+    if sorter is not None:
+        rows = np.take_along_axis(rows, sorter._a, -1)
+    if rows.ndim > 1 and rows.shape[:-1] != values.shape[:-1]:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            f"tensor and input value tensor must match, but we got boundaries tensor {list(rows.shape)} and input "
+            f"value tensor {list(values.shape)}"
+        )
+    where: Any = "right" if right or side == "right" else "left"
+    if rows.ndim == 1:
+        found = np.searchsorted(rows, values, where)
+    else:
+        flat, wanted = rows.reshape(-1, rows.shape[-1]), values.reshape(-1, values.shape[-1])
+        found = np.stack([np.searchsorted(r, v, where) for r, v in zip(flat, wanted, strict=True)])
+        found = found.reshape(values.shape)
+    return wrap(np.asarray(found, np.int32 if out_int32 else np.int64))
+
+
+@public()
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """Return the number of the bucket between sorted boundaries that each value is in."""
+    if boundaries._a.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries._a.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@public()
+@method("histc")
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """Return how many elements are in each of the bins from min to max, or from the least to the greatest element."""
+    values = input._a.ravel()
+    low, high = float(min), float(max)
+    if low == high and values.size:
+        low, high = float(values.min()), float(values.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"range of [{low}, {high}] is not finite")
+    return wrap(np.histogram(values, bins, (low, high))[0].astype(input._a.dtype))
+
+
+@public()
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Return the position along each axis for positions in the tensor seen as a vector."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    return tuple(wrap(np.asarray(k, np.int64)) for k in np.unravel_index(indices._a, sizes))
+
+
+@public()
+def broadcast_shapes(*shapes: Any) -> Size:
+    """Return the shape that tensors of these shapes are broadcast to."""
+    try:
+        return Size(np.broadcast_shapes(*shapes))
+    except ValueError:
+        raise RuntimeError(
+            "Shape mismatch: objects cannot be broadcast to a single shape: " + ", ".join(map(str, shapes))
+        ) from None
+
+
+# ---- reductions into places
+
+
+def _ranks(places: Any) -> Any:
+    """Return for each place how many equal ones come before it."""
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    begins = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, np.bool_)
+    numbers = np.arange(len(ordered))
+    ranks = np.empty_like(numbers)
+    ranks[order] = numbers - np.maximum.accumulate(np.where(begins, numbers, 0))
+    return ranks
+
+
+_JOINED = {
+    "prod": lambda x, y: x * y, "amax": lambda x, y: METHODS["maximum"](x, y),
+    "amin": lambda x, y: METHODS["minimum"](x, y),
+}  # fmt: skip
+
+
+@public()
+@method("scatter_reduce")
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
+    """Return a copy into whose places along an axis values are joined: by "sum", "mean", "prod", "amax" or "amin"."""
+    if reduce not in ("sum", "mean", *_JOINED):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    axis = axis_of(dim, input._a.ndim)
+    grid: list[Any] = list(np.indices(index._a.shape))
+    grid[axis] = index._a
+    numbers = np.arange(input._a.size).reshape(input._a.shape)
+    places = numbers[tuple(grid)].ravel()
+    values = reshape(src[tuple(slice(0, n) for n in index._a.shape)], (-1,))
+    flat, ranks = reshape(input, (-1,)), _ranks(places)
+    if not include_self:
+        first = ranks == 0
+        start = values[wrap(first)] if reduce in _JOINED else cast(wrap(np.zeros(first.sum())), input._a.dtype)
+        flat = flat.index_put((wrap(places[first]),), start)
+        if reduce in _JOINED:
+            places, values, ranks = places[~first], values[wrap(~first)], ranks[~first] - 1
+    if reduce in _JOINED:
+        for rank in range(int(ranks.max(initial=-1)) + 1):
+            now = ranks == rank
+            at = wrap(places[now])
+            flat = index_put_(flat.clone(), (at,), _JOINED[reduce](flat[at], values[wrap(now)]))
+        return reshape(flat, input._a.shape)
+    total = flat.index_put((wrap(places),), values, accumulate=True)
+    if reduce == "mean":
+        counts = np.bincount(places, minlength=flat._a.size) + include_self
+        total = total / cast(wrap(np.maximum(counts, 1)), input._a.dtype)
+    return reshape(total, input._a.shape)
+
+
+in_place("scatter_reduce_", scatter_reduce)
+
+# ---- means of what is no NaN, norms that are bounded
+
+
+@public()
+@method("nanmean")
+@as_torch_calls
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the mean of the elements that are not NaN."""
+    present = input.isnan().logical_not()
+    return nansum(input, dim, keepdim) / sum_over(present, dim, keepdim)
+
+
+@public()
+@method("nanquantile")
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Any:
+    """Return quantiles of the elements that are not NaN, along an axis or of all."""
+    whole = dim is None
+    rows = reshape(input, (1, -1)) if whole else METHODS["movedim"](input, axis_of(dim or 0, input._a.ndim), -1)
+    lead = rows._a.shape[:-1]
+    found = []
+    for row in reshape(rows, (-1, rows._a.shape[-1])).unbind(0):
+        present = row[wrap(~np.isnan(row._a))]
+        found.append(quantile(present if present._a.size else row, q, 0, interpolation=interpolation))
+    made = METHODS["movedim"](stack(found), 0, -1)
+    several = isinstance(q, Tensor) and q._a.ndim
+    made = reshape(made, (*((q._a.size,) if several else ()), *(() if whole else lead)))
+    if not keepdim:
+        return made
+    if whole:
+        return reshape(made, (*((q._a.size,) if several else ()), *(1,) * input._a.ndim))
+    return unsqueeze(made, axis_of(dim or 0, input._a.ndim) + bool(several))
+
+
+@public()
+@method("renorm")
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Any:
+    """Return the tensor with the norm of each slice of an axis at most `maxnorm`."""
+    axis = axis_of(dim, input._a.ndim)
+    others = tuple(k for k in range(input._a.ndim) if k != axis)
+    norms = METHODS["norm"](input, p, others, True)
+    factors = maxnorm / (norms + 1e-7)
+    return input * METHODS["where"](factors, norms > maxnorm, norms.new_ones(()))
+
+
+# ---- forms
+
+
+@public()
+@method("diagflat")
+def diagflat(input: Tensor, offset: int = 0) -> Any:
+    """Return a matrix with all elements on its diagonal."""
+    return METHODS["diag"](reshape(input, (-1,)), offset)
+
+
+@public()
+@method("diagonal_scatter")
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """Return a copy with a diagonal replaced."""
+    made = input.clone()
+    place = made.diagonal(offset, dim1, dim2)
+    if place.shape != src.shape:
+        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}")
+    place.copy_(src)
+    return made
+
+
+@public()
+@method("addr")
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return beta * input + alpha * outer(vec1, vec2)."""
+    return beta * input + alpha * METHODS["outer"](vec1, vec2)
+
+
+@public()
+@method("addbmm")
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return beta * input + alpha * the sum of the products of matrices."""
+    return beta * input + alpha * METHODS["bmm"](batch1, batch2).sum(0)
+
+
+@public()
+def atleast_3d(*tensors: Any) -> Any:
+    """Return tensors with at least three axes."""
+
+    def deep(t: Tensor) -> Any:
+        if t._a.ndim < 2:
+            return reshape(t, (1, -1, 1))
+        return unsqueeze(t, 2) if t._a.ndim == 2 else t
+
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    made = tuple(map(deep, given))
+    return made[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else made
+
+
+@public()
+@method("dsplit")
+def dsplit(input: Tensor, sections: Any) -> Any:
+    """Return pieces along the third axis."""
+    return tensor_split(input, sections, 2)
+
+
+@public()
+@method("msort")
+def msort(input: Tensor) -> Any:
+    """Return the elements in order along the first axis."""
+    return sort(input, 0).values
+
+
+@public()
+@method("adjoint")
+def adjoint(input: Tensor) -> Any:
+    """Return transposed matrices, conjugated."""
+    return transpose(input, -2, -1).conj()
+
+
+@public()
+def chain_matmul(*matrices: Tensor) -> Any:
+    """Return the product of matrices."""
+    return functools.reduce(METHODS["matmul"], matrices)
+
+
+@public()
+@method("is_same_size")
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors have one shape."""
+    return bool(input._a.shape == other._a.shape)
+
+
+@method("sum_to_size")
+def sum_to_size(self: Tensor, *size: Any) -> Any:
+    """Return the sum over the axes along which `size` was broadcast to the tensor's shape."""
+    wanted, shape = sizes_of(size), self._a.shape
+    new = len(shape) - len(wanted)
+    if new < 0 or any(n not in (1, m) for n, m in zip(wanted, shape[new:], strict=True)):
+        raise RuntimeError(f"size {list(wanted)} is not expandable to size {list(shape)}.")
+    axes = [k for k in range(len(shape)) if k < new or (wanted[k - new] == 1 and shape[k] != 1)]
+    made = sum_over(self, tuple(axes), True) if axes else self
+    return reshape(made, wanted) if new else made
+
+
+@public()
+@method("split_with_sizes")
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> Any:
+    """Return views of pieces of given sizes."""
+    return split(input, list(split_sizes), dim)
+
+
+@public()
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Any:
+    """Split an axis."""
+    return METHODS["unflatten"](input, dim, sizes)
+
+
+def _window(name: str, weights: tuple[float, ...]) -> None:
+    def make(window_length: int, periodic: bool = True, *, dtype: Any = None, **options: Any) -> Tensor:
+        count = max(window_length if periodic else window_length - 1, 1)
+        angle = 2 * math.pi * np.arange(window_length) / count
+        values = np.sum([w * np.cos(k * angle) for k, w in enumerate(weights)], axis=0)
+        values = values if window_length > 1 else np.ones(window_length)
+        return wrap(values.astype(dtypes.default_of(2) if dtype is None else dtypes.numpy_dtype(dtype)))
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = "Return the weights of a window for spectra."
+    public(name)(make)
+
+
+@public()
+def fill(input: Tensor, value: Any) -> Any:
+    """Return a copy with all elements a number."""
+    return input.clone().fill_(value)
+
+
+_window("hann_window", (0.5, -0.5))
+_window("hamming_window", (0.54, -0.46))
+_window("blackman_window", (0.42, -0.5, 0.08))
