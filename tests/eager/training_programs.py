@@ -563,3 +563,24 @@ def states_that_are_projected(T: Any, say: Any) -> None:
     attempt(say, lambda: T.nn.LSTM(3, 4, proj_size=4))
     normal = T.distributions.Normal(T.tensor([0.0, 1.0]), 2.0)
     say(normal.icdf(T.tensor([0.1, 0.9])), normal.icdf(normal.cdf(T.tensor(0.3))))
+
+
+@program
+def graphs_of_layers(T: Any, say: Any) -> None:
+    def tree(node: Any, depth: int = 0) -> None:
+        say("  " * depth + ("None" if node is None else node.name()))
+        for other, _ in () if node is None else node.next_functions:
+            tree(other, depth + 1)
+
+    net = _filled(T, T.nn.Sequential(T.nn.Linear(3, 2), T.nn.ReLU(), T.nn.Linear(2, 1, bias=False)))
+    x = T.tensor([[1.0, 2.0, -1.0], [0.5, 0.0, 1.0]])
+    tree(net(x).sum().grad_fn)
+    layer = _filled(T, T.nn.Linear(3, 2))
+    made = layer(x.requires_grad_())
+    tree(made.grad_fn)
+    made.grad_fn.register_hook(lambda cts, _: say([None if ct is None else ct for ct in cts]))
+    made.grad_fn.register_hook(lambda cts, _: tuple(ct * 2 for ct in cts))
+    made.square().sum().backward()
+    say(layer.weight.grad, layer.bias.grad, x.grad)
+    tree(T.addmm(layer.bias, x, layer.weight.t()).grad_fn)
+    tree(T.cat([made, made * 2]).unbind(0)[0].grad_fn)

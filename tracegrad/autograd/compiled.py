@@ -59,7 +59,7 @@ class CompiledNode(KernelNode):
     def __init__(self, function: Any, backend: str, pull: Callable[..., Any], edges: Sequence[Edge]) -> None:
         super().__init__(tuple(edges))
         self.function, self.backend, self.pull = function, backend, pull
-        self.shown = list(range(len(edges)))
+        self.shown, self.is_layer = list(range(len(edges))), False
         self.arguments: list[Any] = []
         self.spec: Any = None
         self.out: tuple[list[Any], Any] = ([], None)

@@ -351,8 +351,10 @@ def hinge_embedding_loss(
 
 # ---- layers
 
-_LINEAR = Composition("Addmm", in_single(lambda x, w, b: x @ w.T + b))
-_LINEAR_PLAIN = Composition("Mm", lambda x, w: x @ w.T)
+_LINEAR = Composition("Linear", in_single(lambda x, w, b: x @ w.T + b))
+_LINEAR.node_name = "AddmmBackward0"
+_LINEAR_PLAIN = Composition("Linear", lambda x, w: x @ w.T)
+_LINEAR_PLAIN.node_name = "MmBackward0"
 
 
 @planned()

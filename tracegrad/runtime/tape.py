@@ -295,21 +295,37 @@ class KernelNode(Node):
     def shown(self) -> list[int]:
         """The operands that hooks and next_functions see: positions and masks are none."""
         params = self.pullback.primal.function.params
+        if self.is_layer:
+            return [2, 0, 1][3 - len(params) :]  # torch adds to the bias
         return [k for k in range(len(self.edges)) if is_differentiable(params[k].dtype)]
 
-    @property
+    @functools.cached_property
+    def is_layer(self) -> bool:
+        """Whether torch would have made this of a product and a transposed weight, which is operand 1."""
+        primal = self.pullback.primal
+        return primal.name == "Linear" and len(cast(Any, primal.function.params[0].type).shape) == 2
+
+    @functools.cached_property
     def next_functions(self) -> tuple[Edge, ...]:
         """The nodes that made the operands."""
-        return tuple(self.edges[k] for k in self.shown)
+        edges = [self.edges[k] for k in self.shown]
+        if self.is_layer and edges[-1][0] is not None:
+            edges[-1] = node_class("TBackward0", TransposedNode)((edges[-1],)), 0
+        return tuple(edges)
 
     def hook_inputs(self, found: Sequence[Cotangent]) -> list[Cotangent]:
-        return [found[k] for k in self.shown]
+        return self._turned([found[k] for k in self.shown])
 
     def from_hook(self, given: Sequence[Cotangent]) -> list[Cotangent]:
         full: list[Cotangent] = [None] * len(self.edges)
-        for k, ct in zip(self.shown, given, strict=True):
+        for k, ct in zip(self.shown, self._turned(list(given)), strict=True):
             full[k] = ct
         return full
+
+    def _turned(self, cts: list[Cotangent]) -> list[Cotangent]:
+        if self.is_layer and cts[-1] is not None:
+            cts[-1] = cts[-1].T
+        return cts
 
     def source(self) -> str:
         """Return the NumPy text of the backward pass."""
@@ -463,7 +479,8 @@ class KernelNode(Node):
 _OPERANDS = {
     "Pow": ("self", "exponent"), "Mm": ("self", "mat2"), "Bmm": ("self", "mat2"), "Mv": ("self", "vec"),
     "Dot": ("self", "tensor"), "Where": ("condition", "self", "other"), "Atan2": ("self", "other"),
-    "Addmm": ("mat1", "mat2", "self"), "Lerp": ("self", "end", "weight"), "Gather": ("self", "index"),
+    "Addmm": ("self", "mat1", "mat2"),
+    "Linear": ("mat1", "mat2", "self"), "Lerp": ("self", "end", "weight"), "Gather": ("self", "index"),
     "MseLoss": ("self", "target"), "L1Loss": ("self", "target"), "NllLoss": ("self", "target"),
 }  # fmt: skip
 
@@ -492,6 +509,23 @@ class UnknownNode(Node):
 
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
         raise self.error
+
+
+class TransposedNode(Node):
+    """The transposed weight of a layer, which torch has as a node: here the node of the layer does its work."""
+
+    __slots__ = ()
+
+    def _refuse(self, hook: Callable[..., Any]) -> Any:
+        raise RuntimeError(
+            f"{self.title} is part of the node of the layer and is not run by itself\n  help: register the hook on "
+            "that node, or on the weight"
+        )
+
+    register_hook = register_prehook = _refuse
+
+    def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
+        return [None if ct is None else ct.T for ct in cts]
 
 
 @functools.cache
