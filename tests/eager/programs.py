@@ -1974,6 +1974,11 @@ def shapes_given_in_place(T: Any, say: Any) -> None:
     y = x * 2
     y.as_strided_((2, 2), (2, 1), 1)
     say(y, T.autograd.grad(y.sum(), x))
+    y = x * 2
+    y.unsqueeze_(0)
+    y.detach_()
+    y.mul_(2)
+    say(y, y.is_leaf)
     plain = T.arange(6.0).view(1, 2, 3)
     for change in (lambda t: t.squeeze_(), lambda t: t.transpose_(0, 1), lambda t: t.unsqueeze_(-1)):
         change(plain)
@@ -2000,6 +2005,11 @@ def shapes_given_where_nothing_is_recorded(T: Any, say: Any) -> None:
         y.sum().backward()
     except RuntimeError as error:
         say("got [2, 3] but expected shape compatible with [3, 2]" in str(error) or error)
+    y = x * 2
+    rows = y[0]
+    with T.no_grad():
+        y.unsqueeze_(0)
+    say(T.autograd.grad((y * y[0]).sum(), x, retain_graph=True), T.autograd.grad((rows**2).sum(), x))
     square = T.arange(4.0).view(2, 2).requires_grad_()
     y = square * 2
     with T.no_grad():

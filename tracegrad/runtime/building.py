@@ -168,6 +168,8 @@ def quantile(
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
     if wanted._a.size and not (0 <= wanted._a.min() and wanted._a.max() <= 1):
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    if input._a.dtype not in (np.float32, np.float64):
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
     if not input._a.size:
         raise RuntimeError("quantile() input tensor must be non-empty")
     whole = dim is None
@@ -200,6 +202,9 @@ def quantile(
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Any:
     """Return the distances of all rows of one matrix from all rows of another; the gradient of distance 0 is 0."""
     require_one_dtype(x1, x2)
+    columns = [t._a.shape[-1] if t._a.ndim else 0 for t in (x1, x2)]
+    if columns[0] != columns[1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {columns[0]} X2: {columns[1]}")
     return vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1)
 
 

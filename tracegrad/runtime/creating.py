@@ -669,8 +669,9 @@ def resize_(self: Tensor, *size: Any) -> Tensor:
     shape, flat = _new_shape(size), self._a.reshape(-1)
     count = math.prod(shape)
     more = np.zeros(max(count - flat.size, 0), flat.dtype)
-    self._a = (np.concatenate([flat, more]) if more.size else flat[:count]).reshape(shape)
-    mark_written(self, "resize_")
+    if shape != self._a.shape:
+        self._a = (np.concatenate([flat, more]) if more.size else flat[:count]).reshape(shape)
+        mark_written(self, "resize_")
     return self
 
 

@@ -328,6 +328,8 @@ def _define_unary(name: str, title: str, function: Callable[..., Any], least: in
 
     def plan(input: Tensor) -> Any:
         _refuse_bools(name, input)
+        if name == "frac":
+            require_floats("frac_cpu", input)
         return elementwise(composition, (to_tensor(input),), least=least)
 
     apply = named(plan, name, f"Return {name} of each element.")
@@ -505,6 +507,8 @@ def _define_binary(
 
     def plan(input: Any, other: Any) -> Any:
         _refuse_bools(name, input, other)
+        if name in ("hypot", "logaddexp"):
+            _refuse_integers(name, input, other)
         composition = compositions[isinstance(input, Tensor) and isinstance(other, Tensor)]
         return elementwise(composition, (input, other), least=least)
 
@@ -524,6 +528,17 @@ def _define_binary(
         if each not in ("eq", "ne", "lt", "le", "gt", "ge"):
             method(f"__r{each}__")(checked(reflected, -1))
     return apply
+
+
+def _refuse_integers(name: str, *operands: Any) -> None:
+    """Check the operands of an operation that torch has for floats alone.
+
+    Raises:
+        NotImplementedError: none of them is a float.
+    """
+    tensors = [t for t in operands if isinstance(t, Tensor)]
+    if all(dtypes.category(t._a.dtype) < 2 for t in tensors):
+        require_floats(f"{name}_cpu", *tensors)
 
 
 def _refuse_floats(name: str, input: Any, other: Any) -> None:
@@ -559,6 +574,12 @@ def _atan2(y: Any, x: Any) -> Any:
     return np.where(at_origin, constant, np.arctan2(y, np.where(at_origin, x.dtype.type(1), x)))
 
 
+def times_log(log: Callable[[Any], Any], edge: Any, x: Any, y: Any) -> Any:
+    """Return x times a logarithm of y, 0 where x is; where y is at an edge too, there is no slope."""
+    nothing = (x == 0) & edge
+    return np.where(nothing, x.dtype.type(0), x * log(np.where(nothing, x.dtype.type(1), y)))
+
+
 _define_binary("atan2", "Atan2", _atan2, least=2)
 _define_binary("hypot", "Hypot", np.hypot, least=2)
 _define_binary("copysign", "Copysign", np.copysign, least=2)
@@ -566,7 +587,7 @@ _define_binary("logaddexp", "Logaddexp", np.logaddexp, least=2)
 _define_binary(
     "xlogy",
     "Xlogy",
-    lambda x, y: np.where(x == 0, x.dtype.type(0), x * np.log(np.where(x == 0, x.dtype.type(1), y))),
+    lambda x, y: times_log(np.log, (y <= 0) | (y == math.inf), x, y),
     least=2,
 )
 for _name, _function, _operators in (
@@ -640,7 +661,17 @@ def isfinite(input: Tensor) -> Any:
 
 # ---- powers
 
-_POW_OF_NUMBER, _POW, _NUMBER_POW = (promoting("Pow", lambda x, y: x**y, overload) for overload in range(3))
+
+def _power(x: Any, y: Any) -> Any:
+    """Return x ** y; a negative power of an integer is 0, but of 1 and -1."""
+    if x.dtype.kind != "i":
+        return x**y
+    one, zero = x.dtype.type(1), x.dtype.type(0)
+    sign = np.where(x == 1, one, np.where(x == -1, one - 2 * (y & 1), zero))
+    return np.where(y < 0, sign, x ** np.maximum(y, zero))
+
+
+_POW_OF_NUMBER, _POW, _NUMBER_POW = (promoting("Pow", _power, overload) for overload in range(3))
 _POW_INTEGER = pointwise("Pow", lambda exponent, dtype, x: _integer_power(_cast(x, dtype), exponent))
 
 
@@ -770,6 +801,7 @@ _ADDCDIV = promoting("Addcdiv", lambda x, a, b, value: x + value * a / b, wide=T
 @planned(3)
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Any:
     """Return input + weight * (end - input)."""
+    require_floats(f"lerp_kernel_{'tensor' if isinstance(weight, Tensor) else 'scalar'}", input)
     for name, other in (("end", end), ("weight", weight)):
         if isinstance(other, Tensor) and other._a.dtype != input._a.dtype:
             raise RuntimeError(

@@ -170,6 +170,10 @@ in_place("scatter_reduce_", scatter_reduce)
 @as_torch_calls
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the mean of the elements that are not NaN."""
+    if dtypes.category(input._a.dtype) < 2:
+        raise RuntimeError(
+            "nanmean(): expected input to have floating point or complex dtype but got " + input.dtype.title
+        )
     present = input.isnan().logical_not()
     return nansum(input, dim, keepdim) / sum_over(present, dim, keepdim)
 

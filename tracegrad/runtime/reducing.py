@@ -438,6 +438,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the k-th smallest element along an axis."""
     _refuse_complex("kthvalue", input)
+    if input._a.dtype == np.bool_:
+        raise NotImplementedError("\"kthvalue_cpu\" not implemented for 'Bool'")
     axis = axis_of(dim, input._a.ndim)
     if input._a.ndim and not input._a.shape[axis]:
         raise IndexError(f"kthvalue(): Expected reduction dim {axis} to have non-zero size.")
@@ -455,6 +457,8 @@ def _define_median(name: str, nan_counts: bool) -> None:
             raise NotImplementedError("\"median_cpu\" not implemented for 'Bool'")
         if dim is None:
             if not a.size:
+                if a.dtype.kind in "iu":
+                    return wrap(np.asarray(np.iinfo(a.dtype).min, a.dtype))
                 return apply_composition(_MEDIAN_OF[name], (True,), [input, wrap(np.zeros(0, np.int64))])
             places = _middle(a.reshape(-1), 0, nan_counts)
             value = a.reshape(-1)[places[0]]
@@ -668,8 +672,10 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
 @method("dist")
 def dist(input: Tensor, other: Tensor, p: Any = 2) -> Any:
     """Return the norm of the difference."""
-    require_floats("dist", input, other)
-    return apply_composition(_DIST, (float(p),), [input, other])
+    dtype = dtypes.result_type([input._a, other._a], [])
+    if dtypes.category(dtype) < 2:
+        require_floats("dist", input)
+    return apply_composition(_DIST, (float(p),), [cast(input, dtype), cast(other, dtype)])
 
 
 _DIST = Composition("Dist", in_single(lambda order, x, y: norm_of(order, tuple(range((x - y).ndim)), False, x - y)))
@@ -750,10 +756,13 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
         input = cat([t for t in (prepend, input, append) if t is not None], dim)
     if not input._a.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
     size = input._a.shape[axis_of(dim, input._a.ndim)]
-    for _ in range(n):
+    for _ in range(min(n, size)):
         size -= 1
-        input = input.narrow(dim, 1, size) - input.narrow(dim, 0, size)
+        after, before = input.narrow(dim, 1, size), input.narrow(dim, 0, size)
+        input = after.logical_xor(before) if input._a.dtype == np.bool_ else after - before
     return input
 
 
@@ -763,6 +772,8 @@ def trace(input: Tensor) -> Any:
     """Return the sum of the diagonal."""
     if input._a.ndim != 2:
         raise RuntimeError("trace: expected a matrix")
+    if input._a.dtype == np.bool_:
+        raise NotImplementedError("\"trace\" not implemented for 'Bool'")
     return apply_composition(_TRACE, (_accumulating(input._a, None),), [input])
 
 
@@ -1011,8 +1022,14 @@ def _check_subscripts(equation: str, shapes: list[tuple[int, ...]]) -> None:
                 f"dimensions ({len(shape)}) for operand {number} and no ellipsis was given"
             )
         before = len(term.partition("...")[0])
+        own: dict[str, int] = {}
         for k, letter in enumerate(letters):
             size = shape[k if k < before else k - len(letters)]
+            if own.setdefault(letter, size) != size:
+                raise RuntimeError(
+                    f"einsum(): subscript {letter} is repeated for operand {number} but the sizes don't match, "
+                    f"{size} != {own[letter]}"
+                )
             if size != sizes.get(letter, size) and 1 not in (size, sizes[letter]):
                 raise RuntimeError(
                     f"einsum(): subscript {letter} has size {size} for operand {number} which does not broadcast with "
@@ -1053,7 +1070,8 @@ def einsum(equation: Any, *operands: Any) -> Any:
     letters = [letter for letter in inputs if letter.isalpha()]
     if set(letters) - set(output if arrow else [x for x in letters if letters.count(x) == 1]):
         require_one_dtype(*given)
-    return apply_composition(_EINSUM, (text,), list(given))
+    dtype = dtypes.result_type([t._a for t in given], [])
+    return apply_composition(_EINSUM, (text,), [cast(t, dtype) for t in given])
 
 
 def _einsum_of_one(text: str, operand: Tensor) -> Any:
@@ -1091,7 +1109,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
 @planned()
 def kron(input: Tensor, other: Tensor) -> Any:
     """Return the Kronecker product."""
-    return Plan(_KRON, (dtypes.result_type([input._a, other._a], []),), [input, other])
+    return Plan(_KRON, (dtypes.join(input._a.dtype, other._a.dtype),), [input, other])
 
 
 @public()
@@ -1114,10 +1132,17 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return sum(mul(first, second), dim)
 
 
+def _refuse_other_dtype(input: Tensor, other: Tensor) -> None:
+    if input._a.dtype != other._a.dtype:
+        raise RuntimeError(f"{input.dtype.title} did not match {other.dtype.title}")
+    broadcast_shape(input, other)
+
+
 @public()
 @method("allclose")
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Return whether all elements are near."""
+    _refuse_other_dtype(input, other)
     return bool(np.allclose(input._a, other._a, rtol, atol, equal_nan))
 
 
@@ -1125,6 +1150,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 @method("isclose")
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """Return which elements are near."""
+    _refuse_other_dtype(input, other)
     return wrap(np.asarray(np.isclose(input._a, other._a, rtol, atol, equal_nan)))
 
 

@@ -15,7 +15,7 @@ from tracegrad import ops
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
-from tracegrad.runtime.operate import elementwise, in_single, named, pointwise, promoting
+from tracegrad.runtime.operate import elementwise, in_single, named, pointwise, promoting, times_log
 from tracegrad.runtime.tape import Plan, apply_composition, planned
 from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
 from tracegrad.runtime.views import make_view
@@ -191,10 +191,7 @@ def xlog1py(input: Any, other: Any) -> Any:
     return elementwise(_XLOG1PY, (input, other), least=2)
 
 
-_XLOG1PY = promoting(
-    "SpecialXlog1Py",
-    lambda x, y: np.where(x == 0, x.dtype.type(0), x * np.log1p(np.where(x == 0, x.dtype.type(1), y))),
-)
+_XLOG1PY = promoting("SpecialXlog1Py", lambda x, y: times_log(np.log1p, (y <= -1) | (y == math.inf), x, y))
 
 # ---- complex numbers as pairs
 

@@ -379,7 +379,26 @@ def refresh(view: Tensor) -> None:
         return
     if view._origin:
         raise _view_error(view, "its base or another view of its base has been")
-    _renew(view, base)
+    _renew(view, _base_as_viewed(view, base))
+
+
+def _base_as_viewed(view: Tensor, base: Tensor) -> Tensor:
+    """Return the base in the shape that it had when a view of it was made (`reshaped` says when it got another).
+
+    Raises:
+        RuntimeError: it was a leaf, or was written since it got another shape where nothing is recorded.
+    """
+    version, before, node = base.__dict__.get("_reshaped", (0, None, None))
+    if "_base_as_viewed" not in view.__dict__ and abs(view._seen) >= version:
+        return base
+    before = view.__dict__.setdefault("_base_as_viewed", before)
+    if before._node is None or base._node is not node:
+        raise RuntimeError(
+            "the base of a view was given another shape in place, where nothing is recorded, after the view was made\n"
+            "  help: make the view again"
+        )
+    made: Tensor = before
+    return made
 
 
 def _renew(view: Tensor, base: Tensor) -> None:

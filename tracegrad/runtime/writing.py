@@ -12,7 +12,7 @@ import numpy as np
 
 from tracegrad.runtime import building, creating, operate, reducing, shaping  # noqa: F401 attach the methods used here
 from tracegrad.runtime.operate import in_place
-from tracegrad.runtime.tape import Node, mode, node_class, part_saved
+from tracegrad.runtime.tape import Node, as_tensor, from_tensor, mode, node_class, part_saved
 from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public
 from tracegrad.runtime.views import check_writable, make_view, mark_written
 
@@ -52,20 +52,25 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
 
 class ShapedNode(Node):
-    """A result that got another shape where nothing was recorded: its cotangent must have the old one, as in torch."""
+    """A result that got another shape where nothing was recorded: its cotangent must have the old one, as in torch, or
+    one to which that is broadcast.
+    """
 
     __slots__ = ("shape",)
 
     shape: tuple[int, ...]
 
     def apply(self, cts: list[Any], create_graph: bool, keep: bool) -> Sequence[Any]:
-        ct = cts[0]
-        if ct is not None and tuple(ct.shape) != self.shape:
+        ct, count = cts[0], len(self.shape)
+        if ct is None or tuple(ct.shape) == self.shape:
+            return [ct]
+        last = tuple(ct.shape)[len(ct.shape) - count :]
+        if count > len(ct.shape) or any(n not in (1, m) for n, m in zip(self.shape, last, strict=True)):
             raise RuntimeError(
                 f"an invalid gradient arrived at {self.title} - got {list(ct.shape)} but expected shape compatible "
                 f"with {list(self.shape)}\n  help: it was given another shape in place where nothing is recorded"
             )
-        return [ct]
+        return [from_tensor(METHODS["sum_to_size"](as_tensor(ct), self.shape), create_graph)]
 
 
 def _shaped_in_place(name: str, function: Callable[..., Any], overloads: int = 1) -> None:
@@ -77,12 +82,16 @@ def _shaped_in_place(name: str, function: Callable[..., Any], overloads: int = 1
 
     def apply(self: Tensor, *args: Any, **keywords: Any) -> Tensor:
         check_writable(self, repeats=True)
+        before = self
         if self._base is None and not mode.grad:
+            before = _as_it_was(self)
             _reshape_unrecorded(self, function(self.detach(), *args, **keywords)._a)
         else:
             _become_view(self, lambda before: function(before, *args, **keywords), overloads)
         part_saved(self)
         mark_written(self, name)
+        if before is not self:
+            self.__dict__["_reshaped"] = self._storage.version, before, self._node
         self._seen = self._storage.version if mode.grad else 0  # what was not recorded follows from the base
         return self
 
@@ -99,14 +108,21 @@ def _reshape_unrecorded(self: Tensor, array: Array) -> None:
     self._a = array
 
 
+def _as_it_was(self: Tensor) -> Tensor:
+    """Return a tensor with the array and the node of another."""
+    before: Tensor = object.__new__(Tensor)
+    for slot in Tensor.__slots__:
+        if not slot.startswith("__"):
+            setattr(before, slot, getattr(self, slot))
+    before._tangent = self._tangent
+    return before
+
+
 def _become_view(self: Tensor, function: Callable[[Tensor], Any], overloads: int) -> None:
     before = self
     if self._base is None:
-        before = object.__new__(Tensor)
-        for slot in Tensor.__slots__:
-            if not slot.startswith("__"):
-                setattr(before, slot, getattr(self, slot))
-        before._tangent = self._tangent
+        before = _as_it_was(self)
+        before.__dict__["_shaped"] = True
     made = function(before)
     if made is before:
         made = make_view("Alias", before, ("index", (Ellipsis,), ()))
