@@ -347,3 +347,18 @@ def test_gradients_of_random_programs(seed: int) -> None:
     if seed % 2:
         run_passes(function)
     assert_agree(function, 0.3, np.array([0.1, -0.4, 0.7]), seed % 4, flags=("-O1",), scale=1000.0)
+
+
+RESHAPED = """func @f(%x: f64[5,30,40], %w: f64[30,50]) -> (f64[200,50]) {
+  %t: f64[5,40,30] = transpose %x {axes=(0, 2, 1)}
+  %u: f64[200,30] = reshape %t {shape=(200, 30)}
+  %v: f64[200,50] = dot_general %u, %w {contract=((1,), (0,)), batch=((), ())}
+  return %v
+}"""
+
+
+def test_a_reshaped_transpose_is_stored_in_its_own_axes(rng: np.random.Generator) -> None:
+    function = parse_function(RESHAPED)
+    assert_agree(function, rng.normal(size=(5, 30, 40)), rng.normal(size=(30, 50)))
+    body = body_of(function)
+    assert "/" not in body and "%" not in body

@@ -280,8 +280,14 @@ class Views(Elements):
                 self._pointers = set()
                 with self.recording():
                     record.c_statement(self, operation)
-                self.force(*self._pointers)
+                self.force(*map(self._unreshaped, self._pointers))
         self._force_before_writes()
+
+    def _unreshaped(self, value: Value) -> Value:
+        """Return the view that has the same elements in the same order: in its shape, places need no division."""
+        while value.producer is not None and value.producer.op == "reshape" and value.producer.operands[0] in self.lazy:
+            value = value.producer.operands[0]
+        return value
 
     def force(self, *values: Value) -> None:
         """Store values that would be views."""
