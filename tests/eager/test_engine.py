@@ -319,3 +319,10 @@ def test_without_a_compiler() -> None:
     environment = {**os.environ, "TRACEGRAD_CC": "/nonexistent"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_texts_of_windows_do_not_grow_with_the_array() -> None:
+    x = tg.randn(2, 600, requires_grad=True)
+    assert len(x.unfold(1, 301, 1).grad_fn.source()) < 1000
+    image = tg.randn(1, 1, 60, 60, requires_grad=True)
+    assert len(tg.nn.functional.max_pool2d(image, 3, 2, 1).grad_fn.source()) < 6000

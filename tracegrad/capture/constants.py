@@ -24,7 +24,7 @@ def constant_value(content: np.ndarray[Any, Any]) -> Value:
     if content.size and _is_uniform(content):
         value: Value = ops.full(shape=content.shape, dtype=content.dtype, value=content.flat[0].item())
         return value
-    if content.ndim == 1 and content.size >= _SMALL and content.dtype.kind in "iuf":
+    if content.size >= _SMALL and content.dtype.kind in ("iuf" if content.ndim == 1 else "iu"):
         progression = _progression(content)
         if progression is not None:
             return progression
@@ -58,20 +58,30 @@ def _is_uniform(content: np.ndarray[Any, Any]) -> bool:
 
 
 def _progression(content: np.ndarray[Any, Any]) -> Value | None:
-    """Return `start + step * iota` when it gives exactly this content."""
+    """Return `start + step * iota + ...`, a term for each axis, when it gives exactly this content."""
     if not np.isfinite(content).all():
         return None
-    start, step = content[0], content[1] - content[0]
-    positions = np.arange(content.size).astype(content.dtype)
-    scaled = positions if step == 1 else positions * step
-    if not np.array_equal(scaled if start == 0 else scaled + start, content):
+    start = content.flat[0]
+    terms = []
+    made: Any = start
+    for axis, size in enumerate(content.shape):
+        if size > 1:
+            step = content[(0,) * axis + (1,)].flat[0] - start
+            terms.append((axis, step))
+            positions = np.arange(size).astype(content.dtype).reshape((-1,) + (1,) * (content.ndim - axis - 1))
+            scaled = positions if step == 1 else positions * step
+            made = scaled if made is start and start == 0 else scaled + made
+    if not np.array_equal(made, content):
         return None
 
     def filled(number: Any) -> Value:
         value: Value = ops.full(shape=content.shape, dtype=content.dtype, value=number.item())
         return value
 
-    result: Value = ops.iota(shape=content.shape, dtype=content.dtype, axis=0)
-    if step != 1:
-        result = ops.multiply(result, filled(step))
-    return result if start == 0 else ops.add(result, filled(start))
+    result: Value | None = None if start == 0 else filled(start)
+    for axis, step in terms:
+        term = ops.iota(shape=content.shape, dtype=content.dtype, axis=axis)
+        if step != 1:
+            term = ops.multiply(term, filled(step))
+        result = term if result is None else ops.add(term, result)
+    return result

@@ -5,12 +5,14 @@ Reads and writes tensors; each is a composition of table ops. Previous: activati
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tracegrad.capture.numpy_api.common import iota
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
@@ -57,14 +59,12 @@ def _convolution(
         x = np.pad(x, ((0, 0), (0, 0), *padding))
     places, sizes = windows(x, kernel, stride, dilation)
     patches = np.stack(places, axis=1)  # channels, places, batch, positions
-    channels, batch = x.shape[:2]
-    each, rows = channels // groups, weight.shape[0] // groups
-    results = []
-    for g in range(groups):
-        part = patches[g * each : (g + 1) * each].reshape((each * len(places), -1))
-        matrix = weight[g * rows : (g + 1) * rows].reshape((rows, each * len(places)))
-        results.append(matrix @ part)
-    made = (results[0] if groups == 1 else np.concatenate(results, axis=0)).reshape((weight.shape[0], batch, *sizes))
+    rows, shape = len(places) * x.shape[0] // groups, (weight.shape[0], x.shape[1], *sizes)
+    if groups == 1:
+        made = weight.reshape((-1, rows)) @ patches.reshape((rows, -1))
+    else:
+        made = weight.reshape((groups, -1, rows)) @ patches.reshape((groups, rows, -1))
+    made = made.reshape(shape)
     if biased:
         made = made + bias[0].reshape((-1, 1) + (1,) * len(sizes))
     return np.moveaxis(made, 0, 1)
@@ -242,12 +242,27 @@ def conv_transpose2d(
 def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any, x: Any) -> Any:
     if any(a or b for a, b in padding):
         pads = ((0, 0),) * (x.ndim - len(kernel)) + padding
-        inside = np.pad(np.ones(x.shape, x.dtype), pads) > 0
-        x = np.where(inside, np.pad(x, pads), x.dtype.type(-np.inf))
-    (best, *places), _ = windows(x, kernel, stride, dilation)
-    for place in places:  # the first of equal ones gets the gradient; NaN wins
-        best = np.where((place > best) | np.isnan(place), place, best)
-    return best
+        x = np.pad(x, pads, constant_values=x.dtype.type(-np.inf))
+    (best, *places), sizes = windows(x, kernel, stride, dilation)
+    spans = [math.prod(x.shape[k:]) for k in range(x.ndim - len(kernel) + 1, x.ndim + 1)]  # of a step along each axis
+    chosen: Any = 0
+    for tap, place in zip(itertools.islice(np.ndindex(*kernel), 1, None), places, strict=True):
+        better = (place > best) | np.isnan(place)  # the first of equal ones gets the gradient; NaN wins
+        best = np.where(better, place, best)
+        chosen = np.where(better, sum(k * d * span for k, d, span in zip(tap, dilation, spans, strict=True)), chosen)
+    chosen = (chosen + _first_places(x.shape, sizes, stride)).reshape((-1,))  # one axis: so np.add.at is fast
+    return x.reshape((-1,))[chosen].reshape(best.shape)
+
+
+def _first_places(shape: Sequence[int], sizes: Sequence[int], stride: Sequence[int]) -> Any:
+    """Return the number, among all elements of an array, of the first one of each window over the last axes."""
+    lead = len(shape) - len(sizes)
+    total: Any = 0
+    for k, (count, step) in enumerate(zip((*shape[:lead], *sizes), (*(1,) * lead, *stride), strict=True)):
+        places: Any = iota((count,))
+        places = places * (step * math.prod(shape[k + 1 :]))
+        total = total + places.reshape((-1,) + (1,) * (len(shape) - k - 1))
+    return total
 
 
 def _avg_pool(kernel: Any, stride: Any, padding: Any, more: Any, divisor: int | None, count_pad: bool, x: Any) -> Any:
@@ -265,8 +280,7 @@ def _avg_pool(kernel: Any, stride: Any, padding: Any, more: Any, divisor: int | 
         shares: Any = sum(windows(counted, kernel, stride, ones)[0])
     else:
         shares = math.prod(kernel)
-    total = np.sum(np.stack(windows(x, kernel, stride, ones)[0], axis=0), axis=0)
-    return total / (shares if divisor is None else divisor)
+    return sum(windows(x, kernel, stride, ones)[0]) / (shares if divisor is None else divisor)
 
 
 _MAX_POOLS = {

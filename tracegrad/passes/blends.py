@@ -17,13 +17,13 @@ LEAST = 4096
 
 
 def blend_choices(function: Function) -> bool:
-    """Replace choices between large arrays of floats; return whether there was one."""
+    """Replace choices between large arrays of floats or integers; return whether there was one."""
     return rewrite(function, {"select": (_blended,)})
 
 
 def _blended(operation: Operation, builder: Builder) -> Value | None:
     kind = operation.result.array_type
-    if kind.dtype.kind != "f" or kind.dtype.itemsize < 4:
+    if kind.dtype.kind not in "fi" or kind.dtype.itemsize < 4:
         return None
     sizes = [n for n in kind.shape if isinstance(n, int)]
     condition = operation.operands[0]
