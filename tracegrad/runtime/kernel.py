@@ -3,7 +3,7 @@
 Reads a function written for NumPy arrays (`lambda x, y: x * y`) and the types of its operands; traces it into IR, and
 makes two functions of that: the value, and the pullback, each compiled through codegen/numpy_source.py when first
 run. The pullback is built from the VJP rules of the op table, so there is no second table of gradients; and it is a
-function in IR itself, so its own pullback follows in the same way, to any order. Previous: layout.py; next: dtypes.py.
+function in IR itself, so its own pullback follows in the same way, to any order. Previous: often.py; next: dtypes.py.
 
 What a node must keep is not declared: it is what the pullback reads after dead code is gone.
 """
@@ -41,6 +41,7 @@ from tracegrad.passes.wide_sums import widen_sums
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
 from tracegrad.runtime.layout import ROWS
+from tracegrad.runtime.often import calls_before_c, in_c
 from tracegrad.transform.residuals import plan_residuals
 from tracegrad.transform.vjp import vjp
 
@@ -147,8 +148,22 @@ class Kernel:
         has_numbers = any(v.type == ArrayType(v.dtype) for v in self.function.results)
         if has_numbers and any(o.op == "select" for o in walk(self.function.body)):
             made = _with_own_results(made)
-        self._run = made
-        return made
+        calls = calls_before_c(self.function)
+        self._run = made if calls is None else self._counted(made, calls)
+        return self._run
+
+    def _counted(self, run: Callable[..., Any], left: int) -> Callable[..., Any]:
+        """Return a function that runs the kernel, and after so many calls has it run in C."""
+
+        def counted(*arrays: Array) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                self._run = in_c(self.function, run)
+                return self._run(*arrays)
+            return run(*arrays)
+
+        return counted
 
     def source(self) -> str:
         """Return the NumPy text that runs."""
