@@ -468,10 +468,12 @@ def test_the_flat_form_takes_leaves_of_any_layout(build: Build) -> None:
 # ---- workspace, threads, fork --------------------------------------------------------------------------------
 
 
-def counter(build: Build) -> Any:
+def counter(build: Build, **options: Any) -> Any:
     results = (VECTOR.type, ArrayType(DTYPES["f64"]))
     return build(
-        twice_spec(results=results, result=Tree("tuple", None, (FIRST, Tree("leaf", 1, ()))), release_gil=True),
+        twice_spec(
+            results=results, result=Tree("tuple", None, (FIRST, Tree("leaf", 1, ()))), release_gil=True, **options
+        ),
         WORKSPACE,
         "counter",
     )
@@ -481,6 +483,12 @@ def test_a_workspace_is_kept_and_grows(build: Build) -> None:
     call = counter(build)
     assert [call(np.ones(n))[1] for n in (4, 4, 2, 1000, 1000, 3)] == [1, 2, 3, 1, 2, 3]
     assert call.workspace_bytes == 8016
+
+
+def test_a_large_workspace_is_not_kept(build: Build) -> None:
+    call = counter(build, kept_bytes=1000)
+    assert [call(np.ones(n))[1] for n in (4, 1000, 1000, 4)] == [1, 1, 1, 2]
+    assert call.workspace_bytes < 1000
 
 
 def test_concurrent_calls_have_workspaces_of_their_own(build: Build) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,6 +87,7 @@ class ExecutableSpec:
         minimums: smallest size for which this holds, per size symbol; 0 where it is not given.
         write_back: number of a flat input -> number of the flat result that is copied into it after the call.
         release_gil: let other threads run although the arrays are small, because the kernel takes long.
+        kept_bytes: size of the largest workspace that is kept between calls.
         array_results: numbers of results of rank 0 that are given as arrays rather than NumPy scalars.
         python_results: numbers of results of rank 0 that are given as Python numbers.
         owner: the Python function whose defaults fill in arguments that a call leaves out.
@@ -100,6 +102,7 @@ class ExecutableSpec:
     minimums: Mapping[str, int] = field(default_factory=dict)
     write_back: Mapping[int, int] = field(default_factory=dict)
     release_gil: bool = False
+    kept_bytes: int = sys.maxsize
     array_results: frozenset[int] = frozenset()
     python_results: frozenset[int] = frozenset()
     owner: FunctionType | None = None
@@ -187,6 +190,7 @@ def build_executable(
             minimums=tuple(spec.minimums.get(name, 0) for name in symbols),
             layout=target is None,
             release_gil=spec.release_gil,
+            kept_bytes=spec.kept_bytes,
             keep=library,
         ),
     )

@@ -81,6 +81,7 @@ class Executable:
         minimums: tuple[int, ...],
         layout: bool,
         release_gil: bool,
+        kept_bytes: int,
         keep: Any,
     ) -> None:
         self.entry = _ENTRY(entry) if entry else None
@@ -90,7 +91,7 @@ class Executable:
         self.target, self.on_error, self.names, self.owner = target, on_error, names, owner
         self.arguments, self.sources, self.inputs, self.results = arguments, sources, inputs, results
         self.result_tree, self.code, self.minimums, self.layout, self.keep = result_tree, code, minimums, layout, keep
-        self.busy = threading.Lock()
+        self.kept_bytes, self.busy = kept_bytes, threading.Lock()
         self.workspace: _Workspace | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -232,7 +233,7 @@ class Executable:
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
         sizes = (ctypes.c_int64 * len(frame.sizes))(*frame.sizes)
         size_bytes = self.workspace_size(*frame.sizes) if self.workspace_size is not None else 0
-        own = self.busy.acquire(blocking=False)
+        own = size_bytes <= self.kept_bytes and self.busy.acquire(blocking=False)
         try:
             if own and (self.workspace is None or self.workspace.size_bytes < size_bytes):
                 self.workspace = _Workspace(size_bytes, self.release, self.keep)

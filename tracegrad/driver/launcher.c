@@ -150,6 +150,7 @@ typedef struct {
     /* one workspace is kept; `busy` is taken by the call that uses it */
     void *workspace_block, *workspace;
     int64_t workspace_bytes;
+    long long kept_bytes; /* a larger workspace is made anew for each call */
     int busy;
 } Executable;
 
@@ -578,7 +579,7 @@ static int run_kernel(Executable *self, Frame *frame)
     void *workspace = NULL, *block = NULL;
     int own = 0;
     if (bytes > 0) {
-        own = __atomic_exchange_n(&self->busy, 1, __ATOMIC_ACQUIRE) == 0;
+        own = bytes <= self->kept_bytes && __atomic_exchange_n(&self->busy, 1, __ATOMIC_ACQUIRE) == 0;
         if (own) {
             if (self->workspace_bytes < bytes) {
                 drop_workspace(self);
@@ -964,16 +965,18 @@ static PyObject *executable_new(PyTypeObject *type, PyObject *args, PyObject *kw
 {
     static char *names[] = {"entry",       "workspace_size", "release",     "target",   "on_error",    "names",
                             "owner",       "arguments",      "sources",     "inputs",   "results",     "result_tree",
-                            "code",        "minimums",       "layout",      "release_gil", "keep",     NULL};
+                            "code",        "minimums",       "layout",      "release_gil", "kept_bytes", "keep",
+                            NULL};
     unsigned long long entry, workspace_size, release;
     PyObject *target, *on_error, *parameter_names, *trees, *sources, *inputs, *results, *result_tree, *code, *minimums;
     PyObject *keep, *owner;
     int layout, release_gil;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKKOOO!OO!O!O!O!O!O!O!ppO:Executable", names, &entry,
+    long long kept_bytes;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKKOOO!OO!O!O!O!O!O!O!ppLO:Executable", names, &entry,
                                      &workspace_size, &release, &target, &on_error, &PyTuple_Type, &parameter_names,
                                      &owner, &PyTuple_Type, &trees, &PyTuple_Type, &sources, &PyTuple_Type, &inputs,
                                      &PyTuple_Type, &results, &PyTuple_Type, &result_tree, &PyTuple_Type, &code,
-                                     &PyTuple_Type, &minimums, &layout, &release_gil, &keep))
+                                     &PyTuple_Type, &minimums, &layout, &release_gil, &kept_bytes, &keep))
         return NULL;
     Executable *self = (Executable *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -988,6 +991,7 @@ static PyObject *executable_new(PyTypeObject *type, PyObject *args, PyObject *kw
     self->owner = PyFunction_Check(owner) ? Py_NewRef(owner) : NULL;
     self->layout = layout;
     self->release_gil = release_gil;
+    self->kept_bytes = kept_bytes;
     self->workspace_bytes = -1;
     self->description = PyTuple_Pack(4, trees, sources, result_tree, keep);
     if (self->description == NULL || read_code(self, code, minimums) < 0)

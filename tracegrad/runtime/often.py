@@ -56,6 +56,8 @@ _LEFT = frozenset(
         "qr", "rfft", "slogdet", "solve", "svd", "triangular_solve",
     }
 )  # fmt: skip
+#: largest workspace that a kernel keeps between calls, since there are many kernels
+_KEPT_BYTES = 1 << 20
 _WIDE = (DTYPES["f32"], DTYPES["f64"])
 
 
@@ -101,6 +103,7 @@ def in_c(function: Function, run: Callable[..., Any]) -> Callable[..., Any]:
         inputs=inputs,
         results=tuple(r.array_type for r in made.results),
         result=leaves[0] if len(leaves) == 1 else Tree("tuple", None, leaves),
+        kept_bytes=_KEPT_BYTES,
         array_results=frozenset(range(len(leaves))),
     )
     try:
