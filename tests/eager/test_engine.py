@@ -326,3 +326,9 @@ def test_texts_of_windows_do_not_grow_with_the_array() -> None:
     assert len(x.unfold(1, 301, 1).grad_fn.source()) < 1000
     image = tg.randn(1, 1, 60, 60, requires_grad=True)
     assert len(tg.nn.functional.max_pool2d(image, 3, 2, 1).grad_fn.source()) < 6000
+
+
+def test_a_stack_of_rows_times_a_matrix_is_one_product() -> None:
+    x, w = tg.randn(2, 3, 4, requires_grad=True), tg.randn(5, 4, requires_grad=True)
+    for made in (tg.nn.functional.linear(x, w), tg.nn.functional.linear(x, w, tg.ones(5)), x @ w.T):
+        assert "tensordot" not in made.grad_fn.source()

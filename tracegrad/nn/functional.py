@@ -33,7 +33,7 @@ from tracegrad.runtime.operate import (
     softplus_of,
     to_tensor,
 )
-from tracegrad.runtime.reducing import _log_softmax, _stopped
+from tracegrad.runtime.reducing import _log_softmax, _stopped, product_of
 from tracegrad.runtime.shaping import reshape, transpose
 from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, as_torch_calls, planned, shielding
 from tracegrad.runtime.tensor import METHODS, Tensor, wrap
@@ -351,9 +351,14 @@ def hinge_embedding_loss(
 
 # ---- layers
 
-_LINEAR = Composition("Linear", in_single(lambda x, w, b: x @ w.T + b))
+
+def _linear(x: Any, weight: Any, *bias: Any) -> Any:
+    return product_of(x, weight.T) + bias[0] if bias else product_of(x, weight.T)
+
+
+_LINEAR = Composition("Linear", in_single(_linear))
 _LINEAR.node_name = "AddmmBackward0"
-_LINEAR_PLAIN = Composition("Linear", lambda x, w: x @ w.T)
+_LINEAR_PLAIN = Composition("Linear", _linear)
 _LINEAR_PLAIN.node_name = "MmBackward0"
 
 
@@ -521,16 +526,16 @@ def group_norm(
 
 
 def _batch_norm(eps: float, scaled: bool, shifted: bool, known: bool, x: Any, *rest: Any) -> Any:
-    axes = tuple(k for k in range(x.ndim) if k != 1)
-    shape = (1, -1) + (1,) * (x.ndim - 2)
+    places = x if x.ndim < 4 else x.reshape((*x.shape[:2], math.prod(x.shape[2:])))
+    axes, shape = ((0,), (1, -1)) if x.ndim == 2 else ((0, 2), (1, -1, 1))
     if known:
-        made = (x - rest[0].reshape(shape)) / np.sqrt(rest[1].reshape(shape) + eps)
+        made = (places - rest[0].reshape(shape)) / np.sqrt(rest[1].reshape(shape) + eps)
         rest = rest[2:]
     else:
-        made = _normalized(axes, eps, x)
+        made = _normalized(axes, eps, places)
     if scaled:
         made = made * rest[0].reshape(shape)
-    return made + rest[-1].reshape(shape) if shifted else made
+    return (made + rest[-1].reshape(shape) if shifted else made).reshape(x.shape)
 
 
 _BATCH_NORM = Composition("NativeBatchNorm", in_single(_batch_norm))

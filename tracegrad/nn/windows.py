@@ -59,15 +59,14 @@ def _convolution(
         x = np.pad(x, ((0, 0), (0, 0), *padding))
     places, sizes = windows(x, kernel, stride, dilation)
     patches = np.stack(places, axis=1)  # channels, places, batch, positions
-    rows, shape = len(places) * x.shape[0] // groups, (weight.shape[0], x.shape[1], *sizes)
+    rows = len(places) * x.shape[0] // groups
     if groups == 1:
         made = weight.reshape((-1, rows)) @ patches.reshape((rows, -1))
     else:
         made = weight.reshape((groups, -1, rows)) @ patches.reshape((groups, rows, -1))
-    made = made.reshape(shape)
     if biased:
-        made = made + bias[0].reshape((-1, 1) + (1,) * len(sizes))
-    return np.moveaxis(made, 0, 1)
+        made = made + bias[0].reshape((*made.shape[:-1], 1))
+    return np.moveaxis(made.reshape((weight.shape[0], x.shape[1], *sizes)), 0, 1)
 
 
 _CONVOLUTION = Composition("Convolution", _convolution)

@@ -836,11 +836,14 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 # ---- products
 
 
-def _product(name: str) -> Composition:
-    return Composition(name, lambda x, y: x @ y)
+def product_of(x: Any, y: Any) -> Any:
+    """Return x @ y: for a stack of matrices and one matrix as one product, not one for each."""
+    if x.ndim < 3 or y.ndim != 2:
+        return x @ y
+    return (x.reshape((math.prod(x.shape[:-1]), x.shape[-1])) @ y).reshape((*x.shape[:-1], y.shape[1]))
 
 
-_MATMUL, _MM, _MV, _DOT, _BMM = (_product(n) for n in ("Matmul", "Mm", "Mv", "Dot", "Bmm"))
+_MATMUL, _MM, _MV, _DOT, _BMM = (Composition(n, product_of) for n in ("Matmul", "Mm", "Mv", "Dot", "Bmm"))
 _VECDOT = Composition("LinalgVecdot", lambda dim, x, y: np.sum(np.conj(x) * y, axis=dim))
 _OUTER = promoting("Mul", lambda x, y: x.reshape((-1, 1)) * y.reshape((1, -1)))
 _EINSUM = Composition("Einsum", lambda text, *xs: np.einsum(text, *xs))
