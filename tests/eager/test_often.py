@@ -120,6 +120,22 @@ def test_what_stays_in_numpy(text: str) -> None:
     assert often.calls_before_c(function) is None
 
 
+def test_longer_texts_are_compiled_later() -> None:
+    def calls(count: int) -> int | None:
+        lines = [f"  %y{k + 1}: f32[9000] = exp %y{k}" for k in range(count)]
+        body = "\n".join(lines)
+        return often.calls_before_c(
+            parse_function(f"func @f(%y0: f32[9000]) -> (f32[9000]) {{\n{body}\n  return %y{count}\n}}")
+        )
+
+    if engine is None:
+        pytest.skip("there is no C compiler, so all kernels stay in NumPy")
+    few, many = calls(4), calls(200)
+    assert few is not None and many is not None
+    assert few * 4 < many * 200
+    assert calls(600) is None
+
+
 def test_without_compiler_numpy_goes_on(in_c: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: Any, **options: Any) -> Any:
         raise CompileError("none", code="TG610", span=None, found="nothing", help="nothing")

@@ -30,8 +30,12 @@ from tracegrad.runtime.signature import Leaf, Tree
 
 logger = logging.getLogger("tracegrad.eager")
 
-#: elements that NumPy computes in about the time that a compiler takes
+#: elements that NumPy computes in about the time that a compiler takes for a short text
 BUDGET = 1 << 27
+#: operations of a text for which it takes twice as long; the time grows with their square
+SHORT = 40
+#: more operations are never compiled
+MOST = 500
 #: elements that NumPy computes in about the time of a call
 PER_CALL = 1000
 
@@ -74,9 +78,9 @@ def calls_before_c(function: Function) -> int | None:
             steps.add(operation)
             work += sum(max(_size(result), PER_CALL) for result in operation.results)
     is_fast = len(steps) < 2 and all(operation.op in _FAST for operation in steps)
-    if is_fast or not all(map(_is_taken, values)):
+    if is_fast or len(steps) > MOST or not all(map(_is_taken, values)):
         return None
-    return BUDGET // work
+    return BUDGET * (SHORT**2 + len(steps) ** 2) // (SHORT**2 * work)
 
 
 def _size(value: Value) -> int:
