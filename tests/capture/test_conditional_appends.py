@@ -146,6 +146,14 @@ def item_of_a_list_that_was_empty(x: Any) -> Any:
     return sum(values)
 
 
+def numbers_and_arrays(x: Any) -> Any:
+    weights, rows = [1.0], [x[:2]]
+    if x[1] > 0.5:
+        weights.append(x[0])
+        rows.append(x[1:3])
+    return sum(weights) * rows[-1][0] + x[0]
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     filtered,
     history_until_it_converges,
@@ -159,6 +167,7 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     previous_item,
     list_in_a_condition,
     item_of_a_list_that_was_empty,
+    numbers_and_arrays,
 ]
 
 

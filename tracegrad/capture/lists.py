@@ -14,7 +14,6 @@ be replaced, and who holds the old one keeps it.
 
 from __future__ import annotations
 
-import contextlib
 import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -353,7 +352,7 @@ class StackedList(CapturedList):
         root = self.buffer.root._storage
         if self.kind.is_mutable:
             _freeze(item, root)
-        with current().copying() if self.kind.is_mutable else contextlib.nullcontext():
+        with current().copying(self.kind.is_mutable or not self.prefix):
             self.buffer[(*self.prefix, position)] = asarray(item)
 
     def _rows(self, positions: range) -> CapturedList:
