@@ -379,6 +379,14 @@ def delete_from_the_choice(x: Any) -> Any:
     return sum(a.values()) + 2 * sum(b.values())
 
 
+def write_into_the_dict_that_a_loop_chose(x: Any) -> Any:
+    a, b = {"v": x[0]}, {"v": x[1]}
+    for k in range(20):
+        chosen = a if x[k % 3] > 0 else b
+    chosen["v"] = x[2] * 9.0
+    return a["v"] + 2.0 * b["v"]
+
+
 def write_into_what_a_loop_chose(x: Any) -> Any:
     a, b = Particle(x[0]), Particle(x[1])
     for i in range(3):
@@ -420,6 +428,7 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (append_to_an_original, "TG136"),
     (delete_from_the_choice, "TG136"),
     (write_into_what_a_loop_chose, "TG136"),
+    (write_into_the_dict_that_a_loop_chose, "TG136"),
     (names_that_change_places_beside_another, "TG120"),
     (read_after_names_changed_places, "TG136"),
     (written_after_names_changed_places, "TG136"),

@@ -300,7 +300,9 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
     if tree.kind is Chosen:
         return Chosen(tree.data, children[0])
     if tree.kind is dict:
-        return dict(zip(tree.data, children, strict=True))
+        made = dict(zip(tree.data, children, strict=True))
+        current().register_created(made)
+        return made
     if tree.kind is Ragged:
         return Ragged(children[0], {k: Axis(length) for k, length in zip(tree.data, children[1:], strict=True)})
     if tree.kind is StackedList:
