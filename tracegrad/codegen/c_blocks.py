@@ -295,14 +295,19 @@ def _for_header(name: str, low: Dim, high: Dim, step: int, reverse: bool) -> str
 
 def may_be_undefined(value: Value) -> bool:
     """Return whether a value is, or is chosen by branches from what includes, an `undefined` one."""
-    operation = value.producer
-    if operation is None:
-        return False
-    if operation.op == "if":
-        position = operation.results.index(value)
-        return any(may_be_undefined(b.yields[position]) for b in operation.blocks)
-    if operation.op in ("for", "while"):
-        return may_be_undefined(
-            operation.operands[operation.results.index(value) + (2 if operation.op == "for" else 0)]
-        )
-    return operation.op == "undefined"
+    seen: set[Value] = set()
+    found = [value]
+    while found:
+        value = found.pop()
+        operation = value.producer
+        if operation is None or value in seen:
+            continue
+        seen.add(value)
+        if operation.op == "undefined":
+            return True
+        if operation.op == "if":
+            position = operation.results.index(value)
+            found.extend(block.yields[position] for block in operation.blocks)
+        elif operation.op in ("for", "while"):
+            found.append(operation.operands[operation.results.index(value) + (2 if operation.op == "for" else 0)])
+    return False
