@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from typing import Any, ClassVar
@@ -97,7 +98,15 @@ def own_init(x: Any) -> Any:
     return Own(x[0]).a * OwnWithoutSource(x[1]).a * x[2]
 
 
-PROGRAMS: list[Callable[[Any], Any]] = [appended, post_init, inherited, own_init]
+Pair = collections.namedtuple("Pair", "a b")
+
+
+def number_in_a_namedtuple(x: Any) -> Any:
+    pair = Pair(x[0], 0.3)
+    return pair.a * pair.b * x[1]
+
+
+PROGRAMS: list[Callable[[Any], Any]] = [appended, post_init, inherited, own_init, number_in_a_namedtuple]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -385,12 +385,8 @@ def _read_of_class(obj: Any, name: str, value: Any) -> Any:
             guard_method(value, place, own=True)
         return value
     static = inspect.getattr_static(cls, name, None)
-    if (
-        name.startswith("__")
-        or isinstance(static, types.MemberDescriptorType)
-        or static is not getattr(cls, name, None)
-    ):
-        return value  # a slot or another descriptor
+    if name.startswith("__") or hasattr(type(static), "__set__") or static is not getattr(cls, name, None):
+        return value  # a slot, a field of a namedtuple, or another descriptor
     return lift(value, place)
 
 
