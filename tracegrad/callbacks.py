@@ -22,9 +22,10 @@ from tracegrad.capture.entry import Result, Static
 from tracegrad.capture.nodes import HOOKS
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.source import code_span
-from tracegrad.capture.state import LEAF, Chosen, Unsure, flatten
-from tracegrad.capture.state import Tree as Structure
+from tracegrad.capture.state import Chosen, Unsure, flatten
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, is_traced
+from tracegrad.capture.trees import LEAF
+from tracegrad.capture.trees import Tree as Structure
 from tracegrad.custom import custom_jvp
 from tracegrad.differences import central_differences, complex_steps
 from tracegrad.driver.pipeline import runtime_tree

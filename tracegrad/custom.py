@@ -37,8 +37,9 @@ from tracegrad.capture.functions import (
 from tracegrad.capture.guards import lift
 from tracegrad.capture.hooks import call
 from tracegrad.capture.sharing import passing
-from tracegrad.capture.state import Tree, flatten, kind_name
+from tracegrad.capture.state import flatten, kind_name
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value
+from tracegrad.capture.trees import Tree
 from tracegrad.driver.pipeline import call_arguments
 from tracegrad.errors import ArgumentError, ArgumentTypeError
 from tracegrad.ir.core import Function, Operation, Value

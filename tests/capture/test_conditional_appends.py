@@ -154,6 +154,15 @@ def numbers_and_arrays(x: Any) -> Any:
     return sum(weights) * rows[-1][0] + x[0]
 
 
+def last_item_replaced(x: Any) -> Any:
+    values = [x[1]]
+    for i in range(12):
+        values[-1] = values[-1] * 0.5 + x[0]
+        if x[i % 3] > 0.55:
+            values.append(values[-1] * 0.5)
+    return sum(values) * values[-1]
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     filtered,
     history_until_it_converges,
@@ -168,6 +177,7 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     list_in_a_condition,
     item_of_a_list_that_was_empty,
     numbers_and_arrays,
+    last_item_replaced,
 ]
 
 

@@ -321,12 +321,18 @@ def runs_of_different_lengths(x: Any) -> Any:
     return sum(sum(run) ** 2 for run in runs)
 
 
-def pairs_under_a_condition(x: Any) -> Any:
-    pairs = []
-    for v in x:
-        if v > 0:
-            pairs.append((v, v * v))
-    return sum(v * w for v, w in pairs)
+def copied_before_the_loop_is_captured_again(x: Any) -> Any:
+    rows = [x[:2] * x[2] for _ in range(20)]
+    first = rows[0]
+    s = 0.0
+    for i in range(20):
+        rows.append(np.ones(2) * x[i % 3])
+        if s > 0.2:
+            rows.append(x[:2])
+        if x[0] > 0.2:
+            s = s + 0.3
+    first[0] = x[1]
+    return s + rows[0][0]
 
 
 REFUSED: list[tuple[Callable[[Any], Any], str]] = [
@@ -340,7 +346,7 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (two_lists_of_the_same_rows, "TG136"),
     (two_lists_of_the_same_arrays, "TG136"),
     (runs_of_different_lengths, "TG113"),
-    (pairs_under_a_condition, "TG113"),
+    (copied_before_the_loop_is_captured_again, "TG136"),
     (list_that_grows_after_it_was_appended, "TG136"),
 ]
 

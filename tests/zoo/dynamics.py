@@ -361,3 +361,18 @@ def regulator(a, b, start, steps=12):
         cost = cost + state @ state + force @ force
         state = a @ state + b @ force
     return cost
+
+
+@program(lambda rng: (np.array([0.3, 1.1]), 0.9), wrt=(0, 1))
+def energy_of_recorded_states(state, mass, dt=0.02, steps=200):
+    history = []
+    q, p = state
+    for step in range(steps):
+        p = p - dt * np.sin(q)
+        q = q + dt * p / mass
+        history.append({"t": step * dt, "q": q, "p": p})
+    drift = 0.0
+    for entry in history:
+        energy = entry["p"] ** 2 / (2 * mass) - np.cos(entry["q"])
+        drift += entry["t"] * energy**2
+    return drift / len(history) + history[-1]["q"]

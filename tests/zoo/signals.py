@@ -286,3 +286,17 @@ def crossings(signal, level):
     if len(times) < 2:
         return signal[-1]
     return (times[-1] - times[0]) / (len(times) - 1)
+
+
+@program(lambda rng: (np.cumsum(rng.normal(size=40)),))
+def prominence_of_peaks(signal):
+    """Peaks of a signal with their positions, and how far each stands above the valley between it and the last one."""
+    peaks = []
+    for k in range(1, len(signal) - 1):
+        if signal[k] > signal[k - 1] and signal[k] > signal[k + 1]:
+            peaks.append((k, signal[k]))
+    total = 0.0
+    for i in range(1, len(peaks)):
+        (k0, y0), (k1, y1) = peaks[i - 1], peaks[i]
+        total += (y1 - y0) ** 2 / (k1 - k0)
+    return total / len(peaks)

@@ -64,6 +64,25 @@ def supersede(old: Any, new: Any) -> None:
     current().links[id(old)] = old, [*links, Link(new, None, current().frame.block)]
 
 
+def hold(made: Any, holder: Any) -> None:
+    """Note that an object, and all that it may be, must not be written any more: a list has a copy of its content.
+
+    Args:
+        holder: what stands for the list.
+    """
+    capture = current()
+    block = capture.frames[capture.created_depth(holder)].block
+    for held in (made, *(way.other for way in ways(made) if way.other is not holder)):
+        _, links = capture.links.get(id(held), (held, []))
+        if all(known.other is not holder for known in links):
+            capture.links[id(held)] = held, [*links, Link(holder, None, block)]
+
+
+def is_held(made: Any) -> bool:
+    """Return whether a list has a copy of the content of an object."""
+    return not isinstance(made, list) and any(isinstance(way.other, list) for way in ways(made))
+
+
 def ways(start: Any, closed: Block | None = None) -> list[Way]:
     """Return the other objects that an object may be.
 
@@ -148,6 +167,15 @@ def require_single(container: Any, what: str) -> None:
 def alias_error(container: Any, what: str) -> NeedsPythonValue:
     """Return the error for a change of an object that may be another one."""
     kind = "list" if isinstance(container, list) else type(container).__name__
+    if is_held(container):
+        return NeedsPythonValue(
+            f"a {kind} that stands in a list is changed or compared",
+            code="TG136",
+            span=user_span(),
+            found=f"a {kind}: the list has a copy of its content, since a staged loop or branch fills it",
+            help="replace the item of the list, `values[k] = {**values[k], 'x': x}` or `dataclasses.replace(values[k], "
+            "x=x)`; or keep a list of numbers or arrays for each of its fields",
+        )
     return NeedsPythonValue(
         f"a {kind} that a traced condition has chosen from others, or chooses from, is changed or compared",
         code="TG136",

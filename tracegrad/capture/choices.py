@@ -16,7 +16,7 @@ import numpy as np
 
 from tracegrad.capture import branches, joins
 from tracegrad.capture.context import current
-from tracegrad.capture.lists import ListUse, can_stack, indexed_error, use_of_index
+from tracegrad.capture.lists import ITEM_LIMIT, ListUse, can_stack, indexed_error, use_of_index
 from tracegrad.capture.state import Chosen
 from tracegrad.capture.tracer import (
     Tracer,
@@ -33,8 +33,6 @@ from tracegrad.ir.core import Value
 from tracegrad.ir.types import BOOL
 
 Do = Callable[[Any], Any]
-#: more items are not chosen from one by one
-ITEM_LIMIT = 64
 
 
 def for_each(chosen: Chosen, do: Do) -> Any:

@@ -16,9 +16,9 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture import branches, sequences
-from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, ways
+from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, is_held, ways
 from tracegrad.capture.context import user_span
-from tracegrad.capture.lists import StackedList
+from tracegrad.capture.lists import RecordList, StackedList
 from tracegrad.capture.tracer import MaybeNone, Tracer, call_handler, from_value, is_traced, python_operator, stage
 from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.types import BOOL
@@ -39,6 +39,8 @@ def identical(x: Any, y: Any) -> Any:
             raise alias_error(x, "compared with one that it may be")
         return True if ALWAYS in conditions else from_value(any_holds(conditions), weak=True)
     for a, b in ((x, y), (y, x)):
+        if type(a) is type(b) and is_held(a):
+            raise alias_error(a, "compared with one that it may be")
         if isinstance(a, MaybeNone) and b is None:
             return branches.not_(a.present)
         if isinstance(a, Tracer) and a.weak and a.dtype.kind in "bi" and _is_like(a, b):
@@ -58,6 +60,8 @@ def contains(item: Any, container: Any, operate: Operate) -> Any:
         if not container.ndim:
             raise TypeError("argument of type 'float' is not iterable")
         return _truth(call_handler(np.any, operate("eq", container, item)))
+    if isinstance(container, RecordList):
+        return _any_equal(item, list(container), operate)
     if isinstance(container, StackedList):
         return contains(item, container.as_tracer(), operate)
     if isinstance(container, sequences.Sequence_) and is_traced(item):

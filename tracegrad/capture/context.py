@@ -261,6 +261,8 @@ class Capture:
         self.mutated: set[tuple[Block, int]] = set()
         #: id of a list -> how often it was made an array
         self.stacked: Counter[int] = Counter()
+        #: id of a list that a loop being staged has made an array -> what is called with items of another type
+        self.widen: dict[int, Callable[[Any], None]] = {}
         #: ids of lists to which a body appends under a condition
         self.varying: set[int] = set()
         self.events: list[tuple[Span | None, str]] = []

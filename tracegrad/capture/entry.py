@@ -17,12 +17,22 @@ from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLE
 from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, RestageError, Storage, capturing
 from tracegrad.capture.guards import require_unchanged
 from tracegrad.capture.hooks import call
-from tracegrad.capture.lists import StackedList, count_before, count_of, rows_of, rows_text
+from tracegrad.capture.lists import (
+    RecordKind,
+    RecordList,
+    StackedList,
+    count_before,
+    count_of,
+    records_of,
+    rows_of,
+    rows_text,
+)
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.slots import read_slot, undo
-from tracegrad.capture.state import Chosen, Tree, Undefined, Unsure, flatten, none_error, unsure_error
+from tracegrad.capture.state import Chosen, Undefined, Unsure, flatten, none_error, unsure_error
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
+from tracegrad.capture.trees import Constant, Tree, build, divide
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Function, Interface, Value, escaped_values
 from tracegrad.ir.types import ArrayType
@@ -304,24 +314,12 @@ def _unflatten(tree: Tree, leaves: list[Any]) -> Any:
     if all(child.kind is None for child in tree.children):
         children = leaves
     else:
-        children, position = [], 0
-        for child in tree.children:
-            children.append(_unflatten(child, leaves[position : position + child.size]))
-            position += child.size
-    if tree.kind is tuple:
-        return tuple(children)
+        children = [_unflatten(child, own) for child, own in divide(leaves, tree.children)]
     if tree.kind is StackedList:
         return rows_of(children[0], tree.data[0].nested)
-    if tree.kind is list:
-        return list(children)
-    if tree.kind is dict:
-        return dict(zip(tree.data, children, strict=True))
-    if hasattr(tree.kind, "_fields"):
-        return tree.kind(*children)
-    value = object.__new__(tree.kind)
-    for name, child in zip(tree.data, children, strict=True):
-        object.__setattr__(value, name, child)
-    return value
+    if tree.kind is RecordList:
+        return records_of(tree.data[0], children)
+    return list(children) if tree.kind is list else build(tree, children)
 
 
 def result_text(tree: Tree, leaves: list[Any]) -> str:
@@ -329,16 +327,29 @@ def result_text(tree: Tree, leaves: list[Any]) -> str:
     if tree.kind is None:
         leaf = leaves[0]
         if isinstance(leaf, Static):
-            return repr(leaf.value).replace("{", "{{").replace("}", "}}")
+            return _escaped(repr(leaf.value))
         return f"{{{leaf}}}"
-    texts, position = [], 0
-    for child in tree.children:
-        texts.append(result_text(child, leaves[position : position + child.size]))
-        position += child.size
+    texts = [result_text(child, own) for child, own in divide(leaves, tree.children)]
     if tree.kind is StackedList:
         return rows_text(texts[0], tree.data[0].nested)
+    if tree.kind is RecordList:
+        return _records_text(tree.data[0], texts)
+    if tree.kind is Constant:
+        return _escaped(repr(tree.data))
     if tree.kind is list:
         return f"[{', '.join(texts)}]"
     if tree.kind is tuple or hasattr(tree.kind, "_fields"):
         return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
     return "{{" + ", ".join(f"{key!r}: {text}" for key, text in zip(tree.data, texts, strict=True)) + "}}"
+
+
+def _records_text(kind: RecordKind, texts: list[str]) -> str:
+    """Return the text of `records_of` arrays."""
+    names = [f"item_{k}" for k in range(len(texts))]
+    item = _escaped(result_text(kind.structure, list(range(len(names)))).format(*names))
+    rows = ", ".join(rows_text(text, field.nested) for text, field in zip(texts, kind.fields, strict=True))
+    return f"[{item} for {', '.join(names)}{',' if len(names) == 1 else ''} in zip({rows})]"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

@@ -16,8 +16,9 @@ from tracegrad.capture.context import Storage, current, user_span
 from tracegrad.capture.entry import Result, Static
 from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.slots import new_list
-from tracegrad.capture.state import Tree, flatten, has_changed, unflatten
+from tracegrad.capture.state import flatten, has_changed, unflatten
 from tracegrad.capture.tracer import Tracer, from_value
+from tracegrad.capture.trees import Tree
 from tracegrad.errors import CaptureError
 from tracegrad.ir.core import Block, Function, Operation, Value, free_values, substitute, walk
 from tracegrad.ir.types import ArrayType

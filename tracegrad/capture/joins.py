@@ -29,17 +29,14 @@ from tracegrad.capture.lists import (
 from tracegrad.capture.sharing import share, sources
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot, set_slot, undo
 from tracegrad.capture.state import (
-    LEAF,
     Chosen,
     Conflict,
     Options,
-    Tree,
     Undefined,
     Unsure,
     flatten,
     is_option,
     kind_name,
-    nodes,
     unflatten,
 )
 from tracegrad.capture.text import describe_error
@@ -55,6 +52,7 @@ from tracegrad.capture.tracer import (
     result_dtype,
     stage,
 )
+from tracegrad.capture.trees import LEAF, Tree, nodes
 from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, TracedNameError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim

@@ -1,7 +1,7 @@
 """Lists made by captured code, and what `ys.append(y)` or `ys[i] = y` in a staged loop makes of them: an array that
 behaves as a list.
 
-Writes operations through tracer.py. Previous: tracer.py; next: state.py.
+Writes operations through tracer.py. Previous: trees.py; next: state.py.
 
 A list display of captured code makes a CapturedList. When a staged loop appends to it, or indexes it by its variable,
 `make_room` turns it into a StackedList in place, so that every name of the list sees the change.
@@ -10,6 +10,9 @@ Items that are arrays or lists are copied into the buffer, so each stands in two
 copied one is *frozen*: not written any more, and not read after a write into its row. What the list gives are rows,
 parts of the buffer into which the user may write; or, after `keep_items`, copies that are frozen too: then an item can
 be replaced, and who holds the old one keeps it.
+
+Items that are records, tuples, dicts or objects of one structure, have a buffer for each of their leaves. A dict or
+object among them is a new one whenever the list gives it; neither it nor the one that was put in can be written.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.aliases import hold
 from tracegrad.capture.context import RestageError, Storage, alias_error, current, user_span
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sizes import as_size, decide
@@ -38,6 +42,7 @@ from tracegrad.capture.tracer import (
     result_dtype,
     stage,
 )
+from tracegrad.capture.trees import LEAF, Constant, Tree, nodes, open_container, rebuild
 from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.types import BOOL, ArrayType, Dim
 
@@ -65,6 +70,26 @@ class ItemKind(NamedTuple):
         return ItemKind(ArrayType(self.type.dtype, self.type.shape[1:]), self.weak, self.nested - 1)
 
 
+class RecordKind(NamedTuple):
+    """What the items of a list have in common that are records: tuples, dicts or objects.
+
+    Attributes:
+        structure: of an item.
+        fields: what its leaves are.
+    """
+
+    structure: Tree
+    fields: tuple[ItemKind, ...]
+
+    @property
+    def is_mutable(self) -> bool:
+        """Whether an item, or what is in it, can be changed under several names."""
+        return not self.structure.is_fixed or any(field.is_mutable for field in self.fields)
+
+
+Kind = ItemKind | RecordKind
+
+
 class CapturedList(list[Any]):
     """A list made by captured code; behaves as a list. The attributes are those of a StackedList.
 
@@ -79,9 +104,10 @@ class CapturedList(list[Any]):
         keeps: the items that it gives are copies, and not parts of the buffer; see `keep_items`.
         there: which items are not None, where some may be.
         varies: items are appended under conditions: there are at most `added`, and loops carry `length` as a variable.
+        columns: the leaves of the items, where these are records.
     """
 
-    __slots__ = ("added", "buffer", "keeps", "kind", "length", "name", "prefix", "table", "there", "varies")
+    __slots__ = ("added", "buffer", "columns", "keeps", "kind", "length", "name", "prefix", "table", "there", "varies")
 
     name: str
     buffer: Tracer
@@ -93,6 +119,7 @@ class CapturedList(list[Any]):
     keeps: bool
     there: Tracer | None
     varies: bool
+    columns: tuple[StackedList, ...]
 
 
 class ListUse(NamedTuple):
@@ -105,10 +132,13 @@ class ListUse(NamedTuple):
     """
 
     values: list[Any]
-    kind: ItemKind | None = None
+    kind: Kind | None = None
     replaced: bool = False
     capacity: Dim = 0
 
+
+#: more items are not chosen from one by one
+ITEM_LIMIT = 64
 
 #: title and code of the error for what differs between two branches
 CHANGED = "a list changes in one branch only, or differently in the two", "TG113"
@@ -148,7 +178,7 @@ def can_stack(values: Any, stored: Any = None) -> bool:
         return False
 
 
-def _kind_for(use: ListUse) -> ItemKind:
+def _kind_for(use: ListUse) -> Kind:
     """Return what the items of an ordinary list, and what is stored into it, have in common.
 
     Raises:
@@ -157,8 +187,10 @@ def _kind_for(use: ListUse) -> ItemKind:
     items = [item for item in use.values if item is not None]
     known = [use.kind] if use.kind is not None else []
     kind = join_kinds([item_type(items), *known] if items else known)
-    if len(items) < len(use.values) and kind.nested:
-        raise RestageError("a list holds lists and None")
+    if len(items) < len(use.values) and (isinstance(kind, RecordKind) or kind.nested):
+        raise RestageError("a list holds lists or records, and None")
+    if isinstance(kind, RecordKind) and use.capacity == 0 and (len(items) <= ITEM_LIMIT or not kind.structure.is_fixed):
+        raise RestageError("a list holds records from which one can be chosen")
     return kind
 
 
@@ -182,13 +214,16 @@ def stack_items(use: ListUse) -> bool:
 
 
 def _adapt(values: StackedList, use: ListUse) -> None:
+    if isinstance(values, RecordList):
+        values.adapt(use)
+        return
     mine = values.kind
     if use.kind is not None:
         if values.prefix:
             raise RestageError("an item of a list in a list is replaced")
         if use.replaced and mine.is_mutable and not values.keeps:
             keep_items(values)
-        values.kind = join_kinds([mine, use.kind])
+        values.kind = _join([mine, use.kind])
         if values.kind.type != mine.type:
             before = values.buffer
             values.buffer = from_value(cast_to(before, values.kind.type.dtype).value)
@@ -204,12 +239,23 @@ def _supersede(before: Tracer, after: Tracer) -> None:
     current().note_copy(before.root._storage, after.root._storage)
 
 
-def join_kinds(kinds: list[ItemKind]) -> ItemKind:
+def join_kinds(kinds: list[Kind]) -> Kind:
     """Return the kind of items of several kinds.
 
     Raises:
-        RestageError: they differ in shape, or there are none.
+        RestageError: they differ in shape or structure, or there are none.
     """
+    records = [kind for kind in kinds if isinstance(kind, RecordKind)]
+    if not records:
+        return _join(kinds)
+    if len(records) < len(kinds) or any(kind.structure != records[0].structure for kind in records):
+        raise RestageError("the items of a list differ in structure")
+    fields = zip(*(kind.fields for kind in records), strict=True)
+    return RecordKind(records[0].structure, tuple(_join(field) for field in fields))
+
+
+def _join(given: Iterable[Kind]) -> ItemKind:
+    kinds = [kind for kind in given if isinstance(kind, ItemKind)]
     if len({(kind.type.shape, kind.nested) for kind in kinds}) != 1:
         raise RestageError("the items of a list differ in shape")
     dtype = result_dtype([sample(kind.type, kind.weak) for kind in kinds])
@@ -240,7 +286,12 @@ class StackedList(CapturedList):
 
     def _is_full(self) -> bool:
         """Return whether all rows of the buffer are items at this point."""
-        return not self.varies and self.added == self.buffer.type.shape[len(self.prefix)]
+        return not self.varies and self.added == self.capacity
+
+    @property
+    def capacity(self) -> Dim:
+        """For how many items there is room."""
+        return self.buffer.type.shape[len(self.prefix)]
 
     def as_array(self) -> Any:
         """Return the items as one new array, whose length may be known only at run time."""
@@ -293,8 +344,9 @@ class StackedList(CapturedList):
             return use
         while outer.table is not None:
             outer = outer.table
-        dtype = join_kinds([self.kind, use.kind]).type.dtype
-        return ListUse(outer, ItemKind(ArrayType(dtype, outer.kind.type.shape), use.kind.weak, outer.kind.nested))
+        dtype = _join([self.kind, use.kind]).type.dtype
+        weak = isinstance(use.kind, ItemKind) and use.kind.weak
+        return ListUse(outer, ItemKind(ArrayType(dtype, outer.kind.type.shape), weak, outer.kind.nested))
 
     def refresh(self) -> None:
         """Follow the list in which this one stands into another buffer."""
@@ -366,6 +418,8 @@ class StackedList(CapturedList):
         Where there is no room, or the item is of another type, the list becomes an ordinary one.
         """
         if self.prefix or not self._takes(item) or not self._has_room(item):
+            if id(self) in current().widen:
+                current().widen[id(self)](item)
             unstack(self)
             list.append(self, item)
             return
@@ -378,7 +432,7 @@ class StackedList(CapturedList):
     def _has_room(self, item: Any) -> bool:
         """Return whether one more item can be appended; in a loop around it there is always room, which is made before
         the loop when it is known how many its body appends."""
-        if decide(self.buffer.type.shape[0] - self.added, ">"):
+        if decide(self.capacity - self.added, ">"):
             return True
         capture = current()
         frames = capture.frames[capture.created_depth(self) + 1 :]
@@ -397,7 +451,8 @@ class StackedList(CapturedList):
             return False
         mine = self.kind
         return (
-            kind.type.shape == mine.type.shape
+            isinstance(kind, ItemKind)
+            and kind.type.shape == mine.type.shape
             and kind.nested == mine.nested
             and kind.weak >= mine.weak
             and result_dtype([self.buffer, asarray(item)]) == mine.type.dtype
@@ -476,6 +531,98 @@ class StackedList(CapturedList):
         return result
 
 
+class RecordList(StackedList):
+    """A list whose items are records: of each of their leaves, the rows of an array.
+
+    The columns, lists of these leaves, are used for their buffers only; the length is that of the list.
+    """
+
+    __slots__ = ()
+
+    kind: RecordKind  # type: ignore[assignment]
+
+    def in_step(self) -> tuple[StackedList, ...]:
+        """Return the columns, of the length that the list has at this point."""
+        for column in self.columns:
+            column.length, column.added, column.varies = self.length, self.added, self.varies
+        return self.columns
+
+    def adapt(self, use: ListUse) -> None:
+        """Make the list one that can be used so."""
+        if use.kind is not None:
+            kind = join_kinds([self.kind, use.kind])
+            assert isinstance(kind, RecordKind)
+            for column, field in zip(self.in_step(), kind.fields, strict=True):
+                _adapt(column, ListUse(column, field, use.replaced))
+            self.kind, self.keeps = kind, _keep(self.columns)
+        if use.capacity != 0 and not decide(self.capacity - use.capacity, ">="):
+            make_room(self, self.kind, use.capacity * 2)
+
+    @property
+    def capacity(self) -> Dim:
+        """For how many items there is room."""
+        return self.columns[0].capacity
+
+    def rows(self) -> Any:
+        """Return the items as one array, as np.array makes it of them."""
+        structure = self.kind.structure
+        if issubclass(structure.kind, tuple) and all(child == LEAF for child in structure.children):
+            return call_handler(np.stack, [column.as_array() for column in self.in_step()], axis=1)
+        return call_handler(np.array, list(self))
+
+    def item(self, position: Any) -> Any:
+        """Return the item at a position from 0 on, which is known to be there."""
+        return make_record(self.kind, [column.item(position) for column in self.columns], self.columns[0])
+
+    def _put(self, position: Any, item: Any) -> None:
+        capture = current()
+        for held in _changeable(item):
+            if any(frame.kind == "loop" for frame in capture.frames[capture.created_depth(held) + 1 :]):
+                raise RestageError("a dict or object from before a loop is put into a list in it")
+            hold(held, self.columns[0])
+        for column, leaf in zip(self.columns, _open(item)[1], strict=True):
+            column._put(position, leaf)
+
+    def _takes(self, item: Any) -> bool:
+        structure, leaves = _open(item)
+        return structure == self.kind.structure and all(
+            column._takes(leaf) for column, leaf in zip(self.columns, leaves, strict=True)
+        )
+
+
+def _keep(columns: Iterable[StackedList]) -> bool:
+    """Return whether the items of lists are copies, where they can be changed at all."""
+    return all(column.keeps or not column.kind.is_mutable for column in columns)
+
+
+def _open(value: Any) -> tuple[Tree, list[Any]]:
+    """Return the structure of a record and its leaves, which may be lists."""
+    leaves: list[Any] = []
+    around: set[int] = set()
+
+    def visit(part: Any) -> Tree:
+        if part is None or isinstance(part, str):
+            return Tree(Constant, part, ())
+        found = None if isinstance(part, list) else open_container(part)
+        if found is None:
+            leaves.append(part)
+            return LEAF
+        if id(part) in around:
+            raise RestageError("an object that stands in itself is put into a list")
+        around.add(id(part))
+        data, children, origin = found
+        tree = Tree(type(part), data, tuple(map(visit, children)), origin)
+        around.discard(id(part))
+        return tree
+
+    return visit(value), leaves
+
+
+def _changeable(record: Any) -> list[Any]:
+    """Return the dicts and objects in a record that can be written."""
+    return [tree.origin for (tree,) in nodes(_open(record)[0]) if not tree.is_fixed]
+
+
 _FLAG = ItemKind(ArrayType(BOOL, ()), weak=True)
 _OUT_OF_RANGE = "list index out of range"
 _ITEM = "an item of a list whose items are replaced or removed"
@@ -508,8 +655,36 @@ def give_name(name: str, value: Any) -> Any:
     elif isinstance(value, CapturedList):
         value.name = name
         if isinstance(value, StackedList):
-            value.buffer.set_name(name)
+            for column in value.columns if isinstance(value, RecordList) else [value]:
+                column.buffer.set_name(name)
     return value
+
+
+def record_list(buffers: list[Any], kind: RecordKind, count: Any, keeps: Iterable[bool]) -> RecordList:
+    """Return a new list of records over rows of buffers."""
+    fields = zip(buffers, kind.fields, keeps, strict=True)
+    columns = [stacked_list(buffer, field, count, keeps=kept) for buffer, field, kept in fields]
+    result = RecordList()
+    _lay_out(result, columns, kind, count)
+    current().register_created(result)
+    return result
+
+
+def make_record(kind: RecordKind, leaves: list[Any], holder: Any = None) -> Any:
+    """Return a new record; where there is a `holder`, it stands for the list that gives it."""
+
+    def note(made: Any) -> None:
+        current().register_created(made)
+        if holder is not None and not kind.structure.is_fixed:
+            hold(made, holder)
+
+    return rebuild(kind.structure, leaves, note)
+
+
+def _lay_out(values: RecordList, columns: list[StackedList], kind: RecordKind, count: Any) -> None:
+    values.columns, values.kind, values.length, values.added = tuple(columns), kind, count, count
+    values.prefix, values.keeps, values.there, values.varies = (), _keep(columns), None, False
+    values.table = None
 
 
 def sample(kind: ArrayType, weak: bool) -> Tracer:
@@ -525,7 +700,8 @@ def require_growing(values: StackedList) -> None:
     """
     if values.prefix:
         raise alias_error(_ROW, user_span())
-    values.buffer.root._storage.require_writable()
+    for column in values.columns if isinstance(values, RecordList) else [values]:
+        column.buffer.root._storage.require_writable()
 
 
 def keep_items(values: StackedList) -> None:
@@ -533,9 +709,12 @@ def keep_items(values: StackedList) -> None:
 
     The parts of the buffer that it gave before stay what they are too: it gets a new buffer.
     """
-    old = values.buffer
-    values.buffer, values.keeps = from_value(old.value), True
-    pin(old.root, _ITEM)
+    for column in values.columns if isinstance(values, RecordList) else [values]:
+        if column.kind.is_mutable and not column.keeps:
+            old = column.buffer
+            column.buffer, column.keeps = from_value(old.value), True
+            pin(old.root, _ITEM)
+    values.keeps = True
 
 
 def _freeze(item: Any, root: Storage) -> None:
@@ -553,6 +732,12 @@ def _freeze(item: Any, root: Storage) -> None:
 def rows_of(array: Any, nested: int = 0) -> list[Any]:
     """Return the rows of an array as a list, or as lists of lists."""
     return [rows_of(row, nested - 1) for row in array] if nested else list(array)
+
+
+def records_of(kind: RecordKind, arrays: Iterable[Any]) -> list[Any]:
+    """Return the records whose leaves are the rows of arrays."""
+    columns = [rows_of(array, field.nested) for array, field in zip(arrays, kind.fields, strict=True)]
+    return [rebuild(kind.structure, list(row), lambda made: None) for row in zip(*columns, strict=True)]
 
 
 def rows_text(array: str, nested: int, level: int = 0) -> str:
@@ -594,29 +779,37 @@ def items_of(values: list[Any]) -> Any:
 
 def snapshot(values: list[Any]) -> Any:
     """Return what `restore` needs to undo later changes of a list."""
-    if isinstance(values, StackedList):
-        return (
-            values.buffer,
-            values.length,
-            values.added,
-            values.kind,
-            values.prefix,
-            values.table,
-            values.keeps,
-            values.there,
-            values.varies,
-        )
-    return list(values)
+    if not isinstance(values, StackedList):
+        return list(values)
+    if isinstance(values, RecordList):
+        content: Any = tuple((column, snapshot(column)) for column in values.columns)
+    else:
+        content = values.buffer
+    return (
+        content,
+        values.length,
+        values.added,
+        values.kind,
+        values.prefix,
+        values.table,
+        values.keeps,
+        values.there,
+        values.varies,
+    )
 
 
 def restore(values: Any, before: Any) -> None:
     """Give a list the content that it had at `snapshot`."""
     if isinstance(before, tuple):
         list.clear(values)
-        values.__class__ = StackedList
-        assert isinstance(values, StackedList)
-        values.buffer, values.length, values.added, values.kind, values.prefix, values.table = before[:6]
+        content, values.length, values.added, values.kind, values.prefix, values.table = before[:6]
         values.keeps, values.there, values.varies = before[6:]
+        if isinstance(content, tuple):
+            values.__class__, values.columns = RecordList, tuple(column for column, _ in content)
+            for saved in content:
+                restore(*saved)
+        else:
+            values.__class__, values.buffer = StackedList, content
         return
     if isinstance(values, StackedList):
         values.__class__ = CapturedList  # type: ignore[assignment]
@@ -627,12 +820,22 @@ def restore(values: Any, before: Any) -> None:
         values.extend(before)
 
 
-def item_type(items: list[Any]) -> ItemKind:
+def item_type(items: list[Any]) -> Kind:
     """Return what items have in common.
 
     Raises:
-        RestageError: they differ in shape, or are other things than numbers, arrays, and lists of them.
+        RestageError: they differ in shape or structure, or are other things than numbers, arrays, and lists and records
+            of them.
     """
+    opened = [_open(item) for item in items]
+    if opened and all(structure != LEAF for structure, _ in opened):
+        structure = opened[0][0]
+        if any(other != structure for other, _ in opened) or not structure.size:
+            raise RestageError("the items of a list differ in structure")
+        fields = [item_type(list(leaves)) for leaves in zip(*(leaves for _, leaves in opened), strict=True)]
+        if not all(isinstance(field, ItemKind) for field in fields):
+            raise RestageError("a record in a list holds a list of records")
+        return RecordKind(structure, tuple(field for field in fields if isinstance(field, ItemKind)))
     if items and all(isinstance(i, list) for i in items):
         if len({id(i) for i in items}) < len(items):
             raise RestageError("a list holds one list twice")
@@ -641,6 +844,8 @@ def item_type(items: list[Any]) -> ItemKind:
         if not all(isinstance(length, int) and length == count for length in lengths) or not count:
             raise RestageError("the lists in a list differ in length")
         kind = join_kinds([i.kind if isinstance(i, StackedList) else item_type(i) for i in items])
+        if isinstance(kind, RecordKind):
+            raise RestageError("a list holds lists of records")
         return ItemKind(ArrayType(kind.type.dtype, (count, *kind.type.shape)), kind.weak, kind.nested + 1)
     if not all(isinstance(i, Tracer | int | float | complex | np.ndarray | np.generic) for i in items):
         raise RestageError("a list in the loop holds other things than numbers and arrays")
@@ -651,8 +856,11 @@ def item_type(items: list[Any]) -> ItemKind:
     return ItemKind(ArrayType(result_dtype(tracers), shapes.pop()), all(t.weak for t in tracers))
 
 
-def make_room(values: CapturedList, kind: ItemKind, capacity: Dim, *, keeps: bool = False) -> None:
+def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = False) -> None:
     """Turn a list into a StackedList with room for `capacity` items of a kind."""
+    if isinstance(kind, RecordKind):
+        _make_room_for_records(values, kind, capacity, keeps)
+        return
     if not isinstance(values, StackedList):
         items = list(values)
         given = [item is not None for item in items]
@@ -687,6 +895,34 @@ def make_room(values: CapturedList, kind: ItemKind, capacity: Dim, *, keeps: boo
     buffer._storage.holds_items = True
     buffer.set_name(getattr(values, "name", ""))
     values.buffer, values.kind = buffer, kind
+
+
+def _make_room_for_records(values: CapturedList, kind: RecordKind, capacity: Dim, keeps: bool) -> None:
+    columns: list[Any]
+    if isinstance(values, RecordList):
+        columns = list(values.in_step())
+    elif isinstance(values, StackedList):
+        raise RestageError("a list holds numbers or arrays, and records")
+    else:
+        capture, count = current(), len(values)
+        columns = [CapturedList() for _ in kind.fields]
+        for item in values:
+            for column, leaf in zip(columns, _open(item)[1], strict=True):
+                list.append(column, leaf)
+        for column in columns:
+            column.name = getattr(values, "name", "")
+            capture.created[id(column)] = column, capture.created_depth(values)
+    for column, field in zip(columns, kind.fields, strict=True):
+        make_room(column, field, capacity, keeps=keeps)
+    if not isinstance(values, RecordList):
+        for item in values:
+            for held in _changeable(item):
+                hold(held, columns[0])
+        list.clear(values)
+        values.__class__ = RecordList
+        assert isinstance(values, RecordList)
+        _lay_out(values, columns, kind, count)
+    values.kind = kind
 
 
 def _are_apart(items: list[Any]) -> bool:

@@ -39,19 +39,28 @@ from tracegrad.capture.loop_links import (
     link_rotating,
     show_objects,
 )
-from tracegrad.capture.loop_state import Growth, Lengthen, Lengths, LoopState, StandIns, is_carryable, settle_lengths
+from tracegrad.capture.loop_state import (
+    UNROLL_LIMIT,
+    Growth,
+    Lengthen,
+    Lengths,
+    LoopState,
+    StandIns,
+    Wider,
+    is_carryable,
+    settle_lengths,
+)
 from tracegrad.capture.memory import has_order_of
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import Part, Sharing, is_same_view
 from tracegrad.capture.sizes import decide
 from tracegrad.capture.slots import new_list, undo
-from tracegrad.capture.state import Chosen, Options, Tree, Undefined, Unsure, flatten, unflatten
+from tracegrad.capture.state import Chosen, Options, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, cast_to, describe, from_value, result_dtype, stage
+from tracegrad.capture.trees import Tree
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, dim_evaluate
 
-#: a loop whose body cannot be staged is unrolled up to this many iterations
-UNROLL_LIMIT = 128
 #: a loop over Python values alone is run at capture up to this many iterations
 _NATIVE_LIMIT = 4096
 
@@ -132,10 +141,12 @@ def stage_loop(
     unordered: set[tuple[int, int]] = set()
     capture = current()
     mark, noted = len(capture.changes), len(capture.events)
+    prepared = mark
     entry = state.get()
     for _ in range(12):
         try:
             state.prepare_lists(trips)
+            prepared = len(capture.changes)
             entry = state.get()
             _try_loop(state, entry, parts, emit, overrides, kept, unordered, trips)
             return
@@ -147,13 +158,17 @@ def stage_loop(
             state.set(entry)
         except _Again:
             state.set([*entry, *state.read_slots(len(entry))])
-        except BaseException:
+        except BaseException as error:
             state.set(entry)
             state.restore_lists()
-            capture.undo(mark)
-            del capture.events[noted:]
-            raise
-        capture.undo(mark)
+            prepared = mark
+            if not isinstance(error, Wider) or all(error.growth is not growth for growth in state.growing):
+                capture.undo(mark)
+                del capture.events[noted:]
+                raise
+        finally:
+            state.release_lists()
+        capture.undo(prepared)  # the lists stay arrays, with copies of their items
         del capture.events[noted:]
     raise RestageError("the types of the values that the loop carries do not settle")
 

@@ -22,8 +22,9 @@ from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.sharing import Key, Sharing
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import put_slot, read_slot, set_slot
-from tracegrad.capture.state import Conflict, Tree, Undefined, Unsure, flatten, nodes, roots
+from tracegrad.capture.state import Conflict, Undefined, Unsure, flatten
 from tracegrad.capture.tracer import Tracer, stage
+from tracegrad.capture.trees import Tree, nodes, roots
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.types import BOOL, Dim
 

@@ -15,10 +15,12 @@ from tracegrad.capture.context import Frame, RestageError, Signal, Storage, curr
 from tracegrad.capture.joins import is_choice, is_number, merge_options, options_of, renumbered, user_name
 from tracegrad.capture.lists import (
     CapturedList,
-    ItemKind,
+    Kind,
+    RecordKind,
     StackedList,
     count_of,
     item_type,
+    join_kinds,
     make_room,
     restore,
     snapshot,
@@ -28,10 +30,16 @@ from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.sharing import share
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot
-from tracegrad.capture.state import Chosen, Conflict, Options, Tree, Undefined, Unsure, flatten, nodes, unflatten
+from tracegrad.capture.state import Chosen, Conflict, Options, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, make_weak, stage
+from tracegrad.capture.trees import Tree, nodes
 from tracegrad.ir.core import Value
-from tracegrad.ir.types import I64, ArrayType, Dim
+from tracegrad.ir.types import I64, ArrayType, Dim, dim_evaluate
+
+#: a loop whose body cannot be staged is unrolled up to this many iterations
+UNROLL_LIMIT = 128
+#: shorter loops are unrolled rather than to make arrays of the leaves of tuples
+_FEW_RECORDS = 8
 
 
 class LoopState:
@@ -132,7 +140,12 @@ class LoopState:
     def add_slots(self, frame: Frame) -> bool:
         """Add the slots that a captured body wrote; return whether there were new ones."""
         known = {(id(c), kind, key) for c, kind, key in self.slots}
-        new = [(c, slot[1], slot[2]) for slot, (c, _, _) in frame.slots.items() if slot not in known]
+        growing = {id(growth.values) for growth in self.growing}  # their items are in an array
+        new = [
+            (c, kind, key)
+            for (where, kind, key), (c, _, _) in frame.slots.items()
+            if (where, kind, key) not in known and not (kind == "item" and where in growing)
+        ]
         self.slots.extend(new)
         return bool(new)
 
@@ -153,7 +166,11 @@ class LoopState:
                     "make an array before the loop, as long as it can get, write into it and count; or keep only what "
                     "is needed of the items, such as their sum",
                 )
-            growth.kind = growth.items if isinstance(growth.items, ItemKind) else item_type(growth.items)
+            growth.kind = item_type(growth.items) if isinstance(growth.items, list) else growth.items
+            if isinstance(growth.kind, RecordKind) and not isinstance(growth.values, StackedList):
+                limit = _FEW_RECORDS if growth.kind.structure.is_fixed else UNROLL_LIMIT
+                if trips is not None and dim_evaluate(trips, current().sizes) <= limit:
+                    raise RestageError("a list of records is filled in a short loop")
             self.growing = [g for g in self.growing if g is not known] + [growth]
             found = True
         return found
@@ -169,6 +186,14 @@ class LoopState:
             make_room(growth.values, growth.kind, growth.base + trips * growth.count)
             assert isinstance(growth.values, StackedList)
             growth.start, growth.values.varies = growth.values.length, growth.varies
+            if isinstance(growth.before, list):
+                current().widen[id(growth.values)] = growth.widen
+
+    def release_lists(self) -> None:
+        """Note that the loop is not being staged any more."""
+        for growth in self.growing:
+            if isinstance(growth.before, list):
+                current().widen.pop(id(growth.values), None)
 
     def start_iteration(self, number: Any) -> None:
         """Set the lengths of lists and arrays that change by a fixed number, at the start of the captured body."""
@@ -286,6 +311,13 @@ def _sample_of(leaf: Any) -> Any:
     return from_value(stage(ops.undefined, type=tracer.type), weak=tracer.weak)
 
 
+class Wider(Signal):
+    """The body appends an item of another type to a list: capture the loop again with a list that takes it."""
+
+    def __init__(self, growth: Growth) -> None:
+        self.growth = growth
+
+
 class Growth:
     """How a list grows: `count` items in each iteration, from `base` items before the loop.
 
@@ -298,7 +330,22 @@ class Growth:
         self.base: Dim = 0
         self.start: Any = 0
         self.before: Any = None
-        self.kind: ItemKind | None = None
+        self.kind: Kind | None = None
+
+    def widen(self, item: Any) -> None:
+        """Let the list take an item, where it can.
+
+        Raises:
+            Wider: it will, when the loop is captured again.
+        """
+        assert self.kind is not None
+        try:
+            kind = join_kinds([self.kind, item_type([item])])
+        except RestageError:
+            return
+        if kind != self.kind:
+            self.kind = kind
+            raise Wider(self)
 
 
 class StandIns:

@@ -15,8 +15,8 @@ from typing import Any
 from tracegrad.capture.branches import and_, has_remedy, if_stmt, truth
 from tracegrad.capture.context import RestageError, Signal, current, user_span
 from tracegrad.capture.linear import ends
-from tracegrad.capture.loop_body import UNROLL_LIMIT, Fault, Stop, faults, never_runs, stage_loop
-from tracegrad.capture.loop_state import LoopState
+from tracegrad.capture.loop_body import Fault, Stop, faults, never_runs, stage_loop
+from tracegrad.capture.loop_state import UNROLL_LIMIT, LoopState
 from tracegrad.capture.sequences import Sequence_, as_sequence, is_zero
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import GetState, SetState

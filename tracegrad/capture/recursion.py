@@ -27,8 +27,9 @@ from tracegrad.capture.functions import (
     new_function,
     refuse_write,
 )
-from tracegrad.capture.state import Tree, flatten
+from tracegrad.capture.state import flatten
 from tracegrad.capture.tracer import Tracer, asarray, cast_to, result_dtype
+from tracegrad.capture.trees import Tree
 from tracegrad.errors import CaptureError, TracegradError
 from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.types import ArrayType

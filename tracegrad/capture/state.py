@@ -9,7 +9,6 @@ code keep their identity.
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
@@ -18,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.context import current, user_span
-from tracegrad.capture.lists import CapturedList, StackedList, stacked_list
+from tracegrad.capture.lists import CapturedList, RecordList, StackedList, make_record, record_list, stacked_list
 from tracegrad.capture.masked import Masked
 from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, require
+from tracegrad.capture.trees import LEAF, Tree, build, divide, open_container
 from tracegrad.errors import NeedsPythonValue, TracedNameError, TracegradError
 
 
@@ -167,27 +167,6 @@ for _name in _SPECIAL:
 Conflict.__getattr__ = Conflict._use  # type: ignore[attr-defined]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tree:
-    """Structure of a value: the kind of container, its static data, and its children.
-
-    Attributes:
-        origin: the list, dict or object itself, which can change; None for all others.
-    """
-
-    kind: Any
-    data: Any
-    children: tuple[Tree, ...]
-    origin: Any = dataclasses.field(default=None, compare=False, repr=False)
-
-    @property
-    def size(self) -> int:
-        return 1 if self.kind is None else sum(child.size for child in self.children)
-
-
-LEAF = Tree(None, None, ())
-
-
 class _Opened(threading.local):
     """Ids of the containers that are being opened."""
 
@@ -208,8 +187,12 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
         return _flatten_children(kind, None, [value.some, value.present])
     if kind is Chosen:
         return _flatten_children(kind, value.options, [value.index])
-    if kind is dict:
-        return _flatten_children(kind, tuple(value), list(value.values()), value)
+    if isinstance(value, RecordList):
+        known = value.length if isinstance(value.length, int) else None
+        columns = value.in_step()
+        keeps = tuple(column.keeps for column in columns)
+        tree = Tree(RecordList, (value.kind, known, keeps), (LEAF,) * len(columns), value)
+        return [column.rows() for column in columns], tree
     if isinstance(value, StackedList):
         data = (value.kind, value.length if isinstance(value.length, int) else None, value.keeps)
         return [value.rows()], Tree(StackedList, data, (LEAF,), value)
@@ -218,14 +201,11 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
         return [content, *lengths], Tree(Ragged, tuple(value.axes), (LEAF,) * (1 + len(lengths)))
     if isinstance(value, list):
         return _flatten_children(list, len(value), list(value), value)
-    if isinstance(value, tuple):
-        return _flatten_children(kind, len(value), list(value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = tuple(f.name for f in dataclasses.fields(value))
-        return _flatten_children(kind, names, [getattr(value, n) for n in names], value)
-    if id(value) in current().created and hasattr(value, "__dict__"):
-        return _flatten_children(kind, tuple(vars(value)), list(vars(value).values()), value)
-    return [value], LEAF
+    found = open_container(value)
+    if found is None:
+        return [value], LEAF
+    data, children, origin = found
+    return _flatten_children(kind, data, children, origin)
 
 
 def kind_name(kind: type) -> str:
@@ -238,21 +218,6 @@ def kind_name(kind: type) -> str:
         Masked: "array",
     }
     return "list" if issubclass(kind, CapturedList) else own.get(kind, kind.__name__)
-
-
-def nodes(*trees: Tree) -> Iterator[tuple[Tree, ...]]:
-    """Yield the lists, dicts and objects that structures have at the same places, outer ones first."""
-    if all(tree.origin is not None for tree in trees):
-        yield trees
-    for children in zip(*(tree.children for tree in trees), strict=False):
-        yield from nodes(*children)
-
-
-def roots(tree: Tree) -> list[Any]:
-    """Return the lists, dicts and objects that stand in no other one."""
-    if tree.origin is not None:
-        return [tree.origin]
-    return [found for child in tree.children for found in roots(child)]
 
 
 def has_changed(value: Any, leaves: Sequence[Any], tree: Tree) -> bool:
@@ -288,23 +253,20 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
     """Rebuild a value from leaves; `make_list` makes its lists."""
     if tree.kind is None:
         return leaves[0]
-    children = []
-    position = 0
-    for child in tree.children:
-        children.append(unflatten(child, leaves[position : position + child.size], make_list))
-        position += child.size
+    children = [unflatten(child, own, make_list) for child, own in divide(leaves, tree.children)]
     if tree.kind is Unsure:
         return Unsure(tree.data, *children)
     if tree.kind is MaybeNone:
         return MaybeNone(*map(asarray, children))
     if tree.kind is Chosen:
         return Chosen(tree.data, children[0])
-    if tree.kind is dict:
-        made = dict(zip(tree.data, children, strict=True))
-        current().register_created(made)
-        return made
     if tree.kind is Ragged:
         return Ragged(children[0], {k: Axis(length) for k, length in zip(tree.data, children[1:], strict=True)})
+    if tree.kind is RecordList:
+        kind, length, keeps = tree.data
+        if length is None:
+            return make_list([make_record(kind, list(row)) for row in zip(*map(list, children), strict=True)])
+        return record_list(children, kind, length, keeps)
     if tree.kind is StackedList:
         kind, length, keeps = tree.data
         if length is None:
@@ -312,12 +274,7 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
         return stacked_list(children[0], kind, length, keeps=keeps)
     if tree.kind is list:
         return make_list(children)
-    if tree.kind is tuple:
-        return tuple(children)
-    if hasattr(tree.kind, "_fields"):
-        return tree.kind(*children)
-    value = object.__new__(tree.kind)
-    for name, child in zip(tree.data, children, strict=True):
-        object.__setattr__(value, name, child)
-    current().register_created(value)
+    value = build(tree, children)
+    if not isinstance(value, tuple):
+        current().register_created(value)
     return value

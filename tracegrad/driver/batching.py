@@ -20,11 +20,12 @@ from tracegrad.capture.context import Storage, current, user_span
 from tracegrad.capture.entry import leaf_name
 from tracegrad.capture.hooks import call
 from tracegrad.capture.joins import leave_branch
-from tracegrad.capture.lists import StackedList
+from tracegrad.capture.lists import RecordList, StackedList
 from tracegrad.capture.sharing import passing
 from tracegrad.capture.slots import new_list
-from tracegrad.capture.state import Tree, Undefined, flatten, has_changed, kind_name, unflatten
+from tracegrad.capture.state import Undefined, flatten, has_changed, kind_name, unflatten
 from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
+from tracegrad.capture.trees import Tree
 from tracegrad.driver.pipeline import call_arguments, hoist_stacks, target_backend
 from tracegrad.errors import ArgumentError, CaptureError
 from tracegrad.ir.core import Block, Function, Value
@@ -217,15 +218,16 @@ def _axes_of(tree: Tree, spec: Any, name: str, path: str) -> list[tuple[int | No
     if spec is None or (isinstance(spec, int) and not isinstance(spec, bool)):
         if tree.kind is None:
             return [(spec, path)]
-        if tree.kind is StackedList:
-            return [(spec if spec is None or spec < 0 else spec + 1 + tree.data[0].nested, path)]
+        if tree.kind is StackedList or tree.kind is RecordList:
+            kinds = [tree.data[0]] if tree.kind is StackedList else tree.data[0].fields
+            return [(spec if spec is None or spec < 0 else spec + 1 + kind.nested, path) for kind in kinds]
         settings = settings_of(tree.kind)
         specs = [None if key[1:] in settings else spec for key in _keys(tree)]
     elif tree.kind is dict:
         if not isinstance(spec, dict) or set(spec) != set(tree.data):
             raise _misfit(f"{name}: {spec!r} for {path}, a dict with keys {list(tree.data)}", _SAME)
         specs = [spec[key] for key in tree.data]
-    elif tree.kind is None or tree.kind is StackedList:
+    elif tree.kind in (None, StackedList, RecordList):
         raise _misfit(f"{name}: {spec!r} for {path}", _SAME)
     elif isinstance(spec, tuple | list):
         if len(spec) != len(tree.children):

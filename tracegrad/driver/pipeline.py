@@ -31,14 +31,14 @@ from tracegrad.capture.guards import Compared, Same, is_open_container
 from tracegrad.capture.hooks import call
 from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.known import contents_hold
-from tracegrad.capture.lists import StackedList, rows_of
+from tracegrad.capture.lists import RecordKind, RecordList, StackedList, records_of, rows_of
 from tracegrad.capture.sharing import passing
 from tracegrad.capture.sizes import SMALLEST
 from tracegrad.capture.slots import new_list, set_slot
-from tracegrad.capture.state import Tree as StateTree
 from tracegrad.capture.state import Undefined, flatten, has_changed
 from tracegrad.capture.state import unflatten as unflatten_state
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value, is_traced
+from tracegrad.capture.trees import Tree as StateTree
 from tracegrad.codegen.variables import Names
 from tracegrad.config import Options, load_options
 from tracegrad.driver.cache import Cache, open_cache
@@ -820,6 +820,8 @@ def runtime_tree(result: entry.Result) -> tuple[Tree, frozenset[int]]:
         if tree.kind is StackedList:
             nested = tree.data[0].nested
             return Tree("call", functools.partial(rows_of, nested=nested) if nested else list, children)
+        if tree.kind is RecordList:
+            return Tree("call", functools.partial(_records, tree.data[0]), children)
         if tree.kind in (tuple, list):
             return Tree(tree.kind.__name__, None, children)
         if tree.kind is dict:
@@ -829,6 +831,10 @@ def runtime_tree(result: entry.Result) -> tuple[Tree, frozenset[int]]:
         return Tree("object", (tree.kind, tree.data), children)
 
     return convert(result.tree), frozenset(weak)
+
+
+def _records(kind: RecordKind, *arrays: Any) -> list[Any]:
+    return records_of(kind, arrays)
 
 
 def _static(value: Any) -> Tree:

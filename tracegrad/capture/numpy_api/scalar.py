@@ -58,7 +58,7 @@ from tracegrad.capture.numpy_api.elementwise import (
 )
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.slots import new_list
-from tracegrad.capture.state import Chosen, Options, Tree, flatten, is_option, nodes, unflatten
+from tracegrad.capture.state import Chosen, Options, flatten, is_option, unflatten
 from tracegrad.capture.text import Part, parts_of
 from tracegrad.capture.tracer import (
     COMPARISONS,
@@ -80,6 +80,7 @@ from tracegrad.capture.tracer import (
     stage,
     unsupported,
 )
+from tracegrad.capture.trees import Tree, nodes
 from tracegrad.errors import ArgumentTypeError, CaptureError, NeedsPythonValue, TracedValueError
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL, F64, I64, is_complex, is_float

@@ -1,0 +1,114 @@
+"""Structures of Python values: which containers stand in which, apart from what is in them.
+
+Reads and writes nothing. Previous: aliases.py; next: lists.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tracegrad.capture.context import current
+
+
+class Constant:
+    """The kind of a leaf that is the same in all values of a structure: a text, or None."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tree:
+    """Structure of a value: the kind of container, its static data, and its children.
+
+    Attributes:
+        origin: the list, dict or object itself, which can change; None for all others.
+    """
+
+    kind: Any
+    data: Any
+    children: tuple[Tree, ...]
+    origin: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        return 1 if self.kind is None else sum(child.size for child in self.children)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether nothing can be stored into the containers of this structure."""
+        own = self.kind in (None, Constant) or issubclass(self.kind, tuple) or _is_frozen(self.kind)
+        return own and all(child.is_fixed for child in self.children)
+
+
+LEAF = Tree(None, None, ())
+
+
+def _is_frozen(kind: Any) -> bool:
+    return dataclasses.is_dataclass(kind) and bool(getattr(kind, "__dataclass_params__").frozen)  # noqa: B009 not in its type
+
+
+def open_container(value: Any) -> tuple[Any, list[Any], Any] | None:
+    """Return the static data of a dict, tuple or object, what is in it, and the object itself where it can change.
+
+    Dicts, tuples, namedtuples, dataclasses, and objects made by captured code open; None for all others.
+    """
+    kind = type(value)
+    if kind is dict:
+        return tuple(value), list(value.values()), value
+    if isinstance(value, tuple):
+        return len(value), list(value), None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = tuple(f.name for f in dataclasses.fields(value))
+        return names, [getattr(value, n) for n in names], value
+    if id(value) in current().created and hasattr(value, "__dict__"):
+        return tuple(vars(value)), list(vars(value).values()), value
+    return None
+
+
+def build(tree: Tree, children: list[Any]) -> Any:
+    """Return a new container of a kind that `open_container` opens."""
+    if tree.kind is Constant:
+        return tree.data
+    if tree.kind is dict:
+        return dict(zip(tree.data, children, strict=True))
+    if tree.kind is tuple:
+        return tuple(children)
+    if hasattr(tree.kind, "_fields"):
+        return tree.kind(*children)
+    value = object.__new__(tree.kind)
+    for name, child in zip(tree.data, children, strict=True):
+        object.__setattr__(value, name, child)
+    return value
+
+
+def rebuild(tree: Tree, leaves: list[Any], note: Callable[[Any], None]) -> Any:
+    """Return a value made of new containers that `open_container` opens; call `note` with each dict and object."""
+    if tree.kind is None:
+        return leaves[0]
+    value = build(tree, [rebuild(child, own, note) for child, own in divide(leaves, tree.children)])
+    if tree.origin is not None:
+        note(value)
+    return value
+
+
+def divide(leaves: list[Any], trees: tuple[Tree, ...]) -> Iterator[tuple[Tree, list[Any]]]:
+    """Yield structures, each with those of the leaves that are in it."""
+    position = 0
+    for tree in trees:
+        yield tree, leaves[position : position + tree.size]
+        position += tree.size
+
+
+def nodes(*trees: Tree) -> Iterator[tuple[Tree, ...]]:
+    """Yield the lists, dicts and objects that structures have at the same places, outer ones first."""
+    if all(tree.origin is not None for tree in trees):
+        yield trees
+    for children in zip(*(tree.children for tree in trees), strict=False):
+        yield from nodes(*children)
+
+
+def roots(tree: Tree) -> list[Any]:
+    """Return the lists, dicts and objects that stand in no other one."""
+    if tree.origin is not None:
+        return [tree.origin]
+    return [found for child in tree.children for found in roots(child)]
