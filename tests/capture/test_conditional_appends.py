@@ -163,6 +163,41 @@ def last_item_replaced(x: Any) -> Any:
     return sum(values) * values[-1]
 
 
+def stack_of_intervals(x: Any) -> Any:
+    stack = [(0.0, 1.0)]
+    area = 0.0
+    for _ in range(30):
+        if not stack:
+            break
+        low, high = stack.pop()
+        if high - low > 0.3 * x[0]:
+            middle = (low + high) / 2
+            stack.append((low, middle))
+            stack.append((middle, high))
+        else:
+            area += (high - low) * x[1] * low
+    return area + len(stack)
+
+
+def rising_values(x: Any) -> Any:
+    stack = [0.05]
+    for v in x:
+        while len(stack) > 1 and stack[-1] > v:
+            stack.pop()
+        stack.append(v)
+    return np.sum(np.array(stack) ** 2) * stack[-1]
+
+
+def taken_under_a_condition(x: Any) -> Any:
+    values = [x[0], x[1], x[2]]
+    total = 0.0
+    if x[1] > 0.5:
+        total += 3.0 * values.pop()
+    if x[0] > 0.5:
+        values.append(values.pop() * values[-1])
+    return total + sum(values) * len(values)
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     filtered,
     history_until_it_converges,
@@ -178,6 +213,9 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     item_of_a_list_that_was_empty,
     numbers_and_arrays,
     last_item_replaced,
+    stack_of_intervals,
+    rising_values,
+    taken_under_a_condition,
 ]
 
 
@@ -199,6 +237,14 @@ def test_second_derivatives(backend: str) -> None:
     np.testing.assert_allclose(tg.hessian(filtered, backend=backend)(x), expected, atol=1e-6)
 
 
+def taken_from_none(x: Any) -> Any:
+    values = [x[0]]
+    for v in x:
+        if v < 5.0:
+            values.pop()
+    return x[0]
+
+
 def first_of_none(x: Any) -> Any:
     values = []
     for v in x:
@@ -208,9 +254,10 @@ def first_of_none(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_item_that_is_not_there_is_an_error(backend: str) -> None:
+@pytest.mark.parametrize("f", [first_of_none, taken_from_none])
+def test_an_item_that_is_not_there_is_an_error(f: Callable[[Any], Any], backend: str) -> None:
     with pytest.raises(IndexError):
-        tg.grad(first_of_none, backend=backend)(POINTS[0])
+        tg.grad(f, backend=backend)(POINTS[0])
 
 
 def returned(x: Any) -> Any:

@@ -134,18 +134,18 @@ class Branch:
 
 
 class _Appended:
-    """What one side of an `if` appended to a list from outside. `count` is -1 for any other change."""
+    """What one side of an `if` appended to a list from outside. `count` is None for any other change."""
 
     def __init__(self, values: list[Any], before: Any) -> None:
         self.values, self.before = values, before
         self.varies = isinstance(values, StackedList) and values.varies
-        self.count = count_of(values) - count_before(before)
+        self.count: Dim | None = count_of(values) - count_before(before)
         self.items: tuple[list[Any], Tree] = ([], LEAF)
         if isinstance(values, StackedList):
             return
         kept = len(before) if isinstance(before, list) else -1
         if kept < 0 or len(values) < kept or any(a is not b for a, b in zip(values, before, strict=False)):
-            self.count = -1
+            self.count = None
             return
         self.items = flatten(tuple(values[kept:]))
         self.known = {i: leaf.value for i, leaf in enumerate(self.items[0]) if isinstance(leaf, Tracer)}
@@ -320,9 +320,10 @@ def _join_lists(join: _Join, branches: list[Branch], span: Any) -> list[Callable
     finish = []
     for key in dict.fromkeys([*branches[0].grown, *branches[1].grown]):
         found = [branch.grown.get(key) for branch in branches]
-        counts = [0 if g is None else g.count for g in found]
+        given = [0 if g is None else g.count for g in found]
+        counts = [count for count in given if count is not None]
         numbers = [count for count in counts if isinstance(count, int)]
-        if -1 in counts or (counts[0] != counts[1] and len(numbers) < 2):
+        if len(counts) < 2 or (counts[0] != counts[1] and len(numbers) < 2):
             raise NeedsPythonValue(
                 CHANGED[0],
                 code=CHANGED[1],

@@ -16,9 +16,11 @@ from tracegrad.capture.joins import is_choice, is_number, merge_options, options
 from tracegrad.capture.lists import (
     CapturedList,
     Kind,
+    ListUse,
     RecordKind,
     StackedList,
     count_of,
+    indexed_error,
     item_type,
     join_kinds,
     make_room,
@@ -159,6 +161,13 @@ class LoopState:
             if known is not None and known.count == growth.count and known.varies == growth.varies:
                 continue
             shrinks = decide(growth.count, "<=")
+            if shrinks and growth.varies:
+                if isinstance(growth.values, StackedList):
+                    continue  # there is room, and the length is a variable
+                if growth.values:
+                    raise indexed_error(
+                        ListUse(growth.values, capacity=len(growth.values)), "a loop takes items out of a list"
+                    )
             if shrinks or not isinstance(growth.values, CapturedList) or most is None:
                 how = "shrinks or is changed" if shrinks else "grows"
                 raise RestageError(

@@ -22,7 +22,7 @@ from tracegrad.capture import branches, slots
 from tracegrad.capture.aliases import require_single
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import open_attribute
-from tracegrad.capture.lists import CapturedList, StackedList, count_of, indexed_error, unstack, use_of_index
+from tracegrad.capture.lists import CapturedList, ListUse, StackedList, count_of, indexed_error, unstack, use_of_index
 from tracegrad.capture.presence import popped
 from tracegrad.capture.protocols import store, store_plainly
 from tracegrad.capture.state import Unsure, kind_name
@@ -134,6 +134,8 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             branches.write_slot(own, "item", key, value)
         return None
     target = args[0] if own is None or isinstance(own, types.ModuleType) else own
+    if isinstance(own, list) and name == "pop" and args in ((), (-1,)):
+        return _pop_last(own)
     if _keeps_items(target) and (name in _MOVES or f is operator.delitem):
         require_no_branch(target, f"{kind_name(type(target))}.{name}" if target is own else "a deletion from a list")
         slots.note_list(target)
@@ -159,6 +161,19 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return None
     result = f(*args, **kwargs)
     return popped(result, *args) if type(result) is Unsure else result
+
+
+def _pop_last(values: list[Any]) -> Any:
+    """Do `values.pop()`: under a traced condition, of a list whose length is known when the code runs."""
+    if not (isinstance(values, StackedList) and values.varies):
+        try:
+            (require_own if isinstance(values, StackedList) else require_no_branch)(values, "list.pop")
+        except NeedsPythonValue as error:
+            count = count_of(values)
+            error.remedy = ListUse(values, capacity=count) if count != 0 else None
+            raise
+    slots.note_list(values)
+    return values.pop()
 
 
 def _note_deletions(items: dict[Any, Any], keys: tuple[Any, ...]) -> None:
