@@ -17,7 +17,7 @@ import numpy as np
 
 from tracegrad.capture.branches import if_exp, if_stmt, known_truth, truth
 from tracegrad.capture.context import RestageError
-from tracegrad.capture.lists import StackedList, give_name, item_type
+from tracegrad.capture.lists import ItemKind, StackedList, give_name, item_type
 from tracegrad.capture.loop_body import attempt
 from tracegrad.capture.loops import for_stmt
 from tracegrad.capture.natives import require_own_iterator
@@ -274,7 +274,8 @@ def _count(item: Any) -> int:
     if not isinstance(item, list) or not all(map(_count, item)):
         return 0
     try:
-        size = item_type([item]).type.size
+        kind = item_type([item])
     except RestageError:
         return 0
+    size = kind.type.size if isinstance(kind, ItemKind) else 0
     return size if isinstance(size, int) else 0

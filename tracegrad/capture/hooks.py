@@ -42,7 +42,7 @@ from tracegrad.capture.guards import (
     special_method,
     with_defaults,
 )
-from tracegrad.capture.lists import CapturedList, ListUse, StackedList, give_name, use_of_index
+from tracegrad.capture.lists import CapturedList, ListUse, RecordList, StackedList, give_name, use_of_index
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
 from tracegrad.capture.presence import (
@@ -677,6 +677,10 @@ def _has_unknown_length(args: tuple[Any, ...]) -> bool:
 
 def _call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a NumPy function with lists that a staged loop has filled: on the array of their items."""
+    if not _is_of_arrays(f) and any(isinstance(a, RecordList) for a in args) and "key" not in kwargs:
+        if f not in (enumerate, zip, reversed):
+            args = tuple(list(a) if isinstance(a, RecordList) else a for a in args)
+        return call_handler(f, *args, **kwargs)
     if f in _ROWS and len(args) == 1 and not kwargs:
         return _ROWS[f](args[0].as_array())
     if f in (max, min) and "key" in kwargs and args[0].varies:

@@ -282,7 +282,7 @@ class StackedList(CapturedList):
     def note_range(self) -> None:
         """Note which values the length takes."""
         if isinstance(self.length, Tracer):
-            current().ranges[self.length.value] = 0, self.buffer.type.shape[len(self.prefix)]
+            current().ranges[self.length.value] = 0, self.capacity
 
     def _is_full(self) -> bool:
         """Return whether all rows of the buffer are items at this point."""
@@ -562,6 +562,11 @@ class RecordList(StackedList):
     def capacity(self) -> Dim:
         """For how many items there is room."""
         return self.columns[0].capacity
+
+    @property
+    def stays_stacked(self) -> bool:
+        """Operations that make or move items are not done on the buffers."""
+        return False
 
     def rows(self) -> Any:
         """Return the items as one array, as np.array makes it of them."""
