@@ -190,7 +190,32 @@ def neighbours(x: Any) -> Any:
     return sum(a[i + 1] * a[i] for i in range(len(a) - 1)) + sum(p * q for p, q in zip(a, b))
 
 
+def beside_a_list(x: Any) -> Any:
+    weights = [v * 2.0 for v in (x[0], x[1], x[2])]
+    return sum(a * b for a, b in zip(weights, [v for v in x if v > 0]))
+
+
+def of_a_wider_type(x: Any) -> Any:
+    index = [k for k in range(len(x)) if x[k] < 0.77]
+    index.append(x[0])
+    index.extend([v - 1.3 for v in x if v > 0.77])
+    return sum(index) * x[1]
+
+
+def stack(x: Any) -> Any:
+    todo, i = [x[0]], 0
+    while len(todo) > 0 and i < 10:
+        v = todo.pop()
+        i += 1
+        if v < 3.0:
+            todo.append(v * 1.5)
+    return v
+
+
 PROGRAMS = [
+    beside_a_list,
+    of_a_wider_type,
+    stack,
     distances_of_peaks, filter_and_map, listed, neighbours,
     mean_of_positive, two_tests, none_passes, in_a_generator, pairs, unpacked, table, many, of_a_list_of_unknown_length,
     spread, positions, rows, first, quantiles, of_known_tests, functions, assigned, in_order, parts, inserted,

@@ -10,11 +10,12 @@ import math
 import statistics
 import sys
 import types
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tracegrad.capture import sequences
 from tracegrad.capture.branches import if_exp, if_stmt, known_truth, truth
 from tracegrad.capture.context import RestageError
 from tracegrad.capture.lists import ItemKind, StackedList, give_name, item_type
@@ -25,8 +26,7 @@ from tracegrad.capture.protocols import iterable, unpack
 from tracegrad.capture.sequences import Sequence_, as_sequence
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import new_list, note_list
-from tracegrad.capture.state import flatten, unflatten
-from tracegrad.capture.tracer import Tracer, asarray, call_handler, check, make_weak, resolve_content
+from tracegrad.capture.tracer import Tracer, call_handler, check, resolve_content
 from tracegrad.errors import CaptureError
 
 #: functions that read all items of an iterator before they return
@@ -187,39 +187,12 @@ def _no_state() -> tuple[Any, ...]:
     return ()
 
 
-def _columns(items: Any) -> Sequence_ | None:
-    """Return what gives the items of a list by their number, when they are numbers, or all the same of numbers."""
-    if not isinstance(items, list | tuple) or len(items) < 2:
-        return None
-    flat = [flatten(item) for item in items]
-    if len({tree for _, tree in flat}) > 1:
-        return None
-    columns = list(zip(*(leaves for leaves, _ in flat), strict=True))
-    if not all(map(_are_alike, columns)):
-        return None
-    arrays = [asarray(column) for column in columns]
-
-    def item(k: Any) -> Any:
-        rows = [array[k] for array in arrays]
-        leaves = [make_weak(row) if asarray(c[0]).weak else row for row, c in zip(rows, columns, strict=True)]
-        return unflatten(flat[0][1], leaves, new_list)
-
-    return Sequence_(0, len(items), 1, item)
-
-
-def _are_alike(numbers: Sequence[Any]) -> bool:
-    """Return whether all are numbers of one type."""
-    if not all(isinstance(n, Tracer | int | float | complex | np.generic) and not np.ndim(n) for n in numbers):
-        return False
-    return len({(n.dtype, n.weak) for n in map(asarray, numbers)}) == 1
-
-
 def _stage(result: list[Any], values: Any, run: Callable[[Any], Step]) -> bool:
     """Append what a staged loop makes, and return True, where that is better than to compute all items at capture."""
     few = _FEW_ITEMS
     sequence = as_sequence(values)
     if sequence is None:
-        sequence, few = _columns(values), sys.maxsize
+        sequence, few = sequences.of_numbers(values), sys.maxsize
     if sequence is None:
         return False
     size = _size(sequence)

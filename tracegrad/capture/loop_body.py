@@ -316,7 +316,9 @@ def _try_loop(
 
 def _rolls(values: Any, before: Any) -> bool:
     """Return whether items of a list or deque have changed their places, and not its length."""
-    return not isinstance(values, StackedList) and isinstance(before, list) and len(values) == len(before)
+    if isinstance(values, StackedList) or id(values) in current().varying:
+        return False
+    return isinstance(before, list) and len(values) == len(before)
 
 
 def _settles_as_maybe_none(

@@ -1,12 +1,12 @@
 """What a loop runs over: start, stop, step and an item for each number (`range`, `enumerate`, `zip`, `reversed`).
 
-Previous: state.py; next: loops.py.
+Previous: slots.py; next: loops.py.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from tracegrad.capture.context import user_span
 from tracegrad.capture.lists import StackedList, count_of
 from tracegrad.capture.ragged import Ragged, span_of
 from tracegrad.capture.sizes import as_dim, decide
-from tracegrad.capture.tracer import Tracer, asarray, call_handler
+from tracegrad.capture.slots import new_list
+from tracegrad.capture.state import flatten, unflatten
+from tracegrad.capture.tracer import Tracer, asarray, call_handler, make_weak
 from tracegrad.errors import CaptureError
 from tracegrad.ir.types import Dim
 
@@ -140,6 +142,33 @@ def as_sequence(iterable: Any) -> Sequence_ | None:
     return None
 
 
+def of_numbers(items: Any) -> Sequence_ | None:
+    """Return what gives the items of a list by their number, when they are numbers, or all the same of numbers."""
+    if not isinstance(items, list | tuple) or len(items) < 2:
+        return None
+    flat = [flatten(item) for item in items]
+    if len({tree for _, tree in flat}) > 1:
+        return None
+    columns = list(zip(*(leaves for leaves, _ in flat), strict=True))
+    if not all(map(_are_alike, columns)):
+        return None
+    arrays = [asarray(column) for column in columns]
+
+    def item(k: Any) -> Any:
+        rows = [array[k] for array in arrays]
+        leaves = [make_weak(row) if asarray(c[0]).weak else row for row, c in zip(rows, columns, strict=True)]
+        return unflatten(flat[0][1], leaves, new_list)
+
+    return Sequence_(0, len(items), 1, item)
+
+
+def _are_alike(numbers: Sequence[Any]) -> bool:
+    """Return whether all are numbers of one type."""
+    if not all(isinstance(n, Tracer | int | float | complex | np.generic) and not np.ndim(n) for n in numbers):
+        return False
+    return len({(n.dtype, n.weak) for n in map(asarray, numbers)}) == 1
+
+
 def make_enumerate(iterable: Any, start: Any = 0) -> Any:
     """`enumerate(...)` in captured code."""
     inner = as_sequence(iterable)
@@ -161,6 +190,8 @@ def is_zero(value: Any) -> bool:
 def make_zip(*iterables: Any, strict: bool = False) -> Any:
     """`zip(...)` in captured code."""
     sequences = [as_sequence(i) for i in iterables]
+    if any(s is not None and s.length is None for s in sequences):
+        sequences = [s if s is not None else of_numbers(i) for s, i in zip(sequences, iterables, strict=True)]
     if not iterables or not all(s is not None and s.step == 1 and is_zero(s.start) for s in sequences):
         rest = [s if s is not None else i for s, i in zip(sequences, iterables, strict=True)]
         return zip(*rest, strict=strict)
