@@ -193,6 +193,8 @@ def _stage(result: list[Any], values: Any, run: Callable[[Any], Step]) -> bool:
     sequence = as_sequence(values)
     if sequence is None:
         sequence, few = sequences.of_numbers(values), sys.maxsize
+        if sequence is not None and sequence.length == 1:
+            return False
     if sequence is None:
         return False
     size = _size(sequence)

@@ -144,8 +144,10 @@ def as_sequence(iterable: Any) -> Sequence_ | None:
 
 def of_numbers(items: Any) -> Sequence_ | None:
     """Return what gives the items of a list by their number, when they are numbers, or all the same of numbers."""
-    if not isinstance(items, list | tuple) or len(items) < 2:
+    if not isinstance(items, list | tuple):
         return None
+    if not items:
+        return Sequence_(0, 0, 1, items.__getitem__)
     flat = [flatten(item) for item in items]
     if len({tree for _, tree in flat}) > 1:
         return None
@@ -201,6 +203,8 @@ def make_zip(*iterables: Any, strict: bool = False) -> Any:
         if strict and len(set(stops)) > 1:
             raise ValueError("zip() arguments have different lengths")
         stop = min(stops)
+    elif not strict and any(map(is_zero, stops)):
+        stop = 0
     elif all(s is stops[0] or (hasattr(s, "dim") and s == stops[0]) for s in stops):
         stop = stops[0]
     else:
