@@ -133,7 +133,7 @@ def as_sequence(iterable: Any) -> Sequence_ | None:
         stacked = iterable
         stacked.note_range()
         return Sequence_(0, stacked.length, 1, stacked.item, ((stacked, count_of(stacked)),))
-    if isinstance(iterable, np.ndarray):
+    if isinstance(iterable, np.ndarray) and iterable.dtype.kind in "biufc":
         iterable = asarray(iterable)
     if isinstance(iterable, Tracer | Ragged):
         if not iterable.ndim:
