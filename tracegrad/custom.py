@@ -26,12 +26,13 @@ from tracegrad.capture.functions import (
     Arguments,
     Body,
     Opened,
+    Runs,
     close_functions,
     fill_function,
     find_opened,
     join_results,
+    join_shared,
     new_function,
-    refuse_write,
     split_arguments,
 )
 from tracegrad.capture.guards import lift
@@ -105,15 +106,16 @@ class checkpoint(_Wrapped):
             inner_args, inner_kwargs = call_arguments(names, body.arguments(arguments))
             results: list[Value] = []
             with passing(body.passed(arguments)):
-                found.append(collect(call(self._function, *inner_args, **inner_kwargs), results))
-                if body.is_stored_into():
-                    refuse_write(self)
+                returned = call(self._function, *inner_args, **inner_kwargs)
+                found.append(collect(returned, results))
+                opened.shared = body.find_shared(returned, found[-1])
+                body.require_no_stores(self)
                 for (argument, leaf), tracer in body.written().items():
                     writes.append((arguments.trees[argument][0][leaf], len(results)))
                     results.append(tracer.value)
             return results
 
-        fill_function(opened.functions[0], run, self)
+        store = fill_function(opened.functions[0], run, self, Runs.ONCE)
         free = close_functions(opened)
         kinds = [v.type for v in opened.functions[0].results]
         attrs = {"function": opened.functions[0]}
@@ -121,7 +123,8 @@ class checkpoint(_Wrapped):
         current().builder.block.operations.append(operation)
         for array, number in writes:
             call_handler(operator.setitem, array, ..., from_value(operation.results[number]))
-        return join_results(found[0], operation.results)
+        store(operation.results)
+        return join_shared(found[0], operation.results, arguments.trees, opened.shared)
 
 
 def _refuse_options(kind: str, function: Any, others: Sequence[Any], options: Mapping[str, Any]) -> ArgumentTypeError:
@@ -250,14 +253,14 @@ class _WithRule(_Wrapped):
         if opened is not None and opened.result is not None:
             operation = self._operation(opened, arguments, span)
             opened.calls.append(operation)
-            return join_results(opened.result, operation.results)
+            return join_shared(opened.result, operation.results, arguments.trees, opened.shared)
         opened = Opened(self, key, [new_function(f"{self._name}{suffix}") for suffix in self._suffixes])
         sites = _sites.get()
         if sites is not None:
             sites[opened.functions[0]] = RuleSite(self, self._name, tuple(names), arguments)
         capture.opened.append(opened)
         try:
-            opened.result = self._capture_primal(opened, names, arguments)
+            opened.result, store = self._capture_primal(opened, names, arguments)
             self._capture_rules(opened, names, arguments, opened.result)
         finally:
             capture.opened.remove(opened)
@@ -265,7 +268,8 @@ class _WithRule(_Wrapped):
         self._check_rules(opened, arguments)
         operation = self._operation(opened, arguments, span)
         operation.operands.extend(free)
-        return join_results(opened.result, operation.results)
+        store(operation.results)
+        return join_shared(opened.result, operation.results, arguments.trees, opened.shared)
 
     _suffixes: tuple[str, ...] = ()
 
@@ -279,20 +283,23 @@ class _WithRule(_Wrapped):
         current().builder.block.operations.append(operation)
         return operation
 
-    def _capture_primal(self, opened: Opened, names: Sequence[str], arguments: Arguments) -> Result:
+    def _capture_primal(
+        self, opened: Opened, names: Sequence[str], arguments: Arguments
+    ) -> tuple[Result, Callable[[Sequence[Value]], None]]:
         found: list[Result] = []
 
         def run(body: Body) -> list[Value]:
             args, kwargs = call_arguments(names, body.arguments(arguments))
             results: list[Value] = []
-            found.append(collect(call(self._function, *args, **kwargs), results))
-            if body.is_written():
-                refuse_write(self)
+            returned = call(self._function, *args, **kwargs)
+            found.append(collect(returned, results))
+            opened.shared = body.find_shared(returned, found[0])
+            body.require_unwritten(self)
             return results
 
-        fill_function(opened.functions[0], run, self)
+        store = fill_function(opened.functions[0], run, self, Runs.ALONE)
         opened.outs = len(opened.functions[0].results)
-        return found[0]
+        return found[0], store
 
     def _capture_rules(self, opened: Opened, names: Sequence[str], arguments: Arguments, result: Result) -> None:
         raise NotImplementedError
@@ -378,18 +385,21 @@ class custom_vjp(_WithRule):
             if not isinstance(returned, tuple) or len(returned) != 2:
                 self._refuse("forward", "no pair (out, residuals)", _kind(returned))
             outs = self._aligned(opened, returned[0], result, "forward")
-            if body.is_written():
-                refuse_write(forward)
+            body.require_unwritten(forward)
             kept: list[Value] = []
             residuals.append(collect(returned[1], kept))
             return [*outs, *kept]
 
-        fill_function(opened.functions[1], run_forward, forward)
+        fill_function(opened.functions[1], run_forward, forward, Runs.OFTEN)
         kept = opened.functions[1].results[opened.outs :]
 
         def run_backward(body: Body) -> list[Value]:
             own = residuals[0]
-            rebuilt = join_results(own, kept, lambda value, weak: body.param(value.array_type, value.name, weak))
+
+            def make(number: int, weak: bool) -> Tracer:
+                return body.param(kept[number].array_type, kept[number].name, weak)
+
+            rebuilt = join_results(own, kept, make)
             ct = _tangents(body, opened, result, "ct")
             returned = call(backward, rebuilt, ct)
             if not isinstance(returned, tuple):
@@ -399,7 +409,7 @@ class custom_vjp(_WithRule):
                 self._refuse("backward", "another number of cotangents than there are arguments", count)
             return self._contributions(arguments, names, returned)
 
-        fill_function(opened.functions[2], run_backward, backward)
+        fill_function(opened.functions[2], run_backward, backward, Runs.OFTEN)
 
     def _contributions(self, arguments: Arguments, names: Sequence[str], returned: tuple[Any, ...]) -> list[Value]:
         """Return a cotangent for each operand of float dtype."""
@@ -455,8 +465,7 @@ class custom_jvp(_WithRule):
             if not isinstance(returned, tuple) or len(returned) != 2:
                 self._refuse("rule", "no pair (out, t_out)", _kind(returned))
             outs = self._aligned(opened, returned[0], result, "rule")
-            if body.is_written():
-                refuse_write(rule)
+            body.require_unwritten(rule)
             parts = _match(result.tree, returned[1])
             if parts is None:
                 self._refuse("rule", "a tangent of another structure than the function's result", _kind(returned[1]))
@@ -466,7 +475,7 @@ class custom_jvp(_WithRule):
                     moved.append(_tangent_value(part, outs[leaf].array_type, self, "rule", "t_out"))
             return [*outs, *moved]
 
-        fill_function(opened.functions[1], run, rule)
+        fill_function(opened.functions[1], run, rule, Runs.OFTEN)
 
     def _check_rules(self, opened: Opened, arguments: Arguments) -> None:
         rule, first = opened.functions[1], len(arguments.operands)

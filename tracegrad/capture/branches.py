@@ -18,7 +18,7 @@ from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, targets
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.joins import Branch, is_fault, join_branches, leave_branch, raise_unless
 from tracegrad.capture.lists import ListUse, StackedList, stack_items
-from tracegrad.capture.slots import GetState, SetState, note_list, put_slot, read_slot
+from tracegrad.capture.slots import GetState, SetState, cells_of, note_list, put_slot, read_slot
 from tracegrad.capture.state import Conflict, Undefined
 from tracegrad.capture.tracer import (
     OPERATORS,
@@ -162,8 +162,9 @@ def _stage_if(
     capture = current()
     span = user_span()
     condition = test.value
+    carried = cells_of(get_state)
     branches = [
-        Branch(fn, entry, lambda: get_state()[: len(names)], set_state, list(_implied(condition, holds)))
+        Branch(fn, entry, lambda: get_state()[: len(names)], set_state, list(_implied(condition, holds)), carried)
         for fn, holds in ((then_fn, True), (else_fn, False))
     ]
     set_state(entry)

@@ -143,6 +143,9 @@ class Frame:
         slots: items and attributes of Python containers written in it: (container, kind, key) -> (what captured code
             gets for the value before, value before).
         lists: lists that changed their length in it -> content before (lists.snapshot).
+        repeats: callee, branch: its code runs any number of times, in a function of its own.
+        places: inner, callee: what was written -> where that was, for messages.
+        carried: ids of the cells of names that the statement carries.
         frozen: loop: arrays that must not be written any more, since their copies are items of a list.
         rewritten: a part of an item of a list was written in it.
         unbound: names that were read in it while they were not bound.
@@ -156,10 +159,18 @@ class Frame:
     saved: dict[Storage, tuple[Value | None, Any]] = field(default_factory=dict)
     slots: dict[tuple[int, str, Any], tuple[Any, Any, Any]] = field(default_factory=dict)
     lists: dict[int, tuple[list[Any], Any]] = field(default_factory=dict)
+    carried: frozenset[int] = frozenset()
+    repeats: bool = False
+    places: dict[Any, Span | None] = field(default_factory=dict)
     frozen: list[Storage] = field(default_factory=list)
     rewritten: bool = False
     unbound: set[str] = field(default_factory=set)
     unrolls: bool = False
+
+    def note_place(self, written: Any) -> None:
+        """Note where code of a function writes into something, for the message that refuses it."""
+        if (self.repeats or self.kind in ("inner", "callee")) and written not in self.places:
+            self.places[written] = user_span()
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +277,9 @@ class Capture:
         #: ids of lists to which a body appends under a condition
         self.varying: set[int] = set()
         self.events: list[tuple[Span | None, str]] = []
-        #: user functions that are running, innermost last; and those whose recursion runs at capture
+        #: user functions that are running, innermost last; and those whose recursion runs at capture -> the reason
         self.calls: list[Call] = []
-        self.unrolled: set[Any] = set()
+        self.unrolled: dict[Any, CaptureError] = {}
         #: code of user functions that run unconverted -> the reason, and what to do about it
         self.unconverted: dict[CodeType, tuple[str, str]] = {}
         #: the return statement by which the function has ended
@@ -308,9 +319,11 @@ class Capture:
         return any(frame.block is block for frame in self.frames)
 
     @contextmanager
-    def open(self, kind: str, block: Block) -> Iterator[Frame]:
+    def open(
+        self, kind: str, block: Block, carried: frozenset[int] = frozenset(), *, repeats: bool = False
+    ) -> Iterator[Frame]:
         """Stage into a new block inside a with statement."""
-        frame = Frame(kind, block)
+        frame = Frame(kind, block, carried=carried, repeats=repeats)
         self.frames.append(frame)
         mark = len(self.changes)
         try:
@@ -417,6 +430,9 @@ class Capture:
                 before = (outside, concrete)  # what the branches around the loop have seen until now
             elif frame.kind in ("branch", "inner", "callee") and storage not in frame.saved:
                 frame.saved[storage] = before
+                frame.note_place(storage)
+        if storage.depth < len(self.frames):
+            self.frames[storage.depth].note_place(storage)
         storage.value, storage.concrete = value, None
         for other in storage.shares:
             names = sorted(

@@ -26,7 +26,8 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     iter(x)    truth(x)    guard(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)
     display(list or dict)
     outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
-    rebinds(name, read_fn, carried)     at the start of a function that declares such a variable global or nonlocal
+    rebinds(name, read_fn, carried)     at the start of a function that declares a variable global or nonlocal
+    cells(read_fn)                      at the start of a function whose variables functions inside it rebind
     operate(operator, x, y)             `x + y`, `x < y`, `x in y` and so on
     unary(operator, x)                  `-x`, `+x`, `~x`
     attempt(handled)    passing()       around the body of a `try`; the type of a handler before the others
@@ -59,6 +60,7 @@ from tracegrad.capture.nodes import (
     Node,
     assignment_expressions,
     bindings,
+    is_store,
     parameter_names,
     settled_bindings,
     walk_scope,
@@ -261,8 +263,9 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         node.body = [
             *start,
             *self.declare({**dict.fromkeys(sorted(globals_)), **dict.fromkeys(sorted(nonlocals))}, nonlocals, place),
-            *(self.rebinds(name, body, place) for name in sorted(globals_ | (nonlocals - self.inner))),
+            *(self.rebinds(name, body, place) for name in sorted(globals_ | nonlocals)),
             *(place.assign(name, place.hook("undefined", place.constant(name))) for name in unbound),
+            *self.cells(place),
             *self.block(body[len(start) :]),
         ]
         if suspends and not yields(node.body):  # a `yield` that is never reached makes a generator of it
@@ -272,8 +275,14 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
     def rebinds(self, name: str, body: list[Node], place: Make) -> Node:
         """Return the statement that says that this function stores into a variable from outside."""
         carried = any(name in getattr(node, "tg_state", ()) for node in walk_scope(body))
+        place = next((Make(node) for node in walk_scope(body) if is_store(node, name)), place)
         read = place.thunk(place.load(name))
         return place.expression(place.hook("rebinds", place.constant(name), read, place.constant(carried)))
+
+    def cells(self, place: Make) -> list[Node]:
+        """Return the statement that says which variables of this function others rebind."""
+        rebound = [place.load(name) for name in self.flow.rebound]
+        return [place.expression(place.hook("cells", place.thunk(place.tuple(rebound))))] if rebound else []
 
     def nested(self, node: Node, outer: frozenset[str], class_name: str | None) -> None:
         """Convert a function that is defined inside this one; coroutines stay as they are."""

@@ -196,7 +196,7 @@ def _check_scopes(function: Function) -> None:
             code="TG133",
             span=producer.span if producer is not None else None,
             found=f"{value.name or 'a value'}: {value.type}, kept in a Python object and read later",
-            help="keep it in a variable, a list, a dict, an attribute or an array",
+            help="return it from the function that makes it, or keep it in a list, a dict, an attribute or an array",
         )
 
 

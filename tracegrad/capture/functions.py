@@ -1,25 +1,31 @@
 """Python functions as functions of the IR, for calls that stay calls: those with rules, and recursive ones.
 
 Reads user functions; writes functions of the IR whose free values have become further parameters.
-Previous: entry.py; next folder: transform.
+Previous: changes.py; next folder: transform.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import enum
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NoReturn
 
 import numpy as np
 
-from tracegrad.capture.context import Storage, current, user_span
+from tracegrad.capture.changes import Change, changes_of, follow, stored_at, written_in
+from tracegrad.capture.context import Frame, Storage, current, user_span
 from tracegrad.capture.entry import Result, Static
 from tracegrad.capture.joins import leave_branch
+from tracegrad.capture.sharing import share, sources
 from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import flatten, has_changed, unflatten
 from tracegrad.capture.tracer import Tracer, from_value
 from tracegrad.capture.trees import Tree
-from tracegrad.errors import CaptureError
+from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Block, Function, Operation, Value, free_values, substitute, walk
 from tracegrad.ir.types import ArrayType
 
@@ -104,6 +110,7 @@ class Opened:
         key: of its arguments.
         calls: the operations that refer to the functions; the free values are added to their operands at the end.
         result: structure of what the call returns, once it is known; `outs` is the number of flat results.
+        shared: those of the results that are arrays which the caller has.
     """
 
     owner: Any
@@ -112,6 +119,7 @@ class Opened:
     calls: list[Operation] = field(default_factory=list)
     result: Result | None = None
     outs: int = 0
+    shared: Shared = field(default_factory=dict)
 
 
 def find_opened(owner: Any, key: Any) -> Opened | None:
@@ -135,6 +143,19 @@ def new_function(name: str) -> Function:
 
 def _identifier(name: str) -> str:
     return name if name.isidentifier() else "function"
+
+
+#: number of a result -> the arrays that it may be: (argument, leaf), or one from outside
+Shared = Mapping[int, Sequence[tuple[int, int] | Storage]]
+
+
+class Runs(Enum):
+    """How often the code of a function runs that is captured once: ONCE where it is called, and so `checkpoint`; ALONE
+    when it does, but has no other results than its own; OFTEN for any number of times, none included."""
+
+    ONCE = enum.auto()
+    ALONE = enum.auto()
+    OFTEN = enum.auto()
 
 
 class Body:
@@ -171,45 +192,94 @@ class Body:
         """Return the parameters for operands of a call, each with what it is for."""
         return [(self._params[place], t) for place, t in zip(arguments.traced, arguments.tracers, strict=True)]
 
-    def is_written(self) -> bool:
-        """Return whether there were writes into arrays or containers of the arguments."""
-        return bool(self.written()) or self.is_stored_into()
+    def find_shared(self, returned: Any, result: Result) -> Shared:
+        """Return the arrays that the function returns which are those of arguments, or from outside."""
+        own = {tracer._storage: place for place, tracer in self._params.items()}
+        passed = {other for storage in own for other in storage.shares}
+        shared: dict[int, list[tuple[int, int] | Storage]] = {}
+        for leaf, position in zip(flatten(returned)[0], result.leaves, strict=True):
+            if isinstance(leaf, Tracer) and leaf.ndim and not isinstance(position, Static):
+                found = [storage for storage, _ in sources(leaf.root._storage)]
+                outer = [s for s in found if s not in own and s not in passed and s.depth < current().depth]
+                shared[position] = [*(own[s] for s in found if s in own), *outer]
+        return shared
+
+    def require_unwritten(self, called: Any) -> None:
+        """Check that there were no writes into arrays or containers of the arguments."""
+        for tracer in self.written().values():
+            refuse_write(called, self.place_of(tracer))
+        self.require_no_stores(called)
+
+    def place_of(self, tracer: Tracer) -> Span | None:
+        """Return where the array of an argument is written."""
+        return current().frame.places.get(tracer._storage)
 
     def written(self) -> dict[tuple[int, int], Tracer]:
         """Return the arrays of the arguments that were written."""
         return {place: t for place, t in self._params.items() if t._storage.value not in self.block.params}
 
-    def is_stored_into(self) -> bool:
-        """Return whether there were stores into containers of the arguments."""
-        return any(has_changed(*given) for given in self._given)
+    def require_no_stores(self, called: Any) -> None:
+        """Check that there were no stores into containers of the arguments."""
+        if any(has_changed(*given) for given in self._given):
+            refuse_write(called, stored_at(current().frame, [value for value, _, _ in self._given]))
 
 
-def fill_function(function: Function, run: Callable[[Body], list[Value]], called: Any) -> None:
+def fill_function(
+    function: Function, run: Callable[[Body], list[Value]], called: Any, runs: Runs
+) -> Callable[[Sequence[Value]], None]:
     """Capture the body of a function: `run` adds parameters and returns what the function returns.
 
+    Returns:
+        What stores again outside, after the call, what the code has stored into Python objects; it gets the results.
+
     Raises:
-        CaptureError: the code writes into an array or container from outside, or into an argument.
+        CaptureError: the code changes something outside that cannot be followed.
     """
+    with filling(function, repeats=runs is Runs.OFTEN) as (body, frame):
+        yields = run(body)
+        refuse = functools.partial(refuse_change, called)
+        if runs is Runs.OFTEN:
+            for change in changes_of(frame):
+                refuse(change)
+        store = follow(frame, yields if runs is Runs.ONCE else None, refuse)
+        for storage in written_in(frame):
+            refuse_write(called, frame.places.get(storage))
+        body.block.yields = yields
+    return store
+
+
+@contextmanager
+def filling(function: Function, *, repeats: bool) -> Iterator[tuple[Body, Frame]]:
+    """Capture the body of a function inside a with statement; what it changes outside is undone at the end."""
     body = Body()
-    with current().open("callee", body.block) as frame:
+    with current().open("callee", body.block, repeats=repeats) as frame:
         try:
-            yields = run(body)
+            yield body, frame
         except BaseException:
             leave_branch(frame)
             raise
-    slots = bool(frame.slots)
-    if leave_branch(frame) or slots:
-        refuse_write(called)
-    body.block.yields = yields
+    leave_branch(frame)
     function.body = body.block
 
 
-def refuse_write(called: Any) -> NoReturn:
-    """Raise the error for a write whose effect leaves a function that has a rule."""
+def refuse_change(called: Any, change: Change) -> NoReturn:
+    """Raise the error for a change of a Python object whose effect leaves a function that stays a call."""
+    name = getattr(called, "__name__", called)
+    raise CaptureError(
+        f"{name} changes {change.label}",
+        code="TG234",
+        span=change.span or user_span(),
+        found=f"a store by the code of {name}, which is captured by itself and runs as a function of its own",
+        help="return the new value beside the result, and store it where the function is called",
+    )
+
+
+def refuse_write(called: Any, span: Span | None = None) -> NoReturn:
+    """Raise the error for a write into an array or an argument whose effect leaves a function that stays a call."""
     raise CaptureError(
         f"{getattr(called, '__name__', called)} writes into an array or container from outside",
         code="TG234",
-        span=user_span(),
+        span=span or user_span(),
         found="an in-place write into an argument, or into something that the function has not made",
         help="return the new value, or write into a copy",
     )
@@ -285,11 +355,33 @@ def _callees(operation: Operation) -> list[Function]:
     return [value for value in operation.attrs.values() if isinstance(value, Function)]
 
 
-def join_results(result: Result, values: Sequence[Value], leaf: Callable[[Value, bool], Any] | None = None) -> Any:
-    """Put values into the structure of a returned value; static leaves stay."""
-    make = leaf or (lambda value, weak: from_value(value, weak=weak))
+def join_results(result: Result, values: Sequence[Value], make: Callable[[int, bool], Any] | None = None) -> Any:
+    """Put values into the structure of a returned value; static leaves stay.
+
+    Args:
+        make: gives what stands for the value of a number.
+    """
+    made = make or (lambda number, weak: from_value(values[number], weak=weak))
     leaves = [
-        found.value if isinstance(found, Static) else make(values[found], weak)
+        found.value if isinstance(found, Static) else made(found, weak)
         for found, weak in zip(result.leaves, result.weak, strict=True)
     ]
     return unflatten(result.tree, leaves, new_list)
+
+
+def join_shared(
+    result: Result, values: Sequence[Value], trees: Sequence[tuple[list[Any], Tree]], shared: Shared
+) -> Any:
+    """Put the results of a call with some arguments into the structure of a returned value; note which of them may be
+    arrays that the caller has."""
+
+    def make(number: int, weak: bool) -> Tracer:
+        tracer = from_value(values[number], weak=weak)
+        for place in shared.get(number, ()):
+            array = trees[place[0]][0][place[1]] if isinstance(place, tuple) else None
+            storage = array.root._storage if isinstance(array, Tracer) else place
+            if isinstance(storage, Storage):
+                share(tracer._storage, storage)
+        return tracer
+
+    return join_results(result, values, make)

@@ -27,7 +27,7 @@ import numpy as np
 
 from tracegrad.capture.context import HiddenInput, Place, Storage, current, user_span
 from tracegrad.capture.convert import is_converted
-from tracegrad.capture.slots import new_list, note_slot, read_slot, set_slot
+from tracegrad.capture.slots import new_list, note_cell, note_slot, read_slot, set_slot
 from tracegrad.capture.state import Undefined
 from tracegrad.capture.tracer import Tracer, full_name, is_traced, unsupported
 from tracegrad.errors import CaptureError
@@ -313,6 +313,9 @@ def open_variable(name: str, read: types.FunctionType, carried: bool) -> None:
     """Note that a function stores into the global or closure variable that `read` returns."""
     if read.__closure__:
         cell = read.__closure__[0]
+        if current().created_depth(cell) >= 0:
+            note_cell(cell, name)
+            return
         open_slot(cell, "attr", "cell_contents", Place(cell, (("cell", None),), name), carried=carried)
     else:
         space = read.__globals__

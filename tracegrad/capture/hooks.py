@@ -44,7 +44,7 @@ from tracegrad.capture.guards import (
 )
 from tracegrad.capture.lists import CapturedList, ListUse, RecordList, StackedList, give_name, use_of_index
 from tracegrad.capture.masked import Selection
-from tracegrad.capture.natives import call_changing, changes_object, require_own, require_own_iterator
+from tracegrad.capture.natives import call_changing, changes_object, note_augmented, require_own, require_own_iterator
 from tracegrad.capture.presence import (
     call_on_dict,
     contains_key,
@@ -207,6 +207,12 @@ def rebinds(name: str, read: types.FunctionType, carried: bool) -> None:
 
 #: what to write for `x.at[0].set(1.0)` of other libraries
 _AT = "arrays can be written: x[0] = 1.0, x[0] += 1.0; where x must stay as it is, into a copy: x = x.copy()"
+
+
+def cells(read: types.FunctionType) -> None:
+    """The start of a function of which functions inside rebind variables."""
+    for cell in read.__closure__ or ():
+        current().register_created(cell)
 
 
 def getattr_(obj: Any, name: str, *default: Any) -> Any:
@@ -404,6 +410,11 @@ def delattr_(obj: Any, name: str) -> None:
 
 def aug_name(value: Any, op: str, other: Any) -> Any:
     """`name op= other`: returns what the name is bound to afterwards."""
+    if not isinstance(value, Tracer):
+        note_augmented(value, op)
+        if type(value) is dict and op == "or":
+            call(value.update, other)
+            return value
     return augmented(value, op, other, operate)
 
 
@@ -450,6 +461,7 @@ def operate(name: str, x: Any, y: Any) -> Any:
 
 
 def _contains(item: Any, container: Any) -> Any:
+    require_own_iterator(container)
     method = special_method(container, "__contains__")
     if method is not None:
         return branches.truth(call(method, container, item))
@@ -564,6 +576,9 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if result is not NotImplemented:
             return result
     refuse_changing(f)
+    if current().depth and not _is_captured(f) and not (isinstance(f, Hashable) and f in _LOOKS):
+        for argument in args:
+            require_own_iterator(argument)
     if isinstance(f, types.BuiltinFunctionType) and f in _OPERATOR_NAMES and len(args) == 2:
         return operate(_OPERATOR_NAMES[f], *args)
     if isinstance(f, types.BuiltinMethodType) and f.__name__ in _SEARCHES and len(args) == 1:
@@ -658,6 +673,10 @@ def _call_special(method: types.FunctionType, args: tuple[Any, ...]) -> Any:
         return args[1]
 
 
+#: functions that take no items of an iterator
+_LOOKS = frozenset(
+    {iter, next, isinstance, callable, id, hash, print, repr, str, bool, hasattr, getattr, setattr, type}
+)
 #: methods of lists and tuples that compare their items
 _SEARCHES = frozenset({"index", "count", "remove"})
 #: functions that join a list of arrays: what they make of arrays stacked along axis 0
@@ -750,17 +769,30 @@ def _call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: 
     capture.calls.append(Call(function, args, kwargs, capture.depth))
     try:
         if capture.active[code] > RECURSION_LIMIT and any(frame.kind != "function" for frame in capture.frames):
-            raise CaptureError(
-                f"{function.__name__} calls itself under a condition that depends on traced values",
-                code="TG130",
-                span=user_span(),
-                found=f"{RECURSION_LIMIT} nested calls of {function.__name__}",
-                help="end the recursion on a plain Python value (a depth, a length), or write it as a while loop",
-            )
+            raise _endless_recursion(function)
         return converted(*args, **kwargs)
     finally:
         capture.active[code] -= 1
         capture.calls.pop()
+
+
+def _endless_recursion(function: types.FunctionType) -> CaptureError:
+    """Return the error for calls that nest too deep at capture."""
+    name, reason = function.__name__, current().unrolled.get(function)
+    found = f"{RECURSION_LIMIT} nested calls of {name}"
+    help = "end the recursion on a plain Python value (a depth, a length), or write it as a while loop"
+    if reason is not None:
+        found = f"{reason.title}; so its calls run at capture, and {found} do not end"
+        help = f"{reason.help}; or {help}"
+    error = CaptureError(
+        f"{name} calls itself under a condition that depends on traced values",
+        code="TG130",
+        span=user_span() if reason is None else reason.span,
+        found=found,
+        help=help,
+    )
+    error.__cause__ = reason
+    return error
 
 
 def _converted(function: types.FunctionType) -> types.FunctionType | None:
@@ -895,6 +927,7 @@ HOOKS = types.SimpleNamespace(
     display=new_container,
     outer=outer,
     rebinds=rebinds,
+    cells=cells,
     getattr=getattr_,
     getitem=getitem,
     setitem=setitem,

@@ -91,13 +91,14 @@ class Branch:
         get_state: GetState,
         set_state: SetState,
         holding: list[Value],
+        carried: frozenset[int],
     ) -> None:
         capture = current()
         self.block = Block()
         self.raised: Exception | None = None
         set_state(entry)
         with capture.assuming(holding):
-            with capture.open("branch", self.block) as frame:
+            with capture.open("branch", self.block, carried) as frame:
                 try:
                     fn()
                 except Exception as error:

@@ -54,7 +54,7 @@ from tracegrad.capture.memory import has_order_of
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import Part, Sharing, is_same_view
 from tracegrad.capture.sizes import decide
-from tracegrad.capture.slots import new_list, undo
+from tracegrad.capture.slots import cells_of, new_list, undo
 from tracegrad.capture.state import Chosen, Options, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, cast_to, describe, from_value, result_dtype, stage
 from tracegrad.capture.trees import Tree
@@ -199,7 +199,7 @@ def _try_loop(
     for leading, run in parts():
         block = Block(list(leading))
         hidden: list[tuple[Any, str, Any, Any]] = []
-        with capture.open("loop", block) as frame:
+        with capture.open("loop", block, cells_of(state.get_names)) as frame:
             frame.unrolls = trips is not None and dim_evaluate(trips, capture.sizes) <= UNROLL_LIMIT
             try:
                 stand_ins = StandIns(entry, overrides, kept, unordered, state)

@@ -128,13 +128,16 @@ def _run_natively(
     names: tuple[str, ...],
     extra_test: Callable[[], Any] | None,
 ) -> None:
-    for number, item in enumerate(items):
-        if extra_test is None:
-            if number > _ENDLESS_LIMIT and isinstance(items, itertools.count | itertools.cycle):
-                raise _endless_error(user_span())
-            body_fn(item)
-            continue
-        goes_on = truth(extra_test())
+    for number in itertools.count():
+        goes_on = extra_test is None or truth(extra_test())
+        if goes_on is False:
+            return
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        if extra_test is None and number > _ENDLESS_LIMIT and isinstance(items, itertools.count | itertools.cycle):
+            raise _endless_error(user_span())
         if isinstance(goes_on, Tracer):
             if isinstance(items, itertools.count | itertools.cycle):
                 raise CaptureError(
@@ -145,10 +148,8 @@ def _run_natively(
                     help="write it as `while True:` with a counter of your own; that loop is staged",
                 )
             if_stmt(goes_on, functools.partial(body_fn, item), lambda: None, get_state, set_state, names)
-        elif goes_on:
-            body_fn(item)
         else:
-            return
+            body_fn(item)
 
 
 def _bound(value: Any) -> Value:

@@ -21,7 +21,7 @@ from typing import Any
 from tracegrad.capture import branches, slots
 from tracegrad.capture.aliases import require_single
 from tracegrad.capture.context import current, user_span
-from tracegrad.capture.guards import open_attribute
+from tracegrad.capture.guards import is_user_function, open_attribute
 from tracegrad.capture.lists import CapturedList, ListUse, StackedList, count_of, indexed_error, unstack, use_of_index
 from tracegrad.capture.presence import popped
 from tracegrad.capture.protocols import store, store_plainly
@@ -31,8 +31,8 @@ from tracegrad.errors import NeedsPythonValue
 
 #: methods of Python's containers that change nothing
 _READS = frozenset(
-    "copy count difference fromkeys get index intersection isdisjoint issubset issuperset items keys "
-    "symmetric_difference tobytes tolist union values".split()
+    "copy count difference elements fromkeys get index intersection isdisjoint issubset issuperset items keys "
+    "most_common symmetric_difference tobytes tolist total union values".split()
 )
 #: objects whose methods change nothing
 _CONSTANT = (str, bytes, int, float, complex, tuple, frozenset, range, slice, type, types.ModuleType, re.Pattern)
@@ -54,12 +54,14 @@ def require_own(obj: object, what: str) -> None:
     """
     capture = current()
     made = capture.created_depth(obj)
-    if any(frame.kind in ("loop", "branch") for frame in capture.frames[made + 1 :]):
+    inside = capture.frames[made + 1 :]
+    if any(frame.kind in ("loop", "branch") or frame.repeats for frame in inside):
+        place = "loop or branch" if inside[-1].kind != "callee" else "function that stays a call"
         raise NeedsPythonValue(
-            f"{what} in a staged loop or branch",
+            f"{what} in a {'staged ' if inside[-1].kind != 'callee' else ''}{place}",
             code="TG134",
             span=user_span(),
-            found=f"a {kind_name(type(obj))} from outside the loop or branch",
+            found=f"a {kind_name(type(obj))} from outside the {place}",
             help="use arrays, or lists with append, for what a loop over traced values keeps",
         )
 
@@ -83,8 +85,8 @@ def changes_object(f: Any, args: tuple[Any, ...]) -> bool:
     """Return whether a call is one of those that `call_changing` does."""
     if isinstance(f, types.BuiltinMethodType | types.MethodWrapperType) and _is_changeable(f.__self__):
         return True
-    if isinstance(f, types.MethodType) and isinstance(f.__self__, StackedList):
-        return True
+    if isinstance(f, types.MethodType) and isinstance(f.__self__, StackedList | collections.Counter):
+        return not is_user_function(f.__func__)
     if isinstance(f, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
         if isinstance(args[0], _MUTABLE):
             return True
@@ -122,6 +124,7 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         store_plainly(own, *args)
         return None
     if _is_hashable(f) and f in _INPLACE:
+        note_augmented(args[0], _INPLACE[f])
         return branches.augmented(args[0], _INPLACE[f], args[1])
     if isinstance(own, list) and name in ("append", "extend") and not kwargs:
         slots.note_list(own)
@@ -129,7 +132,7 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if isinstance(own, dict) and name == "__setitem__":
         branches.write_slot(own, "item", *args)
         return None
-    if isinstance(own, dict) and name == "update":
+    if isinstance(own, dict) and name == "update" and not isinstance(own, collections.Counter):
         for key, value in dict(*args, **kwargs).items():
             branches.write_slot(own, "item", key, value)
         return None
@@ -174,6 +177,23 @@ def _pop_last(values: list[Any]) -> Any:
             raise
     slots.note_list(values)
     return values.pop()
+
+
+def note_augmented(value: Any, op: str) -> None:
+    """Note that `value op= other` is about to change a container of Python's."""
+    if not isinstance(value, _MUTABLE) or not hasattr(type(value), f"__i{op}__"):
+        return
+    what = f"an augmented assignment to a {kind_name(type(value))}"
+    if isinstance(value, list) and op == "add":
+        return  # as extend
+    if isinstance(value, collections.deque) and op == "add":
+        require_no_branch(value, what)
+    else:
+        require_own(value, what)
+    if isinstance(value, list | collections.deque):
+        slots.note_list(value)
+    elif isinstance(value, dict):
+        _note_deletions(value, tuple(value))
 
 
 def _note_deletions(items: dict[Any, Any], keys: tuple[Any, ...]) -> None:

@@ -170,6 +170,13 @@ def parameter_names(arguments: Node) -> list[str]:
     return [node.id for node in nodes if node is not None]
 
 
+def is_store(node: Node, name: str) -> bool:
+    """Return whether a node binds or deletes a name."""
+    if isinstance(node, gast.Name):
+        return node.id == name and isinstance(node.ctx, gast.Store | gast.Del)
+    return getattr(node, "lineno", None) is not None and name in bindings([node]) and not scope_children(node)
+
+
 def bindings(nodes: Iterable[Node]) -> dict[str, None]:
     """Return the names that `nodes` bind or delete in their own scope, in the order of the text."""
     bound: dict[str, None] = {}

@@ -10,25 +10,31 @@ path that calls the function again counts as one that does not return.
 
 from __future__ import annotations
 
-import functools
+import operator
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tracegrad.capture import hooks
-from tracegrad.capture.context import Call, Capture, Storage, current, user_span
+from tracegrad.capture.changes import changes_of, written_in
+from tracegrad.capture.context import Call, Capture, Frame, Signal, Storage, current, user_span
 from tracegrad.capture.entry import Result, Static, collect
 from tracegrad.capture.functions import (
     Body,
     Opened,
     close_functions,
-    fill_function,
-    join_results,
+    filling,
+    join_shared,
     new_function,
+    refuse_change,
     refuse_write,
 )
+from tracegrad.capture.lists import sample
+from tracegrad.capture.sharing import may_overlap, passing, sources
+from tracegrad.capture.slots import put_slot, read_slot
 from tracegrad.capture.state import flatten
-from tracegrad.capture.tracer import Tracer, asarray, cast_to, result_dtype
+from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value, result_dtype
 from tracegrad.capture.trees import Tree
 from tracegrad.errors import CaptureError, TracegradError
 from tracegrad.ir.core import Operation, Value
@@ -52,15 +58,27 @@ class _Restart(TracegradError):
         self.position, self.kind, self.weak = position, kind, weak
 
 
+class _Carry(Signal):
+    """The body writes a slot or an array of which calls get the content, and give the new one: capture it again so."""
+
+
 class _Recursion(Opened):
     """A function that is being captured as a function of the IR.
+
+    What it changes outside becomes further parameters and results: its *state*, of which each call gets the content.
 
     Attributes:
         trees: leaves and structure of the arguments at the call that began it.
         names: of the arguments passed by keyword, which come last.
         kinds: types of the traced leaves, and whether they are Python numbers.
         types: those of the results, once they are known.
+        slots: variables, items and attributes from outside that the body changes, with what they hold.
+        arrays: those from outside that the body writes.
+        written: arguments that the body writes.
+        frame: where the body is being captured.
     """
+
+    frame: Frame
 
     def __init__(
         self,
@@ -73,17 +91,48 @@ class _Recursion(Opened):
         super().__init__(function, None, [new_function(function.__name__)])
         self.converted, self.trees, self.names, self.kinds = converted, trees, names, kinds
         self.types: list[ArrayType] = []
+        self.slots: dict[tuple[int, str, Any], _Slot] = {}
+        self.arrays: list[Storage] = []
+        self.written: list[Position] = []
 
     def split(self, values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         count = len(values) - len(self.names)
         return tuple(values[:count]), dict(zip(self.names, values[count:], strict=True))
 
     def operands(self, trees: Sequence[tuple[list[Any], Tree]]) -> list[Value]:
-        """Return what is passed for the traced leaves of a call."""
+        """Return what is passed for the traced leaves of a call, and for the state."""
         values = []
         for (a, i), (kind, _) in self.kinds.items():
             values.append(cast_to(asarray(trees[a][0][i]), kind.dtype).value)
-        return values
+        return [*values, *self.state()]
+
+    def state(self) -> list[Value]:
+        """Return what the slots and arrays hold that the body changes."""
+        slots = [cast_to(asarray(read_slot(*slot.place)), slot.type.dtype).value for slot in self.slots.values()]
+        return [*slots, *map(current().read, self.arrays)]
+
+    def emit(self, trees: Sequence[tuple[list[Any], Tree]], free: Sequence[Value], span: Any) -> tuple[Operation, Any]:
+        """Stage a call; return it, and what it gives."""
+        assert self.result is not None, "the capture has settled"
+        capture = current()
+        operands = [*self.operands(trees), *free]
+        written = [trees[a][0][i] for a, i in self.written]
+        kinds = [
+            *self.types,
+            *(slot.type for slot in self.slots.values()),
+            *(storage.type for storage in self.arrays),
+            *(array.type for array in written),
+        ]
+        operation = Operation("call", operands, {"function": self.functions[0]}, [], kinds, span)
+        capture.builder.block.operations.append(operation)
+        state = iter(operation.results[len(self.types) :])
+        for slot in self.slots.values():
+            put_slot(*slot.place, from_value(next(state), weak=slot.weak))
+        for storage in self.arrays:
+            capture.write(storage, next(state))
+        for array in written:
+            call_handler(operator.setitem, array, ..., from_value(next(state)))
+        return operation, join_shared(self.result, operation.results, trees, self.shared)
 
     def accepts(self, trees: Sequence[tuple[list[Any], Tree]]) -> bool:
         """Return whether a call can go to this function.
@@ -112,27 +161,65 @@ class _Recursion(Opened):
         return True
 
     def call(self, trees: Sequence[tuple[list[Any], Tree]], span: Any) -> Any:
-        """Stage a call."""
+        """Stage a call in the body."""
         if self.result is None:
             raise _Unknown
-        function = self.functions[0]
-        attrs = {"function": function}
-        operation = Operation("call", self.operands(trees), attrs, [], list(self.types), span)
-        current().builder.block.operations.append(operation)
+        self.require_carried()
+        self.require_apart(trees)
+        operation, result = self.emit(trees, (), span)
         self.calls.append(operation)
-        return join_results(self.result, operation.results)
+        return result
+
+    def require_carried(self) -> None:
+        """Check that all that the body has changed until now is part of the state.
+
+        Raises:
+            _Carry: it is from now on.
+            CaptureError: it cannot be.
+        """
+        for change in changes_of(self.frame):
+            place = (id(change.container), change.kind, change.key)
+            slot = self.slots.get(place)
+            kinds = _common(slot.sample() if slot else change.before, change.after)
+            if change.kind == "list" or kinds is None or kinds[0].ndim:
+                refuse_change(self.owner, change)
+            if slot is None or kinds != (slot.type, slot.weak):
+                self.slots[place] = _Slot((change.container, change.kind, change.key), *kinds)
+                raise _Carry
+        for storage in written_in(self.frame):
+            if storage not in self.arrays:
+                self.arrays.append(storage)
+                raise _Carry
+
+    def require_apart(self, trees: Sequence[tuple[list[Any], Tree]]) -> None:
+        """Check that a call in the body passes arrays of which a write into one is not seen in another, as in the call
+        around it."""
+        arrays = {(a, i): trees[a][0][i] for (a, i), (kind, _) in self.kinds.items() if kind.ndim}
+        arrays = {place: array for place, array in arrays.items() if isinstance(array, Tracer)}
+        for (a, i), array in arrays.items():
+            mine, first = _sources(array), _sources(self.trees[a][0][i])
+            is_other = any(storage.depth < self.frame_depth and storage not in first for storage in mine)
+            is_shared = any(may_overlap(array, other) for place, other in arrays.items() if place != (a, i))
+            if ((a, i) in self.written and (is_other or is_shared)) or not mine.isdisjoint(self.arrays):
+                refuse_write(self.owner, user_span())
 
     def capture(self) -> None:
         """Capture the body until the types settle."""
         capture = current()
         events = len(capture.events)
-        for _ in range(ATTEMPTS):
+        tried = 0
+        while tried < ATTEMPTS:
             del capture.events[events:]
             self.calls.clear()
             found: list[Result] = []
             try:
-                fill_function(self.functions[0], functools.partial(self.run, found), self.owner)
+                with filling(self.functions[0], repeats=True) as (body, self.frame):
+                    self.frame_depth = capture.depth
+                    body.block.yields = self.run(found, body)
+            except _Carry:
+                continue  # there are so many places at most as the body has stores
             except _Restart as restart:
+                tried += 1
                 self.kinds[restart.position] = (restart.kind, restart.weak)
                 self.kinds = dict(sorted(self.kinds.items()))
                 continue
@@ -144,7 +231,8 @@ class _Recursion(Opened):
                     found="no branch that returns without another call",
                     help="return a value that needs no further call under some condition",
                 ) from None
-            kinds = [v.array_type for v in self.functions[0].results]
+            tried += 1
+            kinds = [v.array_type for v in self.functions[0].results[: len(self.functions[0].results) - self.size]]
             if self.result is not None and kinds == self.types and _is_same_result(found[0], self.result):
                 return
             self.result, self.types = found[0], kinds
@@ -155,6 +243,11 @@ class _Recursion(Opened):
             found=", ".join(map(str, self.types)),
             help="return arrays of one shape and dtype on all paths",
         )
+
+    @property
+    def size(self) -> int:
+        """The number of results that are the state."""
+        return len(self.slots) + len(self.arrays) + len(self.written)
 
     def name_of(self, position: Position) -> str:
         """Return a name for the parameter of a leaf: that of the Python parameter, if it is a whole argument."""
@@ -171,20 +264,51 @@ class _Recursion(Opened):
         return leaf.value.name if _is_traced(leaf) else ""
 
     def run(self, found: list[Result], body: Body) -> list[Value]:
+        """Run the body; return its results and the state after it."""
         names = {p: self.name_of(p) for p in self.kinds}
         given = {p: body.param(kind, names[p], weak) for p, (kind, weak) in self.kinds.items()}
         args, kwargs = self.split(body.rebuilt(self.trees, given))
         capture = current()
+        for slot in self.slots.values():
+            put_slot(*slot.place, body.param(slot.type, slot.name, slot.weak))
+        for storage in self.arrays:
+            capture.write(storage, body.param(storage.type, storage.name).value)
+        passed = [(given[a, i], self.trees[a][0][i]) for a, i in given]
         capture.calls.append(Call(self.owner, args, kwargs, capture.depth))
         try:
-            returned = self.converted(*args, **kwargs)
+            with passing([(param, array) for param, array in passed if isinstance(array, Tracer)]):
+                returned = self.converted(*args, **kwargs)
+                results: list[Value] = []
+                found.append(collect(returned, results))
+                self.shared = body.find_shared(returned, found[-1])
         finally:
             capture.calls.pop()
-        results: list[Value] = []
-        found.append(collect(returned, results))
-        if body.is_written():
-            refuse_write(self.owner)
-        return results
+        body.require_no_stores(self.owner)
+        for place, tracer in body.written().items():
+            if not tracer.ndim:
+                refuse_write(self.owner, body.place_of(tracer))
+            if place not in self.written:
+                self.written.append(place)
+                raise _Carry
+        self.require_carried()
+        return [*results, *self.state(), *(given[place].value for place in self.written)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A slot that is part of the state: it holds a number of a type. `weak`: as Python has it."""
+
+    place: tuple[Any, str, Any]
+    type: ArrayType
+    weak: bool
+
+    @property
+    def name(self) -> str:
+        key = self.place[2]
+        return key if isinstance(key, str) and key.isidentifier() and key != "cell_contents" else ""
+
+    def sample(self) -> Tracer:
+        return sample(self.type, self.weak)
 
 
 def stage_recursive_call(
@@ -216,21 +340,17 @@ def _open(made: _Recursion, capture: Capture, trees: list[tuple[list[Any], Tree]
     capture.opened.append(made)
     try:
         made.capture()
-    except CaptureError:
+    except CaptureError as error:
         if not promoted:
             raise
-        capture.unrolled.add(made.owner)  # a number is needed at capture: as in Python
+        capture.unrolled[made.owner] = error  # a number is needed at capture: as in Python
         return False, None
     finally:
         capture.opened.remove(made)
-    result, kinds = made.result, made.types
-    assert result is not None, "the capture has settled"
     free = close_functions(made)
-    attrs = {"function": made.functions[0]}
-    operation = Operation("call", [*made.operands(trees), *free], attrs, [], list(kinds), span)
-    capture.builder.block.operations.append(operation)
+    _, result = made.emit(trees, free, span)
     capture.events.append((span, f"{made.owner.__name__}: a function that calls itself"))
-    return True, join_results(result, operation.results)
+    return True, result
 
 
 def _traced_leaves(
@@ -252,6 +372,10 @@ def _traced_leaves(
                 return None
             kinds[a, i] = common
     return kinds or None
+
+
+def _sources(array: Any) -> set[Storage]:
+    return {storage for storage, _ in sources(array.root._storage)} if isinstance(array, Tracer) else set()
 
 
 def _is_traced(leaf: Any) -> bool:

@@ -92,6 +92,12 @@ def passing(passed: Sequence[tuple[Tracer, Tracer]]) -> Iterator[None]:
         capture.undo(mark)
 
 
+def may_overlap(one: Tracer, other: Tracer) -> bool:
+    """Return whether a write into one array may be seen in another."""
+    mine, yours = ({storage for storage, _ in sources(tracer.root._storage)} for tracer in (one, other))
+    return not mine.isdisjoint(yours) and not _is_apart(one, other)
+
+
 def _is_apart(one: Tracer, other: Tracer) -> bool:
     """Return whether two arrays are surely parts of one array without a common element."""
     mine, yours = one._view, other._view

@@ -7,34 +7,64 @@ Previous: state.py; next: joins.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from tracegrad.capture.aliases import require_single
 from tracegrad.capture.context import Frame, current
 from tracegrad.capture.lists import CapturedList, StackedList, require_growing, restore, snapshot
 from tracegrad.capture.state import Undefined
+from tracegrad.frames import is_library
 
 GetState = Callable[[], tuple[Any, ...]]
 SetState = Callable[[tuple[Any, ...]], None]
 
 
+def cells_of(get_state: Callable[[], tuple[Any, ...]]) -> frozenset[int]:
+    """Return the ids of the cells of the names that a statement carries, which `get_state` reads."""
+    if not isinstance(get_state, FunctionType):
+        return frozenset()
+    cells = get_state.__closure__ or ()
+    if not is_library(get_state.__code__.co_filename):
+        return frozenset(map(id, cells))
+    found = [cell.cell_contents for cell in cells]
+    return frozenset().union(*(cells_of(f) for f in found if isinstance(f, FunctionType)))
+
+
 def put_slot(container: Any, kind: str, key: Any, value: Any) -> None:
     """Store into a slot, noting it in open frames."""
-    note_slot(container, kind, key)
+    if kind == "cell":
+        note_cell(container, key)
+    else:
+        note_slot(container, kind, key)
     set_slot(container, kind, key, value)
 
 
 def note_slot(container: Any, kind: str, key: Any) -> None:
     """Note in open frames that a slot is about to change; Undefined stands for none."""
     capture = current()
-    slot = (id(container), kind, key)
-    for frame in capture.frames[capture.created_depth(container) + 1 :]:
+    slot, made = (id(container), kind, key), capture.created_depth(container)
+    if 0 <= made < len(capture.frames):
+        capture.frames[made].note_place(slot)
+    for frame in capture.frames[made + 1 :]:
         if slot not in frame.slots and not (kind == "item" and _is_noted(frame, container, key)):
             moved = frame.lists.get(id(container))
             own = kind != "item" or moved is None or isinstance(moved[1], tuple)
             before = read_slot(container if own or moved is None else moved[1], kind, key)
             frame.slots[slot] = (container, before, before)
+            frame.note_place(slot)
+
+
+def note_cell(cell: CellType, name: str) -> None:
+    """Note in open frames that a variable of captured code is about to be rebound by a function inside; those of a
+    statement of the function itself carry it by its name."""
+    capture = current()
+    slot = (id(cell), "cell", name)
+    for frame in capture.frames[capture.created_depth(cell) + 1 :]:
+        if slot not in frame.slots and id(cell) not in frame.carried:
+            before = read_slot(cell, "cell", name)
+            frame.slots[slot] = (cell, before, before)
+            frame.note_place(slot)
 
 
 def _is_noted(frame: Frame, container: Any, key: Any) -> bool:
@@ -48,14 +78,18 @@ def read_slot(container: Any, kind: str, key: Any) -> Any:
     if isinstance(container, dict) and kind == "item" and key not in container:  # a defaultdict would make it
         return Undefined(str(key))
     try:
+        if kind == "cell":
+            return container.cell_contents
         return container[key] if kind == "item" else getattr(container, key)
     except (LookupError, AttributeError, ValueError):  # ValueError: an empty cell
         return Undefined(str(key))
 
 
 def set_slot(container: Any, kind: str, key: Any, value: Any) -> None:
-    """Store into a slot without noting it; Undefined deletes."""
-    if isinstance(value, Undefined):
+    """Store into a slot without noting it; Undefined deletes, and is what a variable of captured code is bound to."""
+    if kind == "cell":
+        container.cell_contents = value
+    elif isinstance(value, Undefined):
         if kind == "item":
             container.pop(key, None)
         elif not isinstance(read_slot(container, kind, key), Undefined):
@@ -78,9 +112,13 @@ def note_list(values: Any) -> None:
         if values.varies:
             note_slot(values, "attr", "length")
     capture = current()
-    for frame in capture.frames[capture.created_depth(values) + 1 :]:
+    made = capture.created_depth(values)
+    if 0 <= made < len(capture.frames):
+        capture.frames[made].note_place((id(values), "list", None))
+    for frame in capture.frames[made + 1 :]:
         if id(values) not in frame.lists:
             frame.lists[id(values)] = (values, snapshot(values))
+            frame.note_place((id(values), "list", None))
 
 
 def undo(frame: Frame) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import Storage, current, user_span
+from tracegrad.capture.changes import changes_of, stored_at
+from tracegrad.capture.context import Frame, Storage, current, user_span
 from tracegrad.capture.entry import leaf_name
 from tracegrad.capture.hooks import call
 from tracegrad.capture.joins import leave_branch
@@ -27,7 +28,7 @@ from tracegrad.capture.state import Undefined, flatten, has_changed, kind_name, 
 from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
 from tracegrad.capture.trees import Tree
 from tracegrad.driver.pipeline import call_arguments, hoist_stacks, target_backend
-from tracegrad.errors import ArgumentError, CaptureError
+from tracegrad.errors import ArgumentError, CaptureError, Span
 from tracegrad.ir.core import Block, Function, Value
 from tracegrad.ir.types import ArrayType, Dim
 from tracegrad.runtime.signature import settings_of
@@ -91,7 +92,7 @@ class Batch:
             wrote into, whose final content are the last results.
         """
         block = Block()
-        with current().open("branch", block) as frame:
+        with current().open("branch", block, repeats=True) as frame:
             inner = [argument.element(block) for argument in arguments]
             args, kwargs = call_arguments(names, [element for element, _ in inner])
             batched = [leaf for argument in arguments for leaf in argument.leaves if leaf.axis is not None]
@@ -102,15 +103,19 @@ class Batch:
                 block.yields += [leaf.stand_in.value for leaf in written if leaf.stand_in is not None]
             static = [_ARRAY if _is_array(leaf) else leaf for leaf in returned]
             trees = [argument.tree for argument in arguments]
-            is_stored_into = any(has_changed(*given, tree) for given, tree in zip(inner, trees, strict=True))
-        stores = bool(frame.slots or frame.lists) or is_stored_into
-        if leave_branch(frame) or stores or any(not leaf.is_shared for leaf in written):
+            changes = changes_of(frame)
+            places = [change.span for change in changes]
+            if any(has_changed(*given, tree) for given, tree in zip(inner, trees, strict=True)):
+                places.append(stored_at(frame, [value for value, _ in inner]))
+            places += [leaf.written_at(frame) for leaf in written if not leaf.is_shared]
+        places += [frame.places.get(storage) for storage in leave_branch(frame)]
+        if places:
+            what = changes[0].label if changes else "an array, container or object that all elements share"
             raise CaptureError(
                 "a function under vmap writes into something from outside",
                 code="TG225",
-                span=user_span(),
-                found=f"a store in {self.__name__.removesuffix('_vmap')} into an array, container or object that all "
-                "elements share",
+                span=places[0] or user_span(),
+                found=f"a store in {self.__name__.removesuffix('_vmap')} into {what}",
                 help="return the new values instead",
             )
         function = Function(self.__name__.removesuffix("_vmap"), block)
@@ -146,6 +151,10 @@ class _Leaf:
 
     def is_written(self) -> bool:
         return self.stand_in is not None and self.stand_in._storage.value is not self.param
+
+    def written_at(self, frame: Frame) -> Span | None:
+        """Return where the function, captured in `frame`, writes into the element."""
+        return None if self.stand_in is None else frame.places.get(self.stand_in._storage)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from tracegrad import codegen
 from tracegrad.capture import entry
 from tracegrad.capture import recursion as _recursion  # noqa: F401 stages recursive calls
 from tracegrad.capture.attempts import error_name
+from tracegrad.capture.changes import follow, stored_at
 from tracegrad.capture.context import Place, Storage, current, is_capturing, user_level, user_span
 from tracegrad.capture.entry import Captured
 from tracegrad.capture.guards import Compared, Same, is_open_container
@@ -637,6 +638,7 @@ class _Inner:
         arguments: by position, the structure of each argument differentiated by; leaves are numbers of parameters.
         writes: parts of the arguments that the function writes in place, with the number of the result that is their
             new content.
+        store: stores into objects outside what the function has stored; it gets the results.
     """
 
     block: Block
@@ -645,6 +647,7 @@ class _Inner:
     tree: Tree
     weak: frozenset[int]
     writes: list[tuple[Any, int]]
+    store: Callable[[Sequence[Value]], None]
 
     def seeds(self) -> list[int]:
         """Return the numbers of the results that carry a derivative."""
@@ -654,6 +657,7 @@ class _Inner:
         """Stage the writes into the arguments; `results` begins with those of the block."""
         for array, number in self.writes:
             call_handler(operator.setitem, array, ..., from_value(results[number]))
+        self.store(results)
 
     def differentiable_part(self) -> Function:
         """Return the function that gives these results, and prints nothing: it has run before."""
@@ -704,19 +708,24 @@ def _capture_inner(
             if tracer._storage.value not in block.params:
                 writes.append((trees[position][0][number], len(results)))
                 results.append(tracer.value)
+        if any(has_changed(*argument) for argument in given):
+            _refuse_store("an argument", stored_at(frame, [argument for argument, _, _ in given]))
+        store = follow(frame, results, lambda change: _refuse_store(change.label, change.span))
         block.yields = results
-        is_stored_into = any(has_changed(*argument) for argument in given)
-    stores = bool(frame.slots or frame.lists) or is_stored_into
-    if leave_branch(frame) or stores:
-        raise CaptureError(
-            "a function inside a gradient writes into an array or container from outside",
-            code="TG208",
-            span=user_span(),
-            found="a write or store whose effect leaves the differentiated function",
-            help="return the new array as auxiliary value (has_aux=True)",
-        )
+    for storage in leave_branch(frame):
+        _refuse_store("an array from outside", frame.places.get(storage))
     tree, weak = runtime_tree(result)
-    return _Inner(block, outer, chosen, tree, weak, writes)
+    return _Inner(block, outer, chosen, tree, weak, writes, store)
+
+
+def _refuse_store(what: str, span: Span | None) -> NoReturn:
+    raise CaptureError(
+        "a function inside a gradient writes into an array or container from outside",
+        code="TG208",
+        span=span or user_span(),
+        found=f"a store into {what} by the differentiated function",
+        help="return the new array as auxiliary value (has_aux=True)",
+    )
 
 
 def inline_derivative(
