@@ -20,7 +20,9 @@ import optree
 
 from tracegrad import ops
 from tracegrad.capture import context
+from tracegrad.capture.context import Place
 from tracegrad.capture.convert import keep_converted
+from tracegrad.capture.guards import lift
 from tracegrad.capture.hooks import call as call_captured
 from tracegrad.capture.known import leaves_of_call
 from tracegrad.capture.sizes import SMALLEST
@@ -665,6 +667,9 @@ class VJP:
 
         @with_user_frames
         def pullback(ct: Any) -> tuple[Any, ...]:
+            if context.is_capturing():
+                primals = _held([unflatten(tree, kept) for tree in signature.arguments])
+                return pipeline.inline_pullback(self._function, names, primals, ct, self._has_aux)
             return made.pull_back([*kept, *hidden], ct)
 
         return _arranged(out, pullback, self._has_aux)
@@ -739,7 +744,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, backe
 
     @with_user_frames
     def push(*tangents: Any) -> Any:
-        return forward(kept, tangents)
+        return forward(tuple(_held(kept)) if context.is_capturing() else kept, tangents)
 
     return _arranged(out, push, has_aux)
 
@@ -863,6 +868,11 @@ def _forward(f: Callable[..., Any], kind: str, backend: str | None, has_aux: boo
     backend = _check_backend(backend)
     made: Forward = _remembered(f, (kind, backend, has_aux), lambda: Forward(f, kind, backend, has_aux))
     return made
+
+
+def _held(primals: Sequence[Any]) -> Sequence[Any]:
+    """Return primals of an earlier call for the capture in progress: arrays are inputs, not constants in the text."""
+    return [lift(value, Place(primals, (("item", k),), f"primal_{k}")) for k, value in enumerate(primals)]
 
 
 def _copied(value: Any) -> Any:

@@ -553,18 +553,26 @@ def inline_vjp(
     function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], has_aux: bool = False
 ) -> tuple[Any, Any]:
     """Stage `function` at traced arguments; return its result and a pullback that stages the cotangent sweep."""
-    inner, out = _inline_primal(function, Request("vjp", has_aux=has_aux), names, values)
-    types = [v.array_type for v in inner.block.yields]
+    request = Request("vjp", has_aux=has_aux)
+    inner, out = _inline_primal(function, request, names, values)
+    return out, functools.partial(_pull_back, inner, len(values))
 
-    def pullback(ct: Any) -> tuple[Any, ...]:
-        cotangents = cotangent_leaves(inner.tree, ct, types)
-        made = vjp(inner.differentiable_part(), range(len(inner.outer)), keep_primal=False)
-        found = _inline(made, [*inner.outer, *map(_staged, cotangents)])
-        parts = [inexact_part(inner.arguments.get(p, NONE), range(len(inner.outer))) for p in range(len(values))]
-        result: tuple[Any, ...] = unflatten(Tree("tuple", None, tuple(parts)), [from_value(v) for v in found])
-        return result
 
-    return out, pullback
+def inline_pullback(
+    function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], ct: Any, has_aux: bool = False
+) -> tuple[Any, ...]:
+    """Stage the pullback of `function` at some arguments, where it was taken before this capture."""
+    request = Request("vjp", has_aux=has_aux)
+    return _pull_back(_capture_primal(function, request, names, values), len(values), ct)
+
+
+def _pull_back(inner: _Inner, count: int, ct: Any) -> tuple[Any, ...]:
+    cotangents = cotangent_leaves(inner.tree, ct, [v.array_type for v in inner.block.yields])
+    made = vjp(inner.differentiable_part(), range(len(inner.outer)), keep_primal=False)
+    found = _inline(made, [*inner.outer, *map(_staged, cotangents)])
+    parts = [inexact_part(inner.arguments.get(p, NONE), range(len(inner.outer))) for p in range(count)]
+    result: tuple[Any, ...] = unflatten(Tree("tuple", None, tuple(parts)), [from_value(v) for v in found])
+    return result
 
 
 def inline_linearize(
@@ -597,15 +605,19 @@ def _inline_primal(
 
     With `request.has_aux` the structure kept is that of the part to differentiate.
     """
-    chosen = tuple(p for p, value in enumerate(values) if holds_floats(value))
-    inner = _capture_inner(function, dataclasses.replace(request, argnums=chosen), names, values)
+    inner = _capture_primal(function, dataclasses.replace(request, has_aux=False), names, values)
     staged = _inline(clone_function(Function("function", inner.block)), inner.outer)
     inner.write(staged)
     out = unflatten(inner.tree, [from_value(v, weak=i in inner.weak) for i, v in enumerate(staged)])
-    if request.has_aux:
-        name = getattr(function, "__name__", "function")
-        inner.tree, _ = without_aux(name, inner.tree, [v.array_type for v in inner.block.yields])
-    return inner, out
+    return (inner.without_aux(function) if request.has_aux else inner), out
+
+
+def _capture_primal(
+    function: Callable[..., Any], request: Request, names: Sequence[str], values: Sequence[Any]
+) -> _Inner:
+    chosen = tuple(p for p, value in enumerate(values) if holds_floats(value))
+    inner = _capture_inner(function, dataclasses.replace(request, argnums=chosen), names, values)
+    return inner.without_aux(function) if request.has_aux else inner
 
 
 def _staged(leaf: Any) -> Value:
@@ -648,6 +660,11 @@ class _Inner:
     weak: frozenset[int]
     writes: list[tuple[Any, int]]
     store: Callable[[Sequence[Value]], None]
+
+    def without_aux(self, function: Callable[..., Any]) -> _Inner:
+        """Return this with the structure of the first part of the result, which is differentiated."""
+        name, types = getattr(function, "__name__", "function"), [v.array_type for v in self.block.yields]
+        return dataclasses.replace(self, tree=without_aux(name, self.tree, types)[0])
 
     def seeds(self) -> list[int]:
         """Return the numbers of the results that carry a derivative."""
