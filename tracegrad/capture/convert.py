@@ -24,7 +24,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     name(name, value)    load(value, name)    undefined(name)    unpack(value, count, index of the starred target)
     mapping(x)                          a dict in a display with `**x`
     iter(x)    truth(x)    guard(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)
-    display(list or dict)
+    display(list, dict or generator)
     outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
     rebinds(name, read_fn, carried)     at the start of a function that declares a variable global or nonlocal
     cells(read_fn)                      at the start of a function whose variables functions inside it rebind
@@ -838,7 +838,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         for field in ("key", "value") if isinstance(node, gast.DictComp) else ("elt",):
             setattr(node, field, self.visit(getattr(node, field)))
         self.hoistable, self.inner = outside, inner
-        return Make(node).hook("display", node) if isinstance(node, gast.ListComp | gast.DictComp) else node
+        return node if isinstance(node, gast.SetComp) else Make(node).hook("display", node)
 
     visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_expression
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import user_span
+from tracegrad.capture.context import current, user_span
+from tracegrad.capture.linear import ends
 from tracegrad.capture.memory import UNKNOWN, Layout, is_view_of_shape, layout_of
 from tracegrad.capture.numpy_api.common import (
     as_axes,
@@ -24,6 +25,7 @@ from tracegrad.capture.numpy_api.common import (
     as_dim,
     as_known,
     as_shape,
+    call,
     covers,
     full,
     gather,
@@ -46,6 +48,7 @@ from tracegrad.capture.tracer import (
     asarray,
     broadcast_shapes,
     cast_to,
+    check,
     from_concrete,
     from_value,
     resolve_content,
@@ -736,51 +739,74 @@ def _pad_constant(tracer: Tracer, axis: int, widths: tuple[Any, Any], values: tu
 
 @covers(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Tracer:
-    """Insert at indices known at capture."""
+    """Insert at indices known at capture, or at one that is not."""
     tracer, new = asarray(arr), asarray(values)
     if axis is None:
         tracer, place = reshape(tracer, (tracer.type.size,)), 0
     else:
         place = as_axis(axis, tracer.ndim)
-    if not is_known(obj):
-        raise unsupported("np.insert at a traced index", "use np.where on positions, or np.roll")
     size = operator.index(tracer.shape[place])
-    where = np.arange(size)[obj] if isinstance(obj, slice) else np.asarray(obj)
-    single = where.ndim == 0
-    where = np.atleast_1d(where)
-    if where.dtype == bool:
-        where = np.flatnonzero(where)
-    if np.any(where < -size) or np.any(where > size):
-        raise IndexError(f"index {obj} is out of bounds for axis {place} with size {size}")
-    where = np.where(where < 0, where + size, where)
+    where: Any
+    if is_known(obj):
+        where = np.arange(size)[obj] if isinstance(obj, slice) else np.asarray(obj)
+        single = where.ndim == 0
+        where = np.atleast_1d(where)
+        if where.dtype == bool:
+            where = np.flatnonzero(where)
+        if np.any(where < -size) or np.any(where > size):
+            raise IndexError(f"index {obj} is out of bounds for axis {place} with size {size}")
+        where, count = np.where(where < 0, where + size, where), len(where)
+    else:
+        where, single, count = _place_in(obj, "np.insert", size, place, size + 1), True, 1
     if single and new.ndim:
         # NumPy inserts as many rows as values has along the axis
         if new.ndim == tracer.ndim:
-            where = np.repeat(where, operator.index(new.shape[place]))
+            count = operator.index(new.shape[place])
         elif new.ndim == tracer.ndim - 1:
             new = reshape(new, insert_dims(new.type.shape, (place,)))
     shape = list(tracer.type.shape)
-    shape[place] = len(where)
+    shape[place] = count
     block = spread(cast_to(new, tracer.dtype), tuple(shape))
-    # positions of old and new rows in the result: np.insert itself says where they go
-    origin = np.insert(np.arange(size), where, size + np.arange(len(where)))
-    return take_axis(join([tracer, block], place), from_concrete(origin), place)
+    # positions of old and new rows in the result
+    if isinstance(where, Tracer):
+        k: Any = from_concrete(np.arange(size + count))
+        inserted = call(np.where, call(np.less, k, where + count), k - where + size, k - count)
+        origin = call(np.where, call(np.less, k, where), k, inserted)
+    else:  # np.insert itself says where they go
+        where = np.repeat(where, count) if single else where
+        origin = from_concrete(np.insert(np.arange(size), where, size + np.arange(count)))
+    return take_axis(join([tracer, block], place), origin, place)
 
 
 @covers(np.delete)
 def delete(arr: Any, obj: Any, axis: Any = None) -> Tracer:
-    """Delete indices known at capture."""
+    """Delete indices known at capture, or one that is not."""
     tracer = asarray(arr)
     if axis is None:
         tracer, place = reshape(tracer, (tracer.type.size,)), 0
     else:
         place = as_axis(axis, tracer.ndim)
-    if not is_known(obj):
-        raise unsupported("np.delete of a traced index", "the rows kept would be known only at run time; use np.where")
-    kept = np.delete(
-        np.arange(operator.index(tracer.shape[place])), np.asarray(obj) if isinstance(obj, Tracer) else obj
-    )
-    return take_axis(tracer, from_concrete(kept), place)
+    size = operator.index(tracer.shape[place])
+    if is_known(obj):
+        kept = from_concrete(np.delete(np.arange(size), np.asarray(obj) if isinstance(obj, Tracer) else obj))
+    else:
+        where = _place_in(obj, "np.delete", size, place, size)
+        k = from_concrete(np.arange(size - 1))
+        kept = call(np.add, k, call(np.greater_equal, k, where))
+    return take_axis(tracer, kept, place)
+
+
+def _place_in(obj: Any, name: str, size: int, axis: int, count: int) -> Tracer:
+    """Return a place from the start for an index known at run time only, checked there: one of `count`."""
+    if not isinstance(obj, Tracer) or obj.ndim or obj.dtype.kind not in "iu":
+        raise unsupported(f"{name} at traced indices", "give one int, or choose by np.where on positions")
+    known = ends(obj.value, current().ranges)
+    if known is not None and decide(known[0], ">=") and decide(known[1] - count, "<"):
+        return obj
+    where = call(np.where, call(np.less, obj, 0), call(np.add, obj, size), obj)
+    inside = call(np.logical_and, call(np.greater_equal, where, 0), call(np.less, where, count))
+    check(inside, "IndexError", f"index is out of bounds for axis {axis} with size {size}")
+    return where
 
 
 def _sized_by_values(function: Callable[..., Any], by: int | None) -> Callable[..., Any]:
