@@ -121,6 +121,7 @@ def _as_written(function: Any) -> Any:
         for nested in _nested(running)
         if (nested.co_name, nested.co_firstlineno, nested.co_varnames[: nested.co_argcount])
         == (code.co_name, code.co_firstlineno, code.co_varnames[: code.co_argcount])
+        and HOOKS not in nested.co_freevars
         and cells.keys() >= set(nested.co_freevars)
     }
     if len(found) > 1:  # on one line: the converted code has the places of the text

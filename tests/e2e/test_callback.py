@@ -348,3 +348,16 @@ def test_callbacks_on_one_line_are_told_apart() -> None:
 
     assert tg.function(difference)(0.5) == pytest.approx(np.sin(0.5) - 2 * np.cos(0.5), rel=1e-14)
     assert tg.grad(nested)(0.5) == 1.0
+
+
+@pytest.mark.parametrize("rule", ["finite-difference", "complex-step"])
+def test_a_local_function_in_the_rule_of_another_callback(rule: str) -> None:
+    def f(a):
+        def slope(primals, tangents):
+            inner = tg.pure_callback(lambda u: np.exp(u), primals[0], primals[0], rule=rule)
+            return np.exp(primals[0]), tangents[0] * inner
+
+        return tg.pure_callback(np.exp, a, a, rule=slope)
+
+    assert tg.grad(f)(0.7) == pytest.approx(np.exp(0.7))
+    assert tg.grad(tg.grad(f))(0.7) == pytest.approx(np.exp(0.7), rel=1e-6)

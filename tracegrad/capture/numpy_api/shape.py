@@ -747,6 +747,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Tracer:
         place = as_axis(axis, tracer.ndim)
     size = operator.index(tracer.shape[place])
     where: Any
+    k: Any
     if is_known(obj):
         where = np.arange(size)[obj] if isinstance(obj, slice) else np.asarray(obj)
         single = where.ndim == 0
@@ -769,8 +770,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Tracer:
     block = spread(cast_to(new, tracer.dtype), tuple(shape))
     # positions of old and new rows in the result
     if isinstance(where, Tracer):
-        k: Any = from_concrete(np.arange(size + count))
-        inserted = call(np.where, call(np.less, k, where + count), k - where + size, k - count)
+        k = from_concrete(np.arange(size + count))
+        inserted = call(np.where, call(np.less, k, call(np.add, where, count)), k - where + size, k - count)
         origin = call(np.where, call(np.less, k, where), k, inserted)
     else:  # np.insert itself says where they go
         where = np.repeat(where, count) if single else where
