@@ -421,3 +421,17 @@ def test_values_from_outside_reach_every_call(f: Any, backend: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
     batched = tg.vmap(tg.grad(f), backend=backend)(np.stack([x, 2 * x]))
     np.testing.assert_allclose(batched, [tg.grad(f)(x), tg.grad(f)(2 * x)], rtol=1e-12)
+
+
+@each_backend
+@pytest.mark.parametrize("depth", [30, np.int64(30), np.array(30)], ids=["int", "int64", "array"])
+def test_a_depth_of_any_int_ends_the_recursion(depth: Any, backend: str) -> None:
+    def decay(y: Any, n: Any) -> Any:
+        if abs(y) < 1e-3 or n == 0:
+            return y
+        return decay(0.9 * y, n - 1)
+
+    for start in (0.1, 0.01):
+        value, gradient = tg.value_and_grad(lambda y: decay(y, depth), backend=backend)(start)
+        assert value == pytest.approx(decay(start, int(depth)))
+        assert gradient == pytest.approx(decay(start, int(depth)) / start)

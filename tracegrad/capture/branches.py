@@ -302,7 +302,7 @@ def _both(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any]) -> Any:
             if not is_fault(error):
                 raise
     writes = leave_branch(frame)
-    simple = isinstance(value, bool) or (isinstance(value, Tracer) and value.dtype == BOOL)
+    simple = isinstance(value, bool | np.bool_) or (isinstance(value, Tracer) and value.dtype == BOOL)
     if simple and asarray(left).dtype == BOOL and not writes and _is_total(block):
         capture.builder.block.operations.extend(block.operations)
         other = from_value(known, weak=True) if known is not None else bare

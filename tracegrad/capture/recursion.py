@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tracegrad.capture import hooks
 from tracegrad.capture.changes import changes_of, written_in
 from tracegrad.capture.context import Call, Capture, Frame, Signal, Storage, current, user_span
@@ -383,7 +385,7 @@ def _is_traced(leaf: Any) -> bool:
 
 
 def _is_number(leaf: Any) -> bool:
-    return isinstance(leaf, Tracer | int | float | complex)
+    return isinstance(leaf, Tracer | int | float | complex | np.number | np.bool_)
 
 
 def _is_same(x: Any, y: Any) -> bool:
