@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -314,8 +315,20 @@ class _WithRule(_Wrapped):
         )
         return rules
 
-    def _call_rule(self, rule: Callable[..., Any], names: Sequence[str], values: list[Any]) -> Any:
-        args, kwargs = call_arguments(names, values)
+    def _call_rule(self, kind: str, rule: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call a rule, after a check of its parameters."""
+        try:
+            inspect.signature(rule).bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentTypeError(
+                f"the {kind} of {self._name} does not take what it is given",
+                code="TG231",
+                span=user_span(),
+                found=f"{getattr(rule, '__name__', kind)}{inspect.signature(rule)}: {error}",
+                help=_HELP[kind],
+            ) from None
+        except ValueError:  # a function of C without a signature
+            pass
         return call(rule, *args, **kwargs)
 
     def _aligned(self, opened: Opened, value: Any, result: Result, rule: str) -> list[Value]:
@@ -381,7 +394,8 @@ class custom_vjp(_WithRule):
         residuals: list[Result] = []
 
         def run_forward(body: Body) -> list[Value]:
-            returned = self._call_rule(forward, names, body.arguments(arguments))
+            args, kwargs = call_arguments(names, body.arguments(arguments))
+            returned = self._call_rule("forward", forward, args, kwargs)
             if not isinstance(returned, tuple) or len(returned) != 2:
                 self._refuse("forward", "no pair (out, residuals)", _kind(returned))
             outs = self._aligned(opened, returned[0], result, "forward")
@@ -401,7 +415,7 @@ class custom_vjp(_WithRule):
 
             rebuilt = join_results(own, kept, make)
             ct = _tangents(body, opened, result, "ct")
-            returned = call(backward, rebuilt, ct)
+            returned = self._call_rule("backward", backward, (rebuilt, ct), {})
             if not isinstance(returned, tuple):
                 self._refuse("backward", "no tuple", _kind(returned))
             if len(returned) != len(arguments.trees):
@@ -461,7 +475,8 @@ class custom_jvp(_WithRule):
                 body.param(t.type, f"t_{value.name}" if value.name else "t", t.weak) if is_inexact(t.dtype) else None
                 for t, value in zip(arguments.tracers, arguments.operands, strict=True)
             ]
-            returned = call(rule, tuple(primals), tuple(arguments.rebuild(tangents, _zero_of)))
+            given = tuple(primals), tuple(arguments.rebuild(tangents, _zero_of))
+            returned = self._call_rule("rule", rule, given, {})
             if not isinstance(returned, tuple) or len(returned) != 2:
                 self._refuse("rule", "no pair (out, t_out)", _kind(returned))
             outs = self._aligned(opened, returned[0], result, "rule")
