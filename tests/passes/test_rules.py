@@ -466,6 +466,18 @@ def test_a_part_is_filled_where_it_belongs() -> None:
     assert text.count("scatter_set") == 1 and "%b, %d, %row {axes=(0, 1)}" in text and "f64[2,3]" not in text
 
 
+def test_the_start_of_a_part_that_is_filled_in_place_goes_and_its_name_too() -> None:
+    lines = FILLED.replace("START", "undefined {type=f64[2,3]}").strip().replace("\n", "\n  ")
+    function = parse_function(
+        f"func @f(%x: f64[3], %y: f64[3], %s: f64[], %n: i64[]) -> (f64[4,2,3]) {{\n  {lines}\n}}\n"
+    )
+    before = print_function(function)
+    run_passes(function, [fill_in_place])
+    text = print_function(function)
+    assert text.count("undefined") == before.count("undefined") - 1
+    assert "scatter_set %c.2, %b, %d, %row" in text
+
+
 def test_a_part_with_a_content_of_its_own_is_filled_first() -> None:
     body = FILLED.replace("START", "full {shape=(2, 3), dtype=f64, value=1.0}")
     assert after(body, fill_in_place, result="f64[4,2,3]").count("scatter_set") == 2

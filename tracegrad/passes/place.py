@@ -58,12 +58,15 @@ def _fill(block: Block, loop: Operation, write: Operation, counts: dict[Value, i
     operands = [param, *places, *inner.operands[1:]]
     inner.operands, inner.attrs = operands, {"axes": tuple(range(len(operands) - 2))}
     loop.operands[2 + number] = whole
+    counts[init] -= 1
+    if not counts[init] and init.producer in block.operations:
+        block.operations.remove(init.producer)
+    name = whole.name or write.result.name
     for value in (param, end, part):
-        value.type = whole.type
+        value.type, value.name = whole.type, name or value.name
     block.operations.remove(write)
     substitute(block, {write.result: part})
     counts[part] = counts.get(write.result, 0)
-    part.name = write.result.name or part.name
     counts.update(dict.fromkeys(places, 2))
     return True
 
