@@ -69,7 +69,9 @@ from tracegrad.capture.protocols import (
     special_of,
     store,
     unary,
-    unpack,
+)
+from tracegrad.capture.protocols import (
+    unpack as unpack_items,
 )
 from tracegrad.capture.source import SourceUnavailable
 from tracegrad.capture.state import Chosen, Conflict, Undefined, Unsure
@@ -139,6 +141,12 @@ def ret(value: Any) -> Any:
     if type(value) is Conflict:
         raise value.error
     return value.read() if isinstance(value, Unsure) else value
+
+
+def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
+    """The right side of `a, b = value` or `a, *b = value`."""
+    require_own_iterator(value)
+    return unpack_items(value, count, star)
 
 
 def decide(test: Any) -> bool:
