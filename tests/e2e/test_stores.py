@@ -195,7 +195,8 @@ def build(form: str, store: Store) -> tuple[Callable[[Any], Any], int]:
     linecache.cache[name] = len(text), None, text.splitlines(True), name
     space: dict[str, Any] = {"__name__": "stores"}
     exec(compile(text, name, "exec"), space)
-    lines = [number for number, line in enumerate(text.splitlines(), 1) if store.change in line]
+    first = HEAD.count("\n") + 3 + store.start.count("\n")
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if number >= first and store.change in line]
     return space["f"], lines[0]
 
 

@@ -236,7 +236,7 @@ def _is_at_hand(values: CapturedList, index: Any) -> bool:
         return True
     capture = current()
     frames = capture.frames[capture.created_depth(values) + 1 :]
-    return not is_traced(index) and all(frame.kind == "loop" for frame in frames)
+    return not is_traced(index) and all(frame.kind != "branch" for frame in frames)
 
 
 def _is_changeable(own: object) -> bool:
