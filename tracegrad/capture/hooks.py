@@ -518,6 +518,11 @@ def _is_captured(f: Any) -> bool:
     return isinstance(f, type) and isinstance(find_in_class(f, "__init__"), types.FunctionType)
 
 
+def _leaves_iterators(f: Any) -> bool:
+    """Return whether a function takes no items of an iterator by itself."""
+    return _is_captured(f) or (isinstance(f, Hashable) and f in _LOOKS)
+
+
 def _place_of_choice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str | None:
     """Return the position or keyword of the first argument that a traced number chooses."""
     places: list[int | str] = [*range(len(args)), *kwargs]
@@ -584,8 +589,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if result is not NotImplemented:
             return result
     refuse_changing(f)
-    if current().depth and not _is_captured(f) and not (isinstance(f, Hashable) and f in _LOOKS):
-        for argument in args:
+    for argument in args:
+        if type(argument) is not Tracer and isinstance(argument, Iterator) and not _leaves_iterators(f):
             require_own_iterator(argument)
     if isinstance(f, types.BuiltinFunctionType) and f in _OPERATOR_NAMES and len(args) == 2:
         return operate(_OPERATOR_NAMES[f], *args)

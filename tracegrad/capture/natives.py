@@ -56,13 +56,17 @@ def require_own(obj: object, what: str) -> None:
     made = capture.created_depth(obj)
     inside = capture.frames[made + 1 :]
     if any(frame.kind in ("loop", "branch") or frame.repeats for frame in inside):
-        place = "loop or branch" if inside[-1].kind != "callee" else "function that stays a call"
+        kept = "use arrays, or lists with append, for what a loop over traced values keeps"
+        place, where = "loop or branch", "staged loop or branch"
+        if inside[-1].kind == "callee":
+            place = where = "function that stays a call"
+            kept = "return the new value beside the result; numbers, and arrays, may change in a recursive function"
         raise NeedsPythonValue(
-            f"{what} in a {'staged ' if inside[-1].kind != 'callee' else ''}{place}",
+            f"{what} in a {where}",
             code="TG134",
             span=user_span(),
             found=f"a {kind_name(type(obj))} from outside the {place}",
-            help="use arrays, or lists with append, for what a loop over traced values keeps",
+            help=kept,
         )
 
 
