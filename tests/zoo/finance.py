@@ -274,3 +274,20 @@ def bootstrap_discount_factors(par_rates):
         annuity += factor
         factors.append(factor)
     return np.array(factors)
+
+
+@program(lambda rng: (1.0 + 0.3 * np.cumsum(rng.normal(size=40)), np.array([0.4, -0.5])), wrt=(0, 1))
+def breakout_trades(price, levels):
+    """Profit of a rule that buys above the mean of the last five prices and sells below, and its downside risk."""
+    holding, profits = False, []
+    for t in range(5, len(price)):
+        signal = price[t] - np.mean(price[t - 5 : t])
+        if not holding and signal > levels[0]:
+            holding = True
+            entry = price[t]
+        elif holding and signal < levels[1]:
+            holding = False
+            profits.append(price[t] - entry)
+    losses = [p for p in profits if p < 0]
+    risk = np.sqrt(sum(p**2 for p in losses) / len(losses)) if losses else 0.0
+    return sum(profits) - 0.5 * risk

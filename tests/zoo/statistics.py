@@ -288,3 +288,26 @@ def bradley_terry_nll(x, pairs):
             else:
                 loss += np.log1p(np.exp(margin))
     return loss
+
+
+@program(lambda rng: (np.append(rng.normal(size=20), [6.0, -7.5]),))
+def mean_without_outliers(x):
+    """Mean and spread of what lies within the whiskers of a box plot."""
+    low, high = np.percentile(x, [25, 75])
+    reach = 1.5 * (high - low)
+    kept = [v for v in x if low - reach <= v <= high + reach]
+    mean = sum(kept) / len(kept)
+    return mean + 0.1 * math.sqrt(sum((v - mean) ** 2 for v in kept) / (len(kept) - 1))
+
+
+@program(lambda rng: (rng.normal(size=(15, 2)), np.array([0.1, -0.2])), wrt=(0, 1))
+def nearest_point(points, query):
+    """Distance to the nearest point, and to the mean of those within reach of it."""
+    best = np.inf
+    for i, p in enumerate(points):
+        d = np.sum((p - query) ** 2)
+        if d < best:
+            best = d
+            nearest = i
+    near = [p for p in points if np.sum((p - points[nearest]) ** 2) < 1.0]
+    return best + np.sum((np.mean(np.array(near), axis=0) - query) ** 2)

@@ -18,7 +18,7 @@ import numpy as np
 from tracegrad.capture import sequences
 from tracegrad.capture.branches import if_exp, if_stmt, known_truth, truth
 from tracegrad.capture.context import RestageError
-from tracegrad.capture.lists import ItemKind, StackedList, give_name, item_type
+from tracegrad.capture.lists import ItemKind, StackedList, count_of, give_name, item_type
 from tracegrad.capture.loop_body import attempt
 from tracegrad.capture.loops import for_stmt
 from tracegrad.capture.natives import require_own_iterator
