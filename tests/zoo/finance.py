@@ -276,7 +276,7 @@ def bootstrap_discount_factors(par_rates):
     return np.array(factors)
 
 
-@program(lambda rng: (1.0 + 0.3 * np.cumsum(rng.normal(size=40)), np.array([0.4, -0.5])), wrt=(0, 1))
+@program(lambda rng: (1.0 + 0.3 * np.cumsum(rng.normal(size=40)), np.array([0.38, -0.61])), wrt=(0, 1))
 def breakout_trades(price, levels):
     """Profit of a rule that buys above the mean of the last five prices and sells below, and its downside risk."""
     holding, profits = False, []

@@ -202,10 +202,11 @@ def _stage(result: list[Any], values: Any, run: Callable[[Any], Step]) -> bool:
         found = attempt(lambda: _look(run(sequence.item(sequence.start)))) if size else None
         if found is None or (not found.tested and size * found.numbers <= few):
             return False
+    before = count_of(result)
     try:
         for_stmt(sequence, lambda item: _fill(result, run(item)), _no_state, _nothing, (), None)
     except CaptureError:
-        if size is None:
+        if size is None or count_of(result) != before:
             raise
         return False
     return True
