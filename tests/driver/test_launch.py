@@ -230,10 +230,12 @@ def test_dtypes_as_arrays_and_scalars(build: Build, name: str) -> None:
     call, _ = copies(build, value)
     (result,) = call(value)
     assert result.dtype == dtype and list(result) == list(value)
-    call, _ = copies(build, value[0])
-    for given in (value[0], np.array(value[0])):
+    kinds = [value[0], np.array(value[0])]
+    for given, other in (kinds, kinds[::-1]):
+        call, _ = copies(build, given)
         (result,) = call(given)
         assert type(result) is type(value[0]) and result == value[0]
+        assert call(other) is NotImplemented
 
 
 def test_array_results_of_rank_0(build: Build) -> None:

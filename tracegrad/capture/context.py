@@ -49,14 +49,14 @@ class RestageError(Signal):
         self,
         reason: str,
         help: str = "keep the shape, dtype and structure of what the loop carries; preallocate arrays that it fills",
+        found: str = "a statement that must be staged as a whole",
     ) -> None:
         super().__init__(reason)
-        self.reason, self.help, self.span = reason, help, user_span()
+        self.reason, self.help, self.found, self.span = reason, help, found, user_span()
 
     def refusal(self) -> CaptureError:
         """Return the error for the user, where no statement around can be run in another way."""
-        found = "a statement that must be staged as a whole"
-        return CaptureError(self.reason, code="TG120", span=self.span, found=found, help=self.help)
+        return CaptureError(self.reason, code="TG120", span=self.span, found=self.found, help=self.help)
 
 
 class Storage:
@@ -75,6 +75,8 @@ class Storage:
         pinned: why the array must not be written any more, "" when it may.
         stale: why the content is not known any more, "" when it is; and where the user's code makes it so.
         name: what the user calls the array, "" when that is not known.
+        zero_dim: whether it is an array where it has no axes, and no number; None: it may be either.
+        in_place: it is written, so that loops carry it also where it has no axes.
     """
 
     __slots__ = (
@@ -83,6 +85,7 @@ class Storage:
         "depth",
         "held",
         "holds_items",
+        "in_place",
         "links",
         "name",
         "pinned",
@@ -91,6 +94,7 @@ class Storage:
         "stale_at",
         "type",
         "value",
+        "zero_dim",
     )
 
     def __init__(self, type: ArrayType, depth: int, value: Value | None = None, concrete: Any = None) -> None:
@@ -100,6 +104,8 @@ class Storage:
         self.copies: tuple[Storage, ...] = ()
         self.held: tuple[Storage, ...] = ()
         self.holds_items = False
+        self.zero_dim: bool | None = False
+        self.in_place = type.ndim > 0
         self.pinned = self.stale = self.name = ""
         self.stale_at: Span | None = None
 
@@ -139,6 +145,7 @@ class Frame:
     Attributes:
         entered: loop: storages read or written in the body -> (value before, block parameter, concrete content before).
         assumed: loop: storages of outer blocks whose content was used as known at capture.
+        unentered: loop: arrays of outer blocks without axes that were read as ones that are not written.
         saved: branch, inner, callee: storages written in it -> (value, concrete) before.
         slots: items and attributes of Python containers written in it: (container, kind, key) -> (what captured code
             gets for the value before, value before).
@@ -156,6 +163,7 @@ class Frame:
     block: Block
     entered: dict[Storage, tuple[Value, Value, Any]] = field(default_factory=dict)
     assumed: set[Storage] = field(default_factory=set)
+    unentered: set[Storage] = field(default_factory=set)
     saved: dict[Storage, tuple[Value | None, Any]] = field(default_factory=dict)
     slots: dict[tuple[int, str, Any], tuple[Any, Any, Any]] = field(default_factory=dict)
     lists: dict[int, tuple[list[Any], Any]] = field(default_factory=dict)
@@ -364,7 +372,7 @@ class Capture:
         self._enter(storage)
         if storage.value is not None:
             return storage.value
-        if storage.type.ndim:
+        if storage.in_place:
             # one constant for the array, where it was made, so that every later block sees it
             with self.builder.into(self.frames[min(storage.depth, self.depth)].block):
                 storage.value = _named_constant(storage)
@@ -422,6 +430,7 @@ class Capture:
     def write(self, storage: Storage, value: Value) -> None:
         """Make `value` the current version of an array."""
         assert value.type == storage.type, f"a write may not change the type {storage.type} to {value.type}"
+        storage.in_place = storage.in_place or storage.zero_dim is not False
         self._enter(storage)
         before = (storage.value, storage.concrete)
         for frame in reversed(self.frames[storage.depth + 1 :]):
@@ -459,7 +468,10 @@ class Capture:
         return storage.concrete
 
     def _enter(self, storage: Storage) -> None:
-        if not storage.type.ndim:
+        if not storage.in_place:
+            if storage.zero_dim:
+                for frame in self.frames[storage.depth + 1 :]:
+                    frame.unentered.add(storage)
             return
         for position in range(storage.depth + 1, len(self.frames)):
             frame = self.frames[position]

@@ -41,12 +41,13 @@ from tracegrad.ir.types import ArrayType
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """One array input: its type, whether it is a Python scalar, the expression that reads it, such as `params["w"]`,
-    and whether a derivative is taken by it."""
+    whether a derivative is taken by it, and whether it is an array where it has no axes."""
 
     type: ArrayType
     weak: bool
     path: str
     differentiated: bool = False
+    zero_dim: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ def capture(
                 state.floats.add(number)
             ir.body.params.append(param)
             tracers.append(Tracer(Storage(leaf.type, 0, param), weak=leaf.weak))
-            tracers[-1].zero_dim = None
+            tracers[-1].zero_dim = leaf.zero_dim
         args, kwargs = rebuild(tracers)
         results: list[Value] = []
         try:

@@ -167,17 +167,18 @@ class Body:
         self._given: list[tuple[Any, list[Any], Tree]] = []
         self._params: Mapping[tuple[int, int], Tracer] = {}
 
-    def param(self, kind: ArrayType, name: str, weak: bool = False) -> Tracer:
+    def param(self, kind: ArrayType, name: str, weak: bool = False, zero_dim: bool | None = False) -> Tracer:
         """Add a parameter, and return what stands for it."""
         value = Value(kind, name)
         self.block.params.append(value)
         self.tracers.append(Tracer(Storage(kind, current().depth, value), weak=weak))
+        self.tracers[-1].zero_dim = zero_dim
         return self.tracers[-1]
 
     def arguments(self, arguments: Arguments) -> list[Any]:
         """Return the arguments of a call, with a new parameter for each operand."""
         pairs = zip(arguments.tracers, arguments.operands, strict=True)
-        params = [self.param(tracer.type, value.name, tracer.weak) for tracer, value in pairs]
+        params = [self.param(tracer.type, value.name, tracer.weak, tracer.zero_dim) for tracer, value in pairs]
         return self.rebuilt(arguments.trees, dict(zip(arguments.traced, params, strict=True)))
 
     def rebuilt(self, trees: Sequence[tuple[list[Any], Tree]], params: Mapping[tuple[int, int], Tracer]) -> list[Any]:

@@ -85,6 +85,7 @@ from tracegrad.capture.tracer import (
     PYTHON_VALUES,
     MaybeNone,
     Tracer,
+    asarray,
     call_handler,
     describe,
     from_concrete,
@@ -733,7 +734,7 @@ def _known(f: Any, result: Any) -> Any:
     if isinstance(result, StackedList):
         return result
     if isinstance(result, np.ndarray) and result.dtype.kind in "biufc":
-        return from_concrete(result)
+        return asarray(result)
     if isinstance(result, tuple | list) and any(isinstance(r, np.ndarray) for r in result):
         if hasattr(result, "_fields"):
             return type(result)(*(_known(f, r) for r in result))

@@ -46,6 +46,7 @@ from tracegrad.capture.tracer import (
     asarray,
     call_handler,
     cast_to,
+    common_zero_dim,
     describe,
     from_value,
     make_weak,
@@ -236,7 +237,7 @@ class _Join:
         """Note of an array which arrays from before the branch it is, under the condition or its opposite."""
         capture = current()
         for side, leaf in enumerate(sides):
-            if not isinstance(leaf, Tracer) or not leaf.ndim:
+            if not isinstance(leaf, Tracer) or not leaf.is_array:
                 continue
             root = leaf.root._storage
             if root.stale:
@@ -701,7 +702,10 @@ def _result(
 ) -> Callable[[list[Value]], Any]:
     def make(results: list[Value]) -> Tracer:
         results[position].name = results[position].name or user_name(name)
-        return join.link(from_value(results[position], weak=weak), sides)
+        joined = from_value(results[position], weak=weak)
+        if not joined.ndim:
+            joined.zero_dim = common_zero_dim([side for side in sides if side is not None])
+        return join.link(joined, sides)
 
     return make
 

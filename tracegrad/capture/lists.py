@@ -733,7 +733,7 @@ def _freeze(item: Any, root: Storage) -> None:
             if current().created_depth(item) != current().depth or not stack_items(ListUse(item)):
                 raise RestageError("a list from before a loop or branch is put into another list")
         item = item.buffer
-    if isinstance(item, Tracer) and item.ndim:
+    if isinstance(item, Tracer) and item.is_array:
         pin(item, _COPIED)
         current().note_copy(item.root._storage, root)
 

@@ -56,7 +56,17 @@ from tracegrad.capture.sharing import Part, Sharing, is_same_view
 from tracegrad.capture.sizes import decide
 from tracegrad.capture.slots import cells_of, new_list, undo
 from tracegrad.capture.state import Chosen, Options, Undefined, Unsure, flatten, unflatten
-from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, cast_to, describe, from_value, result_dtype, stage
+from tracegrad.capture.tracer import (
+    MaybeNone,
+    Tracer,
+    asarray,
+    cast_to,
+    common_zero_dim,
+    describe,
+    from_value,
+    result_dtype,
+    stage,
+)
 from tracegrad.capture.trees import Tree
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, dim_evaluate
@@ -139,6 +149,7 @@ def stage_loop(
     overrides: dict[tuple[int, int], tuple[ArrayType, bool]] = {}
     kept: set[int] = set()
     unordered: set[tuple[int, int]] = set()
+    mixed: set[tuple[int, int]] = set()
     capture = current()
     mark, noted = len(capture.changes), len(capture.events)
     prepared = mark
@@ -148,7 +159,7 @@ def stage_loop(
             state.prepare_lists(trips)
             prepared = len(capture.changes)
             entry = state.get()
-            _try_loop(state, entry, parts, emit, overrides, kept, unordered, trips)
+            _try_loop(state, entry, parts, emit, overrides, kept, unordered, mixed, trips)
             return
         except _Retype as retype:
             overrides[retype.key] = (retype.kind, retype.weak)
@@ -181,11 +192,13 @@ def _try_loop(
     overrides: dict[tuple[int, int], tuple[ArrayType, bool]],
     kept: set[int],
     unordered: set[tuple[int, int]],
+    mixed: set[tuple[int, int]],
     trips: Dim | None,
 ) -> None:
     capture = current()
     captured = []
     assumed: set[Storage] = set()
+    unentered: set[Storage] = set()
     frozen: set[Storage] = set()
     unbound: set[str] = set()
     rewritten = False
@@ -202,7 +215,7 @@ def _try_loop(
         with capture.open("loop", block, cells_of(state.get_names)) as frame:
             frame.unrolls = trips is not None and dim_evaluate(trips, capture.sizes) <= UNROLL_LIMIT
             try:
-                stand_ins = StandIns(entry, overrides, kept, unordered, state)
+                stand_ins = StandIns(entry, overrides, kept, unordered, mixed, state)
                 state.set(stand_ins.values)
                 frame.slots.clear()
                 hidden = hide_objects(state, stand_ins)
@@ -242,6 +255,7 @@ def _try_loop(
             raise _Again
         captured.append((block, stand_ins, condition, exit_trees, exit_values, entered))
         assumed |= frame.assumed
+        unentered |= frame.unentered
         frozen |= set(frame.frozen)
         rewritten |= frame.rewritten
         unbound |= frame.unbound
@@ -253,7 +267,12 @@ def _try_loop(
         frozen,
         rewritten,
     )
-    changed = assumed & sharing.changed_outside()
+    overwritten = sharing.changed_outside()
+    if not unentered.isdisjoint(overwritten):
+        for storage in overwritten:
+            storage.in_place = True
+        raise _Again
+    changed = assumed & overwritten
     if changed:
         # an iteration would use the content from before the loop, which another has changed
         for storage in changed:
@@ -309,6 +328,9 @@ def _try_loop(
             _check_type(key, param.type, stand_in.weak, asarray(new), old)
             if key not in unordered and not has_order_of(asarray(new), stand_in):
                 unordered.add(key)
+                raise _Again
+            if key in sharing.written and key not in mixed and stand_in.zero_dim != asarray(new).zero_dim:
+                mixed.add(key)
                 raise _Again
             carries.append((key, param.type))
     _emit_loop(state, entry, captured, carries, emit, trips, sharing)
@@ -462,6 +484,7 @@ def _emit_loop(
         settled = sharing.settled(key, trips, runs)
         if key in rotating:
             after[key] = from_value(result)
+            after[key].zero_dim = stand_ins.params[key].zero_dim
         elif settled is not None:
             after[key] = settled
             path = sharing.cycle(key)
@@ -472,7 +495,10 @@ def _emit_loop(
             weak = new.weak and (key not in stand_ins.params or stand_ins.params[key].weak)
             if not runs or id(leaf) not in made:  # without an iteration two names are for what they were before
                 made[id(leaf)] = from_value(result, weak=weak)
-                if new.ndim:
+                if not new.ndim:
+                    start = [entry_leaves[key]] if not runs and key in stand_ins.params else []
+                    made[id(leaf)].zero_dim = common_zero_dim([new, *start])
+                if new.is_array:
                     fresh[key] = made[id(leaf)]
             after[key] = made[id(leaf)]
     with capture.copying(not sharing.rewritten):

@@ -366,6 +366,7 @@ class StandIns:
         overrides: dict[tuple[int, int], tuple[ArrayType, bool]],
         kept: set[int],
         unordered: set[tuple[int, int]],
+        mixed: set[tuple[int, int]],
         state: LoopState,
     ) -> None:
         self.trees = [flatten(value) for value in entry]
@@ -386,6 +387,7 @@ class StandIns:
                     kind, weak = overrides.get((position, index), (tracer.type, tracer.weak))
                     param = Value(kind, user_name(state.label(position)))
                     leaf = Tracer(Storage(kind, current().depth, param), weak=weak, contiguous=tracer.is_contiguous)
+                    leaf.zero_dim = None if (position, index) in mixed else tracer.zero_dim
                     set_layout(leaf, None if (position, index) in unordered else layout_of(tracer))
                     self.params[position, index], self.initial[position, index] = leaf, param
                 stand_ins.append(leaf)

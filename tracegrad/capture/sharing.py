@@ -78,7 +78,7 @@ def passing(passed: Sequence[tuple[Tracer, Tracer]]) -> Iterator[None]:
     capture = current()
     mark = len(capture.changes)
     held: dict[Storage, list[tuple[Tracer, Tracer]]] = {}
-    found = [(*pair, sources(pair[1].root._storage)) for pair in passed if pair[1].ndim]
+    found = [(*pair, sources(pair[1].root._storage)) for pair in passed if pair[1].is_array]
     for stand_in, array, storages in found:
         for storage, _ in storages:
             share(stand_in._storage, storage)
@@ -187,11 +187,11 @@ class Sharing:
     ) -> None:
         self.depth = current().depth
         self.frozen, self.rewritten = frozen, rewritten
-        self.exits = {key: leaf for key, leaf in exits.items() if isinstance(leaf, Tracer) and leaf.ndim}
+        self.exits = {key: leaf for key, leaf in exits.items() if isinstance(leaf, Tracer) and leaf.is_array}
         self.entries = {
             key: leaf
             for key, leaf in entries.items()
-            if isinstance(leaf, Tracer) and leaf.ndim and key in parts[-1].stand_ins
+            if isinstance(leaf, Tracer) and leaf.is_array and key in parts[-1].stand_ins
         }
         self.stand_ins = parts[-1].stand_ins
         self.names = names = {part.stand_ins[key]._storage: key for part in parts for key in self.entries}

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import Storage, current, unconverted_reason, user_span
+from tracegrad.capture.context import RestageError, Storage, current, unconverted_reason, user_span
 from tracegrad.errors import (
     ArgumentTypeError,
     CaptureError,
@@ -97,15 +97,13 @@ class View:
 class Tracer:
     """A traced array, or (weak) a traced Python scalar."""
 
-    __slots__ = ("_contiguous", "_storage", "_strides", "_view", "weak", "zero_dim")
+    __slots__ = ("_contiguous", "_storage", "_strides", "_view", "weak")
     __array_priority__ = 1000.0
 
     def __init__(
         self, storage: Storage, *, weak: bool = False, view: View | None = None, contiguous: bool = True
     ) -> None:
         self._storage, self._view, self.weak, self._contiguous = storage, view, weak, contiguous
-        #: whether it is an array where it has no axes, and no NumPy scalar; None: it may be either
-        self.zero_dim: bool | None = False
         #: in elements, of an array of its own that is not in C order; None: in C order, or not known (memory.py)
         self._strides: tuple[int, ...] | None = None
 
@@ -128,6 +126,20 @@ class Tracer:
         return python_class(self)
 
     # ---- content
+
+    @property
+    def zero_dim(self) -> bool | None:
+        """Whether it is an array where it has no axes, and no scalar; None: it may be either."""
+        return self._storage.zero_dim
+
+    @zero_dim.setter
+    def zero_dim(self, zero_dim: bool | None) -> None:
+        self._storage.zero_dim = zero_dim
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it may be written in place: an array, and no number."""
+        return self.type.ndim > 0 or self._storage.zero_dim is not False
 
     @property
     def type(self) -> ArrayType:
@@ -387,6 +399,7 @@ class Tracer:
             made = from_concrete(content if content.flags.c_contiguous else content.copy())
         else:
             made = from_value(self.value)
+        made.zero_dim = self.zero_dim
         return made if order == "C" or made.ndim < 2 else array_handler(np.copy, self, order)
 
     __copy__ = copy
@@ -406,6 +419,8 @@ class Tracer:
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Tracer:
         cast = cast_to(self, np.dtype(dtype))
+        if cast is not self:
+            cast.zero_dim = self.zero_dim
         if self.ndim > 1 and not self.is_contiguous and (cast is not self or copy):
             return array_handler(np.copy, cast if cast is not self else self, order, _like=self)
         return cast if cast is not self or not copy else self.copy()
@@ -468,7 +483,7 @@ class MaybeNone(Tracer):
 
     def __init__(self, some: Tracer, present: Tracer, *, absent: bool = False) -> None:
         super().__init__(some._storage, weak=some.weak, view=some._view, contiguous=some._contiguous)
-        self._strides, self.zero_dim = some._strides, some.zero_dim
+        self._strides = some._strides
         self.some, self.present, self.absent = some, present, absent
 
     @property
@@ -570,6 +585,12 @@ def describe(value: Any) -> str:
     return f"{type(value).__name__} {called}" if called else f"an object of the class {type(value).__name__}"
 
 
+def common_zero_dim(values: Sequence[Any]) -> bool | None:
+    """Return the `zero_dim` of what is one of some numbers and arrays."""
+    found = {v.zero_dim if isinstance(v, Tracer) else isinstance(v, np.ndarray) for v in values}
+    return found.pop() if len(found) == 1 else None
+
+
 # ---- making tracers
 
 
@@ -603,16 +624,22 @@ def view_of(
 
     `native` reads a content known at capture; nothing is staged for it before it is needed.
     """
-    view = View(base, read, write, native, key)
     content = base.concrete
+    if not base.is_array:  # a number has no memory that a view could share
+        return from_value(read(base.value)) if content is None or native is None else from_concrete(native(content))
+    view = View(base, read, write, native, key)
     if content is not None and native is not None:
         known = native(content)
         type = ArrayType(known.dtype, known.shape)
-        return Tracer(Storage(type, current().depth), view=view, contiguous=contiguous)
+        made = Tracer(Storage(type, current().depth), view=view, contiguous=contiguous)
+        made.zero_dim = True
+        return made
     base_value = base.value
     value = read(base_value)
     view.cache = (base_value, value, current().frame.block)
-    return Tracer(Storage(value.array_type, current().depth), view=view, contiguous=contiguous)
+    made = Tracer(Storage(value.array_type, current().depth), view=view, contiguous=contiguous)
+    made.zero_dim = True
+    return made
 
 
 def asarray(value: Any) -> Tracer:
@@ -645,7 +672,9 @@ def asarray(value: Any) -> Tracer:
             found=describe(value),
             help="use numbers and numeric arrays",
         )
-    return from_concrete(array)
+    tracer = from_concrete(array)
+    tracer.zero_dim = isinstance(value, np.ndarray)
+    return tracer
 
 
 def fits_int64(value: int) -> bool:
@@ -787,8 +816,8 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
         if type(result) is Tracer:
             if result._contiguous and result._view is None and result.type.ndim > 1:
                 _forget_order(function, args, result)
-            elif not result.type.ndim and not result.weak and _gives_array(function, args):
-                result.zero_dim = True
+            elif not result.type.ndim and not result.weak and result.base is None:
+                result = _as_number_or_array(result, function, args)
         return result
     except (ValueError, TypeError, IndexError, AttributeError) as error:
         if isinstance(error, TracegradError) or not _is_own(error):
@@ -845,17 +874,35 @@ _ORDERED = frozenset(
 )
 
 
-#: functions that give an array also where it has no axes
+#: functions that give an array also where it has no axes; the last ones give a NumPy scalar of a NumPy scalar
 _ARRAYS: tuple[Any, ...] = (
-    *(np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.copy, np.reshape, np.squeeze, np.transpose),
-    *(np.zeros, np.ones, np.empty, np.full, np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.broadcast_to),
+    *(np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.copy, np.zeros, np.ones, np.empty, np.full),
+    *(np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.broadcast_to, np.where, np.select, np.piecewise),
+    *(np.tensordot, np.cross, np.roll, np.i0, np.vectorize.__call__, np.apply_along_axis),
 )
+_ARRAYS_OF_ARRAYS: tuple[Any, ...] = (np.reshape, np.squeeze, np.transpose, np.real)
+
+
+def _as_number_or_array(result: Tracer, function: Any, args: tuple[Any, ...]) -> Tracer:
+    """Note of a result without axes whether it is an array."""
+    is_argument = any(result is argument for argument in args)
+    if function in (max, min):
+        result.zero_dim = common_zero_dim(args)
+    elif not _gives_array(function, args):
+        if result.zero_dim and (isinstance(function, np.ufunc) or (function.__module__ or "").startswith("numpy")):
+            return from_value(result.value)
+    elif not result.zero_dim:
+        result = from_value(result.value) if is_argument else result
+        result.zero_dim = True
+    return result
 
 
 def _gives_array(function: Any, args: tuple[Any, ...]) -> bool:
     if function is operator.getitem:
         key = args[1]
         return key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key))
+    if any(function is f for f in _ARRAYS_OF_ARRAYS):
+        return not isinstance(args[0], Tracer) or args[0].weak or args[0].is_array
     return any(function is f for f in _ARRAYS)
 
 
@@ -909,9 +956,15 @@ def _inplace(ufunc: Any) -> Callable[[Tracer, Any], Any]:
 
 
 def inplace(ufunc: Any, target: Tracer, other: Any) -> Any:
-    """`target op= other`: a write into the array, or a new value for scalars; a view is an array also without axes."""
-    if target.ndim == 0 and target.base is None:
+    """`target op= other`: a write into the array, or a new value for scalars."""
+    if not target.is_array:
         return python_operator(ufunc, target, other)
+    if target.ndim == 0 and target.zero_dim is None:
+        raise RestageError(
+            "what is an array without axes in one case, and a number in another, is changed by an augmented assignment",
+            "write `x = x + y`, which binds a new number in both cases",
+            f"{describe(target)}, which only the array shares with its other names",
+        )
     result = asarray(python_operator(ufunc, target, other))
     if not np.can_cast(result.dtype, target.dtype, "same_kind"):
         raise ArgumentTypeError(

@@ -29,7 +29,7 @@ from tracegrad.runtime.signature import NONE, Leaf, Tree, has_custom, result_tre
 DIM_FIXED, DIM_BIND, DIM_EXPRESSION = 0, 1, 3
 PUSH_CONSTANT, PUSH_SYMBOL, DO_ADD, DO_MULTIPLY, DO_FLOOR_DIVIDE = range(5)
 STEPS: Final = {"item": 0, "attribute": 1, "cell": 2, "call": 3}
-ACCEPT: Final = {"array": 1, "float": 2, "complex": 4}
+ACCEPT: Final = {"array": 1 | 8, "0-d array": 1, "scalar": 8, "float": 2, "complex": 4}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tracegrad.runtime.signature import unflatten
 
-ACCEPT_ARRAY, ACCEPT_FLOAT, ACCEPT_COMPLEX = 1, 2, 4
+ACCEPT_ARRAY, ACCEPT_FLOAT, ACCEPT_COMPLEX, ACCEPT_SCALAR = 1, 2, 4, 8
 DIM_FIXED, DIM_BIND, DIM_MATCH, DIM_EXPRESSION = range(4)
 PUSH_CONSTANT, PUSH_SYMBOL, DO_ADD, DO_MULTIPLY, DO_FLOOR_DIVIDE = range(5)
 FORM_SCALAR, FORM_ARRAY, FORM_PYTHON = range(3)
@@ -178,7 +178,7 @@ class Executable:
                 and (
                     (kind is float and accept & ACCEPT_FLOAT)
                     or (kind is complex and accept & ACCEPT_COMPLEX)
-                    or (isinstance(value, np.generic) and accept & ACCEPT_ARRAY and value.dtype == dtype)
+                    or (isinstance(value, np.generic) and accept & ACCEPT_SCALAR and value.dtype == dtype)
                 )
             )
             if not fits:

@@ -98,7 +98,7 @@ typedef struct {
 } Node;
 
 enum { FORM_SCALAR, FORM_ARRAY, FORM_PYTHON };
-enum { ACCEPT_ARRAY = 1, ACCEPT_FLOAT = 2, ACCEPT_COMPLEX = 4 };
+enum { ACCEPT_ARRAY = 1, ACCEPT_FLOAT = 2, ACCEPT_COMPLEX = 4, ACCEPT_SCALAR = 8 };
 
 typedef struct {
     PyArray_Descr *descr; /* owned */
@@ -246,7 +246,7 @@ static int bind_leaf(Executable *self, Frame *frame, int index, PyObject *value)
             return 0;
         storage->complex_value[0] = PyComplex_RealAsDouble(value);
         storage->complex_value[1] = PyComplex_ImagAsDouble(value);
-    } else if (!(spec->accept & ACCEPT_ARRAY) || !Py_IS_TYPE(value, spec->descr->typeobj))
+    } else if (!(spec->accept & ACCEPT_SCALAR) || !Py_IS_TYPE(value, spec->descr->typeobj))
         return 0;
     else if (spec->builtin)
         PyArray_ScalarAsCtype(value, storage);

@@ -235,7 +235,7 @@ def build_program(
         _check_differentiable(request, signature)
         by = {number for argnum in request.argnums for number in leaf_numbers(signature.arguments[argnum])}
     leaves = [
-        entry.Leaf(leaf.type, leaf.kind != "array", path, number in by)
+        entry.Leaf(leaf.type, leaf.is_weak, path, number in by, leaf.kind == "0-d array")
         for number, (leaf, path) in enumerate(zip(signature.leaves, signature.paths(), strict=True))
     ]
     names = signature.names
@@ -363,7 +363,7 @@ def _locate(tree: Tree, value: Any, place: ArgumentPlace, places: dict[int, tupl
 
 def _kind(tracer: Any) -> str:
     if not tracer.weak:
-        return "array"
+        return "array" if tracer.ndim else "0-d array" if tracer.is_array else "scalar"
     return "complex" if tracer.dtype.kind == "c" else "float"
 
 
@@ -708,6 +708,7 @@ def _capture_inner(
             param = Value(tracer.type, name)
             block.params.append(param)
             storage = Storage(tracer.type, capture.depth + 1, param)
+            storage.zero_dim = tracer.zero_dim
             stand_ins[position, number] = Tracer(storage, weak=tracer.weak)
         chosen[position] = runtime_tree(entry.Result(structure, tuple(numbers), (False,) * len(numbers)))[0]
     passed = [(stand_in, trees[position][0][number]) for (position, number), stand_in in stand_ins.items()]
@@ -1136,10 +1137,11 @@ def _fits(tree: Tree, value: Any, leaves: Sequence[Leaf]) -> bool:
 
 
 def _fits_leaf(value: Any, leaf: Leaf) -> bool:
-    if leaf.kind != "array":
+    if leaf.is_weak:
         return type(value).__name__ == leaf.kind
+    classes: Any = {"0-d array": np.ndarray, "scalar": np.generic}.get(leaf.kind, np.ndarray | np.generic)
     return (
-        isinstance(value, np.ndarray | np.generic)
+        isinstance(value, classes)
         and value.shape == leaf.type.shape
         and value.dtype.newbyteorder("=") == leaf.type.dtype
     )

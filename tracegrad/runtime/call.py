@@ -42,12 +42,14 @@ ERROR_CLASSES: Final[dict[int, type[Exception]]] = {
 
 
 def normalize(value: Any, leaf: Leaf) -> Any:
-    """Return a leaf as a kernel takes it: an ndarray, C-contiguous, aligned, native byte order; or a Python number.
+    """Return a leaf as a kernel takes it: an ndarray, C-contiguous, aligned, native byte order; or a number.
 
     Copies only when needed.
     """
-    if leaf.kind != "array":
+    if leaf.is_weak:
         return value
+    if leaf.kind == "scalar":
+        return leaf.type.dtype.type(value)
     if type(value) is np.ndarray and value.dtype == leaf.type.dtype and value.dtype.isnative:
         flags = value.flags
         if flags.c_contiguous and flags.aligned:

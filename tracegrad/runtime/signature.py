@@ -97,14 +97,20 @@ class Leaf:
 
     Attributes:
         type: dtype in native byte order, and shape.
-        kind: "array" (NumPy array or scalar), or "float", "complex" (Python numbers, which NumPy promotes weakly).
+        kind: "array" (also a NumPy scalar), "0-d array" and "scalar" where it matters which of these it is; or "float",
+            "complex" (Python numbers, which NumPy promotes weakly).
     """
 
     type: ArrayType
     kind: str = "array"
 
     def __str__(self) -> str:
-        return str(self.type) if self.kind == "array" else self.kind
+        return self.kind if self.is_weak else str(self.type)
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether it is a Python number."""
+        return self.kind in ("float", "complex")
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +342,8 @@ def _array_leaf(value: Any, path: str) -> Leaf:
             found=f"{path}: {value.dtype} array of shape {value.shape}",
             help=f"convert it to one of {', '.join(d.name for d in DTYPES.values())}, or pass it as a Python value",
         )
-    return Leaf(ArrayType(DTYPES[dtype_name(dtype)], value.shape))
+    kind = "array" if value.ndim else "scalar" if isinstance(value, np.generic) else "0-d array"
+    return Leaf(ArrayType(DTYPES[dtype_name(dtype)], value.shape), kind)
 
 
 def _as_array(value: Any, path: str) -> np.ndarray[Any, Any]:

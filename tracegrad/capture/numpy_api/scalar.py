@@ -478,7 +478,7 @@ def is_instance(x: Any, kinds: Any) -> bool:
         return True
     if x.weak:
         return issubclass(python_class(x), kinds)
-    if not x.ndim and issubclass(x.dtype.type, kinds):
+    if not x.ndim and x.zero_dim is not True and issubclass(x.dtype.type, kinds):
         return True
     return (x.ndim > 0 or x.zero_dim is not False) and issubclass(np.ndarray, kinds)
 
