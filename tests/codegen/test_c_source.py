@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracegrad as tg
 import tracegrad.ops  # noqa: F401  fills the table
 from tests.codegen.c_harness import Kernel, KernelFault, compile_text
 from tests.codegen.programs import arguments, make_program
 from tests.transform.generate import Generator
-from tracegrad.codegen import c_elements, c_source
+from tracegrad.codegen import c_blocks, c_elements, c_source
 from tracegrad.codegen.c_expression import CTYPES
 from tracegrad.codegen.c_source import emit_c
 from tracegrad.errors import CompileError, Span
@@ -362,3 +363,26 @@ def test_a_reshaped_transpose_is_stored_in_its_own_axes(rng: np.random.Generator
     assert_agree(function, rng.normal(size=(5, 30, 40)), rng.normal(size=(30, 50)))
     body = body_of(function)
     assert "/" not in body and "%" not in body
+
+
+def test_nested_branches_are_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def converge(p: Any, n: int) -> Any:
+        x = p * 1.0
+        history = {}
+        for it in range(n):
+            step = p - x * x
+            x = x + 0.3 * step
+            history[it] = np.abs(step).max()
+            if history[it] < 1e-10:
+                return x.sum()
+        return x.sum()
+
+    followed = []
+    chosen_from = c_blocks._chosen_from
+    monkeypatch.setattr(c_blocks, "_chosen_from", lambda value: followed.append(value) or chosen_from(value))
+    counts = []
+    for n in (8, 16):
+        tg.grad(converge, backend="c").source(np.array([1.0, 2.0]), n)
+        counts.append(len(followed))
+        followed.clear()
+    assert counts[1] < 3 * counts[0]

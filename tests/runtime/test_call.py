@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tracegrad.driver.load_python import load_python
 from tracegrad.errors import ArgumentError, InternalError, Span
 from tracegrad.ir.types import array_type
-from tracegrad.runtime.call import Places, call_flat, normalize, raise_kernel_error
+from tracegrad.runtime.call import Places, call_flat, normalize, raise_kernel_error, with_user_lines
 from tracegrad.runtime.signature import Leaf
 
 VECTOR = Leaf(array_type("f64[3]"))
@@ -120,3 +122,15 @@ def test_places() -> None:
     assert places.find("model.py", 4, error=IndexError()) == index  # the only one in the program
     assert places.find("model.py", 4, error=KeyError()) is None
     assert places.find("else.py", 3, 15) is None
+
+
+def test_a_generated_function_is_loaded_at_its_first_call() -> None:
+    loaded = []
+
+    def load() -> tuple[Callable[[int], int], str]:
+        loaded.append(1)
+        return load_python("def twice(x):\n    return 2 * x\n", "twice"), ""
+
+    run = with_user_lines(load, Places(lambda: ()))
+    assert not loaded
+    assert [run(1), run(2)] == [2, 4] and loaded == [1]

@@ -115,11 +115,19 @@ class BlockWriter(NestWriter):
         carries = self.plan.carries(operation)
         moves = []
         for param, init in zip(carries, inits, strict=True):
-            if may_be_undefined(init):
+            if self.may_be_undefined(init):
                 self.declare(param, cleared=True)
             if init.producer is None or init.producer.op != "undefined":
                 moves.append((param, init))
         self.move(moves)
+
+    def may_be_undefined(self, value: Value) -> bool:
+        """Return whether a value is, or is chosen by branches from what includes, an `undefined` one."""
+        known = self.undefined.get(value)
+        if known is None:
+            is_undefined = value.producer is not None and value.producer.op == "undefined"
+            known = self.undefined[value] = is_undefined or any(map(self.may_be_undefined, _chosen_from(value)))
+        return known
 
     def emit_while(self, operation: Operation) -> None:
         block = operation.blocks[0]
@@ -144,7 +152,7 @@ class BlockWriter(NestWriter):
             self.write_small(result, [fill("{c} ? {x} : {y}", texts)])
             return
         for result in operation.results:
-            self.declare(result, cleared=may_be_undefined(result))
+            self.declare(result, cleared=self.may_be_undefined(result))
         written: list[list[Line]] = []
         for block in (then, otherwise):
             before, self.lines = self.lines, []
@@ -293,21 +301,12 @@ def _for_header(name: str, low: Dim, high: Dim, step: int, reverse: bool) -> str
     return f"for (int64_t {name} = {index_text(first)}; {name} {compare} {wrap(index_text(low), SUM)}; {move})"
 
 
-def may_be_undefined(value: Value) -> bool:
-    """Return whether a value is, or is chosen by branches from what includes, an `undefined` one."""
-    seen: set[Value] = set()
-    found = [value]
-    while found:
-        value = found.pop()
-        operation = value.producer
-        if operation is None or value in seen:
-            continue
-        seen.add(value)
-        if operation.op == "undefined":
-            return True
-        if operation.op == "if":
-            position = operation.results.index(value)
-            found.extend(block.yields[position] for block in operation.blocks)
-        elif operation.op in ("for", "while"):
-            found.append(operation.operands[operation.results.index(value) + (2 if operation.op == "for" else 0)])
-    return False
+def _chosen_from(value: Value) -> list[Value]:
+    """Return the values of which a value may be one where its operation has not given it another."""
+    operation = value.producer
+    if operation is None or not operation.blocks:
+        return []
+    position = operation.results.index(value)
+    if operation.op == "if":
+        return [block.yields[position] for block in operation.blocks]
+    return [operation.operands[position + (2 if operation.op == "for" else 0)]]

@@ -124,6 +124,7 @@ class Writer(Elements):
         self.open_letters: list[str] = []
         self.open_indices: list[str] = []
         self.saved_old: list[Value] = []
+        self.undefined: dict[Value, bool] = {}
         self.current: Operation | None = None
         self.has_faults = False
         self.last_comment = ""

@@ -1002,8 +1002,11 @@ def _compile_numpy(program: Program, cache: Cache, options: Options) -> Speciali
 
 
 def _load_with_lines(function: Function) -> Callable[..., Any]:
-    text = codegen.emit_numpy(function)
-    return with_user_lines(load_python(text, function.name), text, _places(lambda: function))
+    def load() -> tuple[Callable[..., Any], str]:
+        text = codegen.emit_numpy(function)
+        return load_python(text, function.name), text
+
+    return with_user_lines(load, _places(lambda: function))
 
 
 def _places(function: Callable[[], Function]) -> Places:

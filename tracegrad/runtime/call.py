@@ -192,14 +192,19 @@ def raise_kernel_error(
 _COMMENT = re.compile(r"\s*# (\S.*?):(\d+)  ")
 
 
-def with_user_lines(function: Callable[..., Any], text: str, places: Places) -> Callable[..., Any]:
+def with_user_lines(load: Callable[[], tuple[Callable[..., Any], str]], places: Places) -> Callable[..., Any]:
     """Return a generated Python function whose exceptions show the user's line.
 
     Args:
-        text: the source of the function; comments in it say from which line of the user the next statements come.
+        load: makes the function, at its first call, and its source; comments in it say from which line of the user the
+            next statements come.
     """
-    lines = text.splitlines()
-    generated = cast(FunctionType, function).__code__.co_filename
+    text = ""
+
+    def function(*args: Any) -> Any:
+        nonlocal function, text
+        function, text = load()
+        return function(*args)
 
     def run(*args: Any) -> Any:
         try:
@@ -207,6 +212,7 @@ def with_user_lines(function: Callable[..., Any], text: str, places: Places) -> 
         except Exception as error:
             if isinstance(error, TracegradError) and error.span is not None:
                 raise
+            lines, generated = text.splitlines(), cast(FunctionType, function).__code__.co_filename
             line, trace = 0, error.__traceback__
             while trace is not None:
                 if trace.tb_frame.f_code.co_filename == generated:
