@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
-import tracegrad.ops  # noqa: F401  fills the table
+import tracegrad.ops  # fills the table
 from tests.codegen.c_harness import Kernel, KernelFault, compile_text
 from tests.codegen.programs import arguments, make_program
 from tests.transform.generate import Generator
