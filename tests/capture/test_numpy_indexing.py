@@ -351,9 +351,8 @@ def test_masks(function: Any, arrays: Any) -> None:
     "function",
     [
         lambda x: np.sort(x[x > 0]),
-        lambda x: x[x > 0] + np.ones(3),
+        lambda x: np.convolve(x[x > 0], np.ones(3)),
         lambda x: x[x > 0] * x[x < 0],
-        lambda x: x[x > 0][0],
         lambda x: np.concatenate([x[x > 0], x]),
     ],
 )
@@ -366,7 +365,7 @@ def test_masks_of_unknown_count(function: Any) -> None:
 
 
 def test_window_of_unknown_length() -> None:
-    with pytest.raises(NeedsPythonValue, match="length of a slice"):
+    with pytest.raises(NeedsPythonValue, match="length of an array"):
         capture(lambda x, i: x[:i], [V, K])
 
 

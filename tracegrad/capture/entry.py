@@ -27,6 +27,7 @@ from tracegrad.capture.lists import (
     rows_of,
     rows_text,
 )
+from tracegrad.capture.ragged import Ragged, unknown_length
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.slots import read_slot, undo
@@ -251,6 +252,11 @@ def _require_sure(tree: Tree) -> None:
         raise unsure_error(tree.data, "is returned, or kept in an object from outside")
     if tree.kind is MaybeNone:
         raise none_error()
+    if tree.kind is Ragged:
+        raise unknown_length(
+            "an array of a length known only at run time, which is returned or kept outside",
+            "return the whole array and a mask, or what is computed of it: its length, a sum, a maximum, an element",
+        )
     if tree.kind is Chosen:
         raise tree.data.error
     for child in tree.children:

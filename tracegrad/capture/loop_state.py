@@ -27,6 +27,7 @@ from tracegrad.capture.lists import (
     restore,
     snapshot,
 )
+from tracegrad.capture.masked import Masked
 from tracegrad.capture.memory import layout_of, set_layout
 from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.sharing import share
@@ -70,6 +71,7 @@ class LoopState:
 
     def get(self) -> list[Any]:
         values = [*self.get_names(), *(read_slot(*slot) for slot in self.slots)]
+        values = [value.compressed().copy() if isinstance(value, Masked) else value for value in values]
         for position in self.unsure:
             values[position] = self._as_unsure(position, values[position])
         for position in self.maybe_none:

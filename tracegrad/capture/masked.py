@@ -3,7 +3,8 @@
 Previous: tracer.py; next: ragged.py.
 
 A Masked keeps the whole array and the mask. Elementwise operations work on the whole array; reductions leave the other
-elements out by a select; assigning it back at the same mask is a select. What needs the number of elements is refused.
+elements out by a select; assigning it back at the same mask is a select. For all else the selected elements are moved
+to the front (`compressed`): an array of a length known at run time, with all that ragged.py can do.
 """
 
 from __future__ import annotations
@@ -13,10 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.capture.context import user_span
-from tracegrad.capture.tracer import COMPARISONS, METHODS, OPERATORS, Tracer, asarray, call_handler
-from tracegrad.errors import CaptureError
-from tracegrad.ir.core import Value
+from tracegrad.capture.context import current, user_span
+from tracegrad.capture.tracer import (
+    COMPARISONS,
+    METHODS,
+    OPERATORS,
+    Tracer,
+    asarray,
+    call_handler,
+    check,
+    inplace,
+    make_weak,
+)
+from tracegrad.errors import CaptureError, NeedsPythonValue
+from tracegrad.ir.core import Block, Value
 
 _REDUCTIONS: dict[Any, Any] = {
     np.sum: 0,
@@ -31,6 +42,12 @@ _REDUCTIONS: dict[Any, Any] = {
     np.nansum: 0,
     np.count_nonzero: 0,
 }
+#: functions of scalars that are applied to each element, besides NumPy's ufuncs
+ELEMENTWISE = frozenset({np.where, np.clip, np.round, np.nan_to_num, np.real, np.imag, np.sinc, np.i0, np.isclose, abs})
+#: makes the array of some length, given its content and length: ragged.py puts its class here
+LEADING: list[Callable[[Tracer, Any], Selection]] = []
+#: methods that write into the array
+_WRITING = frozenset({"sort", "partition", "fill", "put", "itemset", "resize"})
 
 
 class Selection:
@@ -118,11 +135,12 @@ class Selection:
 class Masked(Selection):
     """`content[mask]`, with `mask` a bool array of the shape of `content`; `leading` is the rank of the user's mask."""
 
-    __slots__ = ("leading", "mask")
+    __slots__ = ("_compressed", "leading", "mask")
 
     def __init__(self, content: Tracer, mask: Tracer, leading: int | None) -> None:
         super().__init__(content)
         self.mask, self.leading = mask, leading
+        self._compressed: tuple[Value, Block, Selection] | None = None
 
     def as_tracer(self) -> Tracer:
         raise unknown_count()
@@ -135,14 +153,67 @@ class Masked(Selection):
         return self.content.ndim - (self.leading or 1) + 1
 
     @property
+    def shape(self) -> tuple[Any, ...]:
+        return (self._count(), *self.content.shape[self._leading() :])
+
+    @property
     def size(self) -> Any:
-        return call_handler(np.sum, self.mask)
+        return make_weak(call_handler(np.sum, self.mask))
 
     def __len__(self) -> int:
         raise unknown_count()
 
     def __iter__(self) -> Any:
         raise unknown_count()
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, Masked) and self.ndim == 1 and key.dtype.kind == "b" and self._is_alike(key):
+            mask = call_handler(np.logical_and, self.mask, key.content)
+            return Masked(self.content.copy(), mask, self.leading)
+        return _counting(lambda: self.compressed()[_all_compressed(key)])
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"traced arrays have no attribute {name!r}")
+        if name in _WRITING:
+            raise unknown_count(f"elements selected by a traced mask, written by the method {name!r}")
+        return _counting(lambda: getattr(self.compressed(), name))
+
+    def _leading(self) -> int:
+        """Return the rank of the mask.
+
+        Raises:
+            CaptureError: it is not a mask of leading axes.
+        """
+        if self.leading is None:
+            raise unknown_count()
+        return self.leading
+
+    def _rows(self) -> Tracer:
+        """Return which rows of the content are selected, in one axis."""
+        mask = call_handler(np.reshape, self.mask, (-1, *self.content.shape[self._leading() :]))
+        rows: Tracer = mask[(slice(None), *[0] * (mask.ndim - 1))]
+        return rows
+
+    def _count(self) -> Any:
+        count = make_weak(call_handler(np.sum, self._rows()))
+        current().ranges[count.value] = (0, self._rows().type.shape[0])
+        return count
+
+    def compressed(self) -> Selection:
+        """Return the selected elements as an array of a length known at run time."""
+        content = self.content.value
+        known = self._compressed
+        if known is not None and known[0] is content and current().is_open(known[1]):
+            return known[2]
+        rows = self._rows()
+        order = call_handler(np.argsort, call_handler(np.where, rows, 0, 1), kind="stable")
+        whole = call_handler(np.reshape, self.content, (-1, *self.content.shape[self._leading() :]))
+        front = whole[order]
+        current().pin(front._storage, "elements selected by a mask: write `.copy()` of a part before it is written")
+        made = LEADING[-1](front, self._count())
+        self._compressed = content, current().frame.block, made
+        return made
 
     def copy(self, order: str = "C") -> Masked:
         return Masked(self.content.copy(), self.mask, self.leading)
@@ -151,36 +222,59 @@ class Masked(Selection):
         return Masked(self.content.astype(dtype, **kwargs), self.mask, self.leading)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if isinstance(function, np.ufunc) and function.nout == 1:
-            return Masked(call_handler(function, *[self._operand(a) for a in args], **kwargs), self.mask, self.leading)
-        if function in (np.round, np.clip, np.nan_to_num, np.real, np.imag, abs):
-            return Masked(call_handler(function, *[self._operand(a) for a in args], **kwargs), self.mask, self.leading)
-        if function in (len, np.size):
-            return self.size
+        result = self._call_on_whole(function, args, kwargs)
+        if result is not NotImplemented:
+            return result
+        return _counting(lambda: self.compressed().call(function, _all_compressed(args), _all_compressed(kwargs)))
+
+    def _call_on_whole(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Do what a function does on the whole array and the mask; NotImplemented where that is not possible."""
+        is_ufunc = isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
+        if is_ufunc or function in ELEMENTWISE:
+            if not all(map(self._fits, (*args, *kwargs.values()))):
+                return NotImplemented
+            given = [_whole(a) for a in args], {name: _whole(a) for name, a in kwargs.items()}
+            return Masked(call_handler(function, *given[0], **given[1]), self.mask, self.leading)
+        if function in (len, np.size) and len(args) == 1:
+            return self._count() if function is len else self.size
         if function in (np.ravel, np.transpose) and self.ndim == 1:
             return self
+        if self.ndim == 1:
+            if function in (np.dot, np.matmul, np.inner, np.vdot) and not kwargs and all(map(self._is_alike, args)):
+                first = call_handler(np.conj, args[0]) if function is np.vdot else args[0]
+                return call_handler(np.sum, call_handler(np.multiply, first, args[1]))
+            if function is np.ptp and len(args) == 1 and not kwargs:
+                return call_handler(np.max, self) - call_handler(np.min, self)
+            if function is np.linalg.norm and args[1:] in ((), (2,), (1,), (np.inf,)) and not kwargs:
+                return call_handler(np.linalg.norm, call_handler(np.ravel, self._filled(0)), *args[1:])
         if function in (sum, max, min) and len(args) == 1:
             function = {sum: np.sum, max: np.max, min: np.min}[function]
         if function in _REDUCTIONS and args and args[0] is self:
-            return self._reduce(function, args[1:], kwargs)
-        raise unknown_count()
+            return self._reduce(function, args[1:], dict(kwargs))
+        return NotImplemented
 
-    def _operand(self, value: Any) -> Any:
-        """Return an operand of an elementwise operation, to be broadcast against the whole array."""
+    def _is_alike(self, value: Any) -> bool:
+        """Return whether a value is a selection of the same elements."""
+        return isinstance(value, Masked) and value.ndim == self.ndim and same_value(value.mask.value, self.mask.value)
+
+    def _fits(self, value: Any) -> bool:
+        """Return whether a value can be an operand of an elementwise operation on the whole array."""
         if isinstance(value, Masked):
-            if not same_value(value.mask.value, self.mask.value):
-                raise unknown_count("two selections by different masks")
-            return value.content
-        tracer = asarray(value)
+            return same_value(value.mask.value, self.mask.value)
+        if value is None or isinstance(value, str | np.dtype | type):
+            return True
         room = 0 if self.leading is None else self.content.ndim - self.leading
-        if tracer.ndim > room:
-            raise unknown_count()
-        return value
+        return not isinstance(value, Selection) and asarray(value).ndim <= room
+
+    def _filled(self, fill: Any) -> Any:
+        return call_handler(np.where, self.mask, self.content, fill)
 
     def _reduce(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         axis = args[0] if args else kwargs.pop("axis", None)
         if len(args) > 1 or (axis not in (None, 0)) or (axis == 0 and self.leading is None):
-            raise unknown_count()
+            return NotImplemented
+        if set(kwargs) - {"ddof", "dtype"}:
+            return NotImplemented
         axes = None if axis is None else tuple(range(self.leading or 0))
         if function is np.count_nonzero:
             return call_handler(
@@ -190,8 +284,35 @@ class Masked(Selection):
         if fill is None:
             return call_handler(function, self.content, axis=axes, where=self.mask, **kwargs)
         if isinstance(fill, str):
+            message = f"zero-size array to reduction operation {function.__name__} which has no identity"
+            check(call_handler(np.any, self.mask), "ValueError", message)
             fill = extreme(self.content.dtype, fill)
-        return call_handler(function, call_handler(np.where, self.mask, self.content, fill), axis=axes, **kwargs)
+        return call_handler(function, self._filled(fill), axis=axes, **kwargs)
+
+
+def _counting(compute: Callable[[], Any]) -> Any:
+    """Return what is computed; what needs a length is said to need the number of selected elements."""
+    try:
+        return compute()
+    except NeedsPythonValue as error:
+        if error.code != "TG118":
+            raise
+        raise unknown_count() from None
+
+
+def _whole(value: Any) -> Any:
+    return value.content if isinstance(value, Masked) else value
+
+
+def _all_compressed(value: Any) -> Any:
+    """Return arguments with compressed arrays in place of selections."""
+    if isinstance(value, Masked):
+        return value.compressed()
+    if type(value) is dict:
+        return {key: _all_compressed(item) for key, item in value.items()}
+    if type(value) is tuple:
+        return tuple(map(_all_compressed, value))
+    return list(map(_all_compressed, value)) if isinstance(value, list) else value
 
 
 def extreme(dtype: np.dtype[Any], which: str) -> Any:
@@ -245,6 +366,16 @@ def _binary(ufunc: Any, reflected: bool) -> Callable[[Selection, Any], Any]:
     return method
 
 
+def _inplace(ufunc: Any) -> Callable[[Masked, Any], Masked]:
+    def method(self: Masked, other: Any) -> Masked:
+        if not self._fits(other):
+            raise unknown_count("elements selected by a traced mask, changed by others than a number or their like")
+        inplace(ufunc, self.content, _whole(other))
+        return self
+
+    return method
+
+
 def _unary(ufunc: Any) -> Callable[[Selection], Any]:
     return lambda self: self.call(ufunc, (self,), {})
 
@@ -259,6 +390,8 @@ def _method(function: Any) -> Callable[..., Any]:
 for _name, _ufunc in {**OPERATORS, "matmul": np.matmul}.items():
     setattr(Selection, f"__{_name}__", _binary(_ufunc, False))
     setattr(Selection, f"__r{_name}__", _binary(_ufunc, True))
+for _name, _ufunc in OPERATORS.items():
+    setattr(Masked, f"__i{_name}__", _inplace(_ufunc))
 for _name, _ufunc in COMPARISONS.items():
     setattr(Selection, f"__{_name}__", _binary(_ufunc, False))
 for _name, _ufunc in {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}.items():

@@ -24,7 +24,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.linear import difference, ends, quotient
-from tracegrad.capture.masked import Masked, Selection, extreme, same_value
+from tracegrad.capture.masked import ELEMENTWISE, LEADING, Masked, Selection, extreme, same_value
 from tracegrad.capture.memory import UNKNOWN
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
@@ -50,10 +50,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: function -> what it does where one of its arguments is ragged
 _HANDLERS: dict[Any, Callable[..., Any]] = {}
 _signature = functools.cache(inspect.signature)
-#: functions of scalars that are applied to each element, besides NumPy's ufuncs
-_ELEMENTWISE = frozenset(
-    {np.where, np.clip, np.round, np.nan_to_num, np.real, np.imag, np.sinc, np.i0, np.isclose, abs}
-)
 
 
 def _does(*functions: Any) -> Callable[[F], F]:
@@ -167,13 +163,15 @@ class Ragged(Selection):
             return handler(*(args if function in _VIEWS else _all_forwards(args)), **kwargs)
         args = _all_forwards(args)
         is_ufunc = isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
-        if (is_ufunc or function in _ELEMENTWISE) and not set(kwargs) - {"_python"}:
+        if (is_ufunc or function in ELEMENTWISE) and not set(kwargs) - {"_python"}:
             return _elementwise(function, args, kwargs)
         raise unknown_length()
 
     # ---- indexing
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, Ragged) and key.ndim == self.ndim == 1 and key.dtype.kind == "b":
+            return self._selected(key)
         if isinstance(key, Selection):
             raise unknown_length()
         inner, axes = self._resolve(key)
@@ -182,6 +180,12 @@ class Ragged(Selection):
             axes = {**part.axes, **axes}
             part = part.content
         return Ragged(part, axes) if axes else part
+
+    def _selected(self, key: Ragged) -> Masked:
+        (content, mask), axes = _align([self.forwards(), key.forwards()])
+        if axes:
+            mask = call_handler(np.logical_and, mask, _mask(Ragged(mask, axes), axes))
+        return Masked(content.copy(), mask, 1)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         inner, axes = self._resolve(key)
@@ -292,6 +296,9 @@ class Ragged(Selection):
         return content
 
 
+LEADING.append(lambda content, length: Ragged(content, {0: Axis(length)}))
+
+
 def _all_forwards(args: Any) -> Any:
     if isinstance(args, Ragged):
         return args.forwards()
@@ -300,15 +307,12 @@ def _all_forwards(args: Any) -> Any:
 
 def unknown_length(
     found: str = "an array whose length is known only at run time, where it must be known before",
+    help: str = "pass the bound as a Python int, or compute it from floats by which no derivative is taken, use bounds "
+    "at a fixed distance (`x[i:i + 3]`), or the whole axis with a mask: np.where(np.arange(n) < i, x, 0)",
 ) -> Exception:
     """Return the error for what needs the length of a ragged axis."""
     return NeedsPythonValue(
-        "the length of a slice depends on traced values",
-        code="TG118",
-        span=user_span(),
-        found=found,
-        help="pass the bound as a Python int, or compute it from floats by which no derivative is taken, use bounds at "
-        "a fixed distance (`x[i:i + 3]`), or the whole axis with a mask: np.where(np.arange(n) < i, x, 0)",
+        "the length of an array depends on traced values", code="TG118", span=user_span(), found=found, help=help
     )
 
 
@@ -670,10 +674,10 @@ def _elementwise(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 def _as_operand(value: Any) -> Ragged | None:
     """Return an operand that has axes, None for the others."""
+    if isinstance(value, Masked):
+        value = value.compressed()
     if isinstance(value, Ragged):
         return value
-    if isinstance(value, Masked):
-        raise unknown_length()
     if value is None or isinstance(value, bool | int | float | complex | np.generic) or hasattr(value, "dim"):
         return None
     tracer = asarray(value)
@@ -776,6 +780,11 @@ def _extremum(function: Any, fill: str) -> Callable[..., Any]:
 
 _HANDLERS[np.argmax] = _extremum(np.argmax, "lowest")
 _HANDLERS[np.argmin] = _extremum(np.argmin, "highest")
+
+
+@_does(np.ptp)
+def _ptp(a: Any, axis: Any = None) -> Any:
+    return call_handler(np.max, a, axis) - call_handler(np.min, a, axis)
 
 
 @_does(np.linalg.norm)

@@ -13,6 +13,7 @@ import numpy as np
 
 from tracegrad.capture.context import user_span
 from tracegrad.capture.lists import StackedList, count_of
+from tracegrad.capture.masked import Masked
 from tracegrad.capture.ragged import Ragged, span_of
 from tracegrad.capture.sizes import as_dim, decide
 from tracegrad.capture.slots import new_list
@@ -135,6 +136,8 @@ def as_sequence(iterable: Any) -> Sequence_ | None:
         return Sequence_(0, stacked.length, 1, stacked.item, ((stacked, count_of(stacked)),))
     if isinstance(iterable, np.ndarray) and iterable.dtype.kind in "biufc":
         iterable = asarray(iterable)
+    if isinstance(iterable, Masked):
+        iterable = iterable.compressed()
     if isinstance(iterable, Tracer | Ragged):
         if not iterable.ndim:
             raise TypeError("iteration over a 0-d array")

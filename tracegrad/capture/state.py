@@ -196,6 +196,8 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
     if isinstance(value, StackedList):
         data = (value.kind, value.length if isinstance(value.length, int) else None, value.keeps)
         return [value.rows()], Tree(StackedList, data, (LEAF,), value)
+    if isinstance(value, Masked):
+        value = value.compressed()
     if isinstance(value, Ragged):
         content, lengths = value.carried()
         return [content, *lengths], Tree(Ragged, tuple(value.axes), (LEAF,) * (1 + len(lengths)))

@@ -83,7 +83,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Tr
         mask = spread(condition, tracer.type.shape)
         value = function
         if callable(function):
-            value = call_user(function, Masked(tracer, mask, tracer.ndim), *args, **kw)
+            value = call_user(function, Masked(tracer.copy(), mask, tracer.ndim), *args, **kw)
         if isinstance(value, Masked):
             if not same_value(value.mask.value, mask.value):
                 raise unknown_count("a function of np.piecewise that returns another selection")
