@@ -284,7 +284,8 @@ class Masked(Selection):
         if fill is None:
             return call_handler(function, self.content, axis=axes, where=self.mask, **kwargs)
         if isinstance(fill, str):
-            message = f"zero-size array to reduction operation {function.__name__} which has no identity"
+            name = "maximum" if fill == "lowest" else "minimum"
+            message = f"zero-size array to reduction operation {name} which has no identity"
             check(call_handler(np.any, self.mask), "ValueError", message)
             fill = extreme(self.content.dtype, fill)
         return call_handler(function, self._filled(fill), axis=axes, **kwargs)
