@@ -212,10 +212,35 @@ def stack(x: Any) -> Any:
     return v
 
 
+def roots_apart(x: Any) -> Any:
+    roots, all_apart = [], []
+    for v in x:
+        if not any(abs(v - r) < 0.3 for r in roots):
+            roots.append(v)
+        if all(abs(v - r) > 0.3 for r in all_apart if r > 0):
+            all_apart.append(v)
+    return sum(roots) * len(roots) + sum(v**2 for v in all_apart)
+
+
+def any_of_many(x: Any) -> Any:
+    large = np.outer(x, x).ravel()
+    close = any(abs(a - 2 * b) < 0.1 for a in large for b in large)
+    return x[0] * any(v > 1.0 for v in large) + x[1] * all(v > -0.5 for v in large) + x[2] * close
+
+
+def any_that_ends_in_time(x: Any) -> Any:
+    steps = np.concatenate([x, np.zeros(20)])
+    return x[0] * any(steps[k] > 0.6 and steps[k + 1] < 1.0 for k in range(100))
+
+
+def any_of_what_a_mask_selects(x: Any) -> Any:
+    small = x[x < 1]
+    return x[0] * any(v > 0.6 for v in small) + x[1] * all(small > 0.4) + x[2] * any(small > 0.4)
+
+
 PROGRAMS = [
-    beside_a_list,
-    of_a_wider_type,
-    stack,
+    roots_apart, any_of_many, any_that_ends_in_time, any_of_what_a_mask_selects,
+    beside_a_list, of_a_wider_type, stack,
     distances_of_peaks, filter_and_map, listed, neighbours,
     mean_of_positive, two_tests, none_passes, in_a_generator, pairs, unpacked, table, many, of_a_list_of_unknown_length,
     spread, positions, rows, first, quantiles, of_known_tests, functions, assigned, in_order, parts, inserted,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracegrad.capture import sequences
-from tracegrad.capture.branches import if_exp, if_stmt, known_truth, truth
+from tracegrad.capture.branches import and_, if_exp, if_stmt, known_truth, not_, truth
 from tracegrad.capture.context import RestageError
 from tracegrad.capture.lists import ItemKind, StackedList, count_of, give_name, item_type
 from tracegrad.capture.loop_body import attempt
@@ -125,6 +125,42 @@ def first(step: Each, *default: Any) -> Any:
         return if_exp(given, lambda: values[0], lambda: default[0])
     check(given, "StopIteration", "no item passes the test of a generator expression")
     return values[0]
+
+
+def holds_for(function: Any, step: Each) -> Any:
+    """`any` and `all` of a generator expression: of many items, or of a number of them that is known only when the
+    program runs, by a loop that ends at the item that decides."""
+    step = step._replace(values=iterate(step.values))
+    sequence = as_sequence(step.values)
+    size = 0 if sequence is None else _size(sequence)
+    if size is not None and size <= _FEW_ITEMS:
+        return call_handler(function, generate(step))
+    try:
+        found = _find(step, function is any)
+    except CaptureError:
+        if size is None:
+            raise
+        return call_handler(function, generate(step))
+    return found if function is any else not_(found)
+
+
+def _find(step: Step, wanted: bool) -> Any:
+    """Return whether there is an item of the truth that is wanted."""
+    if isinstance(step, Item):
+        return truth(step.value) if wanted else not_(truth(step.value))
+    if isinstance(step, When):
+        then = step.then
+        return and_(truth(step.test), lambda: _find(then(), wanted))
+    found, run = [False], step.run
+
+    def look(item: Any) -> None:
+        found[0] = _find(run(item), wanted)
+
+    def put(state: tuple[Any, ...]) -> None:
+        found[0] = state[0]
+
+    for_stmt(iterate(step.values), look, lambda: (found[0],), put, ("tg_found",), lambda: not_(found[0]))
+    return found[0]
 
 
 def extend(values: list[Any], sequence: Sequence_) -> None:

@@ -44,6 +44,7 @@ _REDUCTIONS: dict[Any, Any] = {
 }
 #: functions of scalars that are applied to each element, besides NumPy's ufuncs
 ELEMENTWISE = frozenset({np.where, np.clip, np.round, np.nan_to_num, np.real, np.imag, np.sinc, np.i0, np.isclose, abs})
+_BUILTINS: dict[Any, Any] = {sum: np.sum, max: np.max, min: np.min, any: np.any, all: np.all}
 #: makes the array of some length, given its content and length: ragged.py puts its class here
 LEADING: list[Callable[[Tracer, Any], Selection]] = []
 #: methods that write into the array
@@ -247,8 +248,8 @@ class Masked(Selection):
                 return call_handler(np.max, self) - call_handler(np.min, self)
             if function is np.linalg.norm and args[1:] in ((), (2,), (1,), (np.inf,)) and not kwargs:
                 return call_handler(np.linalg.norm, call_handler(np.ravel, self._filled(0)), *args[1:])
-        if function in (sum, max, min) and len(args) == 1:
-            function = {sum: np.sum, max: np.max, min: np.min}[function]
+        if function in _BUILTINS and len(args) == 1:
+            function = _BUILTINS[function]
         if function in _REDUCTIONS and args and args[0] is self:
             return self._reduce(function, args[1:], dict(kwargs))
         return NotImplemented

@@ -739,6 +739,8 @@ for _builtin, _function in (
     (math.prod, np.prod),
     (max, np.max),
     (min, np.min),
+    (any, np.any),
+    (all, np.all),
 ):
     _HANDLERS[_builtin] = _HANDLERS[_function]
 for _ufunc, _function in ((np.add, np.sum), (np.multiply, np.prod), (np.maximum, np.max), (np.minimum, np.min)):
