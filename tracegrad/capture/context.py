@@ -266,6 +266,8 @@ class Capture:
         self.originals: dict[int, Any] = {}
         #: indices of loops of known bounds -> the least and the greatest
         self.ranges: dict[Value, tuple[Any, Any]] = {}
+        #: iterators of which a loop has taken a number of items that is known only when the program runs
+        self.used_up: dict[int, Any] = {}
         #: what user code gets for queues from outside, and their items
         self.queues: list[tuple[Any, list[Any]]] = []
         #: dicts from which an item was deleted -> their keys before

@@ -5,6 +5,7 @@ Called by hooks.py with functions for the parts of a statement. Previous: loop_b
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import operator
@@ -44,6 +45,9 @@ def for_stmt(
     """Stage a loop over a range or an array; run any other one in Python."""
     capture, span = current(), user_span()
     sequence = as_sequence(iterable)
+    if sequence is None and type(iterable) is itertools.count and extra_test is not None:
+        _count_up(iterable, body_fn, get_state, set_state, names, extra_test)
+        return
     if sequence is None:
         capture.note_native("for: run at capture, over Python values")
         _run_natively(iter(iterable), body_fn, get_state, set_state, names, extra_test)
@@ -139,17 +143,54 @@ def _run_natively(
         if extra_test is None and number > _ENDLESS_LIMIT and isinstance(items, itertools.count | itertools.cycle):
             raise _endless_error(user_span())
         if isinstance(goes_on, Tracer):
-            if isinstance(items, itertools.count | itertools.cycle):
+            if isinstance(items, itertools.cycle):
                 raise CaptureError(
                     "a loop over an endless iterator ends under a traced condition",
                     code="TG120",
                     span=user_span(),
-                    found=f"a loop over itertools.{type(items).__name__}, which is run at capture",
+                    found="a loop over itertools.cycle, which is run at capture",
                     help="write it as `while True:` with a counter of your own; that loop is staged",
                 )
             if_stmt(goes_on, functools.partial(body_fn, item), lambda: None, get_state, set_state, names)
         else:
             body_fn(item)
+
+
+def _count_up(
+    numbers: itertools.count[Any],
+    body_fn: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any],
+) -> None:
+    """Run a loop over itertools.count that a condition ends, as a while loop."""
+    capture = current()
+    ahead = copy.copy(numbers)
+    first, second = next(ahead), next(ahead)
+    step = second - first
+    following: list[Any] = [first]
+
+    def body() -> None:
+        number = following[0]
+        following[0] = number + step
+        body_fn(number)
+
+    def set_all(values: tuple[Any, ...]) -> None:
+        set_state(values[:-1])
+        following[0] = values[-1]
+
+    while_stmt(extra_test, body, lambda: (*get_state(), following[0]), set_all, (*names, "tg_index"))
+    flags = [k for k, name in enumerate(names) if name.startswith(("tg_break", "tg_returned"))]
+    if len(flags) == 1:  # nothing else ends the loop
+        values = [*get_state()]
+        values[flags[0]] = True
+        set_state(tuple(values))
+    if isinstance(following[0], Tracer):
+        capture.used_up[id(numbers)] = numbers
+    else:
+        while following[0] != next(copy.copy(numbers)):
+            next(numbers)
 
 
 def _bound(value: Any) -> Value:

@@ -53,6 +53,14 @@ def require_own(obj: object, what: str) -> None:
         NeedsPythonValue: the object is older than the loop or branch that is being staged.
     """
     capture = current()
+    if id(obj) in capture.used_up:
+        raise NeedsPythonValue(
+            f"{what} of which a loop has taken some",
+            code="TG134",
+            span=user_span(),
+            found=f"a {kind_name(type(obj))}, of which a loop took as many items as a traced condition said",
+            help="count with a number of your own, which goes on after the loop",
+        )
     made = capture.created_depth(obj)
     inside = capture.frames[made + 1 :]
     if any(frame.kind in ("loop", "branch") or frame.repeats for frame in inside):
