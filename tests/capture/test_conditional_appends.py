@@ -280,3 +280,17 @@ def test_refused(f: Callable[[Any], Any]) -> None:
     with pytest.raises(TracegradError) as caught:
         tg.function(f)(POINTS[0])
     assert "list" in str(caught.value) or "length" in str(caught.value)
+
+
+def test_items_of_two_structures() -> None:
+    def flow(x: Any) -> Any:
+        found = []
+        for v in x:
+            if v < 0.5:
+                found.append((0.0, 0.0))
+                continue
+            found.append(np.array([v, v]))
+        return sum(f[0] for f in found)
+
+    with pytest.raises(TracegradError, match="give an item appended to 'found' different structure"):
+        tg.function(flow)(list(POINTS[0]))

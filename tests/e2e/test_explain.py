@@ -82,6 +82,22 @@ def test_unrolled_loop() -> None:
     assert "unrolled 3 times" in event.text
 
 
+def test_a_key_that_unrolls_a_loop_is_said_in_the_source() -> None:
+    def logged(p, n):
+        log = {}
+        for t in range(n):  # unrolled for its key
+            p = p * 0.9 + 0.1
+            log[t % 3] = p  # the traced key
+        return p * log[1]
+
+    compiled = tg.grad(logged)
+    for backend in ("numpy", "c"):
+        header = " ".join(line.strip("#/* ") for line in compiled.source(1.5, 5, backend=backend).splitlines())
+        expected = f"test_explain.py:{line_of('# unrolled for its key')}: the loop is unrolled 5 times: "
+        assert expected in header
+        assert f"dict key, at line {line_of('# the traced key')}" in header
+
+
 def test_guards_and_recaptures() -> None:
     scale, weights = 2, np.ones(3)
 

@@ -18,6 +18,7 @@ from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.context import Frame, Signal, Storage, current, raised_span, user_span
 from tracegrad.capture.lists import (
     CHANGED,
+    CapturedList,
     ListUse,
     StackedList,
     count_before,
@@ -396,7 +397,8 @@ def _extend(
     join: _Join, one: _Appended, other: _Appended, branches: list[Branch], span: Any
 ) -> Callable[[list[Value]], None]:
     values = one.values
-    make = _join_trees(join, "tg_items", [one.items, other.items], [one.known, other.known], branches, span)
+    name = f"tg_items {values.name}" if isinstance(values, CapturedList) and values.name else "tg_items"
+    make = _join_trees(join, name, [one.items, other.items], [one.known, other.known], branches, span)
 
     def extend(results: list[Value]) -> None:
         note_list(values)
@@ -770,6 +772,9 @@ def branch_error(name: str, what: str, left: str, right: str, span: Any, path: s
             title += f" at {path}"
     else:
         known = "the returned value" if name.startswith("tg_") else name
+        if name.startswith("tg_items"):
+            known = f"an item appended to {name[9:]!r}" if name[9:] else "an item appended to a list"
+            path = path[path.find("]") + 1 :]
         name = repr(f"{known}{path}") if known == name else f"{path} of {known}" if path else known
         title = f"the two branches give {name} different {what}"
     help = f"make both branches give {name} one shape and structure, or compute it after the if"

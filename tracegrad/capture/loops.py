@@ -111,7 +111,8 @@ def for_stmt(
             found=f"{reason}; {many} (at most {UNROLL_LIMIT} are unrolled)",
             help=help,
         ) from cause
-    capture.events.append((span, f"for: unrolled {length} times: {reason}"))
+    where = f", at line {cause.span.line}" if cause is not None and cause.span is not None else ""
+    capture.events.append((span, f"for: unrolled {length} times: {reason}{where}"))
     _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
 
 

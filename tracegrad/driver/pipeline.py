@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import logging
 import operator
+import os
 import re
 import textwrap
 import time
@@ -890,6 +891,12 @@ def source_header(program: Program, backend: str) -> str:
     hidden = program.captured.hidden
     if hidden:
         lines.append(f"after the arguments: {', '.join(h.place.name for h in hidden)}, read from outside at each call")
+    unrolled = [
+        f"{os.path.basename(span.file)}:{span.line}: the loop is {event.removeprefix('for: ')}"
+        for span, event in program.captured.events
+        if span is not None and event.startswith("for: unrolled")
+    ]
+    lines += dict.fromkeys(unrolled)
     wrapped = [part for line in lines for part in textwrap.wrap(line, 96, subsequent_indent="  ")]
     if backend == "c":
         return "".join(f"/* {line} */\n" for line in wrapped)
