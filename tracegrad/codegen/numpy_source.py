@@ -152,8 +152,10 @@ class _Module:
                     waiting.append(callee)
         for current in reversed(waiting):
             self.definitions.append(_FunctionEmitter(self, current).definition())
-        functions = [*self.helper_definitions(), *self.definitions]
-        used = set().union(*map(_outer_names, [*self.constants, *functions]))
+        used = set().union(*map(_outer_names, [*self.constants, *self.definitions]))
+        helpers = self.helper_definitions(used)
+        functions = [*helpers, *self.definitions]
+        used = used.union(*map(_outer_names, helpers))
         exchanged = self.stand_ins | {stand_in: own for own, stand_in in self.stand_ins.items()}
         parts = [self.imports(used, exchanged)]
         if self.constants:
@@ -175,9 +177,8 @@ class _Module:
         lines += [f"from builtins import {name} as {self.stand_ins[name]}" for name in sorted(hidden)]
         return "\n".join(lines) + "\n"
 
-    def helper_definitions(self) -> list[ast.stmt]:
+    def helper_definitions(self, used: set[str]) -> list[ast.stmt]:
         """Return the definitions of the helper functions used, in the order of their file."""
-        used = set().union(*map(_outer_names, [*self.constants, *self.definitions]))
         waiting = [name for name in used if name in self.helpers]
         found: dict[str, ast.stmt] = {}
         while waiting:
@@ -1047,10 +1048,15 @@ class _Nested:
 
 def _outer_names(tree: ast.AST) -> set[str]:
     """Return the names that a definition uses and does not define itself."""
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    return {node.id for node in names} - own
+    names, own = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+            if isinstance(node.ctx, ast.Store):
+                own.add(node.id)
+        elif isinstance(node, ast.arg):
+            own.add(node.arg)
+    return names - own
 
 
 def _element_of(operation: Operation) -> tuple[Value, int] | None:
@@ -1198,16 +1204,24 @@ def _has_quotient(value: Value, *, spread: bool, limit: int = 12) -> bool:
 
     Args:
         spread: whether one that is broadcast counts; what is shared by the elements of an axis is seldom dropped.
+        limit: how many operations back it is searched.
     """
-    operation = value.producer
-    if operation is None or limit == 0:
-        return False
-    op = TABLE[operation.op]
-    if any(op.singular):
-        return not (operation.op == "divide" and _is_nonzero_number(operation.operands[1]))
-    passes = operation.op in ("multiply", "add", "subtract", "negative", "square", "select")
-    passes |= spread and operation.op in ("broadcast_to", "reshape")
-    return passes and any(_has_quotient(v, spread=spread, limit=limit - 1) for v in operation.operands)
+    passing = {"multiply", "add", "subtract", "negative", "square", "select"}
+    passing |= {"broadcast_to", "reshape"} if spread else set()
+    level = {value}
+    for _ in range(limit):
+        producers = {v.producer for v in level if v.producer is not None}
+        for operation in producers:
+            if any(TABLE[operation.op].singular):
+                if operation.op != "divide" or not _is_nonzero_number(operation.operands[1]):
+                    return True
+        level = {
+            operand
+            for operation in producers
+            if operation.op in passing and not any(TABLE[operation.op].singular)
+            for operand in operation.operands
+        }
+    return False
 
 
 def _is_nonzero_number(value: Value) -> bool:
