@@ -13,7 +13,7 @@ import pytest
 import tracegrad as tg
 from tests.differences import central_differences
 from tracegrad.config import BACKENDS
-from tracegrad.errors import CaptureError, NeedsPythonValue
+from tracegrad.errors import CaptureError, NeedsPythonValue, TracegradError
 
 KINDS: tuple[Callable[[float], Any], ...] = (np.array, np.float64, float)
 
@@ -307,3 +307,17 @@ def test_an_array_on_one_path_only_is_refused() -> None:
     with pytest.raises((CaptureError, NeedsPythonValue), match="an array without axes in one case, and a number"):
         tg.function(either)(np.array(5.0), 1.5)
     assert tg.function(either)(5.0, 1.5) == either(5.0, 1.5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_written_in_a_recursion(backend: str) -> None:
+    def count_down(n: Any, q: Any) -> Any:
+        if n <= 0:
+            return q
+        n -= 1
+        return count_down(n, q * 1.5)
+
+    compiled = tg.function(count_down, backend=backend)
+    assert compiled(np.float64(3.0), 1.0) == 1.5**3
+    with pytest.raises(TracegradError, match="count_down"):
+        compiled(np.array(3.0), 1.0)

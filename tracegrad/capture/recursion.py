@@ -268,7 +268,10 @@ class _Recursion(Opened):
     def run(self, found: list[Result], body: Body) -> list[Value]:
         """Run the body; return its results and the state after it."""
         names = {p: self.name_of(p) for p in self.kinds}
-        given = {p: body.param(kind, names[p], weak) for p, (kind, weak) in self.kinds.items()}
+        given = {
+            (a, i): body.param(kind, names[a, i], weak, asarray(self.trees[a][0][i]).zero_dim)
+            for (a, i), (kind, weak) in self.kinds.items()
+        }
         args, kwargs = self.split(body.rebuilt(self.trees, given))
         capture = current()
         for slot in self.slots.values():
