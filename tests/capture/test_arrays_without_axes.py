@@ -120,6 +120,18 @@ def of_a_reshaped(a: Any, q: Any) -> Any:
     return a * b
 
 
+def of_a_flipped(a: Any, q: Any) -> Any:
+    b = np.flip(a)
+    b += 1.0
+    return a * q + b
+
+
+def of_a_conjugate(a: Any, q: Any) -> Any:
+    b = a.conj() if isinstance(a, np.ndarray) else a
+    b += 1.0
+    return a * q + b
+
+
 def of_where(a: Any, q: Any) -> Any:
     b = np.where(q > 1.0, a, 2.0)
     c = b
@@ -176,6 +188,8 @@ PROGRAMS = (
     of_a_new_array,
     of_a_copy,
     of_a_reshaped,
+    of_a_flipped,
+    of_a_conjugate,
     of_where,
     of_a_sum,
     first_an_array,

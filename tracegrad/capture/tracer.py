@@ -393,6 +393,12 @@ class Tracer:
             scalar = self[index[0] if len(index) == 1 else index] if index else call_handler(np.reshape, self, ())
         return make_weak(scalar)
 
+    def conj(self) -> Tracer:
+        """Return the complex conjugate; of a real array NumPy gives the array itself."""
+        return call_handler(np.conjugate, self) if self.dtype.kind == "c" else self
+
+    conjugate = conj
+
     def copy(self, order: str = "C") -> Tracer:
         content = self.concrete
         if content is not None:
@@ -1035,7 +1041,7 @@ def _method(function: Any) -> Callable[..., Any]:
 METHODS = {
     name: getattr(np, name)
     for name in (
-        "all any argmax argmin argsort choose clip compress conj conjugate cumprod cumsum diagonal max mean min "
+        "all any argmax argmin argsort choose clip compress cumprod cumsum diagonal max mean min "
         "nonzero prod ptp put ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
     ).split()
 }

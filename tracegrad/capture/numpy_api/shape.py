@@ -47,6 +47,7 @@ from tracegrad.capture.tracer import (
     apply,
     asarray,
     broadcast_shapes,
+    call_handler,
     cast_to,
     check,
     from_concrete,
@@ -583,6 +584,8 @@ def flipped(tracer: Tracer, axes: tuple[int, ...]) -> Tracer:
 @covers(np.flip, native=False)
 def flip(m: Any, axis: Any = None) -> Tracer:
     tracer = asarray(m)
+    if not tracer.ndim and axis is None:
+        return call_handler(operator.getitem, tracer, ())  # type: ignore[no-any-return]
     return flipped(tracer, tuple(sorted(as_axes(axis, tracer.ndim))))
 
 
