@@ -239,7 +239,7 @@ class NativeHooks:
     def truth(self, value):
         return bool(value)
 
-    guard = test = truth
+    guard = test = holds = truth
 
     def assert_(self, test, message):
         if not test:

@@ -198,7 +198,41 @@ def taken_under_a_condition(x: Any) -> Any:
     return total + sum(values) * len(values)
 
 
+def stack_of_rising_values(x: Any) -> Any:
+    stack, area = [], 0.0
+    for v in x:
+        while stack and stack[-1] > v:
+            area += stack.pop() * 0.5
+        stack.append(v)
+    return area + sum(stack)
+
+
+def a_list_in_a_test(x: Any) -> Any:
+    rising, rest = [], []
+    for v in x:
+        if rising and v < rising[-1]:
+            continue
+        rising.append(v)
+    for v in x:
+        if not (rest and v > rest[-1]):
+            rest.append(v)
+    return sum(v * v for v in rising) + 2.0 * sum(rest)
+
+
+def a_list_at_the_end_of_a_test(x: Any) -> Any:
+    todo, i = [x[0]], 0
+    while i < 10 and todo:
+        v = todo.pop()
+        i += 1
+        if v < 3.0:
+            todo.append(v * 1.5)
+    return v
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
+    stack_of_rising_values,
+    a_list_in_a_test,
+    a_list_at_the_end_of_a_test,
     filtered,
     history_until_it_converges,
     straight_line,

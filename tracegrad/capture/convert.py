@@ -162,6 +162,10 @@ def dump_converted(function: types.FunctionType) -> str:
     return ast.unparse(ast.fix_missing_locations(gast.gast_to_ast(gast.Module([definition], []))))
 
 
+#: expressions whose value is their truth, or is made of the truth of others
+_TRUTHS = (gast.BoolOp, gast.Compare, gast.UnaryOp, gast.Constant)
+
+
 class CodeStore(Protocol):
     """Keeps converted code between processes."""
 
@@ -377,7 +381,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     def visit_If(self, node: Node) -> Node | list[Node]:
         place = Make(node, node.test)
-        test = self.visit(node.test)
+        test = self.visit(as_test(node.test))
         if yields([*node.body, *node.orelse]):
             node.test = place.hook("decide", test)
             node.body, node.orelse = self.block(node.body), self.block(node.orelse)
@@ -389,7 +393,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     def visit_While(self, node: Node) -> Node | list[Node]:
         place = Make(node, node.test)
-        test = node.test
+        test = as_test(node.test)
         if yields([test, *node.body]):
             node.test = place.hook("decide", self.visit(test))
             node.body = [*self.block(node.body), *self.leave(node, place)]
@@ -502,7 +506,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             return []
         place = Make(node)
         message = place.thunk(place.constant(None)) if node.msg is None else self.thunk(node.msg)
-        return [place.expression(place.hook("assert_", self.visit(node.test), message))]
+        return [place.expression(place.hook("assert_", self.visit(as_test(node.test)), message))]
 
     def visit_Global(self, node: Node) -> list[Node]:
         return []  # said at the start of the function
@@ -748,7 +752,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         if not self.can_split(node):
             return self.generic_visit(node)
         place = Make(node)
-        return place.hook("if_exp", self.visit(node.test), self.thunk(node.body), self.thunk(node.orelse))
+        return place.hook("if_exp", self.visit(as_test(node.test)), self.thunk(node.body), self.thunk(node.orelse))
 
     def visit_BoolOp(self, node: Node) -> Node:
         if not self.can_split(node):
@@ -758,7 +762,9 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return Make(node).hook(name, self.visit(first), *(self.thunk(value) for value in others))
 
     def visit_UnaryOp(self, node: Node) -> Node:
-        operand = self.visit(node.operand)
+        if getattr(node, "tg_holds", False):
+            return Make(node).hook("holds", self.visit(node.operand))
+        operand = self.visit(as_test(node.operand) if isinstance(node.op, gast.Not) else node.operand)
         if isinstance(node.op, gast.Not):
             return Make(node).hook("not_", operand)
         if isinstance(operand, gast.Constant):
@@ -852,7 +858,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         step = Make(node.elt).hook("item", self.visit(node.elt))
         for generator, values in zip(reversed(node.generators), reversed(iterables), strict=True):
             for test in reversed(generator.ifs):
-                step = Make(test).hook("when", self.visit(test), Make(test).thunk(step))
+                step = Make(test).hook("when", self.visit(as_test(test)), Make(test).thunk(step))
             place, names = Make(generator.iter), [n.id for n in names_of(generator.target)]
             step = place.hook("each", values, self.pattern(generator.target), place.thunk(step, names))
         self.hoistable, self.inner = outside, inner
@@ -864,6 +870,20 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         if isinstance(target, gast.Name):
             return place.constant(target.id)
         return place.tuple([self.pattern(part) for part in target.elts])
+
+
+def as_test(node: Node) -> Node:
+    """Return an expression of which only the truth is used: its operands need not be values of one kind."""
+    if isinstance(node, gast.BoolOp):
+        node.values = [value if isinstance(value, _TRUTHS) else holds(value) for value in map(as_test, node.values)]
+    return node
+
+
+def holds(node: Node) -> Node:
+    """Return an expression for the truth of a value."""
+    test = Make(node).at(gast.UnaryOp(gast.Not(), node))
+    test.tg_holds = True
+    return test
 
 
 def names_of(target: Node) -> Iterator[Node]:

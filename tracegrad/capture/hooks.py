@@ -924,6 +924,7 @@ HOOKS = types.SimpleNamespace(
     and_=branches.and_,
     or_=branches.or_,
     not_=branches.not_,
+    holds=branches.truth,
     compare_chain=functools.partial(compare_chain, operate),
     guard=guard,
     undefined=Undefined,

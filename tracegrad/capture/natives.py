@@ -185,7 +185,10 @@ def _pop_last(values: list[Any]) -> Any:
             (require_own if isinstance(values, StackedList) else require_no_branch)(values, "list.pop")
         except NeedsPythonValue as error:
             count = count_of(values)
-            error.remedy = ListUse(values, capacity=count) if count != 0 else None
+            if count != 0:
+                error.remedy = ListUse(values, capacity=count)
+            elif isinstance(values, StackedList):  # earlier iterations have filled it
+                error.remedy = ListUse(values, capacity=1)
             raise
     slots.note_list(values)
     return values.pop()
