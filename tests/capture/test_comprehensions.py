@@ -38,6 +38,16 @@ def in_a_generator(x: Any) -> Any:
     return sum(v * v for v in x if v > 0) + math.fsum(v for v in x if v < 0) + max(-v for v in x if v < 0.6)
 
 
+def sums(x: Any) -> Any:
+    n = 0
+    for v in x:
+        if v > 0:
+            n += 1
+    counted = sum(x[k] * k for k in range(n)) + x[0] * sum(1 for v in x if v > 0.6)
+    rows = sum(x * v for v in x if v > 0)
+    return counted + rows.sum() + sum((v for v in x if v < 0), 2.5) + sum(a * b for a in x for b in x if a > b)
+
+
 def pairs(x: Any) -> Any:
     return sum([a * b for a in x for b in x if a > b])
 
@@ -239,6 +249,7 @@ def any_of_what_a_mask_selects(x: Any) -> Any:
 
 
 PROGRAMS = [
+    sums,
     roots_apart, any_of_many, any_that_ends_in_time, any_of_what_a_mask_selects,
     beside_a_list, of_a_wider_type, stack,
     distances_of_peaks, filter_and_map, listed, neighbours,

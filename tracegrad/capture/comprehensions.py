@@ -25,7 +25,7 @@ from tracegrad.capture.natives import require_own_iterator
 from tracegrad.capture.protocols import iterable, unpack
 from tracegrad.capture.sequences import Sequence_, as_sequence
 from tracegrad.capture.sizes import as_size
-from tracegrad.capture.slots import new_list, note_list
+from tracegrad.capture.slots import GetState, SetState, new_list, note_list
 from tracegrad.capture.tracer import Tracer, call_handler, check, resolve_content
 from tracegrad.errors import CaptureError
 
@@ -110,8 +110,24 @@ def generate(step: Step) -> Iterator[Any]:
 def collect(step: Each) -> list[Any]:
     """Return the items as a list; with traced tests, or where they are many, a loop appends them."""
     result = new_list([])
-    _fill(result, step)
+    _run(step, _appending_to(result))
     return result
+
+
+def total(step: Each, start: Any, add: Callable[[Any, Any], Any]) -> Any:
+    """Return what `sum` gives of a generator expression that is better run as a loop; NotImplemented for others."""
+    if _staged(step) is None:
+        return NotImplemented
+    value = [start]
+
+    def put(item: Any) -> None:
+        value[0] = add(value[0], item)
+
+    def set_state(values: tuple[Any, ...]) -> None:
+        (value[0],) = values
+
+    _run(step, _Use(put, lambda: id(value[0]), lambda: (value[0],), set_state, ("total",)))
+    return value[0]
 
 
 def first(step: Each, *default: Any) -> Any:
@@ -165,7 +181,7 @@ def _find(step: Step, wanted: bool) -> Any:
 
 def extend(values: list[Any], sequence: Sequence_) -> None:
     """`values.extend(sequence)`."""
-    _fill(values, Each(sequence, "", Item))
+    _run(Each(sequence, "", Item), _appending_to(values))
 
 
 def greatest(index_of: Any, values: list[Any], key: Callable[[Any], Any]) -> Any:
@@ -199,53 +215,66 @@ def _bind(pattern: str | tuple[Any, ...], item: Any) -> Iterator[Any]:
         yield from _bind(part, value)
 
 
-def _fill(result: list[Any], step: Step) -> None:
-    if isinstance(step, Item):
-        note_list(result)
-        result.append(step.value)
-    elif isinstance(step, When):
-        holds, then = truth(step.test), step.then
-        if_stmt(holds, lambda: _fill(result, then()), _nothing, _no_state, _nothing, ())
-    else:
-        values, run = iterate(step.values), step.run
-        if isinstance(values, zip | enumerate):
-            values = list(values)
-        if not _stage(result, values, run):
-            for item in values:
-                _fill(result, run(item))
+def _no_state() -> tuple[Any, ...]:
+    return ()
 
 
 def _nothing(*args: Any) -> None:
     pass
 
 
-def _no_state() -> tuple[Any, ...]:
-    return ()
+class _Use(NamedTuple):
+    """What is done with each item, something that changes when it has been done, and the variables that it binds."""
+
+    put: Callable[[Any], None]
+    mark: Callable[[], Any]
+    get_state: GetState = _no_state
+    set_state: SetState = _nothing
+    names: tuple[str, ...] = ()
 
 
-def _stage(result: list[Any], values: Any, run: Callable[[Any], Step]) -> bool:
-    """Append what a staged loop makes, and return True, where that is better than to compute all items at capture."""
-    few = _FEW_ITEMS
+def _appending_to(values: list[Any]) -> _Use:
+    def append(item: Any) -> None:
+        note_list(values)
+        values.append(item)
+
+    return _Use(append, lambda: count_of(values))
+
+
+def _run(step: Step, use: _Use) -> None:
+    if isinstance(step, Item):
+        use.put(step.value)
+    elif isinstance(step, When):
+        holds, then = truth(step.test), step.then
+        if_stmt(holds, lambda: _run(then(), use), _nothing, *use[2:])
+    else:
+        if isinstance(step.values, zip | enumerate):
+            step = step._replace(values=list(step.values))
+        sequence, run, before = _staged(step), step.run, use.mark()
+        if sequence is not None:
+            try:
+                for_stmt(sequence, lambda item: _run(run(item), use), *use[2:], None)
+                return
+            except CaptureError:
+                if _size(sequence) is None or use.mark() != before:
+                    raise
+        for item in iterate(step.values):
+            _run(run(item), use)
+
+
+def _staged(step: Each) -> Sequence_ | None:
+    """Return what a staged loop runs over, where that is better than to compute all items at capture."""
+    values, few = iterate(step.values), _FEW_ITEMS
     sequence = as_sequence(values)
     if sequence is None:
         sequence, few = sequences.of_numbers(values), sys.maxsize
-        if sequence is not None and sequence.length == 1:
-            return False
-    if sequence is None:
-        return False
+        if sequence is None or sequence.length == 1:
+            return None
     size = _size(sequence)
-    if size is not None:
-        found = attempt(lambda: _look(run(sequence.item(sequence.start)))) if size else None
-        if found is None or (not found.tested and size * found.numbers <= few):
-            return False
-    before = count_of(result)
-    try:
-        for_stmt(sequence, lambda item: _fill(result, run(item)), _no_state, _nothing, (), None)
-    except CaptureError:
-        if size is None or count_of(result) != before:
-            raise
-        return False
-    return True
+    if size is None:
+        return sequence
+    found = attempt(lambda: _look(step.run(sequence.item(sequence.start)))) if size else None
+    return None if found is None or (not found.tested and size * found.numbers <= few) else sequence
 
 
 class _First(NamedTuple):

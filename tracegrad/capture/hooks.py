@@ -536,6 +536,11 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     if any(type(argument) is comprehensions.Generated for argument in args):
         if f is next and type(args[0]) is comprehensions.Generated:
             return comprehensions.first(args[0].step, *args[1:])
+        if f is sum and type(args[0]) is comprehensions.Generated and not kwargs:
+            start = args[1] if len(args) > 1 else 0
+            added = comprehensions.total(args[0].step, start, functools.partial(operate, "add"))
+            if added is not NotImplemented:
+                return added
         if f is any or f is all:
             return comprehensions.holds_for(f, args[0].step)
         args = tuple(a.given_to(f) if type(a) is comprehensions.Generated else a for a in args)
