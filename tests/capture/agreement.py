@@ -17,4 +17,4 @@ def check_agreement(program: Callable[..., Any], backend: str, *points: np.ndarr
     for x in points:
         value, gradient = compiled(x.copy())
         np.testing.assert_allclose(value, program(x.copy()), rtol=1e-11)
-        np.testing.assert_allclose(gradient, central_differences(program, x), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(gradient, central_differences(program, x), rtol=1e-6, atol=1e-7)

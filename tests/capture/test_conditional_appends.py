@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tests.capture.agreement import check_agreement
 from tests.differences import central_differences
 from tracegrad.config import BACKENDS
 from tracegrad.errors import TracegradError
@@ -256,11 +257,7 @@ PROGRAMS: list[Callable[[Any], Any]] = [
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_as_python_has_it(f: Callable[[Any], Any], backend: str) -> None:
-    compiled = tg.value_and_grad(f, backend=backend)
-    for x in POINTS:
-        value, gradient = compiled(x)
-        np.testing.assert_allclose(value, f(x))
-        np.testing.assert_allclose(gradient, central_differences(f, x), rtol=1e-6, atol=1e-7)
+    check_agreement(f, backend, *POINTS)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
-from tests.differences import central_differences
+from tests.capture.agreement import check_agreement
 from tracegrad.config import BACKENDS
 from tracegrad.errors import TracegradError
 
@@ -164,11 +164,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_programs(program: Callable[..., Any], backend: str) -> None:
-    compiled = tg.value_and_grad(program, backend=backend)
-    for x in POINTS:
-        value, gradient = compiled(x)
-        np.testing.assert_allclose(value, program(x), rtol=1e-11)
-        np.testing.assert_allclose(gradient, central_differences(program, x), rtol=1e-6, atol=1e-6)
+    check_agreement(program, backend, *POINTS)
 
 
 def shrinks(x: Any) -> Any:
