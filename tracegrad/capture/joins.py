@@ -15,7 +15,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.aliases import Conditions, holds, ways
 from tracegrad.capture.aliases import link as link_objects
-from tracegrad.capture.context import Frame, Signal, Storage, current, raised_span, user_span
+from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current, raised_span, user_span
 from tracegrad.capture.lists import (
     CHANGED,
     CapturedList,
@@ -24,6 +24,7 @@ from tracegrad.capture.lists import (
     count_before,
     count_of,
     indexed_error,
+    item_type,
     pin,
     use_of_index,
 )
@@ -383,7 +384,14 @@ def _vary(longer: _Appended) -> Callable[[list[Value]], None]:
         use = use_of_index(values, items[0])
         if use is not None:
             use = use._replace(replaced=False, capacity=len(values) + len(items))
-        raise indexed_error(use or ListUse(values, capacity=1), "items that are appended under a condition")
+        found = f"items that are appended to {values.name!r}" if hasattr(values, "name") else "items that are appended"
+        try:
+            item_type([*values, *items])
+            reason = ""
+        except RestageError as error:
+            reason = f"; {error.reason}"
+        found += f" under a condition, as `break` makes one{reason}"
+        raise indexed_error(use or ListUse(values, capacity=1), found)
 
     def note(results: list[Value]) -> None:
         note_list(values)
