@@ -386,3 +386,18 @@ def test_nested_branches_are_followed_once(monkeypatch: pytest.MonkeyPatch) -> N
         counts.append(len(followed))
         followed.clear()
     assert counts[1] < 3 * counts[0]
+
+
+@pytest.mark.parametrize(("stack", "batch"), [("", "((), ())"), ("3,", "((0,), (0,))")], ids=["one", "stack"])
+def test_a_product_with_few_rows_is_computed_transposed(stack: str, batch: str, rng: np.random.Generator) -> None:
+    last = stack.count(",") + 1
+    function = parse_function(f"""func @f(%x: f32[{stack}6,400], %y: f32[{stack}50,400]) -> (f32[{stack}6,50]) {{
+      %z: f32[{stack}6,50] = dot_general %x, %y {{contract=(({last},), ({last},)), batch={batch}}}
+      return %z
+    }}""")
+    lead = (3,) if stack else ()
+    x, y = (rng.normal(size=(*lead, n, 400)).astype(np.float32) for n in (6, 50))
+    body = body_of(function)
+    assert "tg_matmul_f32(0, 1, 50, 6, 400, y" in body
+    (found,) = Kernel(function)(x, y)
+    np.testing.assert_allclose(found, x.astype(float) @ np.swapaxes(y, -1, -2), rtol=1e-4, atol=1e-4)
