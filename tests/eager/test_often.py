@@ -161,3 +161,19 @@ def test_sums_in_double() -> None:
     )
     assert sum_in_double(function)
     assert [o.op for o in function.body.operations] == ["cast", "reduce_sum", "cast", "reduce_sum"]
+
+
+def test_work_in_short_rows_counts_more() -> None:
+    def calls(shape: str, ends: str) -> int | None:
+        return often.calls_before_c(
+            parse_function(f"""func @f(%x: f32[{shape}]) -> (f32[{shape}]) {{
+          %y: f32[{shape}] = add_slice %x, %x {{start=(0, 0), stop={ends}, step=(1, 1)}}
+          %z: f32[{shape}] = exp %y
+          return %z
+        }}""")
+        )
+
+    if engine is None:
+        pytest.skip("there is no C compiler, so all kernels stay in NumPy")
+    short, long = calls("65536,8", "(65536, 8)"), calls("8,65536", "(8, 65536)")
+    assert short is not None and long is not None and 2 * short < long

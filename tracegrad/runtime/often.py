@@ -38,6 +38,8 @@ SHORT = 40
 MOST = 500
 #: elements that NumPy computes in about the time of a call
 PER_CALL = 1000
+#: elements that NumPy computes in about the time in which it comes to the next row of a part of an array
+PER_ROW = 20
 
 #: operations that cost nothing by themselves, or that NumPy hands to a library as C does
 _FREE = frozenset(
@@ -53,6 +55,8 @@ _FAST = frozenset(
         "pad", "reciprocal", "set_slice", "add_slice", "sqrt", "square", "subtract", "undefined",
     }
 )  # fmt: skip
+#: operations whose parts of an array NumPy takes row by row
+_IN_ROWS = frozenset({"add_slice", "concatenate", "pad", "set_slice"})
 #: operations whose results another library may choose otherwise, or that gain nothing
 _LEFT = frozenset(
     {
@@ -77,6 +81,8 @@ def calls_before_c(function: Function) -> int | None:
         if operation.op not in _FREE:
             steps.add(operation)
             work += sum(max(_size(result), PER_CALL) for result in operation.results)
+            if operation.op in _IN_ROWS:
+                work += PER_ROW * _rows(operation.result)
     is_fast = len(steps) < 2 and all(operation.op in _FAST for operation in steps)
     if is_fast or len(steps) > MOST or not all(map(_is_taken, values)):
         return None
@@ -85,6 +91,10 @@ def calls_before_c(function: Function) -> int | None:
 
 def _size(value: Value) -> int:
     return math.prod(n for n in value.type.shape if isinstance(n, int)) if isinstance(value.type, ArrayType) else 0
+
+
+def _rows(value: Value) -> int:
+    return math.prod(n for n in value.shape[:-1] if isinstance(n, int))
 
 
 def _is_taken(value: Value) -> bool:
