@@ -401,3 +401,13 @@ def test_a_product_with_few_rows_is_computed_transposed(stack: str, batch: str, 
     assert "tg_matmul_f32(0, 1, 50, 6, 400, y" in body
     (found,) = Kernel(function)(x, y)
     np.testing.assert_allclose(found, x.astype(float) @ np.swapaxes(y, -1, -2), rtol=1e-4, atol=1e-4)
+
+
+def test_a_stack_of_products_is_computed_transposed(rng: np.random.Generator) -> None:
+    function = parse_function("""func @f(%x: f64[3,40,30], %y: f64[3,40,50]) -> (f64[3,50,30]) {
+      %z: f64[3,30,50] = dot_general %x, %y {contract=((1,), (1,)), batch=((0,), (0,))}
+      %t: f64[3,50,30] = transpose %z {axes=(0, 2, 1)}
+      return %t
+    }""")
+    assert_agree(function, rng.normal(size=(3, 40, 30)), rng.normal(size=(3, 40, 50)))
+    assert "tg_matmul_f64(1, 0, 50, 30, 40, y" in body_of(function)

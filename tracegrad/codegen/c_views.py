@@ -94,9 +94,10 @@ def _transpose_products(block: Block) -> None:
         if product is None or product.op != "dot_general" or used[product.result] != 1:
             continue
         (cx, cy), (bx, by) = product.attrs["contract"], product.attrs["batch"]
-        rows = len(product.operands[0].shape) - len(cx)
-        columns = len(product.operands[1].shape) - len(cy)
-        if bx or operation.attrs["axes"] != (*range(rows, rows + columns), *range(rows)):
+        first = len(bx)
+        second = len(product.operands[0].shape) - len(cx)
+        end = second + len(product.operands[1].shape) - len(cy) - len(by)
+        if operation.attrs["axes"] != (*range(first), *range(second, end), *range(first, second)):
             continue
         operation.op, operation.operands = "dot_general", product.operands[::-1]
         operation.attrs = {"contract": (cy, cx), "batch": (by, bx)}
