@@ -15,7 +15,7 @@ from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import cast
 from tracegrad.runtime.shaping import roll
 from tracegrad.runtime.tape import apply_composition
-from tracegrad.runtime.tensor import Tensor, wrap
+from tracegrad.runtime.tensor import Tensor, refuse_in, wrap
 
 
 def _composition(name: str, function: Any) -> Composition:
@@ -155,3 +155,6 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Return half of the inverse transform of a real tensor."""
     return rfft(input, n, dim, _OPPOSITE[norm]).conj()
+
+
+refuse_in(globals())

@@ -15,15 +15,14 @@ import numpy as np
 from tracegrad.autograd.function import Function
 from tracegrad.runtime import dtypes, reducing
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import cast
-from tracegrad.runtime.shaping import cat, gather, stack, transpose
-from tracegrad.runtime.tape import apply_composition, shielding
-from tracegrad.runtime.tensor import Tensor, method, wrap
+from tracegrad.runtime.operate import broadcast_shape, cast
+from tracegrad.runtime.shaping import axis_of, cat, gather, stack, transpose
+from tracegrad.runtime.tape import apply_composition, as_torch_calls, shielding
+from tracegrad.runtime.tensor import Tensor, method, refuse_in, wrap
 from tracegrad.runtime.traced import call_with_traced_values
 
 matmul = reducing.matmul
 vector_norm = reducing.vector_norm
-cross = reducing.cross
 vecdot = reducing.vecdot
 
 
@@ -49,6 +48,18 @@ def _check_square(a: Tensor, name: str) -> None:
         )
     if not (a.is_floating_point() or a.is_complex()):
         raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {a.dtype!r}")
+
+
+@as_torch_calls
+def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Any:
+    """Return the cross product of the vectors along an axis, of broadcast shapes."""
+    if input._a.ndim != other._a.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    sizes = [t._a.shape[axis_of(dim, t._a.ndim)] for t in (input, other)]
+    if sizes != [3, 3]:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {sizes[0]} and {sizes[1]}")
+    broadcast_shape(input, other)
+    return reducing.cross(input, other, dim)
 
 
 _INV = Composition("LinalgInvEx", np.linalg.inv)
@@ -700,6 +711,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Any:
     return stack([x**k for k in range(x.shape[-1] if N is None else N)], -1)
 
 
+refuse_in(globals())
 call_with_traced_values(
     f for f in tuple(vars().values()) if getattr(f, "__module__", "") in (__name__, reducing.__name__)
 )

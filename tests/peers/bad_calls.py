@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 # ruff: noqa: E501
-#: expression in torch (`T`), torch.nn.functional (`F`) and tensors: m f[2,3], v f[4], n i[3], b bool[2,3], s f[]; phrase
+#: expression in torch (`T`), torch.nn.functional (`F`), NumPy (`np`), m f[2,3], v f[4], n i[3], b bool[2,3], s f[]; phrase
 CALLS: tuple[tuple[str, str], ...] = (
     ("m + v", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
     ("m @ m", "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"),
@@ -123,6 +125,54 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("m.requires_grad_().numpy()", "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."),
     ("T.randn(2).view(1, 2).squeeze().dot(T.ones(2, 1))", "1D tensors expected"),
     ("m.repeat(2)", "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"),
+    ("T.linalg.cross(m.T, m.T)", "linalg.cross: inputs dimension -1 must have length 3. Got 2 and 2"),
+    ("T.linalg.cross(m, T.ones(3))", "linalg.cross: inputs must have the same number of dimensions."),
+    ("T.linalg.cross(m, T.ones(3, 3))", "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"),
+    ("T.matmul(m, np.ones((3, 2)))", "matmul(): argument 'other' (position 2) must be Tensor, not numpy.ndarray"),
+    ("T.nn.Linear(2, 2)(np.ones(2))", "linear(): argument 'input' (position 1) must be Tensor, not numpy.ndarray"),
+    ("F.linear(m, [1.0, 2.0])", "linear(): argument 'weight' (position 2) must be Tensor, not list"),
+    ("F.cross_entropy(m, [0, 1])", "argument 'target' (position 2) must be Tensor, not list"),
+    ("F.nll_loss(m, 3)", "argument 'target' (position 2) must be Tensor, not int"),
+    ("T.sum([1.0, 2.0])", "sum(): argument 'input' (position 1) must be Tensor, not list"),
+    ("T.stack([np.ones(2)])", "expected Tensor as element 0 in argument 0, but got numpy.ndarray"),
+    ("T.cat([m, 3])", "expected Tensor as element 1 in argument 0, but got int"),
+    ("T.sin(np.ones(2))", "sin(): argument 'input' (position 1) must be Tensor, not numpy.ndarray"),
+    ("T.sin(1.0)", "sin(): argument 'input' (position 1) must be Tensor, not float"),
+    ("T.isnan(1.0)", "isnan(): argument 'input' (position 1) must be Tensor, not float"),
+    ("T.add(m, np.ones(3))", "add(): argument 'other' (position 2) must be Tensor, not numpy.ndarray"),
+    ("T.mul(m, [1.0])", "mul(): argument 'other' (position 2) must be Tensor, not list"),
+    ("m + [1.0]", "unsupported operand type(s) for +"),
+    ("T.hypot(m, np.ones(3))", "hypot(): argument 'other' (position 2) must be Tensor, not numpy.ndarray"),
+    ("T.logical_and(m, np.ones(3))", "logical_and(): argument 'other' (position 2) must be Tensor, not numpy.ndarray"),
+    ("m.clone().add_(np.ones(3))", "add_(): argument 'other'"),
+    ("F.relu([1.0])", "relu(): argument 'input' (position 1) must be Tensor, not list"),
+    ("T.nn.ReLU()([1.0])", "relu(): argument 'input' (position 1) must be Tensor, not list"),
+    ("F.gelu(np.ones(2))", "gelu(): argument 'input' (position 1) must be Tensor, not numpy.ndarray"),
+    ("T.gather(m, 0, [0])", "gather(): argument 'index' (position 3) must be Tensor, not list"),
+    ("T.gather(m, 0, index=[0])", "gather(): argument 'index' must be Tensor, not list"),
+    ("T.linalg.inv(np.eye(2))", "inv(): argument 'A' (position 1) must be Tensor, not numpy.ndarray"),
+    ("T.linalg.solve(T.eye(2), np.ones(2))", "solve(): argument 'B' (position 2) must be Tensor, not numpy.ndarray"),
+    ("T.fft.fft(np.ones(2))", "fft(): argument 'input' (position 1) must be Tensor, not numpy.ndarray"),
+    ("T.flip(m)", "flip() missing 1 required positional argument"),
+    ("m.split(-1)", "split expects split_size be non-negative, but got split_size=-1"),
+    ("m.split(0)", "split_size can only be 0 if dimension size is 0, but got dimension size of 2"),
+    ("T.tensor_split(m, -1)", "number of sections must be larger than 0, got -1"),
+    ("T.tensor_split(m, 0)", "number of sections must be larger than 0, got 0"),
+    ("T.softmax(m)", "softmax() missing 1 required positional argument"),
+    ("m.log_softmax()", "log_softmax() missing 1 required positional argument"),
+    ("T.from_numpy(np.ones(3)[::-1])", "At least one stride in the given numpy array is negative"),
+    ("T.utils.data.DataLoader([], shuffle=True)", "num_samples should be a positive integer value, but got num_samples=0"),
+    ("T.eye(-1)", "n must be greater or equal to 0, got -1"),
+    ("s.unbind()", "Dimension specified as 0 but tensor has no dimensions"),
+    ("T.multinomial(T.ones(2), 3)", "cannot sample n_sample > prob_dist.size(-1) samples without replacement"),
+    ("T.multinomial(T.zeros(2), 1)", "invalid multinomial distribution (sum of probabilities <= 0)"),
+    ("T.multinomial(-T.ones(2), 1)", "probability tensor contains either `inf`, `nan` or element < 0"),
+    ("T.max(m, 2.0)", "max()"),
+    ("T.bmm(T.ones(2, 2, 3), T.ones(3, 3, 2))", "Expected size for first two dimensions of batch2 tensor to be: [2, 3] but got: [3, 3]."),
+    ("T.nn.BatchNorm1d(4)(m)", "running_mean should contain 3 elements not 4"),
+    ("F.batch_norm(m, None, None, T.ones(2), training=True)", "elements not 2"),
+    ("f'{v:.3f}'", "unsupported format string passed to Tensor.__format__"),
+    ("F.linear(m, T.ones(2, 3).double(), T.ones(2))", "must have the same dtype, but got Float and Double"),
     ("m.clamp()", "At least one of 'min' or 'max' must not be None"),
 )  # fmt: skip
 
@@ -130,7 +180,7 @@ CALLS: tuple[tuple[str, str], ...] = (
 def error_of(T: Any, text: str) -> Exception | None:
     names = {
         "T": T, "F": T.nn.functional, "m": T.arange(6.0).view(2, 3), "v": T.arange(4.0), "n": T.arange(3),
-        "b": T.arange(6).view(2, 3) > 2, "s": T.tensor(2.0),
+        "b": T.arange(6).view(2, 3) > 2, "s": T.tensor(2.0), "np": np,
     }  # fmt: skip
     try:
         eval(text, names)

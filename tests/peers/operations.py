@@ -160,6 +160,11 @@ RESAMPLING = [
 SPD = "(x @ x.mT + 3 * T.eye(3, dtype=x.dtype))"
 Q = (3, 3)
 LINALG = [
+    case("T.norm(x, 'nuc')", Q),
+    case("T.norm(x, 'nuc', dim=(0, 2), keepdim=True)", (3, 2, 4)),
+    case("T.linalg.cross(x, y)", Q, Q),
+    case("T.linalg.cross(x, y, dim=0)", Q, (3, 1)),
+    case("T.linalg.cross(x, y)", (1, 3), (2, 3)),
     case("T.linalg.inv(x + 4 * T.eye(3, dtype=x.dtype))", Q),
     case("T.linalg.det(x)", (2, 3, 3)),
     case("T.linalg.slogdet(x)[1]", Q),

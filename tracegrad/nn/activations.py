@@ -21,7 +21,7 @@ from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import in_single, named, pointwise, require_floats, sigmoid_of, softplus_of
 from tracegrad.runtime.shaping import axis_of, reshape
 from tracegrad.runtime.tape import Plan, apply_composition, planned
-from tracegrad.runtime.tensor import METHODS, Tensor, wrap
+from tracegrad.runtime.tensor import METHODS, Tensor, refuse_in, wrap
 from tracegrad.runtime.views import write
 
 __all__ = [
@@ -234,3 +234,6 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     chosen = np.zeros_like(smooth._a)
     np.put_along_axis(chosen, smooth._a.argmax(dim, keepdims=True), 1.0, dim)
     return wrap(chosen) - smooth.detach() + smooth
+
+
+refuse_in(globals())

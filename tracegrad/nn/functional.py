@@ -33,10 +33,10 @@ from tracegrad.runtime.operate import (
     softplus_of,
     to_tensor,
 )
-from tracegrad.runtime.reducing import _log_softmax, _stopped, product_of
+from tracegrad.runtime.reducing import _log_softmax, _stopped, product_of, require_same_dtype
 from tracegrad.runtime.shaping import reshape, transpose
 from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, as_torch_calls, planned, shielding
-from tracegrad.runtime.tensor import METHODS, Tensor, wrap
+from tracegrad.runtime.tensor import METHODS, Tensor, refuse_in, wrap
 from tracegrad.runtime.traced import call_with_traced_values
 from tracegrad.runtime.views import write
 
@@ -372,7 +372,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
             f"{weight._a.shape[-1]}x{weight._a.shape[0]})"
         )
     if input._a.dtype != weight._a.dtype:
-        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {input.dtype!r} and {weight.dtype!r}")
+        if bias is None:
+            require_same_dtype(input, weight)
+        raise RuntimeError(
+            f"mat1 and mat2 must have the same dtype, but got {input.dtype.title} and {weight.dtype.title}"
+        )
     if bias is None:
         return Plan(_LINEAR_PLAIN, (), [input, weight])
     if bias._a.dtype != weight._a.dtype:
@@ -553,6 +557,12 @@ def batch_norm(
 ) -> Any:
     """Return the tensor with mean 0 and variance 1 per channel; running statistics are updated in training."""
     _share_dtype(input, running_mean, running_var, weight, bias)
+    channels = input._a.shape[1]
+    for name, given in (
+        ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias),
+    ):  # fmt: skip
+        if given is not None and given._a.size != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {given._a.size}")
     known = not training
     if training:
         _check_batch_size(input._a.size // input._a.shape[1], input.shape)
@@ -772,5 +782,6 @@ def instance_norm(
 
 
 _FILES = (__name__, activations.__name__, windows.__name__)
+refuse_in(globals())
 call_with_traced_values(f for f in tuple(vars().values()) if getattr(f, "__module__", "") in _FILES)
 __getattr__ = lazy_names(__name__, {}, globals(), "docs/eager.md says what there is of torch's names")

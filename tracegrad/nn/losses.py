@@ -15,7 +15,7 @@ from tracegrad.nn.parameters import reduction_of
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.operate import broadcast_shape
 from tracegrad.runtime.reducing import vector_norm
-from tracegrad.runtime.tensor import Tensor, wrap
+from tracegrad.runtime.tensor import Tensor, refuse_in, wrap
 
 
 def reduced(loss: Any, reduction: str) -> Any:
@@ -177,3 +177,6 @@ def multilabel_soft_margin_loss(
     each: Any = -(target * _log_sigmoid(input) + (1 - target) * _log_sigmoid(-input))
     each = each if weight is None else each * weight
     return reduced(each.mean(-1), reduction)
+
+
+refuse_in(globals())

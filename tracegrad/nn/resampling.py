@@ -13,7 +13,7 @@ import numpy as np
 
 from tracegrad.runtime.reducing import matmul
 from tracegrad.runtime.shaping import gather, index_select, reshape, transpose, unsqueeze
-from tracegrad.runtime.tensor import Tensor, wrap
+from tracegrad.runtime.tensor import Tensor, refuse_in, wrap
 
 _MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -223,3 +223,6 @@ def grid_sample(
         kept = values.masked_fill(wrap(~inside[:, None]), 0.0)
         total = total + (kept if share is None else kept * unsqueeze(share, 1))
     return total
+
+
+refuse_in(globals())

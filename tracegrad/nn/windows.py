@@ -19,7 +19,7 @@ from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import in_single, require_one_dtype
 from tracegrad.runtime.shaping import reshape
 from tracegrad.runtime.tape import apply_composition
-from tracegrad.runtime.tensor import METHODS, Tensor, wrap
+from tracegrad.runtime.tensor import METHODS, Tensor, refuse_in, wrap
 
 __all__ = [
     "adaptive_max_pool1d", "adaptive_max_pool2d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv2d",
@@ -574,3 +574,6 @@ def fold(
     static = (pair(output_size, 2), pair(kernel_size, 2), pair(stride, 2), pair(padding, 2), pair(dilation, 2))
     made = apply_composition(_FOLD, static, [input[None] if single else input])
     return made[0] if single else made
+
+
+refuse_in(globals())

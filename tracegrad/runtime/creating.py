@@ -10,8 +10,9 @@ import json
 import math
 import operator
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from typing import cast as typed
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from tracegrad.runtime.shaping import sizes_of
 from tracegrad.runtime.tape import mode, needs_grad, record_flat
 from tracegrad.runtime.tensor import NAMES, Array, Device, Tensor, fill, is_differentiable, method, public, wrap
 from tracegrad.runtime.views import mark_written
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Generator:
@@ -61,6 +64,28 @@ default_generator.seed()
 
 def _source(generator: Generator | None) -> np.random.Generator:
     return (default_generator if generator is None else generator).source
+
+
+def _on_cpu(function: F) -> F:
+    """Have a function that makes tensors refuse devices that there are not."""
+
+    @functools.wraps(function)
+    def call(*args: Any, device: Any = None, **keywords: Any) -> Any:
+        if device is not None:
+            require_cpu(device)
+        return function(*args, **keywords)
+
+    return typed(F, call)
+
+
+def require_cpu(device: Any) -> None:
+    """Check a device.
+
+    Raises:
+        RuntimeError: it is another than the CPU.
+    """
+    if not str(device).startswith("cpu"):
+        raise RuntimeError(f"there is no device '{device}': tensors are on the CPU")
 
 
 def _finished(array: Array, requires_grad: bool) -> Tensor:
@@ -155,6 +180,7 @@ def _untensored(data: Any) -> Any:
 
 
 @public()
+@_on_cpu
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
@@ -167,6 +193,7 @@ def tensor(
 
 
 @public("as_tensor", "asarray")
+@_on_cpu
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """Return a tensor over the data, without a copy where possible."""
     if isinstance(data, Tensor):
@@ -180,6 +207,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def from_numpy(ndarray: Array) -> Tensor:
     """Return a tensor that shares the memory of an array."""
     dtypes.of(ndarray.dtype)
+    if any(stride < 0 for stride in ndarray.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
+        )
     return wrap(ndarray)
 
 
@@ -210,18 +242,21 @@ def _filled(size: Sequence[Any], value: Any, dtype: Any, requires_grad: bool) ->
 
 
 @public()
+@_on_cpu
 def zeros(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return zeros."""
     return _filled(_given(sizes, size), 0, dtype, requires_grad)
 
 
 @public()
+@_on_cpu
 def ones(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return ones."""
     return _filled(_given(sizes, size), 1, dtype, requires_grad)
 
 
 @public()
+@_on_cpu
 def empty(
     *sizes: Any,
     size: Any = None,
@@ -235,6 +270,7 @@ def empty(
 
 
 @public()
+@_on_cpu
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor filled with a number."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
@@ -243,14 +279,19 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
 
 
 @public("scalar_tensor")
+@_on_cpu
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of rank 0."""
     return _finished(np.asarray(s, _options(dtype)), requires_grad)
 
 
 @public()
+@_on_cpu
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return the identity matrix."""
+    for name, size in (("n", n), ("m", m)):
+        if size is not None and size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     return _finished(np.eye(n, m, dtype=_options(dtype)), requires_grad)
 
 
@@ -262,6 +303,7 @@ def _steps(bounds: Sequence[Any], dtype: Any) -> tuple[list[Any], np.dtype[Any]]
 
 
 @public()
+@_on_cpu
 def arange(
     *bounds: Any, start: Any = None, end: Any = None, step: Any = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -293,6 +335,7 @@ def _bounds(name: str, given: tuple[Any, ...], **named: Any) -> tuple[Any, ...]:
 
 
 @public("range")
+@_on_cpu
 def range_(
     start: Any, end: Any, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -303,6 +346,7 @@ def range_(
 
 
 @public()
+@_on_cpu
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -311,6 +355,7 @@ def linspace(
 
 
 @public()
+@_on_cpu
 def logspace(
     start: Any,
     end: Any,
@@ -359,6 +404,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @public()
+@_on_cpu
 def rand(
     *sizes: Any,
     size: Any = None,
@@ -372,6 +418,7 @@ def rand(
 
 
 @public()
+@_on_cpu
 def randn(
     *sizes: Any,
     size: Any = None,
@@ -391,6 +438,7 @@ def randn(
 
 
 @public()
+@_on_cpu
 def randint(
     *bounds: Any,
     low: Any = None,
@@ -409,6 +457,7 @@ def randint(
 
 
 @public()
+@_on_cpu
 def randperm(n: int, *, dtype: Any = None, device: Any = None, generator: Any = None) -> Tensor:
     """Return the numbers below n in random order."""
     return wrap(_source(generator).permutation(n).astype(np.int64 if dtype is None else dtypes.numpy_dtype(dtype)))
@@ -445,6 +494,18 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
     """Return positions drawn with probabilities in proportion to the weights."""
     rows = np.atleast_2d(input._a).astype(np.float64)
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > rows.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if not (np.isfinite(rows).all() and (rows >= 0).all()):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not rows.any(axis=-1).all():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if not replacement and (np.count_nonzero(rows, axis=-1) < num_samples).any():
+        raise RuntimeError(
+            "invalid multinomial distribution (with replacement=False, not enough non-negative category to sample)"
+        )
     drawn = [_source(generator).choice(len(r), num_samples, replacement, r / r.sum()) for r in rows]
     return wrap(np.asarray(drawn, np.int64).reshape((*input._a.shape[:-1], num_samples)))
 
@@ -484,6 +545,7 @@ for _name in ("uniform_", "normal_", "bernoulli_", "exponential_"):
 
 
 def _like(name: str, make: Any) -> None:
+    @_on_cpu
     def apply(
         input: Tensor,
         *values: Any,
@@ -513,6 +575,7 @@ _like("randint_like", lambda x, kind, *bounds: randint(*bounds, x._a.shape, dtyp
 
 
 def _new(name: str, make: Any) -> None:
+    @_on_cpu
     def apply(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
         kind = self._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
         return make(*args, dtype=kind, requires_grad=requires_grad)
@@ -613,8 +676,10 @@ def to(
             dtype = argument.dtype
         elif not isinstance(argument, str | Device | bool):
             dtype = argument
-        elif isinstance(argument, str) and not argument.startswith("cpu"):
-            raise RuntimeError(f"there is no device '{argument}': tensors are on the CPU")
+        elif isinstance(argument, str):
+            require_cpu(argument)
+    if device is not None:
+        require_cpu(device)
     made = self if dtype is None else cast(self, dtypes.numpy_dtype(dtype))
     return made.clone() if copy and made is self else made
 

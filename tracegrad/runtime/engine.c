@@ -33,7 +33,8 @@
 
 #define TYPES(X) X(Tensor) X(Storage) X(Saved) X(KernelNode) X(AccumulateGrad) X(Plan) X(Scalar) X(DType)
 #define OBJECTS(X) X(sequence) X(nowhere) X(package) X(quiet_context) X(quietly) X(refresh) X(apply_slowly) \
-    X(node_class) X(inference_error) X(add) X(is_finite) X(arrange) X(like_operands) X(kept) X(number_array)
+    X(node_class) X(inference_error) X(add) X(is_finite) X(arrange) X(like_operands) X(kept) X(number_array) \
+    X(refusal)
 #define SLOTS(X) \
     X(Tensor, _a) X(Tensor, _storage) X(Tensor, _node) X(Tensor, _nr) X(Tensor, _requires_grad) X(Tensor, _grad) \
     X(Tensor, _base) X(Tensor, _steps) X(Tensor, _seen) X(Tensor, _origin) X(Tensor, _accumulator) \
@@ -60,7 +61,7 @@ SLOTS(X)
 
 #define SLOT(object, type, name) (*(PyObject **)((char *)(object) + at_##type##_##name))
 
-static PyObject *zero, *empty_text, *empty_tuple, *str_kernel, *str_compile, *str_pullback, *str_shorten;
+static PyObject *zero, *empty_text, *empty_tuple, *str_kernel, *str_compile, *str_array, *str_pullback, *str_shorten;
 static PyArray_Descr *position_descr;
 
 static void set_slot(PyObject **slot, PyObject *owned)
@@ -1130,7 +1131,9 @@ static Record *composition_record(PyObject *composition, PyObject *fixed, PyObje
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *tensor = values[i + 1] = PyList_GET_ITEM(tensors, i);
         if (!PyObject_TypeCheck(tensor, Tensor_type)) {
-            PyErr_Format(PyExc_TypeError, "expected a tensor, but got %.100s", Py_TYPE(tensor)->tp_name);
+            Py_XDECREF(PyObject_GetAttr(tensor, str_array)); /* the error that says so */
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_TypeError, "expected a tensor, but got %.100s", Py_TYPE(tensor)->tp_name);
             return NULL;
         }
         tensor_atom(tensor, &atoms[i + 1], &hash);
@@ -1408,7 +1411,7 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *function, *dict, *weak;
-    Py_ssize_t numbers; /* so many of the first arguments may be Python numbers that become operands */
+    Py_ssize_t numbers; /* so many of the first arguments may be Python numbers that become operands; -1: no plans */
     unsigned long epoch;
     Table table;
 } Operation;
@@ -1458,6 +1461,10 @@ static Record *record_of_plan(PyObject *plan, uint64_t hash, const Atom *atoms, 
                 ;
             if (at == n)
                 goto finish;
+            if (!PyObject_TypeCheck(operand, Tensor_type)) {
+                tensors[k] = PyObject_GetAttr(operand, str_array); /* the error that says so */
+                goto finish;
+            }
             tensors[k] = Py_NewRef(operand);
         }
         sources[k] = at;
@@ -1501,15 +1508,42 @@ static PyObject *plan_and_run(Operation *self, State *state, uint64_t hash, cons
     return result;
 }
 
+/* Replace the error of a call by the one that names the argument which is no tensor, if that was the reason. */
+static PyObject *refuse(Operation *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError) && !PyErr_ExceptionMatches(PyExc_TypeError))
+        return NULL;
+    PyObject *type, *value, *trace, *found = NULL;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *given = PyTuple_New(n);
+    for (Py_ssize_t i = 0; given != NULL && i < n; i++)
+        PyTuple_SET_ITEM(given, i, Py_NewRef(args[i]));
+    if (given != NULL)
+        found = PyObject_CallFunctionObjArgs(py_refusal, self->function, value, given, names ? names : Py_None, NULL);
+    Py_XDECREF(given);
+    if (found == NULL || found == Py_None) {
+        PyErr_Restore(type, value, trace);
+    } else {
+        PyErr_SetObject((PyObject *)Py_TYPE(found), found);
+        Py_DECREF(type);
+        Py_DECREF(value);
+        Py_XDECREF(trace);
+    }
+    Py_XDECREF(found);
+    return NULL;
+}
+
 static PyObject *operation_call(Operation *self, PyObject *const *args, size_t flagged, PyObject *names)
 {
+    PyObject *made;
     Py_ssize_t n_args = PyVectorcall_NARGS(flagged), n = n_args + (names == NULL ? 0 : PyTuple_GET_SIZE(names));
     State *state = current_state();
     Atom atoms[MAX_OPERANDS];
     uint64_t hash = (uint64_t)n;
     if (names != NULL && PyTuple_GET_SIZE(names) == 0)
         names = NULL;
-    if (state->unusual || n > MAX_OPERANDS)
+    if (self->numbers < 0 || state->unusual || n > MAX_OPERANDS)
         goto slowly;
     for (Py_ssize_t i = 0; i < n; i++)
         if (PyObject_TypeCheck(args[i], Tensor_type)) {
@@ -1529,12 +1563,13 @@ static PyObject *operation_call(Operation *self, PyObject *const *args, size_t f
     Record *record = table_find(&self->table, hash, atoms, n, names);
     if (record != NULL)
         return execute(state, record, args);
-    return plan_and_run(self, state, hash, atoms, args, n_args, n, names);
-slowly:;
-    PyObject *plan = PyObject_Vectorcall(self->function, args, (size_t)n_args, names);
-    if (plan != NULL && Py_IS_TYPE(plan, Plan_type))
-        Py_SETREF(plan, run_plan(plan));
-    return plan;
+    made = plan_and_run(self, state, hash, atoms, args, n_args, n, names);
+    return made == NULL ? refuse(self, args, n, names) : made;
+slowly:
+    made = PyObject_Vectorcall(self->function, args, (size_t)n_args, names);
+    if (made != NULL && Py_IS_TYPE(made, Plan_type))
+        Py_SETREF(made, run_plan(made));
+    return made == NULL ? refuse(self, args, n, names) : made;
 }
 
 static PyObject *operation_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
@@ -2140,6 +2175,7 @@ PyMODINIT_FUNC PyInit_tracegrad_engine(void)
     empty_tuple = PyTuple_New(0);
     str_kernel = PyUnicode_InternFromString("kernel");
     str_compile = PyUnicode_InternFromString("compile");
+    str_array = PyUnicode_InternFromString("_a");
     str_pullback = PyUnicode_InternFromString("pullback");
     position_descr = PyArray_DescrFromType(NPY_INT64);
     str_shorten = PyUnicode_InternFromString("shorten");

@@ -8,6 +8,7 @@ in NumPy's terms, so its gradient comes from the op table.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import math
 import operator
@@ -36,6 +37,11 @@ def to_tensor(value: Any, dtype: Any = None) -> Tensor:
     if isinstance(value, Number):
         return wrap(dtypes.number_array(value, dtype or dtypes.default_of(dtypes.number_category(value))))
     return wrap(np.asarray(value, dtype))
+
+
+def tensor_of(value: Any) -> Any:
+    """Return a tensor as it is; what is none has no such array, and the error is that of the call (tensor.refusal)."""
+    return value if isinstance(value, Tensor) else value._a
 
 
 _CAST = Composition("ToCopy", lambda dtype, x: _cast(x, dtype), layout=LIKE_OPERANDS)
@@ -135,7 +141,7 @@ def elementwise(composition: Composition, operands: Sequence[Any], *, least: int
         least: category that operands are raised to: 2 for functions of floats.
     """
     operands = [number_of(t) for t in operands]
-    arrays = [t._a if isinstance(t, Tensor) else np.asarray(t) for t in operands if type(t) not in Number]
+    arrays = [t._a for t in operands if type(t) not in Number]
     dtype = dtypes.result_type(arrays, [t for t in operands if type(t) in Number])
     if dtypes.category(dtype) < least:
         dtype = dtypes.default_of(least)
@@ -157,11 +163,11 @@ def number_of(value: Any) -> Any:
 
 
 def operand_of(value: Any, dtype: np.dtype[Any]) -> Tensor | Scalar:
-    """Return a tensor as it is, a number or an array in a dtype."""
+    """Return a tensor as it is, a number in a dtype."""
     if isinstance(value, Tensor):
         return value
     value = number_of(value)
-    return Scalar(value, dtype) if type(value) in Number else wrap(np.asarray(value, dtype))
+    return Scalar(value, dtype) if type(value) in Number else tensor_of(value)
 
 
 def broadcast_shape(*tensors: Tensor) -> tuple[int, ...]:
@@ -211,6 +217,7 @@ def in_place(name: str, function: Callable[..., Any]) -> None:
         return write(name, self, lambda x: function(x, *args, **keywords), given)
 
     method_in_place.__name__ = name
+    method_in_place.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     method(name)(method_in_place)
 
 
@@ -330,7 +337,7 @@ def _define_unary(name: str, title: str, function: Callable[..., Any], least: in
         _refuse_bools(name, input)
         if name == "frac":
             require_floats("frac_cpu", input)
-        return elementwise(composition, (to_tensor(input),), least=least)
+        return elementwise(composition, (tensor_of(input),), least=least)
 
     apply = named(plan, name, f"Return {name} of each element.")
     if name in ("rsqrt", "reciprocal"):
@@ -376,25 +383,39 @@ _MUL = promoting("Mul", lambda x, y: np.logical_and(x, y) if x.dtype == np.bool_
 _DIV = promoting("Div", lambda x, y: x / y, wide=True)
 
 
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, (Tensor, *Number, np.ndarray, np.generic))
+
+
+def _operator(name: str, plan: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Attach an operator, which takes arrays too, and leaves what it does not know to the other operand."""
+
+    @planned(2)
+    def apply(self: Any, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return plan(self, wrap(other) if isinstance(other, np.ndarray) else other)
+
+    return method(f"__{name}__")(apply)
+
+
 @public()
-@method("add", "__add__")
+@method("add")
 @planned(2)
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return input + alpha * other."""
     if alpha != 1:
         return elementwise(_ADD_SCALED, (input, other, alpha))
-    return elementwise(_ADD, (input, other)) if _is_operand(other) else NotImplemented
+    return elementwise(_ADD, (input, other))
 
 
-@public("sub", "subtract")
-@method("sub", "subtract", "__sub__")
-@planned(2)
-def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def _plan_sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return input - alpha * other."""
-    if not _is_operand(other):
-        return NotImplemented
     _refuse_bool(input, number_of(other))
     return elementwise(_SUB, (input, other)) if alpha == 1 else elementwise(_SUB_SCALED, (input, other, alpha))
+
+
+sub = public("sub", "subtract")(method("sub", "subtract")(named(_plan_sub, "sub", _plan_sub.__doc__ or "", 2)))
 
 
 def _refuse_bool(input: Any, other: Any) -> None:
@@ -417,11 +438,11 @@ def _refuse_bool(input: Any, other: Any) -> None:
 
 
 @public("mul", "multiply")
-@method("mul", "multiply", "__mul__")
+@method("mul", "multiply")
 @planned(2)
 def mul(input: Any, other: Any) -> Any:
     """Return input * other."""
-    return elementwise(_MUL, (input, other)) if _is_operand(other) else NotImplemented
+    return elementwise(_MUL, (input, other))
 
 
 def refuse_zero(dividend: Any, divisor: Any) -> None:
@@ -430,7 +451,7 @@ def refuse_zero(dividend: Any, divisor: Any) -> None:
     Raises:
         RuntimeError: it has a zero.
     """
-    arrays = [t._a if isinstance(t, Tensor) else np.asarray(t) for t in (dividend, divisor)]
+    arrays = [np.asarray(t) if isinstance(t, Number) else t._a for t in map(number_of, (dividend, divisor))]
     if all(a.size and a.dtype.kind in "biu" for a in arrays) and not arrays[1].all():
         if all(array.dtype == np.bool_ for array in arrays):
             return
@@ -456,28 +477,23 @@ def _divide(input: Any, other: Any, rounding_mode: str | None) -> Any:
     return elementwise(_DIV, (input, other), least=2)
 
 
-@method("__truediv__")
-@planned(2)
-def _true_divide(self: Any, other: Any) -> Any:
-    return elementwise(_DIV, (self, other), least=2) if _is_operand(other) else NotImplemented
+_operator("add", lambda x, y: elementwise(_ADD, (x, y)))
+_operator("sub", _plan_sub)
+_operator("mul", lambda x, y: elementwise(_MUL, (x, y)))
+_operator("truediv", lambda x, y: elementwise(_DIV, (x, y), least=2))
+_operator("radd", lambda x, y: elementwise(_ADD, (y, x)))
+_operator("rmul", lambda x, y: elementwise(_MUL, (x, y)))
+method("__rtruediv__")(shielding(1)(_operator("rtruediv", lambda x, y: elementwise(_RDIV, (y, x), least=2))))
 
 
-method("__radd__")(planned(2)(lambda self, other: elementwise(_ADD, (other, self))))
-method("__rmul__")(planned(2)(lambda self, other: elementwise(_MUL, (self, other))))
-method("__rtruediv__")(shielding(1)(planned(2)(lambda self, other: elementwise(_RDIV, (other, self), least=2))))
-
-
-@public()
-@method("__rsub__")
-@planned(2)
-def rsub(input: Any, other: Any) -> Any:
+def _plan_rsub(input: Any, other: Any) -> Any:
     """Return other - input."""
     _refuse_bool(other, input)
     return elementwise(_RSUB, (other, input))
 
 
-def _is_operand(value: Any) -> bool:
-    return isinstance(value, (Tensor, *Number, np.ndarray, np.generic))
+_operator("rsub", _plan_rsub)
+rsub = public()(named(_plan_rsub, "rsub", _plan_rsub.__doc__ or "", 2))
 
 
 _FLOOR_DIVIDE = promoting("Div", lambda x, y: x // y, 2)
@@ -512,21 +528,13 @@ def _define_binary(
         composition = compositions[isinstance(input, Tensor) and isinstance(other, Tensor)]
         return elementwise(composition, (input, other), least=least)
 
-    @planned(2)
-    def by_operator(self: Any, other: Any) -> Any:
-        return plan(self, other) if _is_operand(other) else NotImplemented
-
-    @planned(2)
-    def reflected(self: Any, other: Any) -> Any:
-        return plan(other, self) if _is_operand(other) else NotImplemented
-
     apply = checked(named(plan, name, f"Return {name} of each pair of elements.", 2))
     public(name)(apply)
     method(name)(apply)
     for each in operators:
-        method(f"__{each}__")(checked(by_operator))
+        method(f"__{each}__")(checked(_operator(each, plan)))
         if each not in ("eq", "ne", "lt", "le", "gt", "ge"):
-            method(f"__r{each}__")(checked(reflected, -1))
+            method(f"__r{each}__")(checked(_operator(f"r{each}", lambda x, y: plan(y, x)), -1))
     return apply
 
 
@@ -614,10 +622,14 @@ Tensor.__hash__ = lambda self: id(self)  # type: ignore[method-assign]
 def _define_logical(name: str, function: Callable[..., Any]) -> None:
     composition = pointwise(name, lambda *xs: function(*[x if x.dtype == np.bool_ else x != 0 for x in xs]))
 
-    def plan(*operands: Any) -> Any:
-        return Plan(composition, (), [to_tensor(x) for x in operands])
+    def plan(input: Tensor, other: Tensor) -> Any:
+        return Plan(composition, (), [tensor_of(input), tensor_of(other)])
 
-    apply = named(plan, name, f"Return {name} of the truth of each element.")
+    def plan_of_one(input: Tensor) -> Any:
+        return Plan(composition, (), [tensor_of(input)])
+
+    of_any: Callable[..., Any] = plan_of_one if name == "logical_not" else plan
+    apply = named(of_any, name, f"Return {name} of the truth of each element.")
     public(name)(apply)
     method(name)(apply)
 
@@ -687,10 +699,7 @@ def _integer_power(x: Any, exponent: int) -> Any:
     return np.power(x, np.int8(exponent)) if x.dtype.kind == "f" else np.power(x, x.dtype.type(exponent))
 
 
-@public("pow")
-@method("pow", "__pow__")
-@planned()
-def power(input: Any, exponent: Any) -> Any:
+def _plan_pow(input: Any, exponent: Any) -> Any:
     """Return input ** exponent."""
     input, exponent = number_of(input), number_of(exponent)
     _refuse_bools("pow", input, exponent)
@@ -705,7 +714,9 @@ def power(input: Any, exponent: Any) -> Any:
     return elementwise(_POW if isinstance(exponent, Tensor) else _POW_OF_NUMBER, (input, exponent))
 
 
-method("__rpow__")(planned(2)(lambda self, other: elementwise(_NUMBER_POW, (other, self))))
+power = public("pow")(method("pow")(named(_plan_pow, "pow", _plan_pow.__doc__ or "")))
+method("__pow__")(planned()(lambda x, y: _plan_pow(x, wrap(y) if isinstance(y, np.ndarray) else y)))
+_operator("rpow", lambda x, y: elementwise(_NUMBER_POW, (y, x)))
 
 # ---- bounds and choice
 
@@ -897,8 +908,14 @@ for _name, _function in (
     ("remainder_", METHODS["remainder"]), ("floor_divide_", METHODS["floor_divide"]), ("fmod_", METHODS["fmod"]),
 ):  # fmt: skip
     in_place(_name, _function)
+
+
+def _define_operator_in_place(short: str, name: str) -> None:
+    form = METHODS[name]
+    method(f"__i{short}__")(lambda self, other: form(self, wrap(other) if isinstance(other, np.ndarray) else other))
+
+
 for _short in ("add", "sub", "mul", "pow"):
-    method(f"__i{_short}__")(METHODS[f"{_short}_"])
-method("__itruediv__")(METHODS["div_"])
-method("__ifloordiv__")(METHODS["floor_divide_"])
-method("__imod__")(METHODS["remainder_"])
+    _define_operator_in_place(_short, f"{_short}_")
+for _short, _long in (("truediv", "div_"), ("floordiv", "floor_divide_"), ("mod", "remainder_")):
+    _define_operator_in_place(_short, _long)

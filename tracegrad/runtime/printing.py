@@ -173,4 +173,6 @@ def _repr(self: Tensor) -> str:
 def _format(self: Tensor, spec: str) -> str:
     if not self._a.ndim and type(self) is Tensor:
         return format(self.item(), spec)
-    return format(str(self), spec)
+    if spec:
+        raise TypeError(f"unsupported format string passed to {type(self).__name__}.__format__")
+    return str(self)

@@ -342,6 +342,8 @@ def _extreme(name: str, whole: Composition, find: Callable[..., Any]) -> Callabl
         a = input._a
         if isinstance(dim, Tensor):
             return getattr(input, f"{name}imum")(dim)
+        if isinstance(dim, float):
+            raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not float")
         _refuse_nothing(name, input, dim)
         if dim is None:
             made = apply_composition(whole, (tuple(range(a.ndim)), False), [input])
@@ -570,20 +572,19 @@ def implied_axis(name: str, ndim: int, stacklevel: int = 6) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def _exponential(composition: Composition, input: Tensor, dim: int | None, dtype: Any) -> Any:
+def _exponential(composition: Composition, input: Tensor, dim: int, dtype: Any) -> Any:
     name = "softmax" if composition is _SOFTMAX else "log_softmax"
     kind = input._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
     if dtypes.category(kind) < 2:
         require_floats(name, input)
-    axis = axis_of(implied_axis(name, input._a.ndim) if dim is None else dim, input._a.ndim)
-    return Plan(composition, (axis, kind), [input])
+    return Plan(composition, (axis_of(dim, input._a.ndim), kind), [input])
 
 
 @public()
 @method("softmax")
 @shielding(0)
 @planned()
-def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
+def softmax(input: Tensor, dim: int, dtype: Any = None) -> Any:
     """Return exp(x) divided by its sum along an axis."""
     return _exponential(_SOFTMAX, input, dim, dtype)
 
@@ -592,7 +593,7 @@ def softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
 @method("log_softmax")
 @shielding(0)
 @planned()
-def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None) -> Any:
+def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Any:
     """Return the logarithm of softmax."""
     return _exponential(_LOG_SOFTMAX, input, dim, dtype)
 
@@ -664,7 +665,12 @@ def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = Fa
 @method("norm")
 @as_torch_calls
 def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """Return the norm of all elements, or over axes."""
+    """Return the norm of all elements, or over axes; "nuc" is the sum of the singular values of matrices."""
+    if p == "nuc":
+        axes = axes_of((0, 1) if dim is None else dim, input._a.ndim)
+        input = input if dtype is None else cast(input, dtypes.numpy_dtype(dtype))
+        values = sum(input.movedim(axes, (-2, -1)).svd()[1], -1)
+        return values.reshape([1 if k in axes else n for k, n in enumerate(input._a.shape)]) if keepdim else values
     return vector_norm(input, 2.0 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
@@ -871,7 +877,7 @@ def _product_error(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
     return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({math.prod(a[:-1])}x{a[-1]} and {b[-2]}x{b[-1]})")
 
 
-def _same_dtype(x: Tensor, y: Tensor) -> None:
+def require_same_dtype(x: Tensor, y: Tensor) -> None:
     if x._a.dtype == y._a.dtype:
         return
     a, b, ranks = x.dtype.title, y.dtype.title, (x._a.ndim, y._a.ndim)
@@ -887,15 +893,13 @@ def _same_dtype(x: Tensor, y: Tensor) -> None:
 
 
 @public()
-@method("matmul", "__matmul__")
+@method("matmul")
 @planned()
 def matmul(input: Tensor, other: Tensor) -> Any:
     """Return the matrix product, over stacks of matrices too."""
-    if not isinstance(other, Tensor):
-        return NotImplemented
     x, y = input._a, other._a
     if x.dtype != y.dtype:
-        _same_dtype(input, other)
+        require_same_dtype(input, other)
     if not x.ndim or not y.ndim:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D")
     inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
@@ -911,6 +915,11 @@ def matmul(input: Tensor, other: Tensor) -> Any:
     if ranks == (3, 3):
         composition = _BMM
     return Plan(composition, (), [input, other])
+
+
+@method("__matmul__")
+def _matmul_operator(self: Tensor, other: Any) -> Any:
+    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
 
 method("__rmatmul__")(lambda self, other: matmul(to_tensor(other), self))
@@ -931,6 +940,11 @@ def _ranked(name: str, ranks: tuple[int, int]) -> None:
         if name == "dot" and found != ranks:
             raise RuntimeError(f"1D tensors expected, but got {found[0]}D and {found[1]}D tensors")
         _check_ranks((input, other), ranks)
+        if name == "bmm" and input._a.shape[::2] != other._a.shape[:2]:
+            wanted, shape = [input._a.shape[0], input._a.shape[2]], list(other._a.shape[:2])
+            raise RuntimeError(
+                f"Expected size for first two dimensions of batch2 tensor to be: {wanted} but got: {shape}."
+            )
         return matmul(input, other)
 
     apply.__name__ = name
@@ -955,7 +969,7 @@ def inner(input: Tensor, other: Tensor) -> Any:
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input._a.shape)} and {list(other._a.shape)}"
         )
-    _same_dtype(input, other)
+    require_same_dtype(input, other)
     return tensordot(input, other, ((-1,), (-1,))) if input._a.ndim + other._a.ndim > 2 else matmul(input, other)
 
 

@@ -423,6 +423,10 @@ def split(input: Tensor, split_size: Any, dim: int = 0) -> Any:
     dim = axis_of(dim, input._a.ndim)
     size = input._a.shape[dim]
     if isinstance(split_size, int):
+        if split_size < 0:
+            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+        if size and not split_size:
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
         bounds = [*range(0, size, split_size), size] if size else [0, 0]
     else:
         bounds = [0]
@@ -459,6 +463,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
     dim = axis_of(dim, input._a.ndim)
     size = input._a.shape[dim]
     if isinstance(indices_or_sections, int):
+        if indices_or_sections <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
         each, more = divmod(size, indices_or_sections)
         bounds = [k * each + min(k, more) for k in range(indices_or_sections + 1)]
     else:
@@ -472,6 +478,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
 @method("unbind")
 def unbind(input: Tensor, dim: int = 0) -> Any:
     """Return views of the positions of an axis."""
+    if not input._a.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = axis_of(dim, input._a.ndim)
     lead = (("slice", None, None, None),) * dim
     steps: list[Step] = [("index", (*lead, ("at", 0)), (k,)) for k in range(input._a.shape[dim])]
@@ -530,6 +538,8 @@ _TRIU = Composition("Triu", lambda k, x: np.triu(x, k))
 @planned()
 def flip(input: Tensor, *dims: Any) -> Any:
     """Return a copy with axes reversed."""
+    if not dims:
+        raise TypeError('flip() missing 1 required positional arguments: "dims"')
     axes = tuple(axis_of(d, input._a.ndim) for d in sizes_of(dims))
     return Plan(_FLIP, (axes if input._a.ndim else (),), [input])
 

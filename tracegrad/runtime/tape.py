@@ -31,7 +31,7 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition, Kernel, Pullback, quiet_context, quietly
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, empty, is_dense, settle
-from tracegrad.runtime.tensor import Array, Storage, Tensor, is_differentiable, wrap
+from tracegrad.runtime.tensor import Array, Storage, Tensor, is_differentiable, refusal, refusing, wrap
 
 Edge = tuple["Node | None", int]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -740,7 +740,9 @@ def planned(numbers: int = 0) -> Callable[[F], F]:
 
         if engine:
             return cast(F, functools.update_wrapper(engine.Operation(function, numbers), function))
-        return cast(F, call)
+        made = refusing(call)
+        made.__wrapped__ = function
+        return cast(F, made)
 
     return make
 
@@ -1303,5 +1305,6 @@ if engine:
             refresh=lambda tensor: _refreshers[0](tensor), apply_slowly=apply_plan, node_class=node_class,
             inference_error=inference_error, add=np.add, is_finite=lambda x: bool(np.isfinite(x).all()),
             arrange=arrange, like_operands=LIKE_OPERANDS, kept=_KEPT, number_array=dtypes.number_array,
+            refusal=refusal,
         )
     )  # fmt: skip

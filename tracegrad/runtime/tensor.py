@@ -6,9 +6,12 @@ attached as methods by the files after those: see `method`.
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -301,6 +304,80 @@ if engine:
     wrap = engine.wrap
 
 
+def refusal(
+    function: Callable[..., Any], error: Exception, values: Sequence[Any], names: Sequence[str] | None
+) -> Exception | None:
+    """Return the error that names an argument, or an element of one, which should have been a tensor.
+
+    Args:
+        error: what the call raised: that an argument has not what a tensor has, or what this made of it further inside.
+        values: the arguments, the last ones given by `names`.
+
+    Returns:
+        None if something else went wrong.
+    """
+    if isinstance(error, AttributeError):
+        if isinstance(error.obj, Tensor) or not hasattr(Tensor, error.name or ""):
+            return None
+        wrong = error.obj
+    elif "refused" in vars(error):
+        wrong = vars(error)["refused"]
+    else:
+        return None
+    kind = type(wrong)
+    kind_name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+    own = list(inspect.signature(function).parameters.values())
+    in_order = len(values) - len(names or ())
+    for number, value in enumerate(values):
+        if number < in_order:
+            parameter = own[min(number, len(own) - 1)]
+            name, place = parameter.name, number
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                value, place = values[number:in_order], own.index(parameter)
+        else:
+            name = (names or ())[number - in_order]
+            place = next((k for k, parameter in enumerate(own) if parameter.name == name), number)
+        if value is wrong:
+            where = f" (position {place + 1})" if number < in_order else ""
+            made = TypeError(f"{function.__name__}(): argument '{name}'{where} must be Tensor, not {kind_name}")
+        elif isinstance(value, list | tuple) and any(x is wrong for x in value):
+            at = next(k for k, x in enumerate(value) if x is wrong)
+            made = TypeError(f"expected Tensor as element {at} in argument {place}, but got {kind_name}")
+        else:
+            continue
+        vars(made)["refused"] = wrong
+        return made
+    return None
+
+
+def refusing(function: F) -> F:
+    """Have the errors of a function name the argument which should have been a tensor."""
+    if not isinstance(function, FunctionType) or "refuses" in vars(function):
+        return function
+    if engine:
+        return cast(F, functools.update_wrapper(engine.Operation(function, -1), function))
+
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        try:
+            return function(*args, **keywords)
+        except (AttributeError, TypeError) as error:
+            named = refusal(function, error, (*args, *keywords.values()), tuple(keywords))
+            if named is None:
+                raise
+            raise named from None
+
+    vars(call)["refuses"] = True
+    return cast(F, call)
+
+
+def refuse_in(namespace: dict[str, Any]) -> None:
+    """Do that for the public functions of a module."""
+    for name, function in tuple(namespace.items()):
+        if getattr(function, "__module__", "") == namespace["__name__"] and not name.startswith("_"):
+            namespace[name] = refusing(function)
+
+
 #: methods that a module attaches which is imported when one is first used
 LATE = dict.fromkeys(
     (
@@ -316,7 +393,12 @@ def method(*names: str) -> Callable[[F], F]:
     """Attach the decorated function to Tensor under these names (its own if none is given)."""
 
     def attach(function: F) -> F:
-        for name in names or (function.__name__,):
+        given = names or (function.__name__,)
+        if not given[0].startswith("__"):
+            if function.__name__ == "<lambda>":
+                function.__name__ = given[0]
+            function = refusing(function)
+        for name in given:
             setattr(Tensor, name, function)
             METHODS[name] = function
         return function
@@ -332,6 +414,7 @@ def public(*names: str) -> Callable[[F], F]:
     """Give the decorated function torch's names at top level (its own if none is given)."""
 
     def register(function: F) -> F:
+        function = refusing(function)
         for name in names or (function.__name__,):
             NAMES[name] = function
         return function
