@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tracegrad.runtime.kernel import Kernel
+from tracegrad.runtime.operate import cast
 from tracegrad.runtime.shaping import view
 from tracegrad.runtime.tape import _tangent_rules, apply_kernel, keep_tangents, mode
 from tracegrad.runtime.tensor import Tensor
@@ -85,7 +86,15 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype!r}")
     if tangent.shape != tensor.shape:
-        raise RuntimeError(f"Expected tangent of shape {tensor.shape!r}, but got {tangent.shape!r}")
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
+    if not (tangent.is_floating_point() or tangent.is_complex()):
+        raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype!r}")
+    if tangent.is_floating_point() and tensor.is_floating_point():
+        tangent = cast(tangent, tensor._a.dtype)
     if tangent.dtype != tensor.dtype:
         raise RuntimeError(f"Expected tangent of dtype {tensor.dtype!r}, but got {tangent.dtype!r}")
     dual: Tensor = view(tensor, tensor.shape)

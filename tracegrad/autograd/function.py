@@ -445,7 +445,8 @@ class _OnceNode(Node):
 
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
         raise RuntimeError(
-            f"trying to differentiate twice a function that was marked with @once_differentiable: {self.function_name}"
+            "trying to differentiate twice a function that was marked with @once_differentiable\n"
+            f"  function: {self.function_name}"
         )
 
 

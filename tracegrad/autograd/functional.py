@@ -70,20 +70,21 @@ def _finish(value: Any, create_graph: bool) -> Any:
     return value.detach()
 
 
-def _vectors(v: Any, like: Sequence[Tensor], many: bool) -> tuple[Tensor, ...]:
+_INPUT = "input to the user-provided function is"
+
+
+def _vectors(v: Any, like: Sequence[Tensor], whose: str) -> tuple[Tensor, ...]:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError(
-                "The vector v can only be None if the user-provided function returns a single Tensor with a single "
-                "element."
-            )
+            raise RuntimeError(f"The vector v can only be None if the {whose} a single Tensor with a single element.")
         return (wrap(np.ones_like(like[0]._a)),)
-    _, given = _tuple(v)
+    many, given = _tuple(v)
     if len(given) != len(like):
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(given)}.")
     for k, (a, b) in enumerate(zip(given, like, strict=True)):
         if a.shape != b.shape:
-            raise RuntimeError(f"Entry {k} of v has invalid size: should be {b.shape!r} but got {a.shape!r}.")
+            entry = f"Entry {k} in v" if many else "v"
+            raise RuntimeError(f"{entry} has invalid size: should be {b.shape!r} but got {a.shape!r}.")
     return given
 
 
@@ -92,7 +93,7 @@ def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     with enable_grad():
         many, ins = _prepared(inputs, create_graph)
         many_out, outs = _outputs(func, ins, strict)
-        cts = _gradients(outs, ins, _vectors(v, outs, many_out), create_graph, strict)
+        cts = _gradients(outs, ins, _vectors(v, outs, "user-provided function returns"), create_graph, strict)
     return _finish(_single(outs, many_out), create_graph), _finish(_single(cts, many), create_graph)
 
 
@@ -100,9 +101,9 @@ def _single(values: Sequence[Any], many: bool) -> Any:
     return tuple(values) if many else values[0]
 
 
-def _jvp(func: Function, ins: tuple[Tensor, ...], v: Any, many: bool, create_graph: bool, strict: bool) -> Any:
+def _jvp(func: Function, ins: tuple[Tensor, ...], v: Any, create_graph: bool, strict: bool) -> Any:
     many_out, outs = _outputs(func, ins, strict)
-    vectors = _vectors(v, ins, many)
+    vectors = _vectors(v, ins, _INPUT)
     # the VJP is linear in its cotangent, so its own VJP is the JVP
     cts = tuple(wrap(np.zeros_like(y._a)).requires_grad_() for y in outs)
     pulled = _gradients(outs, ins, cts, True, strict)
@@ -112,8 +113,8 @@ def _jvp(func: Function, ins: tuple[Tensor, ...], v: Any, many: bool, create_gra
 def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """Return the outputs, and the product of the Jacobian with v."""
     with enable_grad():
-        many, ins = _prepared(inputs, create_graph)
-        many_out, outs, tangents = _jvp(func, ins, v, many, create_graph, strict)
+        _, ins = _prepared(inputs, create_graph)
+        many_out, outs, tangents = _jvp(func, ins, v, create_graph, strict)
     return _finish(_single(outs, many_out), create_graph), _finish(_single(tangents, many_out), create_graph)
 
 
@@ -210,7 +211,9 @@ def hessian(
     def gradient(*ins: Tensor) -> Any:
         return _single(_gradients([_scalar(func, ins, strict)], ins, [None], True, strict), many)
 
-    return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
+    _check_strategy(outer_jacobian_strategy, create_graph, strict, vectorize)
+    # as in torch, the result of forward mode hangs on the graph of the gradient
+    return jacobian(gradient, inputs, create_graph or outer_jacobian_strategy == "forward-mode", strict, vectorize)
 
 
 def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -219,7 +222,7 @@ def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
         many, ins = _prepared(inputs, create_graph)
         y = _scalar(func, ins, strict)
         first = _gradients([y], ins, [None], True, strict)
-        products = _gradients(first, ins, _vectors(v, ins, many), create_graph, False)
+        products = _gradients(first, ins, _vectors(v, ins, _INPUT), create_graph, False)
     return _finish(y, create_graph), _finish(_single(products, many), create_graph)
 
 

@@ -82,7 +82,7 @@ class _Check:
         self.active = [x for x in inputs if isinstance(x, Tensor) and needs_grad(x)]
         if not self.active:
             raise ValueError(
-                "gradcheck expects at least one input tensor to require gradient, but none of the them have "
+                "gradcheck expects at least one input tensor to require gradient, but none of them have "
                 "requires_grad=True."
             )
         for k, x in enumerate(inputs):

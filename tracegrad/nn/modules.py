@@ -652,9 +652,16 @@ class AvgPool3d(_AvgPool):
     function = staticmethod(F.avg_pool3d)
 
 
-LocalResponseNorm = make_module(
-    "LocalResponseNorm", F.local_response_norm, "size", "alpha", "beta", "k", size=..., alpha=1e-4, beta=0.75, k=1.0
-)
+class LocalResponseNorm(_Configured):
+    """Elements divided by a power of the squares of neighbouring channels."""
+
+    function, defaults = staticmethod(F.local_response_norm), dict(size=..., alpha=1e-4, beta=0.75, k=1.0)
+    shown = ("alpha", "beta", "k")
+
+    def extra_repr(self) -> str:
+        return f"{getattr(self, 'size')}, {super().extra_repr()}"  # noqa: B009 an option, set by name
+
+
 Unfold = make_module(
     "Unfold", F.unfold, "kernel_size", "dilation", "padding", "stride", kernel_size=..., dilation=1, padding=0, stride=1
 )

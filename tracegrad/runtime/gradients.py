@@ -92,10 +92,10 @@ def _root_cotangents(
     outputs: Sequence[Any], cts: Sequence[Any], create_graph: bool, batched: bool = False
 ) -> list[Any]:
     """Check the cotangents that a walk begins with; None stands for 1 at a scalar."""
-    if len(cts) != len(outputs):
+    if len(cts) < len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(cts)} gradients")
     found: list[Any] = []
-    for output, ct in zip(outputs, cts, strict=True):
+    for output, ct in zip(outputs, cts, strict=False):  # as in torch, there can be more than are asked for
         if not isinstance(output, Tensor):
             found.append(ct if create_graph else None if ct is None else ct._a[...])
             continue

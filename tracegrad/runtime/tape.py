@@ -432,7 +432,10 @@ class KernelNode(Node):
         if item.unpack is not None:
             unpacked = item.unpack(item.packed)
             if not isinstance(unpacked, Tensor):
-                raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor")
+                raise TypeError(
+                    "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                    f"{type(unpacked).__name__}"
+                )
             array = unpacked._a
         elif item.storage is not None and item.storage.version != item.version:
             raise self.overwritten_error(item)
@@ -460,7 +463,11 @@ class KernelNode(Node):
         assert item.storage is not None and item.array is not None
         kind, number = item.kind
         node, nr = (self, number) if kind == "out" else self.edges[number]
-        source = "" if node is None or isinstance(node, AccumulateGrad) else f", which is output {nr} of {node.title},"
+        source = (
+            ""
+            if node is None or isinstance(node, AccumulateGrad)
+            else f", which is output {nr} of {node.title.split('Backward')[0]},"
+        )
         title = dtypes.of(item.array.dtype).title
         text = (
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
