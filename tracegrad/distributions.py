@@ -19,7 +19,8 @@ from tracegrad.runtime.shaping import broadcast_tensors
 from tracegrad.runtime.tensor import Size, Tensor
 
 __all__ = [
-    "Bernoulli", "Categorical", "Distribution", "Exponential", "Normal", "Uniform", "kl_divergence",
+    "Bernoulli", "Categorical", "Distribution", "Exponential", "Independent", "Laplace", "Normal", "Uniform",
+    "kl_divergence",
 ]  # fmt: skip
 
 
@@ -76,7 +77,8 @@ def _parameters(*values: Any) -> tuple[Any, ...]:
     """Return numbers and tensors as tensors of one shape."""
     given = [v for v in values if isinstance(v, Tensor)]
     dtype = given[0]._a.dtype if given else None
-    return tuple(broadcast_tensors(*[to_tensor(v if isinstance(v, Tensor) else float(v), dtype) for v in values]))
+    made = [to_tensor(v if isinstance(v, Tensor) else float(v), dtype) for v in values]
+    return tuple(made if len({t._a.shape for t in made}) == 1 else broadcast_tensors(*made))
 
 
 def _require(condition: Any, name: str, what: str, value: Tensor) -> None:
@@ -170,6 +172,83 @@ class Exponential(Distribution):
 
     def entropy(self) -> Any:
         return 1.0 - self.rate.log()
+
+
+class Laplace(Distribution):
+    """Laplace distributions of a mean and a scale."""
+
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = _parameters(loc, scale)
+        _require(self.scale > 0, "scale", "positive", self.scale)
+        self.batch_shape = self.loc.shape
+
+    mean = property(lambda self: self.loc)
+    mode = property(lambda self: self.loc)
+    stddev = property(lambda self: 2**0.5 * self.scale)
+    variance = property(lambda self: 2 * self.scale**2)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        share = creating.empty(*self._shape(sample_shape), dtype=self.loc.dtype).uniform_(-1, 1)
+        return self.loc - self.scale * share.sign() * (-share.abs()).log1p()
+
+    def log_prob(self, value: Any) -> Any:
+        return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
+
+    def cdf(self, value: Any) -> Any:
+        """Return the probability of at most a value."""
+        centred = value - self.loc
+        return 0.5 - 0.5 * centred.sign() * (-centred.abs() / self.scale).expm1()
+
+    def icdf(self, value: Any) -> Any:
+        """Return the quantile of a probability."""
+        term = value - 0.5
+        return self.loc - self.scale * term.sign() * (-2 * term.abs()).log1p()
+
+    def entropy(self) -> Any:
+        return 1 + (2 * self.scale).log()
+
+
+class Independent(Distribution):
+    """A distribution whose last axes of independent values are one value together."""
+
+    def __init__(
+        self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
+    ) -> None:
+        count, shape = reinterpreted_batch_ndims, base_distribution.batch_shape
+        if count > len(shape):
+            raise ValueError(
+                "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
+                f"{count} vs {len(shape)}"
+            )
+        self.base_dist, self.reinterpreted_batch_ndims = base_distribution, count
+        self.batch_shape = Size(shape[: len(shape) - count])
+        self.event_shape = Size((*shape[len(shape) - count :], *base_distribution.event_shape))
+        self.has_rsample = base_distribution.has_rsample
+
+    mean = property(lambda self: self.base_dist.mean)
+    mode = property(lambda self: self.base_dist.mode)
+    variance = property(lambda self: self.base_dist.variance)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        return self.base_dist.sample(sample_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.base_dist.rsample(sample_shape)
+
+    def log_prob(self, value: Any) -> Any:
+        return self._joined(self.base_dist.log_prob(value))
+
+    def entropy(self) -> Any:
+        return self._joined(self.base_dist.entropy())
+
+    def _joined(self, values: Any) -> Any:
+        count = self.reinterpreted_batch_ndims
+        return values.sum(tuple(range(-count, 0))) if count else values
+
+    def __repr__(self) -> str:
+        return f"Independent({self.base_dist!r}, {self.reinterpreted_batch_ndims})"
 
 
 class _OfProbabilities(Distribution):

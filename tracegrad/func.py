@@ -18,7 +18,10 @@ from tracegrad.runtime.shaping import reshape, stack
 from tracegrad.runtime.tape import AccumulateGrad, gradient_edge, mode, needs_grad
 from tracegrad.runtime.tensor import Tensor, wrap
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp", "vmap"]
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "stack_module_state", "vjp", "vmap",
+]  # fmt: skip
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -158,6 +161,50 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool 
     own = [*inputs, *cts]
     moved, shown, aux = (_finished(x, own) for x in (_rebuilt(results, found), results, aux))
     return (shown, moved, aux) if has_aux else (shown, moved)
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return the results, and the function that gives the product of the Jacobian there with tangents."""
+    with enable_grad():
+        given = tuple(_fresh(x) for x in primals)
+        results = func(*given)
+        outputs, inputs = _leaves(results), _leaves(given)
+        cts = [wrap(np.zeros_like(y._a)).requires_grad_() for y in outputs]
+        pulled = _pulled(outputs, inputs, cts)
+    own = [*inputs, *cts]
+
+    def push(*tangents: Any) -> Any:
+        with enable_grad():
+            found = _pulled(pulled, cts, _leaves(tangents))
+        return _finished(_rebuilt(results, found), own)
+
+    return _finished(results, own), push
+
+
+def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return parameters and buffers of modules of one kind by name, each stacked along a new first axis.
+
+    Raises:
+        RuntimeError: there is no module, or some are of another class or in another mode.
+    """
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({model.training for model in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if len({type(model) for model in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+
+    def stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
+        made = {}
+        for name, first in states[0].items():
+            joined = stack([state[name] for state in states]).detach()
+            made[name] = joined.requires_grad_() if first.requires_grad else joined
+        return made
+
+    return (
+        stacked([dict(model.named_parameters()) for model in models]),
+        stacked([dict(model.named_buffers()) for model in models]),
+    )
 
 
 def jacrev(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:

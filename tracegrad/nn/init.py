@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.runtime.creating import randn, random_uniform
+from tracegrad.runtime.creating import randn, random_uniform, randperm
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.tensor import Array, Tensor, wrap
 
@@ -119,6 +119,36 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     while outside.any():
         values[outside] = mean + std * randn(int(outside.sum()), dtype=np.float64)._a
         outside = (values < a) | (values > b)
+    return _set(tensor, values)
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Fill the weight of a convolution so that it keeps its channels, those of each group on their own."""
+    shape = tensor._a.shape
+    if len(shape) not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if shape[0] % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    values = np.zeros(shape)
+    each = shape[0] // groups
+    middle = tuple(n // 2 for n in shape[2:])
+    for group in range(groups):
+        for channel in range(min(each, shape[1])):
+            values[(group * each + channel, channel, *middle)] = 1
+    return _set(tensor, values)
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Fill a matrix with normal numbers, of which a share in each column is 0.
+
+    Source: Martens, 2010.
+    """
+    if tensor._a.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor._a.shape
+    values = std * randn(rows, columns, dtype=np.float64, generator=generator)._a
+    for column in range(columns):
+        values[randperm(rows, generator=generator)._a[: math.ceil(sparsity * rows)], column] = 0
     return _set(tensor, values)
 
 

@@ -6,6 +6,7 @@ Reads and writes tensors. Previous: modules.py; next: recurrent.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,22 @@ import numpy as np
 from tracegrad.nn import functional as F
 from tracegrad.nn import init
 from tracegrad.nn.module import Module
-from tracegrad.nn.modules import Linear, make_module
+from tracegrad.nn.modules import Linear, PairwiseDistance, make_module
 from tracegrad.nn.parameter import Parameter
+from tracegrad.nn.windows import pair
 from tracegrad.runtime import creating
 from tracegrad.runtime.reducing import matmul, softmax
 from tracegrad.runtime.shaping import reshape, transpose, unsqueeze
 from tracegrad.runtime.tensor import Tensor
 
 __all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "CircularPad1d",
-    "CircularPad2d", "ConstantPad1d", "ConstantPad2d", "CosineEmbeddingLoss", "GaussianNLLLoss", "HingeEmbeddingLoss",
-    "InstanceNorm1d", "InstanceNorm2d", "MarginRankingLoss", "MultiheadAttention", "PixelShuffle", "PixelUnshuffle",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "ChannelShuffle",
+    "CircularPad1d", "CircularPad2d", "ConstantPad1d", "ConstantPad2d", "CosineEmbeddingLoss", "GaussianNLLLoss",
+    "HingeEmbeddingLoss", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LPPool1d", "LPPool2d",
+    "MarginRankingLoss", "MaxUnpool1d", "MaxUnpool2d", "MultiheadAttention", "PixelShuffle", "PixelUnshuffle",
     "PoissonNLLLoss", "RMSNorm", "ReflectionPad1d", "ReflectionPad2d", "ReplicationPad1d", "ReplicationPad2d",
-    "TripletMarginLoss", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d",
+    "TripletMarginLoss", "TripletMarginWithDistanceLoss", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d",
+    "ZeroPad1d", "ZeroPad2d",
 ]  # fmt: skip
 
 
@@ -96,6 +100,41 @@ class InstanceNorm2d(_InstanceNorm):
     """Mean 0 and variance 1 per channel of each image."""
 
     ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Mean 0 and variance 1 per channel of each volume."""
+
+    ranks = (4, 5)
+
+
+class _MaxUnpool(Module):
+    axes: int
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = pair(kernel_size, self.axes)
+        self.stride = self.kernel_size if stride is None else pair(stride, self.axes)
+        self.padding = pair(padding, self.axes)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:
+        unpool = F.max_unpool1d if self.axes == 1 else F.max_unpool2d
+        return unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """Zeros with the elements at the places that MaxPool1d took them from."""
+
+    axes = 1
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """Zeros with the elements at the places that MaxPool2d took them from."""
+
+    axes = 2
 
 
 class _Pad(Module):
@@ -174,6 +213,10 @@ AdaptiveAvgPool1d = make_module("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "out
 AdaptiveAvgPool2d = make_module("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "output_size", output_size=...)
 PixelShuffle = make_module("PixelShuffle", F.pixel_shuffle, "upscale_factor", upscale_factor=...)
 PixelUnshuffle = make_module("PixelUnshuffle", F.pixel_unshuffle, "downscale_factor", downscale_factor=...)
+ChannelShuffle = make_module("ChannelShuffle", F.channel_shuffle, "groups", groups=...)
+_POWERS = dict(norm_type=..., kernel_size=..., stride=None, ceil_mode=False)
+LPPool1d = make_module("LPPool1d", F.lp_pool1d, *_POWERS, **_POWERS)
+LPPool2d = make_module("LPPool2d", F.lp_pool2d, *_POWERS, **_POWERS)
 _GREATEST = dict(output_size=..., return_indices=False)
 AdaptiveMaxPool1d = make_module("AdaptiveMaxPool1d", F.adaptive_max_pool1d, "output_size", **_GREATEST)
 AdaptiveMaxPool2d = make_module("AdaptiveMaxPool2d", F.adaptive_max_pool2d, "output_size", **_GREATEST)
@@ -184,6 +227,26 @@ CosineEmbeddingLoss = make_module("CosineEmbeddingLoss", F.cosine_embedding_loss
 TripletMarginLoss = make_module(
     "TripletMarginLoss", F.triplet_margin_loss, margin=1.0, p=2.0, eps=1e-6, swap=False, **_LOSS
 )
+
+
+class TripletMarginWithDistanceLoss(Module):
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
+
+    def __init__(
+        self, *, distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0, swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.distance_function = PairwiseDistance() if distance_function is None else distance_function
+        self.margin, self.swap, self.reduction = margin, swap, reduction
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Any:
+        return F.triplet_margin_with_distance_loss(
+            anchor, positive, negative, distance_function=self.distance_function, margin=self.margin, swap=self.swap,
+            reduction=self.reduction,
+        )  # fmt: skip
+
+
 PoissonNLLLoss = make_module(
     "PoissonNLLLoss", F.poisson_nll_loss, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
     reduction="mean",

@@ -279,6 +279,13 @@ class _BatchNorm(Module):
         self.register_buffer("running_var", creating.ones(num_features, dtype=dtype) if tracked else None)
         self.register_buffer("num_batches_tracked", creating.tensor(0) if tracked else None)
 
+    def reset_running_stats(self) -> None:
+        """Begin the running statistics anew."""
+        if self.running_mean is not None:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
     def forward(self, input: Tensor) -> Any:
         if input._a.ndim not in self.ranks:
             ranks = " or ".join(f"{n}D" for n in self.ranks)

@@ -6,7 +6,7 @@ Previous folder: nn. Last of the eager layer.
 from __future__ import annotations
 
 from tracegrad.lazy import lazy_names
-from tracegrad.optim import lr_scheduler
+from tracegrad.optim import lr_scheduler, swa_utils
 from tracegrad.optim.lbfgs import LBFGS
 from tracegrad.optim.optimizer import Optimizer
 from tracegrad.optim.optimizers import (
@@ -24,7 +24,7 @@ from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods
 
 __all__ = [
     "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop",
-    "lr_scheduler",
+    "lr_scheduler", "swa_utils",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(

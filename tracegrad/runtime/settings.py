@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from tracegrad.runtime import dtypes
-from tracegrad.runtime.tensor import Tensor, public
+from tracegrad.runtime.tensor import Tensor, method, public
 
 _kept = {"threads": 1, "deterministic": False}
 
@@ -68,6 +68,7 @@ def can_cast(from_: dtypes.DType, to: dtypes.DType) -> bool:
 
 
 @public()
+@method("is_nonzero")
 def is_nonzero(input: Tensor) -> bool:
     """Return whether the only element is not zero."""
     return bool(input)

@@ -87,6 +87,27 @@ class Device:
 CPU = Device()
 
 
+class UntypedStorage:
+    """The memory of a tensor, seen as bytes."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        owner = below = cast(Any, tensor._a)
+        while below is not None:  # between arrays there can be an object that stands for one
+            owner = below if isinstance(below, np.ndarray) else owner
+            below = getattr(below, "base", None)
+        self._owner: Array = owner
+
+    def data_ptr(self) -> int:
+        """Return the address of the first byte."""
+        return int(self._owner.__array_interface__["data"][0])
+
+    def nbytes(self) -> int:
+        """Return the number of bytes."""
+        return self._owner.nbytes
+
+    size = __len__ = nbytes
+
+
 class Tensor:
     """An array that can be differentiated through.
 
@@ -210,6 +231,10 @@ class Tensor:
         return False
 
     @property
+    def is_cpu(self) -> bool:
+        return True
+
+    @property
     def is_sparse(self) -> bool:
         return False
 
@@ -244,18 +269,16 @@ class Tensor:
 
     def storage_offset(self) -> int:
         """Return the distance of the first element from the beginning of the memory, in elements."""
-        owner = below = cast(Any, self._a)
-        while below is not None:  # between arrays there can be an object that stands for one
-            owner = below if isinstance(below, np.ndarray) else owner
-            below = getattr(below, "base", None)
-        offset: int = (
-            self._a.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-        ) // self._a.itemsize
+        offset: int = (self.data_ptr() - UntypedStorage(self).data_ptr()) // self._a.itemsize
         return offset
 
     def data_ptr(self) -> int:
         """Return the address of the first element."""
         return int(self._a.__array_interface__["data"][0])
+
+    def untyped_storage(self) -> UntypedStorage:
+        """Return the memory that the tensor shares with its views."""
+        return UntypedStorage(self)
 
     def is_contiguous(self) -> bool:
         """Return whether elements lie in row-major order without gaps."""

@@ -157,6 +157,20 @@ class RandomSampler(Sampler[int]):
         return self.num_samples
 
 
+class SubsetRandomSampler(Sampler[int]):
+    """Given numbers at random."""
+
+    def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
+        self.indices, self.generator = indices, generator
+
+    def __iter__(self) -> Iterator[int]:
+        for place in creating.randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[place]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
 class WeightedRandomSampler(Sampler[int]):
     """Numbers drawn with probabilities in proportion to weights."""
 

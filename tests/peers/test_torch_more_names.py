@@ -1,0 +1,177 @@
+"""Modules, distributions and other names that need a few lines of their own, against torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch (CPU)")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning"),
+]
+
+
+def images(T: Any, *shape: int) -> Any:
+    size = int(np.prod(shape))
+    return T.arange(float(size)).view(*shape).sin().requires_grad_()
+
+
+def with_slope(T: Any, x: Any, y: Any) -> Any:
+    (slope,) = T.autograd.grad((y * y).sum(), x)
+    return y, slope
+
+
+def lp_pool(T: Any) -> Any:
+    x = images(T, 1, 2, 4, 4)
+    return [repr(T.nn.LPPool2d(2, 2)), *with_slope(T, x, T.nn.LPPool2d(2, 2)(x)), T.nn.LPPool1d(2, 3, stride=1)(x[0])]
+
+
+def unpool(T: Any) -> Any:
+    x = images(T, 1, 2, 4, 4)
+    values, places = T.nn.MaxPool2d(2, return_indices=True)(x)
+    return [repr(T.nn.MaxUnpool2d(2)), *with_slope(T, x, T.nn.MaxUnpool2d(2)(values, places))]
+
+
+def unpool_sequences(T: Any) -> Any:
+    x = images(T, 1, 2, 6)
+    values, places = T.nn.MaxPool1d(2, return_indices=True)(x)
+    return [repr(T.nn.MaxUnpool1d(2)), *with_slope(T, x, T.nn.MaxUnpool1d(2)(values, places))]
+
+
+def shuffle_channels(T: Any) -> Any:
+    return [repr(T.nn.ChannelShuffle(2)), T.nn.ChannelShuffle(2)(images(T, 1, 4, 2, 2))]
+
+
+def triplets(T: Any) -> Any:
+    x = images(T, 3, 4)
+    given = x, x.roll(1, 0), x * 2
+    again = x, x.roll(1, 0), x * 2
+    near = T.nn.TripletMarginWithDistanceLoss(margin=2.0)
+    other = T.nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1), swap=True)
+    return [repr(near), *with_slope(T, x, near(*given)), *with_slope(T, x, other(*again))]
+
+
+def normed_volumes(T: Any) -> Any:
+    x = images(T, 1, 2, 2, 2, 4)
+    return [repr(T.nn.InstanceNorm3d(2)), *with_slope(T, x, T.nn.InstanceNorm3d(2)(x).exp())]
+
+
+def initial_values(T: Any) -> Any:
+    sparse = T.nn.init.sparse_(T.empty(10, 3), 0.35)
+    return [T.nn.init.dirac_(T.empty(4, 3, 3)), T.nn.init.dirac_(T.empty(4, 2, 3, 2), 2), (sparse == 0).sum(0)]
+
+
+def chosen_numbers(T: Any) -> Any:
+    return sorted(T.utils.data.SubsetRandomSampler([3, 5, 7]))
+
+
+def memory(T: Any) -> Any:
+    x = T.ones(3, 2)
+    place = x.untyped_storage().data_ptr()
+    same = x[1].untyped_storage().data_ptr() == place, x.clone().untyped_storage().data_ptr() == place
+    return [*same, x[1].untyped_storage().nbytes(), x[1].storage_offset(), x.is_cpu, T.tensor(2.0).is_nonzero()]
+
+
+def linearized(T: Any) -> Any:
+    value, push = T.func.linearize(lambda a, b: a.sin() * b, T.ones(2), T.ones(2) * 3)
+    return [value, push(T.ones(2), T.ones(2) * 2), push(T.ones(2), T.zeros(2))]
+
+
+def stacked_modules(T: Any) -> Any:
+    layers = [T.nn.BatchNorm1d(2) for _ in range(3)]
+    parameters, buffers = T.func.stack_module_state(layers)
+    return [parameters, buffers, parameters["weight"].requires_grad, parameters["weight"].is_leaf]
+
+
+def laplace(T: Any) -> Any:
+    loc, scale = T.tensor([0.0, 1.0], requires_grad=True), T.tensor([1.0, 2.0], requires_grad=True)
+    made, value = T.distributions.Laplace(loc, scale), T.tensor([0.5, -1.0])
+    slopes = T.autograd.grad(made.log_prob(value).sum(), (loc, scale))
+    return [
+        repr(made), made.mean, made.mode, made.stddev, made.variance, made.log_prob(value), made.cdf(value),
+        made.icdf(T.tensor([0.2, 0.7])), made.entropy(), list(made.rsample((3,)).shape), *slopes,
+    ]  # fmt: skip
+
+
+def independent(T: Any) -> Any:
+    made = T.distributions.Independent(T.distributions.Normal(T.zeros(2, 3), T.ones(2, 3)), 1)
+    shapes = list(made.batch_shape), list(made.event_shape), list(made.sample((4,)).shape)
+    return [repr(made), *shapes, made.log_prob(T.ones(2, 3)), made.entropy(), made.mean, made.variance]
+
+
+def averages(T: Any) -> Any:
+    layer = T.nn.Linear(2, 1)
+    utils = T.optim.swa_utils
+    models = [
+        utils.AveragedModel(layer), utils.AveragedModel(layer, avg_fn=utils.get_ema_avg_fn(0.9)),
+        utils.AveragedModel(layer, multi_avg_fn=utils.get_ema_multi_avg_fn(0.9)),
+    ]  # fmt: skip
+    for step in range(3):
+        with T.no_grad():
+            layer.weight.copy_(T.tensor([[1.0, 2.0]]) * step**2)
+            layer.bias.fill_(step)
+        for model in models:
+            model.update_parameters(layer)
+    return [m.state_dict() for m in models]
+
+
+def statistics(T: Any) -> Any:
+    model = T.nn.Sequential(T.nn.BatchNorm1d(2))
+    model.eval()
+    batches = [images(T, 3, 2).detach(), images(T, 4, 2).detach() * 2]
+    T.optim.swa_utils.update_bn([(b, None) for b in batches], model)
+    return [model.state_dict(), model[0].momentum, model.training]
+
+
+def rates(T: Any) -> Any:
+    found = []
+    for strategy in ("cos", "linear"):
+        for epochs in (0, 3):
+            optimizer = T.optim.SGD([T.ones(1, requires_grad=True)], lr=1.0)
+            schedule = T.optim.swa_utils.SWALR(optimizer, swa_lr=0.05, anneal_epochs=epochs, anneal_strategy=strategy)
+            for _ in range(5):
+                optimizer.step()
+                schedule.step()
+                found.append(optimizer.param_groups[0]["lr"])
+    return found
+
+
+CALLS = (
+    lp_pool, unpool, unpool_sequences, shuffle_channels, triplets, normed_volumes, initial_values, chosen_numbers,
+    memory, linearized, stacked_modules, laplace, independent, averages, statistics, rates,
+)  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """Return numbers in flat lists, and all else as it is."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return value.detach().tolist() if hasattr(value, "detach") else value
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    if isinstance(expected, dict):
+        assert list(found) == list(expected)
+        found, expected = list(found.values()), list(expected.values())
+    if isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=2e-5, abs=2e-6, nan_ok=True)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("call", CALLS, ids=[call.__name__ for call in CALLS])
+def test_same(call: Callable[[Any], Any]) -> None:
+    assert_same(plain(call(tg)), plain(call(torch)))
