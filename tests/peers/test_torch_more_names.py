@@ -143,7 +143,20 @@ def rates(T: Any) -> Any:
     return found
 
 
+def names_of_nodes(T: Any) -> Any:
+    x = images(T, 2, 3)
+    made = x * 1, T.nansum(x), T.nansum(x, 0), T.nn.PReLU()(x), T.nn.functional.prelu(x, T.ones(3))
+    mean = T.distributions.Normal(x, x.detach().abs() + 1).mean
+    return [*[type(y.grad_fn).__name__ for y in made], mean.grad_fn is None]
+
+
+def sums_without_nan(T: Any) -> Any:
+    x = T.tensor([[1.0, float("nan")], [2.0, 3.0]], requires_grad=True)
+    return [T.nansum(x), T.nansum(x, 0, dtype=T.float64), T.nansum(T.tensor([1, 2])), *with_slope(T, x, x.nansum(1))]
+
+
 CALLS = (
+    names_of_nodes, sums_without_nan,
     lp_pool, unpool, unpool_sequences, shuffle_channels, triplets, normed_volumes, initial_values, chosen_numbers,
     memory, linearized, stacked_modules, laplace, independent, averages, statistics, rates,
 )  # fmt: skip

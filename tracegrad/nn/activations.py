@@ -183,9 +183,10 @@ def prelu(input: Tensor, weight: Tensor) -> Any:
     if input._a.dtype != weight._a.dtype:
         raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype.title} and {weight.dtype.title}")
     shape = (1, -1) + (1,) * (input._a.ndim - 2) if input._a.ndim > 1 else (-1,)
-    return METHODS["where"](input, input > 0, input * reshape(weight, shape if weight.numel() > 1 else (1,)))
+    return apply_composition(_PRELU, (), [input, reshape(weight, shape if weight.numel() > 1 else (1,))])
 
 
+_PRELU = pointwise("PreluKernel", in_single(lambda x, weight: np.where(x > 0, x, x * weight)))
 _GLU = Composition("Glu", in_single(lambda axis, x: _gated(*np.split(x, 2, axis))))
 
 

@@ -109,10 +109,16 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 
 @public()
 @method("nansum")
-@as_torch_calls
-def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+@planned()
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the sum of the elements that are not NaN."""
-    return sum(input.masked_fill(input.isnan(), 0.0), dim, keepdim)
+    return Plan(_NANSUM, (axes_of(dim, input._a.ndim), keepdim, _accumulating(input._a, dtype)), [input])
+
+
+_NANSUM = Composition(
+    "Nansum",
+    lambda axes, keep, dtype, x: _SUM.function(axes, keep, dtype, np.where(x != x, x.dtype.type(0), x)),
+)
 
 
 def _variance(axes: Axes, correction: float, keep: bool, x: Any) -> Any:
