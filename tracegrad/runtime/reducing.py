@@ -898,10 +898,7 @@ def require_same_dtype(x: Tensor, y: Tensor) -> None:
     raise RuntimeError(f"{text}\n  help: convert one of them: .to({y.dtype!r})")
 
 
-@public()
-@method("matmul")
-@planned()
-def matmul(input: Tensor, other: Tensor) -> Any:
+def _plan_matmul(input: Tensor, other: Tensor) -> Any:
     """Return the matrix product, over stacks of matrices too."""
     x, y = input._a, other._a
     if x.dtype != y.dtype:
@@ -923,9 +920,13 @@ def matmul(input: Tensor, other: Tensor) -> Any:
     return Plan(composition, (), [input, other])
 
 
+matmul = public()(method("matmul")(named(_plan_matmul, "matmul", _plan_matmul.__doc__ or "")))
+
+
 @method("__matmul__")
+@planned()
 def _matmul_operator(self: Tensor, other: Any) -> Any:
-    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+    return _plan_matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
 
 method("__rmatmul__")(lambda self, other: matmul(to_tensor(other), self))
