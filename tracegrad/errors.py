@@ -61,6 +61,11 @@ class TracegradError(Exception):
         self.span = span
         self.args = (self.render(),)
 
+    def explain(self, found: str, help: str) -> None:
+        """Add to what was found, and say what to do about it, when that is known only later."""
+        self.found, self.help = f"{self.found}; {found}", help
+        self.args = (self.render(),)
+
     def render(self) -> str:
         lines = [f"{self.title} [{self.code}]"]
         if self.span is not None:

@@ -178,6 +178,16 @@ def test_vmap_of_a_function_that_needs_more_axes_says_what_it_gets(tmp_path: Pat
     assert "of p the function gets one element along axis 0" in done.stderr
 
 
+def test_check_of_vmap_says_which_axis_the_function_does_not_get(tmp_path: Path) -> None:
+    module = tmp_path / "model.py"
+    module.write_text("import numpy as np\n\ndef f(x, k):\n    return np.sum(x * k) / len(x)\n")
+    words = ["check", f"{module}:f", "--arg", "x=f64[4]", "--arg", "k=0.3", "--transform", "vmap"]
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 2
+    assert "len(x: f64[]); vmap calls f with one element at a time, without axis 0 of x" in done.stderr
+    assert "which NumPy refuses too" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("kind", "words", "header"),
     [

@@ -28,7 +28,7 @@ from tracegrad.capture.state import Undefined, flatten, has_changed, kind_name, 
 from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
 from tracegrad.capture.trees import Tree
 from tracegrad.driver.pipeline import call_arguments, hoist_stacks, target_backend
-from tracegrad.errors import ArgumentError, CaptureError, Span
+from tracegrad.errors import ArgumentError, CaptureError, Span, TracegradError
 from tracegrad.ir.core import Block, Function, Value
 from tracegrad.ir.types import ArrayType, Dim
 from tracegrad.runtime.signature import settings_of
@@ -97,7 +97,7 @@ class Batch:
             args, kwargs = call_arguments(names, [element for element, _ in inner])
             batched = [leaf for argument in arguments for leaf in argument.leaves if leaf.axis is not None]
             with passing([(leaf.stand_in, leaf.tracer) for leaf in batched if leaf.stand_in is not None]):
-                returned, tree = flatten(call(self._function, *args, **kwargs))
+                returned, tree = flatten(self._run(args, kwargs, batched))
                 block.yields = [asarray(leaf).value for leaf in returned if _is_array(leaf)]
                 written = [leaf for leaf in batched if leaf.is_written()]
                 block.yields += [leaf.stand_in.value for leaf in written if leaf.stand_in is not None]
@@ -121,6 +121,20 @@ class Batch:
         function = Function(self.__name__.removesuffix("_vmap"), block)
         loop = target_backend.get() == "c"
         return batch(function, [leaf.axis for leaf in batched], size, loop=loop), tree, static, written
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], batched: Sequence[_Leaf]) -> Any:
+        """Call the function; what NumPy refuses in it says that the elements have an axis less."""
+        try:
+            return call(self._function, *args, **kwargs)
+        except TracegradError as error:
+            if error.code == "TG138" and batched:
+                taken = ", ".join(f"axis {leaf.axis} of {leaf.path}" for leaf in batched)
+                error.explain(
+                    f"vmap calls {self.__name__.removesuffix('_vmap')} with one element at a time, without {taken}",
+                    "correct the call for one element, which NumPy refuses too; or give arguments that are the same "
+                    "for all elements the axis None (in_axes, or --wrt with the names of the others)",
+                )
+            raise
 
 
 _ARRAY = object()
