@@ -109,7 +109,7 @@ class checkpoint(_Wrapped):
             with passing(body.passed(arguments)):
                 returned = call(self._function, *inner_args, **inner_kwargs)
                 found.append(collect(returned, results))
-                opened.shared = body.find_shared(returned, found[-1])
+                opened.shared = body.find_shared(flatten(returned)[0], found[-1])
                 body.require_no_stores(self)
                 for (argument, leaf), tracer in body.written().items():
                     writes.append((arguments.trees[argument][0][leaf], len(results)))
@@ -294,7 +294,7 @@ class _WithRule(_Wrapped):
             results: list[Value] = []
             returned = call(self._function, *args, **kwargs)
             found.append(collect(returned, results))
-            opened.shared = body.find_shared(returned, found[0])
+            opened.shared = body.find_shared(flatten(returned)[0], found[0])
             body.require_unwritten(self)
             return results
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tracegrad.capture import hooks
 from tracegrad.driver import pipeline
+from tracegrad.errors import CaptureError
 from tracegrad.ir.core import Function, walk
 from tracegrad.ir.parser import parse_function
 from tracegrad.ir.printer import print_function
@@ -435,3 +437,79 @@ def test_a_depth_of_any_int_ends_the_recursion(depth: Any, backend: str) -> None
         value, gradient = tg.value_and_grad(lambda y: decay(y, depth), backend=backend)(start)
         assert value == pytest.approx(decay(start, int(depth)))
         assert gradient == pytest.approx(decay(start, int(depth)) / start)
+
+
+def bisect(low: Any, high: Any, p: Any, depth: Any) -> Any:
+    if depth == 0:
+        return None
+    middle = 0.5 * (low + high)
+    if abs(middle * middle - p) < 1e-3:
+        return middle
+    if middle * middle > p:
+        return bisect(low, middle, p, depth - 1)
+    return bisect(middle, high, p, depth - 1)
+
+
+def root_or_zero(p: Any, depth: Any) -> Any:
+    r = bisect(0.0, 3.0, p, depth)
+    return r * r * p if r is not None else 0.0 * p
+
+
+def none_of_a_call_or_by_the_result(p: Any, depth: Any) -> Any:
+    def search(y: Any, d: Any) -> Any:
+        r = search(y / 2, d) if y > 3 else None
+        if r is None:
+            return y * d
+        return None if r > 1.6 * d else r
+
+    r = search(p, depth)
+    return p if r is None else r * p
+
+
+@each_backend
+@pytest.mark.parametrize("f", [root_or_zero, none_of_a_call_or_by_the_result])
+@pytest.mark.parametrize("depth", [20, 3])
+@pytest.mark.parametrize("p", [2.0, 5.0])
+def test_a_recursive_function_gives_a_number_or_none(f: Any, depth: int, p: float, backend: str) -> None:
+    value, gradient = tg.value_and_grad(f, backend=backend)(p, np.array(depth))
+    assert value == pytest.approx(f(p, depth), rel=1e-12)
+    assert gradient == pytest.approx((f(p + 1e-7, depth) - f(p - 1e-7, depth)) / 2e-7, rel=1e-6)
+
+
+@each_backend
+def test_many_calls_at_capture_are_refused(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    monkeypatch.setattr(hooks, "CALLS_LIMIT", 200)
+    parts = [{"part": 0.5, "name": str(k)} for k in range(30)]
+
+    def halve(low: Any, high: Any, p: Any, k: int) -> Any:
+        middle = (low + high) * parts[k]["part"]
+        if k == 20:
+            return middle
+        if middle * middle > p:
+            return halve(low, middle, p, k + 1)
+        return halve(middle, high, p, k + 1)
+
+    with pytest.raises(CaptureError, match="200 calls of halve in one do not end") as caught:
+        tg.grad(lambda p: halve(0.0, 3.0, p, 0), backend=backend)(2.0)
+    assert caught.value.code == "TG130"
+    assert caught.value.span is not None
+    assert caught.value.span.line == halve.__code__.co_firstlineno + 1
+
+
+@each_backend
+def test_arguments_of_ever_other_structure_are_refused(backend: str) -> None:
+    def search(p: Any, best: Any) -> Any:
+        if best is not None and best > 40.0:
+            return best
+        if p < 0.1:
+            return None
+        if p > 5:
+            return search(p / 2, None) * p
+        return search(p / 2, p * p * 5)
+
+    def f(p: Any) -> Any:
+        r = search(p, None)
+        return p if r is None else r * p
+
+    with pytest.raises(CaptureError, match="nested calls of search"):
+        tg.grad(f, backend=backend)(7.0)

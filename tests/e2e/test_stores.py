@@ -420,7 +420,161 @@ def several_calls(x: Any) -> Any:
     return total * np.sum(sums**2)
 
 
+class Search:
+    def __init__(self) -> None:
+        self.n, self.deepest, self.worst, self.part = 0, 0, 0.0, {"n": 0}
+
+    def once(self, y: Any) -> Any:
+        self.n += 1
+        return y if y < 1 else self.once(y * 0.5) * y
+
+    def twice(self, y: Any, depth: int) -> Any:
+        self.n += 1
+        self.deepest = max(self.deepest, depth)
+        error = y * y
+        if error > self.worst:
+            self.worst = error
+        if y < 1:
+            return y
+        return self.twice(y * 0.5, depth + 1) * y + self.twice(y * 0.3, depth + 1)
+
+    def with_part(self, y: Any, part: Any) -> Any:
+        self.part["n"] += 1
+        return y * part["n"] if y < 1 else self.with_part(y / 2, part) * y
+
+
+def counter_of_self(x: Any) -> Any:
+    search = Search()
+    return search.once(x) + search.n
+
+
+def several_of_self(x: Any) -> Any:
+    search = Search()
+    return search.twice(x, 0) + search.n + search.worst * x + search.deepest
+
+
+def part_of_self(x: Any) -> Any:
+    search = Search()
+    return search.with_part(x, search.part) * search.part["n"]
+
+
+def passed_dict(x: Any) -> Any:
+    def step(counts: Any, y: Any) -> Any:
+        counts["n"] += 1
+        return y if y < 1 else step(counts, y * 0.5) * y + step(counts, y * 0.3)
+
+    counts = {"n": 0}
+    return step(counts, x) * counts["n"]
+
+
+def passed_list(x: Any) -> Any:
+    def step(y: Any, *, counts: Any) -> Any:
+        counts[0] += 1
+        return y if y < 1 else step(y * 0.5, counts=counts) * y + step(y * 0.3, counts=counts)
+
+    counts = [0]
+    return step(x, counts=counts) * counts[0]
+
+
+def closed_over_and_passed(x: Any) -> Any:
+    search = Search()
+
+    def step(y: Any, other: Any) -> Any:
+        search.n += 1
+        return y * other.n if y < 1 else step(y * 0.5, other) * y + step(y * 0.3, other)
+
+    return step(x, search) * search.n
+
+
+def passed_twice(x: Any) -> Any:
+    def step(y: Any, one: Any, other: Any) -> Any:
+        one.n += 1
+        return y * other.n if y < 1 else step(y * 0.5, one, other) * y
+
+    search = Search()
+    return step(x, search, search) * search.n
+
+
+def passed_between_two(x: Any) -> Any:
+    def even(y: Any, counts: Any) -> Any:
+        return y if y < 1 else odd(y / 2, counts)
+
+    def odd(y: Any, counts: Any) -> Any:
+        counts["n"] += 2
+        if y > 5:
+            return odd(y - 1, counts) * 1.1
+        return 2 * y if y < 1 else even(y / 3, counts)
+
+    counts = {"n": 0}
+    return even(x, counts) * counts["n"]
+
+
+def passed_and_returned(x: Any) -> Any:
+    def step(counts: Any, y: Any) -> Any:
+        counts["n"] += 1
+        if y < 1:
+            return counts, y
+        same, result = step(counts, y / 2)
+        same["n"] += 1
+        return same, result * y
+
+    counts = {"n": 0}
+    same, result = step(counts, x)
+    same["n"] += 5
+    return counts["n"] * result
+
+
+def changed_part_is_returned(x: Any) -> Any:
+    def step(search: Any, y: Any) -> Any:
+        search.part["n"] += 1
+        return search.part if y < 1 else step(search, y / 2)
+
+    search = Search()
+    part = step(search, x)
+    part["n"] += 5
+    return search.part["n"] * x
+
+
+def closed_over_and_returned(x: Any) -> Any:
+    search = Search()
+
+    def step(y: Any) -> Any:
+        search.n += 1
+        return search if y < 1 else step(y / 2)
+
+    same = step(x)
+    same.n += 5
+    return search.n * x
+
+
+def marks_in_a_list(x: Any) -> Any:
+    def step(free: Any, y: Any) -> Any:
+        if y < 1:
+            return y * (1 + sum(free))
+        total = 0.0
+        for k in range(3):
+            if free[k]:
+                free[k] = False
+                total = total + step(free, y / 2) * (k + 1)
+                free[k] = True
+        return total + y
+
+    return step([True] * 3, x)
+
+
 STATES = [
+    (counter_of_self, 5.0),
+    (several_of_self, 5.0),
+    (part_of_self, 5.0),
+    (passed_dict, 5.0),
+    (passed_list, 5.0),
+    (closed_over_and_passed, 5.0),
+    (passed_twice, 5.0),
+    (passed_between_two, 9.0),
+    (passed_and_returned, 5.0),
+    (changed_part_is_returned, 5.0),
+    (closed_over_and_returned, 5.0),
+    (marks_in_a_list, 3.0),
     (simpson, 2.0),
     (table_as_argument, 1.7),
     (part_as_argument, 5.0),
@@ -462,6 +616,20 @@ def test_the_store_is_named_where_recursion_then_has_no_end(backend: str) -> Non
 
     message = assert_refused(f, 9.0, {f.__code__.co_firstlineno + 4}, backend)
     assert "the length or order of a list" in message
+
+
+@each_backend
+def test_the_store_into_an_argument_is_named_where_the_calls_get_others(backend: str) -> None:
+    def step(counts: Any, y: Any) -> Any:
+        counts[0] += 1
+        return y if y < 1 else step(list(counts), y / 2) * y
+
+    def f(x: Any) -> Any:
+        return step([0], x)
+
+    message = assert_refused(f, 5.0, {step.__code__.co_firstlineno + 1}, backend)
+    assert "calls itself with another object in its place" in message
+    assert "very same object" in message
 
 
 @each_backend

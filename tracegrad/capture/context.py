@@ -272,7 +272,9 @@ class Capture:
         self.queues: list[tuple[Any, list[Any]]] = []
         #: dicts from which an item was deleted -> their keys before
         self.key_orders: dict[int, tuple[Any, list[Any]]] = {}
+        #: code of user functions that are running -> how deep they are nested; and how many calls there were in one
         self.active: dict[CodeType, int] = {}
+        self.counts: dict[CodeType, int] = {}
         self.created: dict[int, tuple[Any, int]] = {}
         #: id of a list, dict or object -> it, and what else it may be (aliases.Link)
         self.links: dict[int, tuple[Any, list[Any]]] = {}

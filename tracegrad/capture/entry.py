@@ -227,11 +227,23 @@ def _unique(names: list[str], taken: tuple[str, ...]) -> tuple[str, ...]:
 
 def collect(value: Any, results: list[Value]) -> Result:
     """Append the array leaves of a returned value to the flat results."""
-    leaves, tree = flatten(value)
-    _require_sure(tree)
+    return collect_leaves(*flatten(value), results)
+
+
+def collect_leaves(leaves: Sequence[Any], tree: Tree, results: list[Value], *, can_be_none: bool = False) -> Result:
+    """Append those of some leaves that are arrays or numbers to the flat results.
+
+    Args:
+        can_be_none: numbers that may be None can be returned: with whether they are there.
+    """
+    _require_sure(tree, can_be_none)
     positions: list[Any] = []
     weak = []
     for leaf in leaves:
+        if isinstance(leaf, Static):
+            positions.append(leaf)
+            weak.append(False)
+            continue
         if isinstance(leaf, Undefined):
             raise leaf.error()
         if isinstance(leaf, Iterator) and not isinstance(leaf, Tracer):
@@ -247,10 +259,10 @@ def collect(value: Any, results: list[Value]) -> Result:
     return Result(tree, tuple(positions), tuple(weak))
 
 
-def _require_sure(tree: Tree) -> None:
+def _require_sure(tree: Tree, can_be_none: bool) -> None:
     if tree.kind is Unsure:
         raise unsure_error(tree.data, "is returned, or kept in an object from outside")
-    if tree.kind is MaybeNone:
+    if tree.kind is MaybeNone and not can_be_none:
         raise none_error()
     if tree.kind is Ragged:
         raise unknown_length(
@@ -260,7 +272,7 @@ def _require_sure(tree: Tree) -> None:
     if tree.kind is Chosen:
         raise tree.data.error
     for child in tree.children:
-        _require_sure(child)
+        _require_sure(child, can_be_none)
 
 
 def _effects(state: Capture, results: list[Value]) -> list[Effect]:

@@ -24,7 +24,7 @@ from tracegrad.capture.sharing import share, sources
 from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import flatten, has_changed, unflatten
 from tracegrad.capture.tracer import Tracer, from_value
-from tracegrad.capture.trees import Tree
+from tracegrad.capture.trees import Tree, is_part
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Block, Function, Operation, Value, free_values, substitute, walk
 from tracegrad.ir.types import ArrayType
@@ -193,12 +193,12 @@ class Body:
         """Return the parameters for operands of a call, each with what it is for."""
         return [(self._params[place], t) for place, t in zip(arguments.traced, arguments.tracers, strict=True)]
 
-    def find_shared(self, returned: Any, result: Result) -> Shared:
+    def find_shared(self, leaves: Sequence[Any], result: Result) -> Shared:
         """Return the arrays that the function returns which are those of arguments, or from outside."""
         own = {tracer._storage: place for place, tracer in self._params.items()}
         passed = {other for storage in own for other in storage.shares}
         shared: dict[int, list[tuple[int, int] | Storage]] = {}
-        for leaf, position in zip(flatten(returned)[0], result.leaves, strict=True):
+        for leaf, position in zip(leaves, result.leaves, strict=True):
             if isinstance(leaf, Tracer) and leaf.ndim and not isinstance(position, Static):
                 found = [storage for storage, _ in sources(leaf.root._storage)]
                 outer = [s for s in found if s not in own and s not in passed and s.depth < current().depth]
@@ -221,8 +221,23 @@ class Body:
 
     def require_no_stores(self, called: Any) -> None:
         """Check that there were no stores into containers of the arguments."""
-        if any(has_changed(*given) for given in self._given):
-            refuse_write(called, stored_at(current().frame, [value for value, _, _ in self._given]))
+        stored = self.stored()
+        if stored:
+            refuse_write(called, stored_at(current().frame, list(stored.values())))
+
+    def holders(self, container: Any) -> list[int]:
+        """Return the numbers of the arguments in which a list, dict or object stands that was made for them."""
+        return [
+            n for n, (value, _, tree) in enumerate(self._given) if tree.kind and is_part(container, flatten(value)[1])
+        ]
+
+    def stored(self) -> dict[int, Any]:
+        """Return the arguments that are containers into which there were stores, by their number."""
+        return {
+            number: value
+            for number, (value, leaves, tree) in enumerate(self._given)
+            if tree.kind is not None and has_changed(value, leaves, tree)
+        }
 
 
 def fill_function(

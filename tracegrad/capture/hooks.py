@@ -42,6 +42,7 @@ from tracegrad.capture.guards import (
     special_method,
     with_defaults,
 )
+from tracegrad.capture.joins import is_stack_overflow
 from tracegrad.capture.lists import CapturedList, ListUse, RecordList, StackedList, give_name, use_of_index
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import call_changing, changes_object, note_augmented, require_own, require_own_iterator
@@ -101,6 +102,8 @@ from tracegrad.suggestion import suggest
 
 #: calls of one function nested deeper than this, under a traced condition, never end
 RECURSION_LIMIT = 60
+#: more calls of one function than this, in one that is captured under a traced condition, are too many
+CALLS_LIMIT = 5000
 
 #: what stages a call of a function that is running; recursion.py puts its function here
 RECURSION: list[Callable[..., tuple[bool, Any]]] = []
@@ -786,21 +789,27 @@ def _call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: 
             staged, result = stage_call(function, converted, args, kwargs)
             if staged:
                 return result
-    capture.active[code] = capture.active.get(code, 0) + 1
+    level = capture.active[code] = capture.active.get(code, 0) + 1
+    count = capture.counts[code] = 1 if level == 1 else capture.counts[code] + 1
     capture.calls.append(Call(function, args, kwargs, capture.depth))
     try:
-        if capture.active[code] > RECURSION_LIMIT and any(frame.kind != "function" for frame in capture.frames):
-            raise _endless_recursion(function)
+        if level > RECURSION_LIMIT or count > CALLS_LIMIT:
+            if any(frame.kind != "function" for frame in capture.frames):
+                raise _endless_recursion(function, RECURSION_LIMIT if level > RECURSION_LIMIT else None)
         return converted(*args, **kwargs)
+    except RecursionError as error:
+        if level == 1 or not is_stack_overflow(error):
+            raise
+        raise _endless_recursion(function, level) from None
     finally:
         capture.active[code] -= 1
         capture.calls.pop()
 
 
-def _endless_recursion(function: types.FunctionType) -> CaptureError:
-    """Return the error for calls that nest too deep at capture."""
+def _endless_recursion(function: types.FunctionType, depth: int | None) -> CaptureError:
+    """Return the error for calls at capture that nest too deep, or are too many."""
     name, reason = function.__name__, current().unrolled.get(function)
-    found = f"{RECURSION_LIMIT} nested calls of {name}"
+    found = f"{CALLS_LIMIT} calls of {name} in one" if depth is None else f"{depth} nested calls of {name}"
     help = "end the recursion on a plain Python value (a depth, a length), or write it as a while loop"
     if reason is not None:
         found = f"{reason.title}; so its calls run at capture, and {found} do not end"

@@ -67,7 +67,12 @@ def is_fault(error: Exception) -> bool:
     if isinstance(error, TracegradError):
         refused = isinstance(error, ValueError | IndexError | TracedNameError)
         return refused and not isinstance(error, CaptureError | ArgumentError | ShapeError)
-    return not isinstance(error, Signal)
+    return not isinstance(error, Signal) and not is_stack_overflow(error)
+
+
+def is_stack_overflow(error: Exception) -> bool:
+    """Return whether the capture itself, not a statement of the user, has run out of Python's stack."""
+    return isinstance(error, RecursionError) and str(error).startswith("maximum recursion depth exceeded")
 
 
 def raise_unless(condition: Value, error: Exception) -> None:

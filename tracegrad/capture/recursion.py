@@ -14,14 +14,14 @@ import operator
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from tracegrad.capture import hooks
-from tracegrad.capture.changes import changes_of, written_in
+from tracegrad.capture.changes import changes_of, stored_at, written_in
 from tracegrad.capture.context import Call, Capture, Frame, Signal, Storage, current, user_span
-from tracegrad.capture.entry import Result, Static, collect
+from tracegrad.capture.entry import Result, Static, collect_leaves
 from tracegrad.capture.functions import (
     Body,
     Opened,
@@ -35,10 +35,10 @@ from tracegrad.capture.functions import (
 from tracegrad.capture.lists import sample
 from tracegrad.capture.sharing import may_overlap, passing, sources
 from tracegrad.capture.slots import put_slot, read_slot
-from tracegrad.capture.state import flatten
+from tracegrad.capture.state import flatten, kind_name
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value, result_dtype
-from tracegrad.capture.trees import Tree
-from tracegrad.errors import CaptureError, TracegradError
+from tracegrad.capture.trees import LEAF, Tree, is_part
+from tracegrad.errors import CaptureError, Span, TracegradError
 from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.types import ArrayType
 
@@ -55,13 +55,17 @@ class _Unknown(Exception):
 class _Restart(TracegradError):
     """An argument turns out to be of another type, or traced."""
 
-    def __init__(self, position: Position, kind: ArrayType, weak: bool) -> None:
+    def __init__(self, owner: _Recursion, position: Position, kind: ArrayType, weak: bool) -> None:
         super().__init__("", code="TG130", span=None, found="", help="")
-        self.position, self.kind, self.weak = position, kind, weak
+        self.owner, self.position, self.kind, self.weak = owner, position, kind, weak
 
 
 class _Carry(Signal):
     """The body writes a slot or an array of which calls get the content, and give the new one: capture it again so."""
+
+    def __init__(self, owner: _Recursion) -> None:
+        super().__init__()
+        self.owner = owner
 
 
 class _Recursion(Opened):
@@ -70,8 +74,11 @@ class _Recursion(Opened):
     What it changes outside becomes further parameters and results: its *state*, of which each call gets the content.
 
     Attributes:
-        trees: leaves and structure of the arguments at the call that began it.
-        names: of the arguments passed by keyword, which come last.
+        values: the arguments at the call that began it; those passed by keyword come last.
+        trees: their leaves and structure.
+        names: of the arguments passed by keyword.
+        closed: numbers of the arguments that the body stores into, with the place of the store: every call passes the
+            very same object, which is as if from outside.
         kinds: types of the traced leaves, and whether they are Python numbers.
         types: those of the results, once they are known.
         slots: variables, items and attributes from outside that the body changes, with what they hold.
@@ -81,17 +88,20 @@ class _Recursion(Opened):
     """
 
     frame: Frame
+    body: Body
 
     def __init__(
         self,
         function: types.FunctionType,
         converted: Callable[..., Any],
+        values: list[Any],
         trees: list[tuple[list[Any], Tree]],
         names: tuple[str, ...],
         kinds: dict[Position, tuple[ArrayType, bool]],
     ) -> None:
         super().__init__(function, None, [new_function(function.__name__)])
-        self.converted, self.trees, self.names, self.kinds = converted, trees, names, kinds
+        self.converted, self.values, self.trees, self.names, self.kinds = converted, values, trees, names, kinds
+        self.closed: dict[int, Span | None] = {}
         self.types: list[ArrayType] = []
         self.slots: dict[tuple[int, str, Any], _Slot] = {}
         self.arrays: list[Storage] = []
@@ -100,6 +110,29 @@ class _Recursion(Opened):
     def split(self, values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         count = len(values) - len(self.names)
         return tuple(values[:count]), dict(zip(self.names, values[count:], strict=True))
+
+    def flatten(self, values: Sequence[Any]) -> list[tuple[list[Any], Tree]]:
+        """Return leaves and structure of the arguments of a call; those that are closed over are leaves."""
+        return [([value], LEAF) if a in self.closed else flatten(value) for a, value in enumerate(values)]
+
+    def close(self, stores: dict[int, Span | None]) -> None:
+        """Close over the arguments with these numbers.
+
+        Raises:
+            _Carry: there are any.
+        """
+        if stores:
+            self.closed.update(stores)
+            for a in stores:
+                self.trees[a] = [self.values[a]], LEAF
+            self.kinds = {place: kind for place, kind in self.kinds.items() if place[0] not in self.closed}
+            self.written = [place for place in self.written if place[0] not in self.closed]
+            self.result, self.types = None, []
+            raise _Carry(self)
+
+    def close_stored(self) -> None:
+        """Close over the arguments that the body has stored into, until now."""
+        self.close({a: stored_at(self.frame, [value]) for a, value in self.body.stored().items()})
 
     def operands(self, trees: Sequence[tuple[list[Any], Tree]]) -> list[Value]:
         """Return what is passed for the traced leaves of a call, and for the state."""
@@ -141,7 +174,14 @@ class _Recursion(Opened):
 
         Raises:
             _Restart: it could if a leaf were traced, or of another type.
+            CaptureError: it passes another object where the body changes the one that it got.
         """
+        for a in self.closed:
+            given = trees[a][0][0]
+            if given is not self.values[a]:
+                for other in _open_recursions():
+                    other.close(dict.fromkeys(other.body.holders(given), self.closed[a]))
+                self.refuse_other(a)
         if [tree for _, tree in trees] != [tree for _, tree in self.trees]:
             return False
         for a, ((mine, _), (given, _)) in enumerate(zip(self.trees, trees, strict=True)):
@@ -154,13 +194,25 @@ class _Recursion(Opened):
                         return False
                     wider = result_dtype([tracer, Tracer(Storage(kind, 0), weak=weak)])
                     if wider != kind.dtype or (weak and not tracer.weak):
-                        raise _Restart((a, i), kind.with_dtype(wider), weak and tracer.weak)
+                        raise _Restart(self, (a, i), kind.with_dtype(wider), weak and tracer.weak)
                 elif not _is_same(own, leaf):
                     kinds = _common(own, leaf)
                     if kinds is None:
                         return False
-                    raise _Restart((a, i), *kinds)
+                    raise _Restart(self, (a, i), *kinds)
         return True
+
+    def refuse_other(self, number: int) -> NoReturn:
+        """Raise the error for a call that passes another object than the one that is changed."""
+        name = self.owner.__name__
+        raise CaptureError(
+            f"{name} changes an argument, and calls itself with another object in its place",
+            code="TG234",
+            span=self.closed[number] or user_span(),
+            found=f"a store into a {kind_name(type(self.values[number]))}; the calls do not all get the same one",
+            help="pass the very same object to every call, store into a nonlocal variable or an object of the function "
+            f"around {name}, or write into an array",
+        )
 
     def call(self, trees: Sequence[tuple[list[Any], Tree]], span: Any) -> Any:
         """Stage a call in the body."""
@@ -180,6 +232,8 @@ class _Recursion(Opened):
             CaptureError: it cannot be.
         """
         for change in changes_of(self.frame):
+            parts = [a for a, (_, tree) in enumerate(self.trees) if is_part(change.container, tree)]
+            self.close(dict.fromkeys(parts, change.span))
             place = (id(change.container), change.kind, change.key)
             slot = self.slots.get(place)
             kinds = _common(slot.sample() if slot else change.before, change.after)
@@ -187,11 +241,11 @@ class _Recursion(Opened):
                 refuse_change(self.owner, change)
             if slot is None or kinds != (slot.type, slot.weak):
                 self.slots[place] = _Slot((change.container, change.kind, change.key), *kinds)
-                raise _Carry
+                raise _Carry(self)
         for storage in written_in(self.frame):
             if storage not in self.arrays:
                 self.arrays.append(storage)
-                raise _Carry
+                raise _Carry(self)
 
     def require_apart(self, trees: Sequence[tuple[list[Any], Tree]]) -> None:
         """Check that a call in the body passes arrays of which a write into one is not seen in another, as in the call
@@ -215,12 +269,16 @@ class _Recursion(Opened):
             self.calls.clear()
             found: list[Result] = []
             try:
-                with filling(self.functions[0], repeats=True) as (body, self.frame):
+                with filling(self.functions[0], repeats=True) as (self.body, self.frame):
                     self.frame_depth = capture.depth
-                    body.block.yields = self.run(found, body)
-            except _Carry:
+                    self.body.block.yields = self.run(found, self.body)
+            except _Carry as carry:
+                if carry.owner is not self:
+                    raise
                 continue  # there are so many places at most as the body has stores
             except _Restart as restart:
+                if restart.owner is not self:
+                    raise
                 tried += 1
                 self.kinds[restart.position] = (restart.kind, restart.weak)
                 self.kinds = dict(sorted(self.kinds.items()))
@@ -265,6 +323,17 @@ class _Recursion(Opened):
         leaf = leaves[i]
         return leaf.value.name if _is_traced(leaf) else ""
 
+    def divide(self, returned: Any) -> tuple[list[Any], Tree]:
+        """Return leaves and structure of what the body returns; an object that is closed over, or from outside and
+        changed, is a leaf."""
+        changed = [*(self.values[a] for a in self.closed), *(slot.place[0] for slot in self.slots.values())]
+        if any(returned is container for container in changed):
+            return [Static(returned)], LEAF
+        if type(returned) is not tuple:
+            return flatten(returned)
+        parts = [self.divide(part) for part in returned]
+        return [leaf for leaves, _ in parts for leaf in leaves], Tree(tuple, len(parts), tuple(t for _, t in parts))
+
     def run(self, found: list[Result], body: Body) -> list[Value]:
         """Run the body; return its results and the state after it."""
         names = {p: self.name_of(p) for p in self.kinds}
@@ -283,18 +352,19 @@ class _Recursion(Opened):
         try:
             with passing([(param, array) for param, array in passed if isinstance(array, Tracer)]):
                 returned = self.converted(*args, **kwargs)
+                self.close_stored()
                 results: list[Value] = []
-                found.append(collect(returned, results))
-                self.shared = body.find_shared(returned, found[-1])
+                leaves, tree = self.divide(returned)
+                found.append(collect_leaves(leaves, tree, results, can_be_none=True))
+                self.shared = body.find_shared(leaves, found[-1])
         finally:
             capture.calls.pop()
-        body.require_no_stores(self.owner)
         for place, tracer in body.written().items():
             if not tracer.ndim:
                 refuse_write(self.owner, body.place_of(tracer))
             if place not in self.written:
                 self.written.append(place)
-                raise _Carry
+                raise _Carry(self)
         self.require_carried()
         return [*results, *self.state(), *(given[place].value for place in self.written)]
 
@@ -325,22 +395,27 @@ def stage_recursive_call(
     before = next((c for c in reversed(capture.calls) if c.function is function), None)
     if before is None or function in capture.unrolled:
         return False, None
-    opened = [o for o in reversed(capture.opened) if isinstance(o, _Recursion) and o.owner is function]
+    opened = [o for o in _open_recursions() if o.owner is function]
     if not opened and all(f.kind not in ("branch", "loop") for f in capture.frames[before.depth + 1 :]):
         return False, None
     names = tuple(kwargs)
-    trees = [flatten(value) for value in (*args, *kwargs.values())]
+    values = [*args, *kwargs.values()]
     span = user_span()
     for candidate in opened:
-        if candidate.names == names and candidate.accepts(trees):
-            return True, candidate.call(trees, span)
+        candidate.close_stored()
+        if candidate.names == names and len(candidate.values) == len(values):
+            trees = candidate.flatten(values)
+            if candidate.accepts(trees):
+                return True, candidate.call(trees, span)
+    trees = [flatten(value) for value in values]
     kinds = _traced_leaves(before, names, trees)
     if kinds is None:
         return False, None
-    return _open(_Recursion(function, converted, trees, names, kinds), capture, trees, span)
+    return _open(_Recursion(function, converted, values, trees, names, kinds), capture, span)
 
 
-def _open(made: _Recursion, capture: Capture, trees: list[tuple[list[Any], Tree]], span: Any) -> tuple[bool, Any]:
+def _open(made: _Recursion, capture: Capture, span: Any) -> tuple[bool, Any]:
+    trees = made.trees
     promoted = any(not isinstance(trees[a][0][i], Tracer) for a, i in made.kinds)
     capture.opened.append(made)
     try:
@@ -353,7 +428,7 @@ def _open(made: _Recursion, capture: Capture, trees: list[tuple[list[Any], Tree]
     finally:
         capture.opened.remove(made)
     free = close_functions(made)
-    _, result = made.emit(trees, free, span)
+    _, result = made.emit(made.trees, free, span)
     capture.events.append((span, f"{made.owner.__name__}: a function that calls itself"))
     return True, result
 
@@ -377,6 +452,10 @@ def _traced_leaves(
                 return None
             kinds[a, i] = common
     return kinds or None
+
+
+def _open_recursions() -> list[_Recursion]:
+    return [opened for opened in reversed(current().opened) if isinstance(opened, _Recursion)]
 
 
 def _sources(array: Any) -> set[Storage]:

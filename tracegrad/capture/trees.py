@@ -107,6 +107,11 @@ def nodes(*trees: Tree) -> Iterator[tuple[Tree, ...]]:
         yield from nodes(*children)
 
 
+def is_part(container: Any, tree: Tree) -> bool:
+    """Return whether a list, dict or object stands in a structure."""
+    return any(node.origin is container for (node,) in nodes(tree))
+
+
 def roots(tree: Tree) -> list[Any]:
     """Return the lists, dicts and objects that stand in no other one."""
     if tree.origin is not None:
