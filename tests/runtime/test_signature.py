@@ -94,7 +94,7 @@ def test_distinguishes(a: Any, b: Any) -> None:
     ("a", "b"),
     [
         (1.0, 2.0), (np.zeros(2), np.ones(2)), (np.zeros(4)[::2], np.zeros(2)), (np.zeros(2, ">f8"), np.zeros(2)),
-        (np.zeros(2, np.longlong), np.zeros(2, np.int64)), (np.float64(1), np.float64(2.0)), ("ab", "".join(["a", "b"])),
+        (np.zeros(2, np.longlong), np.zeros(2, np.int64)), (np.float64(1), np.float64(2)), ("ab", "".join(["a", "b"])),
         ({"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0}), (Box(1.0, "a"), Box(2.0, "a")), (State(1.0), State(2.0)),
     ],
 )  # fmt: skip
