@@ -112,6 +112,11 @@ class Selection:
     def imag(self) -> Any:
         return self.call(np.imag, (self,), {})
 
+    def conj(self) -> Any:
+        return self.call(np.conjugate, (self,), {}) if self.dtype.kind == "c" else self
+
+    conjugate = conj
+
     @property
     def T(self) -> Any:
         return self.transpose()
