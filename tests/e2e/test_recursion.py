@@ -513,3 +513,51 @@ def test_arguments_of_ever_other_structure_are_refused(backend: str) -> None:
 
     with pytest.raises(CaptureError, match="nested calls of search"):
         tg.grad(f, backend=backend)(7.0)
+
+
+def gives_back_a_dict(x):
+    state = {"n": x * 2.0}
+
+    def halve(y, state):
+        if y < 1.0:
+            return state, y
+        return halve(y * 0.5, state)
+
+    same, y = halve(x, state)
+    same["n"] = same["n"] * y
+    return state["n"] * x
+
+
+def gives_back_a_list(x):
+    items = [x * 2.0, 1.0]
+
+    def halve(y, items):
+        if y < 1.0:
+            return items
+        return halve(y * 0.5, items)
+
+    same = halve(x, items)
+    same[0] += 5.0
+    return items[0] * x
+
+
+def gives_back_another_one(x):
+    state = {"n": x * 2.0, "k": 1.0}
+
+    def halve(y, state):
+        if y < 1.0:
+            return state
+        if y > 2.0:
+            return halve(y * 0.5, state)
+        return halve(y * 0.7, {"n": state["n"] * 1.5, "k": state["k"]})
+
+    other = halve(x, state)
+    return other["n"] * x + state["k"]
+
+
+@each_backend
+@pytest.mark.parametrize("f", [gives_back_a_dict, gives_back_a_list, gives_back_another_one])
+def test_argument_as_result(f, backend):
+    value, slope = tg.value_and_grad(f, backend=backend)(3.0)
+    np.testing.assert_allclose(value, f(3.0), rtol=1e-12)
+    np.testing.assert_allclose(slope, (f(3.0 + 1e-6) - f(3.0 - 1e-6)) / 2e-6, rtol=1e-8)

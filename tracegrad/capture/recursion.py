@@ -77,8 +77,11 @@ class _Recursion(Opened):
         values: the arguments at the call that began it; those passed by keyword come last.
         trees: their leaves and structure.
         names: of the arguments passed by keyword.
-        closed: numbers of the arguments that the body stores into, with the place of the store: every call passes the
-            very same object, which is as if from outside.
+        closed: numbers of the arguments that the body stores into, with the place of the store, or returns: every call
+            passes the very same object, which is as if from outside.
+        returned: of these, the ones that the body returns.
+        apart: numbers of arguments that the body returns, and for which calls pass other objects.
+        given: `kinds` as they were found at first.
         kinds: types of the traced leaves, and whether they are Python numbers.
         types: those of the results, once they are known.
         slots: variables, items and attributes from outside that the body changes, with what they hold.
@@ -102,6 +105,9 @@ class _Recursion(Opened):
         super().__init__(function, None, [new_function(function.__name__)])
         self.converted, self.values, self.trees, self.names, self.kinds = converted, values, trees, names, kinds
         self.closed: dict[int, Span | None] = {}
+        self.returned: set[int] = set()
+        self.apart: set[int] = set()
+        self.given = dict(kinds)
         self.types: list[ArrayType] = []
         self.slots: dict[tuple[int, str, Any], _Slot] = {}
         self.arrays: list[Storage] = []
@@ -133,6 +139,30 @@ class _Recursion(Opened):
     def close_stored(self) -> None:
         """Close over the arguments that the body has stored into, until now."""
         self.close({a: stored_at(self.frame, [value]) for a, value in self.body.stored().items()})
+
+    def close_returned(self, returned: Any, values: Sequence[Any]) -> None:
+        """Close over the arguments that the body returns, `values` in it: the caller gets the object itself."""
+        parts = returned if type(returned) is tuple else (returned,)
+        kept = {a for a, value in enumerate(values) if type(value) is not tuple and any(p is value for p in parts)}
+        kept = {a for a in kept - self.apart - set(self.closed) if self.trees[a][1].kind is not None}
+        self.returned |= kept
+        self.close(dict.fromkeys(kept))
+
+    def part(self, number: int) -> NoReturn:
+        """Take back that an argument is closed over: a call passes another object, and gets a copy.
+
+        Raises:
+            _Carry: it is captured so from now on.
+            CaptureError: the body stores into the object.
+        """
+        if any(slot.place[0] is self.values[number] for slot in self.slots.values()):
+            self.refuse_other(number)
+        del self.closed[number]
+        self.apart.add(number)
+        self.trees[number] = flatten(self.values[number])
+        self.kinds |= {place: kind for place, kind in self.given.items() if place[0] == number}
+        self.result, self.types = None, []
+        raise _Carry(self)
 
     def operands(self, trees: Sequence[tuple[list[Any], Tree]]) -> list[Value]:
         """Return what is passed for the traced leaves of a call, and for the state."""
@@ -179,6 +209,8 @@ class _Recursion(Opened):
         for a in self.closed:
             given = trees[a][0][0]
             if given is not self.values[a]:
+                if a in self.returned:
+                    self.part(a)
                 for other in _open_recursions():
                     other.close(dict.fromkeys(other.body.holders(given), self.closed[a]))
                 self.refuse_other(a)
@@ -341,7 +373,8 @@ class _Recursion(Opened):
             (a, i): body.param(kind, names[a, i], weak, asarray(self.trees[a][0][i]).zero_dim)
             for (a, i), (kind, weak) in self.kinds.items()
         }
-        args, kwargs = self.split(body.rebuilt(self.trees, given))
+        values = body.rebuilt(self.trees, given)
+        args, kwargs = self.split(values)
         capture = current()
         for slot in self.slots.values():
             put_slot(*slot.place, body.param(slot.type, slot.name, slot.weak))
@@ -353,6 +386,7 @@ class _Recursion(Opened):
             with passing([(param, array) for param, array in passed if isinstance(array, Tracer)]):
                 returned = self.converted(*args, **kwargs)
                 self.close_stored()
+                self.close_returned(returned, values)
                 results: list[Value] = []
                 leaves, tree = self.divide(returned)
                 found.append(collect_leaves(leaves, tree, results, can_be_none=True))
