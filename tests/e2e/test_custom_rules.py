@@ -580,3 +580,33 @@ def test_rules_that_are_right_are_not_blamed() -> None:
         return middle + np.sum(tg.vmap(lambda e: tg.pure_callback(np.sin, "f64[]", e, rule="complex-step"))(x))
 
     assert find_wrong_rules(f, ["x"], [X], np.random.default_rng(0)) == []
+
+
+@tg.custom_jvp
+def stable(z):
+    return np.log1p(np.exp(z))
+
+
+@stable.defjvp
+def stable_jvp(primals, tangents):
+    return stable(*primals), tangents[0] / (1.0 + np.exp(-primals[0]))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_a_rule_serves_all_sizes(backend, monkeypatch):
+    def of_rows(x):
+        return np.sum(stable(x))
+
+    def one_by_one(x):
+        total = 0.0
+        for i in range(len(x)):
+            total += stable(x[i])
+        return total
+
+    for f in (of_rows, one_by_one):
+        gradient = tg.grad(f, backend=backend)
+        for n in range(5, 8):
+            np.testing.assert_allclose(gradient(np.ones(n)), np.full(n, 1.0 / (1.0 + np.exp(-1.0))), rtol=1e-12)
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline, "build_program", None)
+            np.testing.assert_allclose(gradient(np.ones(11)), np.full(11, 1.0 / (1.0 + np.exp(-1.0))), rtol=1e-12)

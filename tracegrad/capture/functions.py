@@ -76,7 +76,9 @@ class Arguments:
         """Return the arguments with `values` for the operands, and `known(leaf)` for all other leaves."""
         given = dict(zip(self.traced, values, strict=True))
         return [
-            unflatten(tree, [given.get((a, i), known(leaf)) for i, leaf in enumerate(leaves)], make_list)
+            unflatten(
+                tree, [given[a, i] if (a, i) in given else known(leaf) for i, leaf in enumerate(leaves)], make_list
+            )
             for a, (leaves, tree) in enumerate(self.trees)
         ]
 

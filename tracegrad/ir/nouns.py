@@ -16,6 +16,7 @@ _NOUNS = {
     "linear_recurrence": "sums",
     "floor_divide": "quotient",
     "iota": "positions",
+    "undefined": "rows",
     "divide": "quotient",
     "negative": "minus",
     "square": "square",
