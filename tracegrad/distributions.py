@@ -91,8 +91,8 @@ def _require(condition: Any, name: str, what: str, value: Tensor) -> None:
         raise ValueError(f"Expected parameter {name} of shape {tuple(value.shape)} to be {what}, but found\n{value}")
 
 
-class Normal(Distribution):
-    """Normal distributions of a mean and a standard deviation."""
+class _Symmetric(Distribution):
+    """Distributions that are symmetric about `loc`, of a width given by `scale`."""
 
     has_rsample = True
 
@@ -103,6 +103,11 @@ class Normal(Distribution):
 
     mean = property(lambda self: self.loc)
     mode = property(lambda self: self.loc)
+
+
+class Normal(_Symmetric):
+    """Normal distributions of a mean and a standard deviation."""
+
     stddev = property(lambda self: self.scale)
     variance = property(lambda self: self.scale**2)
 
@@ -174,18 +179,9 @@ class Exponential(Distribution):
         return 1.0 - self.rate.log()
 
 
-class Laplace(Distribution):
+class Laplace(_Symmetric):
     """Laplace distributions of a mean and a scale."""
 
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = _parameters(loc, scale)
-        _require(self.scale > 0, "scale", "positive", self.scale)
-        self.batch_shape = self.loc.shape
-
-    mean = property(lambda self: self.loc)
-    mode = property(lambda self: self.loc)
     stddev = property(lambda self: 2**0.5 * self.scale)
     variance = property(lambda self: 2 * self.scale**2)
 

@@ -58,7 +58,7 @@ def write_slot(container: Any, kind: str, key: Any, value: Any) -> None:
                 put()
             else:
                 test = from_value(any_holds(found), weak=True)
-                if_stmt(test, put, _do_nothing, lambda: (), _do_nothing, ())
+                if_stmt(test, put, do_nothing, lambda: (), do_nothing, ())
     put_slot(container, kind, key, value)
 
 
@@ -68,8 +68,8 @@ def _put_followed(container: Any, kind: str, key: Any, value: Any) -> None:
     put_slot(container, kind, key, value)
 
 
-def _do_nothing(*args: Any) -> None:
-    pass
+def do_nothing(*args: Any) -> None:
+    """Be a branch, or a setter of state, that has nothing to do."""
 
 
 def augmented(value: Any, op: str, other: Any) -> Any:

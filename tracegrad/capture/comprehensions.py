@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracegrad.capture import sequences
-from tracegrad.capture.branches import and_, if_exp, if_stmt, known_truth, not_, truth
+from tracegrad.capture.branches import and_, do_nothing, if_exp, if_stmt, known_truth, not_, truth
 from tracegrad.capture.context import RestageError
 from tracegrad.capture.lists import ItemKind, StackedList, count_of, give_name, item_type
 from tracegrad.capture.loop_body import attempt
@@ -114,9 +114,10 @@ def collect(step: Each) -> list[Any]:
     return result
 
 
-def total(step: Each, start: Any, add: Callable[[Any, Any], Any]) -> Any:
+def total(add: Callable[[Any, Any], Any], step: Each, start: Any = 0) -> Any:
     """Return what `sum` gives of a generator expression that is better run as a loop; NotImplemented for others."""
-    if _staged(step) is None:
+    sequence = _staged(step)
+    if sequence is None:
         return NotImplemented
     value = [start]
 
@@ -126,7 +127,7 @@ def total(step: Each, start: Any, add: Callable[[Any, Any], Any]) -> Any:
     def set_state(values: tuple[Any, ...]) -> None:
         (value[0],) = values
 
-    _run(step, _Use(put, lambda: id(value[0]), lambda: (value[0],), set_state, ("total",)))
+    _loop(step, sequence, _Use(put, lambda: id(value[0]), lambda: (value[0],), set_state, ("total",)))
     return value[0]
 
 
@@ -219,17 +220,13 @@ def _no_state() -> tuple[Any, ...]:
     return ()
 
 
-def _nothing(*args: Any) -> None:
-    pass
-
-
 class _Use(NamedTuple):
     """What is done with each item, something that changes when it has been done, and the variables that it binds."""
 
     put: Callable[[Any], None]
     mark: Callable[[], Any]
     get_state: GetState = _no_state
-    set_state: SetState = _nothing
+    set_state: SetState = do_nothing
     names: tuple[str, ...] = ()
 
 
@@ -246,20 +243,25 @@ def _run(step: Step, use: _Use) -> None:
         use.put(step.value)
     elif isinstance(step, When):
         holds, then = truth(step.test), step.then
-        if_stmt(holds, lambda: _run(then(), use), _nothing, *use[2:])
+        if_stmt(holds, lambda: _run(then(), use), do_nothing, *use[2:])
     else:
         if isinstance(step.values, zip | enumerate):
             step = step._replace(values=list(step.values))
-        sequence, run, before = _staged(step), step.run, use.mark()
-        if sequence is not None:
-            try:
-                for_stmt(sequence, lambda item: _run(run(item), use), *use[2:], None)
-                return
-            except CaptureError:
-                if _size(sequence) is None or use.mark() != before:
-                    raise
-        for item in iterate(step.values):
-            _run(run(item), use)
+        _loop(step, _staged(step), use)
+
+
+def _loop(step: Each, sequence: Sequence_ | None, use: _Use) -> None:
+    """Use the items, by a staged loop over a sequence if there is one."""
+    before = use.mark()
+    if sequence is not None:
+        try:
+            for_stmt(sequence, lambda item: _run(step.run(item), use), *use[2:], None)
+            return
+        except CaptureError:
+            if _size(sequence) is None or use.mark() != before:
+                raise
+    for item in iterate(step.values):
+        _run(step.run(item), use)
 
 
 def _staged(step: Each) -> Sequence_ | None:

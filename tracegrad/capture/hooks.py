@@ -537,15 +537,11 @@ def _place_of_choice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str
 def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`."""
     if any(type(argument) is comprehensions.Generated for argument in args):
-        if f is next and type(args[0]) is comprehensions.Generated:
-            return comprehensions.first(args[0].step, *args[1:])
-        if f is sum and type(args[0]) is comprehensions.Generated and not kwargs:
-            start = args[1] if len(args) > 1 else 0
-            added = comprehensions.total(args[0].step, start, functools.partial(operate, "add"))
-            if added is not NotImplemented:
-                return added
-        if f is any or f is all:
-            return comprehensions.holds_for(f, args[0].step)
+        of_steps = _OF_STEPS.get(f) if isinstance(f, types.BuiltinFunctionType) else None
+        if of_steps is not None and type(args[0]) is comprehensions.Generated and not kwargs:
+            result = of_steps(args[0].step, *args[1:])
+            if result is not NotImplemented:
+                return result
         args = tuple(a.given_to(f) if type(a) is comprehensions.Generated else a for a in args)
     result = call_with_text(f, args, kwargs, call, HANDLERS[print])
     if result is not NotImplemented:
@@ -721,8 +717,7 @@ def _has_unknown_length(args: tuple[Any, ...]) -> bool:
 def _call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a NumPy function with lists that a staged loop has filled: on the array of their items."""
     if not _is_of_arrays(f) and any(isinstance(a, RecordList) for a in args) and "key" not in kwargs:
-        if f not in (enumerate, zip, reversed):
-            args = tuple(list(a) if isinstance(a, RecordList) else a for a in args)
+        args = tuple(list(a) if isinstance(a, RecordList) else a for a in args)
         return call_handler(f, *args, **kwargs)
     if f in _ROWS and len(args) == 1 and not kwargs:
         return _ROWS[f](args[0].as_array())
@@ -915,6 +910,13 @@ def _filter(function: Any, iterable: Any) -> Any:
 
 _ITEMS: dict[Any, Callable[..., Any]] = {operator.getitem: getitem, operator.setitem: setitem}
 
+#: functions of a generator expression that need not make all its items; NotImplemented: they do
+_OF_STEPS: dict[Any, Callable[..., Any]] = {
+    next: comprehensions.first,
+    sum: functools.partial(comprehensions.total, functools.partial(operate, "add")),
+    any: functools.partial(comprehensions.holds_for, any),
+    all: functools.partial(comprehensions.holds_for, all),
+}
 #: functions of iterables that give their items, or something of each
 _SEQUENCES: dict[Any, Callable[..., Any]] = {
     range: sequences.make_range,

@@ -110,9 +110,6 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if isinstance(f, types.MethodDescriptorType | types.WrapperDescriptorType) and f is not object.__setattr__:
         f, args = f.__get__(args[0]), args[1:]
     own, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
-    if isinstance(own, StackedList) and name in ("insert", "reverse", "sort") and own.stays_stacked:
-        slots.note_list(own)
-        return f(*args, **kwargs)
     if name == "insert" and isinstance(own, CapturedList) and not _is_at_hand(own, args[0]):
         use = use_of_index(own, args[1])
         if use is not None and use.kind is not None and not use.kind.is_mutable:
