@@ -6,6 +6,7 @@ refused, with the place of the store. Previous: entry.py; next: functions.py.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -13,7 +14,7 @@ from typing import Any, NoReturn
 from tracegrad.capture.context import Frame, Storage, current
 from tracegrad.capture.lists import restore, snapshot
 from tracegrad.capture.slots import new_list, note_list, put_slot, read_slot
-from tracegrad.capture.state import Undefined, flatten, kind_name, unflatten
+from tracegrad.capture.state import flatten, is_same_object, kind_name, unflatten
 from tracegrad.capture.tracer import Tracer, from_value
 from tracegrad.capture.trees import nodes
 from tracegrad.errors import Span
@@ -57,16 +58,12 @@ def changes_of(frame: Frame) -> list[Change]:
     found = []
     for values, before in frame.lists.values():
         after = snapshot(values)
-        if type(after) is not type(before) or len(after) != len(before) or any(map(_differ, after, before)):
+        if type(after) is not type(before) or len(after) != len(before) or any(map(operator.is_not, after, before)):
             found.append(Change(values, "list", None, before, after, frame.places.get((id(values), "list", None))))
     for slot, (container, _, before) in frame.slots.items():
         after = read_slot(container, slot[1], slot[2])
         is_moved = slot[1] == "item" and slot[0] in frame.lists
-        if (
-            after is not before
-            and not is_moved
-            and not (isinstance(after, Undefined) and isinstance(before, Undefined))
-        ):
+        if not is_moved and not is_same_object(before, after):
             found.append(Change(container, slot[1], slot[2], before, after, frame.places.get(slot)))
     return found
 
@@ -80,10 +77,6 @@ def stored_at(frame: Frame, values: Sequence[Any]) -> Span | None:
     """Return where the code in a frame stores into containers that it got as arguments."""
     made = {id(node.origin) for value in values for (node,) in nodes(flatten(value)[1])}
     return next((at for what, at in frame.places.items() if type(what) is tuple and what[0] in made), None)
-
-
-def _differ(one: Any, other: Any) -> bool:
-    return one is not other
 
 
 def follow(

@@ -31,7 +31,7 @@ from tracegrad.capture.ragged import Ragged, unknown_length
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.slots import read_slot, undo
-from tracegrad.capture.state import Chosen, Undefined, Unsure, flatten, none_error, unsure_error
+from tracegrad.capture.state import Chosen, Undefined, Unsure, flatten, is_same_object, none_error, unsure_error
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.capture.trees import Constant, Tree, build, divide
 from tracegrad.errors import CaptureError, Span
@@ -289,8 +289,7 @@ def _effects(state: Capture, results: list[Value]) -> list[Effect]:
     inputs = {id(h.original): h.tracer for h in state.hidden.values()}
     for (_, kind, key), (container, seen, before) in frame.slots.items():
         final = read_slot(container, kind, key)
-        is_absent = isinstance(final, Undefined) and isinstance(before, Undefined)
-        if final is not before and not _is_same(final, inputs.get(id(before), seen)) and not is_absent:
+        if not is_same_object(before, final) and not _is_same(final, inputs.get(id(before), seen)):
             add(container, kind, key)
     for values, before_items in frame.lists.values():
         if count_of(values) != count_before(before_items):

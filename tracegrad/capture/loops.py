@@ -21,7 +21,7 @@ from tracegrad.capture.loop_state import UNROLL_LIMIT, LoopState
 from tracegrad.capture.sequences import Sequence_, as_sequence, is_zero
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import GetState, SetState
-from tracegrad.capture.state import Undefined, flatten
+from tracegrad.capture.state import flatten, is_same_object
 from tracegrad.capture.tracer import Tracer, asarray, cast_to, from_value, resolve_content
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span
 from tracegrad.ir.bounds import static_value
@@ -397,7 +397,7 @@ def _stage_while(
         if not isinstance(test, Tracer):
             raise Stop
         after = [leaf for value in state.get() for leaf in flatten(value)[0]]
-        if len(before) != len(after) or not all(map(_is_unchanged, before, after)):
+        if len(before) != len(after) or not all(map(is_same_object, before, after)):
             raise _BindingTest
         return test.value
 
@@ -412,10 +412,6 @@ def _stage_while(
         stage_loop(state, lambda: [([], condition), ([], body)], emit, None)
     except _BindingTest:
         _stage_binding_while(test_fn, body_fn, get_state, set_state, names)
-
-
-def _is_unchanged(before: Any, after: Any) -> bool:
-    return before is after or (isinstance(before, Undefined) and isinstance(after, Undefined))
 
 
 class _BindingTest(Signal):

@@ -56,6 +56,11 @@ def unbound_message(name: str) -> str:
     return f"cannot access local variable {name!r} where it is not associated with a value"
 
 
+def is_same_object(before: Any, after: Any) -> bool:
+    """Return whether a name or slot holds what it held before, or nothing as before."""
+    return before is after or (isinstance(before, Undefined) and isinstance(after, Undefined))
+
+
 class Conflict:
     """What a name is bound to after a branch whose sides give it values that cannot be joined; reading it is the
     error."""
