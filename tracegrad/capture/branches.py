@@ -19,7 +19,7 @@ from tracegrad.capture.context import current, user_span
 from tracegrad.capture.joins import Branch, is_fault, join_branches, leave_branch, raise_unless
 from tracegrad.capture.lists import ListUse, StackedList, stack_items
 from tracegrad.capture.slots import GetState, SetState, cells_of, note_list, put_slot, read_slot
-from tracegrad.capture.state import Conflict, Undefined
+from tracegrad.capture.state import Conflict, OrNone, Undefined
 from tracegrad.capture.tracer import (
     OPERATORS,
     MaybeNone,
@@ -90,6 +90,8 @@ def truth(value: Any) -> Any:
     """Return a Python bool when it can be known, else a traced bool of rank 0."""
     if isinstance(value, MaybeNone):
         return truth(and_(value.present, lambda: truth(value.some)))
+    if isinstance(value, OrNone):
+        return truth(and_(value.present, lambda: truth(value.value)))
     if isinstance(value, Tracer) and value.concrete is None:
         if value.type.size != 1:
             bool(value)  # raises NumPy's error

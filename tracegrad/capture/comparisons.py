@@ -19,6 +19,7 @@ from tracegrad.capture import branches, sequences
 from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, is_held, ways
 from tracegrad.capture.context import user_span
 from tracegrad.capture.lists import RecordList, StackedList
+from tracegrad.capture.state import OrNone
 from tracegrad.capture.tracer import MaybeNone, Tracer, call_handler, from_value, is_traced, python_operator, stage
 from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.types import BOOL
@@ -41,8 +42,10 @@ def identical(x: Any, y: Any) -> Any:
     for a, b in ((x, y), (y, x)):
         if type(a) is type(b) and is_held(a):
             raise alias_error(a, "compared with one that it may be")
-        if isinstance(a, MaybeNone) and b is None:
+        if isinstance(a, MaybeNone | OrNone) and b is None:
             return branches.not_(a.present)
+        if isinstance(a, OrNone):
+            return branches.and_(a.present, functools.partial(identical, a.value, b))
         if isinstance(a, Tracer) and a.weak and a.dtype.kind in "bi" and _is_like(a, b):
             return python_operator(np.equal, a, b)
     return False

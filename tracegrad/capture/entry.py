@@ -31,7 +31,7 @@ from tracegrad.capture.ragged import Ragged, unknown_length
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.slots import read_slot, undo
-from tracegrad.capture.state import Chosen, Undefined, Unsure, flatten, is_same_object, none_error, unsure_error
+from tracegrad.capture.state import Chosen, OrNone, Undefined, Unsure, flatten, is_same_object, none_error, unsure_error
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.capture.trees import Constant, Tree, build, divide
 from tracegrad.errors import CaptureError, Span
@@ -262,7 +262,7 @@ def collect_leaves(leaves: Sequence[Any], tree: Tree, results: list[Value], *, c
 def _require_sure(tree: Tree, can_be_none: bool) -> None:
     if tree.kind is Unsure:
         raise unsure_error(tree.data, "is returned, or kept in an object from outside")
-    if tree.kind is MaybeNone and not can_be_none:
+    if tree.kind is OrNone or (tree.kind is MaybeNone and not can_be_none):
         raise none_error()
     if tree.kind is Ragged:
         raise unknown_length(

@@ -12,7 +12,7 @@ import functools
 import inspect
 import operator
 import types
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,7 @@ from tracegrad.capture.protocols import (
     unpack as unpack_items,
 )
 from tracegrad.capture.source import SourceUnavailable
-from tracegrad.capture.state import Chosen, Conflict, Undefined, Unsure
+from tracegrad.capture.state import Chosen, Conflict, OrNone, Undefined, Unsure, none_error
 from tracegrad.capture.text import call_with_text, join_text, make_error, message_text, percent, piece_of_text
 from tracegrad.capture.tracer import (
     ALWAYS,
@@ -149,6 +149,8 @@ def ret(value: Any) -> Any:
 
 def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
     """The right side of `a, b = value` or `a, *b = value`."""
+    if type(value) is OrNone:
+        value = value.read("cannot unpack non-iterable NoneType object")
     require_own_iterator(value)
     return unpack_items(value, count, star)
 
@@ -166,8 +168,7 @@ def decide(test: Any) -> bool:
 
 def items(values: Any) -> Any:
     """What a `for` with a `yield` in it runs over, at capture."""
-    require_own_iterator(values)
-    return iterable(values)
+    return _iterable(values)
 
 
 def mapping(values: Any) -> Any:
@@ -178,8 +179,14 @@ def mapping(values: Any) -> Any:
 
 def for_stmt(values: Any, *parts: Any) -> None:
     """A `for` statement; see loops.for_stmt."""
+    loops.for_stmt(_iterable(values), *parts)
+
+
+def _iterable(values: Any) -> Any:
+    if type(values) is OrNone:
+        values = values.read("'NoneType' object is not iterable")
     require_own_iterator(values)
-    loops.for_stmt(iterable(values), *parts)
+    return iterable(values)
 
 
 def assert_(test: Any, message: Callable[[], Any]) -> None:
@@ -241,6 +248,8 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
             raise refusal(error, f"attribute {name!r} of ", (obj,), help) from None
     if obj is None:
         return getattr(obj, name, *default)
+    if type(obj) is OrNone:
+        obj = _with_attribute(obj, name)
     if type(obj) is Chosen:
         return for_each(obj, lambda option: getattr_(option, name, *default))
     if name == "__dict__":
@@ -266,8 +275,16 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
     return read_attribute(obj, name, getattr(obj, name))
 
 
+def _with_attribute(obj: OrNone, name: str) -> Any:
+    if hasattr(None, name):
+        raise none_error(f"is asked for {name}")
+    return obj.read(f"'NoneType' object has no attribute {name!r}", "AttributeError")
+
+
 def getitem(x: Any, key: Any) -> Any:
     """`x[key]`."""
+    if type(x) is OrNone:
+        x = x.read("'NoneType' object is not subscriptable")
     if isinstance(x, Tracer):
         return x[key]
     if isinstance(x, np.ndarray):
@@ -328,6 +345,8 @@ def _stacks(x: Any, stored: Any = None) -> bool:
 
 def setitem(x: Any, key: Any, value: Any) -> None:
     """`x[key] = value`."""
+    if type(x) is OrNone:
+        x = x.read("'NoneType' object does not support item assignment")
     if isinstance(x, StackedList):
         _set_row(x, key, value)
         return
@@ -394,6 +413,8 @@ def aug_setitem(x: Any, key: Any, op: str, value: Any) -> None:
 
 def setattr_(obj: Any, name: str, value: Any) -> None:
     """`obj.name = value`."""
+    if type(obj) is OrNone:
+        obj = _with_attribute(obj, name)
     if type(obj) is Chosen:
         do_each(obj, lambda option: setattr_(option, name, value))
     else:
@@ -407,6 +428,8 @@ def aug_setattr(obj: Any, name: str, op: str, value: Any) -> None:
 
 def delitem(x: Any, key: Any) -> None:
     """`del x[key]`."""
+    if type(x) is OrNone:
+        x = x.read("'NoneType' object does not support item deletion")
     method = special_method(x, "__delitem__")
     if method is not None:
         call(method, x, key)
@@ -416,12 +439,16 @@ def delitem(x: Any, key: Any) -> None:
 
 def delattr_(obj: Any, name: str) -> None:
     """`del obj.name`."""
+    if type(obj) is OrNone:
+        obj = _with_attribute(obj, name)
     if not delete(obj, name):
         call(delattr, obj, name)
 
 
 def aug_name(value: Any, op: str, other: Any) -> Any:
     """`name op= other`: returns what the name is bound to afterwards."""
+    if type(value) is OrNone:
+        value = _operand(op, value)
     if not isinstance(value, Tracer):
         note_augmented(value, op)
         if type(value) is dict and op == "or":
@@ -451,8 +478,10 @@ def operate(name: str, x: Any, y: Any) -> Any:
         return percent(x, y)
     if name in ("is", "is_not"):
         return identical(x, y) if name == "is" else branches.not_(identical(x, y))
-    if name in ("eq", "ne") and (x is None or y is None) and (isinstance(x, MaybeNone) or isinstance(y, MaybeNone)):
+    may_be_none = isinstance(x, MaybeNone | OrNone) or isinstance(y, MaybeNone | OrNone)
+    if name in ("eq", "ne") and may_be_none and (x is None or y is None):
         return operate("is" if name == "eq" else "is_not", x, y)
+    x, y = _operand(name, x), _operand(name, y)
     if name in ("in", "not_in"):
         found = _contains(x, y)
         return found if name == "in" else branches.not_(found)
@@ -470,6 +499,15 @@ def operate(name: str, x: Any, y: Any) -> Any:
     if result is NotImplemented and name in ("eq", "ne") and getattr(type(x), "__eq__", None) is object.__eq__:
         return operate("is" if name == "eq" else "is_not", x, y)
     return _OPERATORS[name](x, y) if result is NotImplemented else result
+
+
+def _operand(name: str, value: Any) -> Any:
+    """Return an operand, which must not be None."""
+    if type(value) is not OrNone:
+        return value
+    if name in ("eq", "ne"):
+        raise none_error("is compared")
+    return value.read(f"unsupported operand type(s) for {name}: 'NoneType'")
 
 
 def _contains(item: Any, container: Any) -> Any:
@@ -548,6 +586,10 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         return result
     if not callable(f):
         return f(*args, **kwargs)  # raises Python's error
+    if type(f) is OrNone:
+        return call(f.read("'NoneType' object is not callable"), *args, **kwargs)
+    if any(type(argument) is OrNone for argument in (*args, *kwargs.values())) and not _keeps_arguments(f):
+        args, kwargs = _present(f, args), dict(zip(kwargs, _present(f, kwargs.values()), strict=True))
     if type(f) is Chosen:
         return for_each(f, lambda option: call(option, *args, **kwargs))
     place = _place_of_choice(args, kwargs)
@@ -670,6 +712,20 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             return _call_function(method, (f, *args), kwargs)
         guard_native(f, args, kwargs)
     return _known(f, f(*args, **kwargs))
+
+
+def _keeps_arguments(f: Any) -> bool:
+    """Return whether a function takes values as they are: the user's, a method of a container, or getattr."""
+    own = getattr(f, "__self__", None)
+    return _is_captured(f) or f is getattr or isinstance(own, list | dict | collections.deque)
+
+
+def _present(f: Any, values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return arguments of a call that takes values, not what may be None."""
+    if f in _LOOKS:
+        raise none_error(f"is given to {f.__name__}")
+    message = f"{getattr(f, '__name__', 'a function')} expects a value, and there is None"
+    return tuple(value.read(message) if type(value) is OrNone else value for value in values)
 
 
 def _call_cached(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

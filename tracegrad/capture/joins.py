@@ -34,6 +34,7 @@ from tracegrad.capture.state import (
     Chosen,
     Conflict,
     Options,
+    OrNone,
     Undefined,
     Unsure,
     flatten,
@@ -86,6 +87,8 @@ def _settled(value: Any) -> Any:
     """Return what a value is that may be None, or not there, where the open branches say that it is there."""
     if isinstance(value, MaybeNone) and value.present.value in current().holding:
         return value.some
+    if isinstance(value, OrNone) and value.present.value in current().holding:
+        return value.value
     return value.value if isinstance(value, Unsure) and value.condition.value in current().holding else value
 
 
@@ -611,7 +614,7 @@ def _join_unsure(
 
 
 def _is_none(leaves: list[Any], tree: Tree) -> bool:
-    return tree.kind is MaybeNone or (tree.kind is None and leaves[0] is None)
+    return tree.kind in (MaybeNone, OrNone) or (tree.kind is None and leaves[0] is None)
 
 
 def _join_none(
@@ -622,20 +625,21 @@ def _join_none(
     branches: list[Branch],
     span: Any,
 ) -> Callable[[list[Value]], Any] | None:
-    """Join a number or array with None, with the condition that it is one; None for all other values."""
+    """Join a number, an array or what has a structure with None, with the condition that it is there; None for all
+    other values."""
     if all(tree.kind is None and leaves[0] is None for leaves, tree in trees):
         return None
-    if not all(_is_none(leaves, tree) or (tree.kind is None and is_number(leaves[0])) for leaves, tree in trees):
+    if not all(_is_none(leaves, tree) or has_none_beside(leaves, tree) for leaves, tree in trees):
         return None
     inner: list[tuple[list[Any], Tree]] = []
     present = []
     for (leaves, tree), known, branch in zip(trees, values, branches, strict=True):
-        if tree.kind is MaybeNone:
-            inner.append((leaves[:1], LEAF))
-            present.append(known[1])
+        if tree.kind in (MaybeNone, OrNone):
+            inner.append((leaves[:-1], tree.children[0]))
+            present.append(known[len(leaves) - 1])
             continue
-        there = leaves[0] is not None
-        inner.append((leaves, LEAF) if there else ([Undefined(name)], LEAF))
+        there = not _is_none(leaves, tree)
+        inner.append((leaves, tree) if there else ([Undefined(name)], LEAF))
         with current().builder.into(branch.block):
             present.append(current().builder.constant(there))
     condition = join.add(ArrayType(BOOL), present)
@@ -645,9 +649,21 @@ def _join_none(
         some = make(results)
         if type(some) is Conflict:
             return some
-        return MaybeNone(asarray(some), from_value(results[condition], weak=True))
+        return or_none(some, from_value(results[condition], weak=True))
 
     return finish
+
+
+def has_none_beside(leaves: list[Any], tree: Tree) -> bool:
+    """Return whether a value is one that can be None on other paths: a number, an array, or what has a structure."""
+    return is_number(leaves[0]) if tree.kind is None else tree.kind not in (Unsure, Chosen)
+
+
+def or_none(value: Any, present: Tracer, absent: bool = False) -> MaybeNone | OrNone:
+    """Return what stands for a value that may be None."""
+    if is_number(value):
+        return MaybeNone(asarray(value), present, absent=absent)
+    return OrNone(value, present, absent=absent)
 
 
 def is_choice(side: tuple[list[Any], Tree]) -> bool:

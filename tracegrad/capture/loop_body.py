@@ -20,10 +20,10 @@ from tracegrad.capture.joins import (
     branch_error,
     content_of,
     has_effect,
+    has_none_beside,
     is_choice,
     is_equal,
     is_fault,
-    is_number,
     merge_options,
     options_of,
     raise_unless,
@@ -55,7 +55,7 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import Part, Sharing, is_same_view
 from tracegrad.capture.sizes import decide
 from tracegrad.capture.slots import cells_of, new_list, undo
-from tracegrad.capture.state import Chosen, Options, Undefined, Unsure, flatten, unflatten
+from tracegrad.capture.state import Chosen, Options, OrNone, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.tracer import (
     MaybeNone,
     Tracer,
@@ -297,7 +297,7 @@ def _try_loop(
             state.note_unsure(position, after, after_tree)
             raise _Again
         if position not in state.maybe_none and _settles_as_maybe_none(before, tree, after, after_tree, trips):
-            state.maybe_none[position] = before[0] if tree.kind is MaybeNone else after[0]
+            state.note_maybe_none(position, *((after, after_tree) if tree.kind is None else (before, tree)))
             raise _Again
         if _settles_as_chosen(before, tree, after, after_tree, trips):
             options = merge_options(options_of(before, tree), options_of(after, after_tree))
@@ -346,13 +346,14 @@ def _rolls(values: Any, before: Any) -> bool:
 def _settles_as_maybe_none(
     before: list[Any], tree: Tree, after: list[Any], after_tree: Tree, trips: Dim | None
 ) -> bool:
-    """Return whether a variable is None where some iterations of a loop start, and a number where others do."""
-    if tree.kind is MaybeNone:
-        return after_tree.kind is None and (after[0] is None or is_number(after[0]))
+    """Return whether a variable is None where some iterations of a loop start, and a value where others do."""
+    is_none = after_tree.kind is None and after[0] is None
+    if tree.kind in (MaybeNone, OrNone):
+        return after_tree.kind not in (MaybeNone, OrNone) and (is_none or has_none_beside(after, after_tree))
     if tree.kind is not None or before[0] is not None:
         return False
     # a loop of known length that binds a number in each iteration runs the first one by itself
-    return after_tree.kind is MaybeNone or (trips is None and after_tree.kind is None and is_number(after[0]))
+    return after_tree.kind in (MaybeNone, OrNone) or (trips is None and has_none_beside(after, after_tree))
 
 
 def _settles_as_chosen(before: list[Any], tree: Tree, after: list[Any], after_tree: Tree, trips: Dim | None) -> bool:

@@ -12,7 +12,15 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current
-from tracegrad.capture.joins import is_choice, is_number, merge_options, options_of, renumbered, user_name
+from tracegrad.capture.joins import (
+    has_none_beside,
+    is_choice,
+    merge_options,
+    options_of,
+    or_none,
+    renumbered,
+    user_name,
+)
 from tracegrad.capture.lists import (
     CapturedList,
     Kind,
@@ -33,7 +41,7 @@ from tracegrad.capture.ragged import Axis, Ragged
 from tracegrad.capture.sharing import share
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot
-from tracegrad.capture.state import Chosen, Conflict, Options, Undefined, Unsure, flatten, unflatten
+from tracegrad.capture.state import Chosen, Conflict, Options, OrNone, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, make_weak, stage
 from tracegrad.capture.trees import Tree, nodes
 from tracegrad.ir.core import Value
@@ -57,8 +65,8 @@ class LoopState:
         self.slots: list[tuple[Any, str, Any]] = []
         #: variables that may not be there where an iteration starts -> the leaves and the structure that they can have
         self.unsure: dict[int, tuple[list[Any], Tree]] = {}
-        #: variables that may be None where an iteration starts -> what else they can be
-        self.maybe_none: dict[int, Any] = {}
+        #: variables that may be None where an iteration starts -> the leaves and the structure that they can have
+        self.maybe_none: dict[int, tuple[list[Any], Tree]] = {}
         #: variables that are one of several Python values -> these
         self.chosen: dict[int, Options] = {}
         #: variables that change places -> the one whose object each is for in the next iteration
@@ -90,16 +98,15 @@ class LoopState:
         there = not isinstance(value, Undefined)
         condition = from_value(current().builder.constant(there), weak=True)
         if not there:
-            leaves, tree = self.unsure[position]
-            value = unflatten(tree, [_sample_of(leaf) for leaf in leaves], new_list)
+            value = _stand_in_of(*self.unsure[position])
         return Unsure(self.label(position), value, condition, absent=not there)
 
     def _as_maybe_none(self, position: int, value: Any) -> Any:
-        if isinstance(value, MaybeNone) or not (value is None or is_number(value)):
+        if isinstance(value, MaybeNone | OrNone) or not (value is None or has_none_beside(*flatten(value))):
             return value
         there = from_value(current().builder.constant(value is not None), weak=True)
-        some = asarray(_sample_of(self.maybe_none[position]) if value is None else value)
-        return MaybeNone(some, there, absent=value is None)
+        some = _stand_in_of(*self.maybe_none[position]) if value is None else value
+        return or_none(some, there, absent=value is None)
 
     def _as_chosen(self, value: Any, options: Options) -> Any:
         leaves, tree = flatten(value)
@@ -113,6 +120,12 @@ class LoopState:
             options, renumbered(index, options_of(leaves, tree), options), certain=(value,) if known else None
         )
 
+    def note_maybe_none(self, position: int, leaves: list[Any], tree: Tree) -> None:
+        """Note that a variable may be None where an iteration starts, and what it is where it is not."""
+        if tree.kind in (MaybeNone, OrNone):
+            leaves, tree = leaves[:-1], tree.children[0]
+        self.maybe_none[position] = leaves, tree
+
     def note_unsure(self, position: int, leaves: list[Any], tree: Tree) -> None:
         """Note that a variable may not be there where an iteration starts, and what an iteration makes of it."""
         if tree.kind is Unsure:
@@ -124,7 +137,7 @@ class LoopState:
             Undefined(v.name)
             if isinstance(v, Unsure) and v.absent
             else None
-            if isinstance(v, MaybeNone) and v.absent
+            if isinstance(v, MaybeNone | OrNone) and v.absent
             else v.certain[0]
             if type(v) is Chosen and v.certain is not None
             else v
@@ -312,6 +325,11 @@ def settle_lengths(state: LoopState, position: int, before: Any, after: Any, tri
         steps = {k: step for k, step in lengths.steps.items() if k not in wrong}
         raise Lengthen(position, Lengths(lengths.shape, (*lengths.axes, *more), starts, steps))
     return lengths.lay_out(array)
+
+
+def _stand_in_of(leaves: list[Any], tree: Tree) -> Any:
+    """Return something of a structure, and of the types of its leaves, that stands for nothing."""
+    return unflatten(tree, [_sample_of(leaf) for leaf in leaves], new_list)
 
 
 def _sample_of(leaf: Any) -> Any:

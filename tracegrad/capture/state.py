@@ -137,6 +137,32 @@ class Unsure:
         raise self.refusal()
 
 
+class OrNone:
+    """A tuple, list, dict or object on some paths and None on the others; a use of it checks at run time that it is
+    there.
+
+    Attributes:
+        present: whether it is there.
+        absent: it stands for None, where a loop starts that may bind it.
+    """
+
+    __slots__ = ("absent", "present", "value")
+
+    def __init__(self, value: Any, present: Any, *, absent: bool = False) -> None:
+        self.value, self.present, self.absent = value, present, absent
+
+    def read(self, message: str, error: str = "TypeError") -> Any:
+        """Stage the check, and return the value; the message is what Python says of None."""
+        require(self.present.value, error, message)
+        return self.value
+
+    def __iter__(self) -> Any:
+        return iter(self.read("'NoneType' object is not iterable"))
+
+    def _use(self, *args: Any, **kwargs: Any) -> Any:
+        raise none_error("is used as a whole")
+
+
 def unsure_error(name: str, what: str) -> NeedsPythonValue:
     """Return the error for something that has a name, a key or an attribute on some paths only."""
     return NeedsPythonValue(
@@ -149,13 +175,13 @@ def unsure_error(name: str, what: str) -> NeedsPythonValue:
     )
 
 
-def none_error() -> NeedsPythonValue:
+def none_error(what: str = "is returned, or kept in an object from outside") -> NeedsPythonValue:
     """Return the error for something that must not be None on some paths only."""
     return NeedsPythonValue(
-        "a value that is None on some paths only is returned, or kept in an object from outside",
+        f"a value that is None on some paths only {what}",
         code="TG112",
         span=user_span(),
-        found="a number or array, or None, by a traced condition",
+        found="a value, or None, by a traced condition",
         help="use a number that stands for None (np.nan, np.inf, 0.0), or return a flag beside the value that says "
         "whether there is one (`found = 1.0`)",
     )
@@ -169,6 +195,8 @@ _SPECIAL = (
 for _name in _SPECIAL:
     setattr(Conflict, f"__{_name}__", Conflict._use)
     setattr(Unsure, f"__{_name}__", Unsure._use)
+    if _name != "iter":
+        setattr(OrNone, f"__{_name}__", OrNone._use)
 Conflict.__getattr__ = Conflict._use  # type: ignore[attr-defined]
 
 
@@ -190,6 +218,8 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
         return _flatten_children(kind, value.name, [value.value, value.condition])
     if kind is MaybeNone:
         return _flatten_children(kind, None, [value.some, value.present])
+    if kind is OrNone:
+        return _flatten_children(kind, None, [value.value, value.present])
     if kind is Chosen:
         return _flatten_children(kind, value.options, [value.index])
     if isinstance(value, RecordList):
@@ -220,6 +250,7 @@ def kind_name(kind: type) -> str:
     own: dict[type, str] = {
         Unsure: "value that may be absent",
         MaybeNone: "number that may be None",
+        OrNone: "value that may be None",
         Chosen: "value that a traced condition has chosen",
         Ragged: "array",
         Masked: "array",
@@ -265,6 +296,8 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
         return Unsure(tree.data, *children)
     if tree.kind is MaybeNone:
         return MaybeNone(*map(asarray, children))
+    if tree.kind is OrNone:
+        return OrNone(*children)
     if tree.kind is Chosen:
         return Chosen(tree.data, children[0])
     if tree.kind is Ragged:
