@@ -103,7 +103,7 @@ def ways(start: Any, closed: Block | None = None) -> list[Way]:
             through = positions if known.position is None else (*positions, (known.block, known.position))
             found.append(Way(known.other, joined, through))
             if len(found) > WAYS_LIMIT:
-                raise alias_error(start, f"one of more than {WAYS_LIMIT}, by many choices")
+                raise _chosen_error(start, f"one of more than {WAYS_LIMIT}, by many choices")
             if closed is None or capture.created_depth(known.other) > capture.depth:
                 visit(known.other, joined, through, path | {id(known.other)})
 
@@ -166,8 +166,8 @@ def require_single(container: Any, what: str) -> None:
 
 def alias_error(container: Any, what: str) -> NeedsPythonValue:
     """Return the error for a change of an object that may be another one."""
-    kind = "list" if isinstance(container, list) else type(container).__name__
     if is_held(container):
+        kind = type(container).__name__
         return NeedsPythonValue(
             f"a {kind} that stands in a list is changed or compared",
             code="TG136",
@@ -176,6 +176,11 @@ def alias_error(container: Any, what: str) -> NeedsPythonValue:
             help="replace the item of the list, `values[k] = {**values[k], 'x': x}` or `dataclasses.replace(values[k], "
             "x=x)`; or keep a list of numbers or arrays for each of its fields",
         )
+    return _chosen_error(container, what)
+
+
+def _chosen_error(container: Any, what: str) -> NeedsPythonValue:
+    kind = "list" if isinstance(container, list) else type(container).__name__
     return NeedsPythonValue(
         f"a {kind} that a traced condition has chosen from others, or chooses from, is changed or compared",
         code="TG136",

@@ -150,6 +150,7 @@ def capture(
         results: list[Value] = []
         try:
             returned = call(function, *args, **kwargs)
+            state.owners.clear()  # a __dict__ that is returned is a dict as any other
             result = collect(returned, results)
             effects = _effects(state, results)
         except RestageError as error:

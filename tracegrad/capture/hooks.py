@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import dataclasses
 import functools
 import inspect
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture import branches, comprehensions, loops, sequences, slots
+from tracegrad.capture import branches, comprehensions, copies, loops, sequences, slots
 from tracegrad.capture.aliases import require_single, ways
 from tracegrad.capture.attempts import Attempt, context, passing
 from tracegrad.capture.choices import do_each, for_each, item_at, store_item, test_each
@@ -253,7 +254,6 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
     if type(obj) is Chosen:
         return for_each(obj, lambda option: getattr_(option, name, *default))
     if name == "__dict__":
-        require_single(obj, "its __dict__ is used")
         items = obj.__dict__
         current().owners[id(items)] = items, obj
     try:
@@ -614,6 +614,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         return args[0].copy()
     if f is getattr:
         return getattr_(*args)
+    if isinstance(f, types.FunctionType) and f in _COPIES:
+        return _COPIES[f](getattr_, *args, **kwargs)
     if f is vars and args:
         return getattr_(args[0], "__dict__")
     if isinstance(f, types.BuiltinFunctionType) and f in _ITEMS:
@@ -965,6 +967,12 @@ def _filter(function: Any, iterable: Any) -> Any:
 
 
 _ITEMS: dict[Any, Callable[..., Any]] = {operator.getitem: getitem, operator.setitem: setitem}
+
+_COPIES: dict[Any, Callable[..., Any]] = {
+    copy.copy: copies.copied,
+    copy.deepcopy: copies.copied_deeply,
+    dataclasses.replace: copies.replaced,
+}
 
 #: functions of a generator expression that need not make all its items; NotImplemented: they do
 _OF_STEPS: dict[Any, Callable[..., Any]] = {

@@ -684,10 +684,10 @@ def merge_options(one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _place_of(option: Any, options: Sequence[Any]) -> int | None:
-    return next(
-        (k for k, other in enumerate(options) if other is option or (type(other) is type(option) and other == option)),
-        None,
-    )
+    for k, other in enumerate(options):
+        if other is option or (type(other) is type(option) and is_equal(other, option)):
+            return k
+    return None
 
 
 def renumbered(index: Tracer, options: Sequence[Any], merged: Sequence[Any]) -> Tracer:
@@ -837,7 +837,9 @@ def is_number(leaf: Any) -> bool:
 
 
 def is_equal(a: Any, b: Any) -> bool:
-    """Return whether two Python values are equal, False when they cannot be compared."""
+    """Return whether two Python values are equal, False when they cannot be compared, or can change."""
+    if isinstance(a, dict):
+        return False
     try:
         return bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
     except (TypeError, ValueError):

@@ -43,6 +43,8 @@ def put_slot(container: Any, kind: str, key: Any, value: Any) -> None:
 def note_slot(container: Any, kind: str, key: Any) -> None:
     """Note in open frames that a slot is about to change; Undefined stands for none."""
     capture = current()
+    if kind == "item" and (owned := capture.owners.get(id(container))) is not None:
+        container, kind = owned[1], "attr"
     slot, made = (id(container), kind, key), capture.created_depth(container)
     if 0 <= made < len(capture.frames):
         capture.frames[made].note_place(slot)

@@ -238,7 +238,7 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
         return [content, *lengths], Tree(Ragged, tuple(value.axes), (LEAF,) * (1 + len(lengths)))
     if isinstance(value, list):
         return _flatten_children(list, len(value), list(value), value)
-    found = open_container(value)
+    found = None if id(value) in current().owners else open_container(value)  # a __dict__ is no value of its own
     if found is None:
         return [value], LEAF
     data, children, origin = found
