@@ -6,6 +6,7 @@ Reads and writes nothing. Previous: aliases.py; next: lists.py.
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -53,7 +54,7 @@ def open_container(value: Any) -> tuple[Any, list[Any], Any] | None:
     Dicts, tuples, namedtuples, dataclasses, and objects made by captured code open; None for all others.
     """
     kind = type(value)
-    if kind is dict:
+    if kind is dict or kind is OrderedDict:
         return tuple(value), list(value.values()), value
     if isinstance(value, tuple):
         return len(value), list(value), None
@@ -65,12 +66,17 @@ def open_container(value: Any) -> tuple[Any, list[Any], Any] | None:
     return None
 
 
+def is_mapping(tree: Tree) -> bool:
+    """Return whether a structure is that of a dict, by its keys."""
+    return tree.kind is dict or tree.kind is OrderedDict
+
+
 def build(tree: Tree, children: list[Any]) -> Any:
     """Return a new container of a kind that `open_container` opens."""
     if tree.kind is Constant:
         return tree.data
-    if tree.kind is dict:
-        return dict(zip(tree.data, children, strict=True))
+    if is_mapping(tree):
+        return tree.kind(zip(tree.data, children, strict=True))
     if tree.kind is tuple:
         return tuple(children)
     if hasattr(tree.kind, "_fields"):

@@ -26,7 +26,7 @@ from tracegrad.capture.sharing import passing
 from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import Undefined, flatten, has_changed, kind_name, unflatten
 from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
-from tracegrad.capture.trees import Tree
+from tracegrad.capture.trees import Tree, is_mapping
 from tracegrad.driver.pipeline import call_arguments, hoist_stacks, target_backend
 from tracegrad.errors import ArgumentError, CaptureError, Span, TracegradError
 from tracegrad.ir.core import Block, Function, Value
@@ -246,7 +246,7 @@ def _axes_of(tree: Tree, spec: Any, name: str, path: str) -> list[tuple[int | No
             return [(spec if spec is None or spec < 0 else spec + 1 + kind.nested, path) for kind in kinds]
         settings = settings_of(tree.kind)
         specs = [None if key[1:] in settings else spec for key in _keys(tree)]
-    elif tree.kind is dict:
+    elif is_mapping(tree):
         if not isinstance(spec, dict) or set(spec) != set(tree.data):
             raise _misfit(f"{name}: {spec!r} for {path}, a dict with keys {list(tree.data)}", _SAME)
         specs = [spec[key] for key in tree.data]
@@ -270,7 +270,7 @@ _SAME = "give an int or None for the whole, or the same structure with an int or
 
 
 def _keys(tree: Tree) -> list[str]:
-    if tree.kind is dict:
+    if is_mapping(tree):
         return [f"[{key!r}]" for key in tree.data]
     if isinstance(tree.data, tuple):
         return [f".{field}" for field in tree.data]

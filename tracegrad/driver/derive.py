@@ -310,6 +310,9 @@ def kind_text(tree: Tree, types: Sequence[ArrayType]) -> str:
     if tree.kind in ("static", "identity"):
         value = tree.data[1] if tree.kind == "static" else tree.data.value
         return f"a Python {type(value).__name__} that does not depend on its arguments"
+    if tree.kind in ("object", "custom"):
+        cls = tree.data[0] if tree.kind == "object" else tree.data.cls
+        return f"an object of class {cls.__name__}"
     return "None" if tree.kind == "none" else f"a {tree.kind}"
 
 

@@ -14,6 +14,7 @@ import re
 import textwrap
 import time
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ from tracegrad.capture.state import Undefined, flatten, has_changed
 from tracegrad.capture.state import unflatten as unflatten_state
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value, is_traced
 from tracegrad.capture.trees import Tree as StateTree
+from tracegrad.capture.trees import is_mapping
 from tracegrad.codegen.variables import Names
 from tracegrad.config import Options, load_options
 from tracegrad.driver.cache import Cache, open_cache
@@ -57,7 +59,7 @@ from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_inexact, is_static
 from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
 from tracegrad.runtime.call import Places, call_flat, check_writable, with_user_lines
-from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, settings_of, unflatten
+from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, open_custom, settings_of, unflatten
 from tracegrad.transform.jvp import jvp
 from tracegrad.transform.vjp import vjp, without_prints
 
@@ -356,6 +358,10 @@ def _locate(tree: Tree, value: Any, place: ArgumentPlace, places: dict[int, tupl
         keys = tree.data
     elif tree.kind == "object":
         kind, keys = "attribute", tree.data[1]
+    elif tree.kind == "custom":
+        if not isinstance(value, dict):
+            return  # how its parts are reached is not known
+        keys = open_custom(value)[1]
     for key, child in zip(keys, tree.children, strict=True):
         step = (kind, key)
         inner = Place(value, (step,), "").read()
@@ -482,6 +488,10 @@ def cotangent_leaves(
         items = [ct[key] for key in tree.data]
     elif tree.kind == "object":
         items = [getattr(ct, name) for name in tree.data[1]]
+    elif tree.kind == "custom":
+        if type(ct) is not tree.data.cls or (opened := open_custom(ct))[0] != tree.data:
+            raise _misfit(path, f"{tree.data.cls.__name__} of the same structure", repr(ct)[:100], of)
+        items = list(opened[2])
     else:
         if not isinstance(ct, tuple | list) or len(ct) != len(tree.children):
             raise _misfit(path, f"a {tree.kind} of {len(tree.children)}", repr(ct)[:100], of)
@@ -781,7 +791,7 @@ def _leaf_paths(tree: StateTree, path: str, is_setting: bool = False) -> list[tu
     if tree.kind is None:
         return [(path, is_setting)]
     names = getattr(tree.kind, "_fields", tree.data)
-    if tree.kind is dict:
+    if is_mapping(tree):
         steps = [f"[{key!r}]" for key in tree.data]
     elif isinstance(names, tuple):
         steps = [f".{name}" for name in names]
@@ -854,6 +864,8 @@ def runtime_tree(result: entry.Result) -> tuple[Tree, frozenset[int]]:
             return Tree(tree.kind.__name__, None, children)
         if tree.kind is dict:
             return Tree("dict", tree.data, children)
+        if tree.kind is OrderedDict:
+            return Tree("custom", open_custom(OrderedDict.fromkeys(tree.data))[0], children)
         if hasattr(tree.kind, "_fields"):
             return Tree("named", tree.kind, children)
         return Tree("object", (tree.kind, tree.data), children)

@@ -304,9 +304,9 @@ def _flatten_rare(value: Any, path: str, leaves: list[Leaf], values: list[Any]) 
         children = tuple(_flatten(v, f"{path}.{n}", leaves, values) for n, v in zip(cls._fields, value, strict=True))
         return Tree("named", cls, children)
     if _is_registered(cls):
-        parts, metadata, entries, rebuild = optree.tree_flatten_one_level(value, namespace=NAMESPACE)
+        node, entries, parts = open_custom(value)
         children = tuple(_flatten(v, f"{path}[{e!r}]", leaves, values) for e, v in zip(entries, parts, strict=True))
-        return Tree("custom", CustomNode(cls, _freeze(metadata), metadata, rebuild), children)
+        return Tree("custom", node, children)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = tuple(f.name for f in dataclasses.fields(value) if hasattr(value, f.name))
         children = tuple(_flatten(getattr(value, n), f"{path}.{n}", leaves, values) for n in names)
@@ -356,6 +356,12 @@ def _as_array(value: Any, path: str) -> np.ndarray[Any, Any]:
             help="pass np.asarray(...) of it, and a mask as an argument of its own",
         )
     return np.asarray(value)
+
+
+def open_custom(value: Any) -> tuple[CustomNode, Sequence[Any], Sequence[Any]]:
+    """Return the node of an object of a class registered with optree, and the entries and values of its children."""
+    parts, metadata, entries, rebuild = optree.tree_flatten_one_level(value, namespace=NAMESPACE)
+    return CustomNode(type(value), _freeze(metadata), metadata, rebuild), entries, list(parts)
 
 
 def _is_registered(cls: type) -> bool:
