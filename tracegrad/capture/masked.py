@@ -44,6 +44,8 @@ _REDUCTIONS: dict[Any, Any] = {
 }
 #: functions of scalars that are applied to each element, besides NumPy's ufuncs
 ELEMENTWISE = frozenset({np.where, np.clip, np.round, np.nan_to_num, np.real, np.imag, np.sinc, np.i0, np.isclose, abs})
+#: functions of which one argument, at a position, is taken element by element
+OF_ELEMENTS: dict[Any, int] = {np.polyval: 1, np.interp: 0, np.searchsorted: 1, np.digitize: 0}
 _BUILTINS: dict[Any, Any] = {sum: np.sum, max: np.max, min: np.min, any: np.any, all: np.all}
 #: makes the array of some length, given its content and length: ragged.py puts its class here
 LEADING: list[Callable[[Tracer, Any], Selection]] = []
@@ -139,13 +141,19 @@ class Selection:
 
 
 class Masked(Selection):
-    """`content[mask]`, with `mask` a bool array of the shape of `content`; `leading` is the rank of the user's mask."""
+    """`content[mask]`, with `mask` a bool array of the shape of `content`.
 
-    __slots__ = ("_compressed", "leading", "mask")
+    Attributes:
+        leading: the rank of the user's mask, where it is one of leading axes.
+        rows: the user's mask, where it is one of the first axis.
+    """
 
-    def __init__(self, content: Tracer, mask: Tracer, leading: int | None) -> None:
+    __slots__ = ("_compressed", "leading", "mask", "rows")
+
+    def __init__(self, content: Tracer, mask: Tracer, leading: int | None, rows: Tracer | None = None) -> None:
         super().__init__(content)
         self.mask, self.leading = mask, leading
+        self.rows = mask if leading == content.ndim == 1 else rows
         self._compressed: tuple[Value, Block, Selection] | None = None
 
     def as_tracer(self) -> Tracer:
@@ -197,6 +205,8 @@ class Masked(Selection):
 
     def _rows(self) -> Tracer:
         """Return which rows of the content are selected, in one axis."""
+        if self.rows is not None:
+            return self.rows
         mask = call_handler(np.reshape, self.mask, (-1, *self.content.shape[self._leading() :]))
         rows: Tracer = mask[(slice(None), *[0] * (mask.ndim - 1))]
         return rows
@@ -221,11 +231,20 @@ class Masked(Selection):
         self._compressed = content, current().frame.block, made
         return made
 
+    def are_positions(self, axis: int) -> bool:
+        """Return whether the elements are their own places along an axis, as in `np.nonzero(mask)[axis]`."""
+        made = self.content.value.producer
+        return made is not None and made.op == "iota" and made.attrs["axis"] == axis
+
+    def like(self, content: Tracer) -> Masked:
+        """Return the same selection of another content of this shape."""
+        return Masked(content, self.mask, self.leading, self.rows)
+
     def copy(self, order: str = "C") -> Masked:
-        return Masked(self.content.copy(), self.mask, self.leading)
+        return self.like(self.content.copy())
 
     def astype(self, dtype: Any, **kwargs: Any) -> Masked:
-        return Masked(self.content.astype(dtype, **kwargs), self.mask, self.leading)
+        return self.like(self.content.astype(dtype, **kwargs))
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = self._call_on_whole(function, args, kwargs)
@@ -240,7 +259,14 @@ class Masked(Selection):
             if not all(map(self._fits, (*args, *kwargs.values()))):
                 return NotImplemented
             given = [_whole(a) for a in args], {name: _whole(a) for name, a in kwargs.items()}
-            return Masked(call_handler(function, *given[0], **given[1]), self.mask, self.leading)
+            return self.like(call_handler(function, *given[0], **given[1]))
+        place = OF_ELEMENTS.get(function, len(args))
+        if place < len(args) and args[place] is self and sum(isinstance(a, Selection) for a in args) == 1:
+            return self.like(call_handler(function, *map(_whole, args), **kwargs))
+        if function in _ROWWISE and not kwargs:
+            result = _ROWWISE[function](self, *args)
+            if result is not NotImplemented:
+                return result
         if function in (len, np.size) and len(args) == 1:
             return self._count() if function is len else self.size
         if function in (np.ravel, np.transpose) and self.ndim == 1:
@@ -262,6 +288,10 @@ class Masked(Selection):
     def _is_alike(self, value: Any) -> bool:
         """Return whether a value is a selection of the same elements."""
         return isinstance(value, Masked) and value.ndim == self.ndim and same_value(value.mask.value, self.mask.value)
+
+    def _is_row(self, value: Any) -> bool:
+        """Return whether a value is a selection of the same rows, in one axis."""
+        return isinstance(value, Masked) and value.leading == 1 and same_value(value._rows().value, self._rows().value)
 
     def _fits(self, value: Any) -> bool:
         """Return whether a value can be an operand of an elementwise operation on the whole array."""
@@ -295,6 +325,64 @@ class Masked(Selection):
             check(call_handler(np.any, self.mask), "ValueError", message)
             fill = extreme(self.content.dtype, fill)
         return call_handler(function, self._filled(fill), axis=axes, **kwargs)
+
+
+# ---- functions of each row
+
+
+def _rows_like(like: Masked, content: Tracer) -> Masked:
+    """Return the same selection of rows, with other ones."""
+    rows = like._rows()
+    mask = rows
+    if content.ndim > 1:
+        mask = call_handler(np.reshape, rows, (-1, *[1] * (content.ndim - 1)))
+        mask = call_handler(np.broadcast_to, mask, content.shape)
+    return Masked(content, mask, 1, rows)
+
+
+def _like(function: Any) -> Callable[..., Any]:
+    def make(self: Masked, a: Any, *args: Any) -> Any:
+        return self.like(call_handler(function, self.content, *args)) if a is self else NotImplemented
+
+    return make
+
+
+def _column_stack(self: Masked, parts: Any) -> Any:
+    """Return rows made of columns: numbers of the selected elements, or rows."""
+    if not isinstance(parts, tuple | list) or not all(map(self._is_row, parts)):
+        return NotImplemented
+    return _rows_like(self, call_handler(np.column_stack, [part.content for part in parts]))
+
+
+def _vander(self: Masked, x: Any, count: Any) -> Any:
+    return _rows_like(self, call_handler(np.vander, self.content, count)) if self.ndim == 1 else NotImplemented
+
+
+def _matmul(self: Masked, a: Any, b: Any) -> Any:
+    if a is not self or isinstance(b, Selection) or self.leading != 1 or self.content.ndim != 2:
+        return NotImplemented
+    return _rows_like(self, call_handler(np.matmul, self._filled(0), b))
+
+
+def _least_squares(self: Masked, a: Any, b: Any, rcond: Any = None) -> Any:
+    """Rows of zeros change no solution."""
+    if not (self._is_row(a) and self._is_row(b)) or a.ndim != 2:
+        return NotImplemented
+    if rcond is None:
+        size = call_handler(np.maximum, self._count(), a.content.shape[1])
+        rcond = size * float(np.finfo(np.result_type(a.dtype, np.float32)).eps)
+    return call_handler(np.linalg.lstsq, a._filled(0), b._filled(0), rcond)
+
+
+_ROWWISE: dict[Any, Callable[..., Any]] = {
+    **{function: _like(function) for function in (np.zeros_like, np.ones_like, np.full_like, np.empty_like)},
+    np.column_stack: _column_stack,
+    np.c_: _column_stack,
+    np.vander: _vander,
+    np.matmul: _matmul,
+    np.dot: _matmul,
+    np.linalg.lstsq: _least_squares,
+}
 
 
 def _counting(compute: Callable[[], Any]) -> Any:

@@ -24,7 +24,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.linear import difference, ends, quotient
-from tracegrad.capture.masked import ELEMENTWISE, LEADING, Masked, Selection, extreme, same_value
+from tracegrad.capture.masked import ELEMENTWISE, LEADING, OF_ELEMENTS, Masked, Selection, extreme, same_value
 from tracegrad.capture.memory import UNKNOWN
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
@@ -162,6 +162,13 @@ class Ragged(Selection):
                 raise unknown_length() from None
             return handler(*(args if function in _VIEWS else _all_forwards(args)), **kwargs)
         args = _all_forwards(args)
+        place = OF_ELEMENTS.get(function, len(args))
+        if place < len(args) and sum(isinstance(a, Ragged) for a in args) == 1:
+            own = args[place]
+            if isinstance(own, Ragged):
+                return Ragged(
+                    call_handler(function, *args[:place], own.content, *args[place + 1 :], **kwargs), own.axes
+                )
         is_ufunc = isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
         if (is_ufunc or function in ELEMENTWISE) and not set(kwargs) - {"_python"}:
             return _elementwise(function, args, kwargs)
@@ -300,9 +307,11 @@ LEADING.append(lambda content, length: Ragged(content, {0: Axis(length)}))
 
 
 def _all_forwards(args: Any) -> Any:
-    if isinstance(args, Ragged):
-        return args.forwards()
-    return type(args)(_all_forwards(a) for a in args) if type(args) in (tuple, list) else args
+    if isinstance(args, Selection):
+        return (args.compressed() if isinstance(args, Masked) else args).forwards()
+    if type(args) is tuple:
+        return tuple(map(_all_forwards, args))
+    return list(map(_all_forwards, args)) if isinstance(args, list) else args
 
 
 def unknown_length(
@@ -789,13 +798,6 @@ def _ptp(a: Any, axis: Any = None) -> Any:
     return call_handler(np.max, a, axis) - call_handler(np.min, a, axis)
 
 
-@_does(np.linalg.norm)
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    if not isinstance(x, Ragged) or ord not in (None, 1, 2, np.inf, "fro") or (x.ndim > 1 and axis is not None):
-        raise unknown_length()
-    return call_handler(np.linalg.norm, _filled(x, range(x.ndim), 0), ord, None, keepdims)
-
-
 def _cumulative(function: Any, default: Any = None) -> Callable[..., Any]:
     def cumulate(a: Any, axis: Any = default, **kwargs: Any) -> Any:
         if not isinstance(a, Ragged) or (a.ndim > 1 and axis is None) or kwargs:
@@ -814,6 +816,18 @@ for _function in (np.cumsum, np.cumprod):
 for _ufunc in (np.add, np.multiply, np.maximum, np.minimum):
     _accumulate = functools.partial(call_handler, _ufunc.accumulate, _bound=(_ufunc, "accumulate"))
     _HANDLERS[_ufunc.accumulate] = _cumulative(_accumulate, 0)
+
+
+@_does(np.linalg.norm)
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    if not isinstance(x, Ragged):
+        raise unknown_length()
+    axes = _chosen(x, axis)
+    if any(k in x.axes for k in axes) and ord not in (None, "fro", 1, 2, np.inf):
+        raise unknown_length()
+    rest = _without(x, axes, keepdims)
+    result = call_handler(np.linalg.norm, _filled(x, axes, 0), ord, axis, keepdims)
+    return Ragged(result, rest) if rest else result
 
 
 # ---- products
@@ -874,6 +888,36 @@ def _outer(a: Any, b: Any) -> Any:
     return call_handler(np.multiply, x[:, None] if x.axes else x.content[:, None], y if y.axes else y.content)
 
 
+# ---- least squares: rows of zeros change no solution
+
+
+@_does(np.linalg.lstsq)
+def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    matrix, right = _as_operand(a), _as_operand(b)
+    if matrix is None or right is None or matrix.ndim != 2 or 1 in matrix.axes or 1 in right.axes:
+        raise unknown_length()
+    if rcond is None:
+        size = call_handler(np.maximum, matrix.shape[0], matrix.shape[1])
+        rcond = size * float(np.finfo(np.result_type(matrix.dtype, np.float32)).eps)
+    rows, values = _contracted(matrix, 0, right, 0)
+    return call_handler(np.linalg.lstsq, rows.content, values.content, rcond)
+
+
+@_does(np.polyfit)
+def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: Any = False, w: Any = None) -> Any:
+    points, values = _as_operand(x), _as_operand(y)
+    if points is None or values is None or points.ndim != 1 or 1 in values.axes:
+        raise unknown_length()
+    if rcond is None:
+        rcond = points.shape[0] * float(np.finfo(np.result_type(points.dtype, np.float32)).eps)
+    weights = _as_operand(call_handler(np.ones_like, points, dtype=values.dtype) if w is None else w)
+    if weights is None:
+        raise unknown_length()
+    weights, _ = _contracted(weights, 0, values, 0)
+    points, values = _contracted(points, 0, values, 0)
+    return call_handler(np.polyfit, points.content, values.content, deg, rcond, full, weights.content)
+
+
 # ---- shape
 
 
@@ -899,15 +943,16 @@ def _ndim(a: Ragged) -> int:
 
 @_does(np.copy, np.array)
 def _copy(a: Any, dtype: Any = None, **kwargs: Any) -> Ragged:
-    if not isinstance(a, Ragged) or set(kwargs) - {"copy"}:
+    if set(kwargs) - {"copy"}:
         raise unknown_length()
-    return a.copy() if dtype is None else a.astype(dtype).copy()
+    array = a if isinstance(a, Ragged) else _stack(a)
+    return array.copy() if dtype is None else array.astype(dtype).copy()
 
 
 @_does(np.asarray, np.ascontiguousarray, np.atleast_1d)
 def _asarray(a: Any, dtype: Any = None) -> Ragged:
     if not isinstance(a, Ragged):
-        raise unknown_length()
+        return _copy(a, dtype)
     return a if dtype is None or np.dtype(dtype) == a.dtype else a.astype(dtype)
 
 
@@ -1031,10 +1076,19 @@ def _append(arr: Any, values: Any, axis: Any = None) -> Ragged:
     return _concatenate((arr, values if np.ndim(values) else [values]))
 
 
-@_does(np.concatenate, np.hstack)
+@_does(np.concatenate)
 def _concatenate(arrays: Any, axis: Any = 0) -> Ragged:
     parts = [part if isinstance(part, Ragged) else Ragged(asarray(part), {}) for part in arrays]
-    if axis != 0 or any(part.ndim != 1 for part in parts):
+    ndim = parts[0].ndim
+    if axis is None or any(part.ndim != ndim for part in parts):
+        raise unknown_length()
+    (k,) = _chosen(parts[0], axis)
+    if k != 0:
+        if ndim != 2:
+            raise unknown_length()
+        columns: Ragged = _stack([part[:, j] for part in parts for j in range(operator.index(part.shape[1]))], 1)
+        return columns
+    if any(set(part.axes) - {0} for part in parts):
         raise unknown_length()
     dtype = np.result_type(*[part.dtype for part in parts])
     content, length = parts[0].content, parts[0].shape[0]
@@ -1043,15 +1097,21 @@ def _concatenate(arrays: Any, axis: Any = 0) -> Ragged:
     for part in parts[1:]:
         size = content.type.shape[0] + part.content.type.shape[0]
         positions = _positions(size)
-        widths = [(0, part.content.shape[0])]
+        widths = [(0, part.content.shape[0]), *[(0, 0)] * (ndim - 1)]
         moved = part.content
         if part.content.type.shape[0] != 1:
             own = part.axes[0].start if part.axes else 0
             index = _plus(call_handler(np.subtract, positions, length), own)
             moved = _taken(moved, 0, call_handler(np.clip, index, 0, part.content.shape[0] - 1))
-        content = call_handler(np.where, positions < length, call_handler(np.pad, content, widths), moved)
+        before = call_handler(np.reshape, positions < length, (-1, *[1] * (ndim - 1)))
+        content = call_handler(np.where, before, call_handler(np.pad, content, widths), moved)
         length = _plus(length, part.shape[0])
     return Ragged(cast_to(content, dtype), {0: Axis(length)})
+
+
+@_does(np.hstack)
+def _hstack(tup: Any) -> Ragged:
+    return _concatenate(tup, 0 if np.ndim(tup[0]) < 2 else 1)
 
 
 @_does(np.diff)
@@ -1087,17 +1147,31 @@ def _stack(arrays: Any, axis: int = 0) -> Any:
     return Ragged(call_handler(np.stack, contents, place), {k + (k >= place): own for k, own in axes.items()})
 
 
-def _stack_rows(axis: int) -> Callable[..., Any]:
-    def stack(tup: Any) -> Any:
-        if any(np.ndim(part) != 1 for part in tup):
-            raise unknown_length()
-        return _stack(tup, axis)
-
-    return stack
+@_does(np.vstack)
+def _vstack(tup: Any) -> Any:
+    if all(np.ndim(part) == 1 for part in tup):
+        return _stack(tup)
+    return _concatenate([part if np.ndim(part) > 1 else call_handler(np.reshape, part, (1, -1)) for part in tup])
 
 
-_HANDLERS[np.vstack] = _stack_rows(0)
-_HANDLERS[np.column_stack] = _stack_rows(1)
+@_does(np.column_stack)
+def _column_stack(tup: Any) -> Any:
+    return _concatenate([part if np.ndim(part) > 1 else call_handler(np.expand_dims, part, 1) for part in tup], 1)
+
+
+@_does(np.c_)
+def _columns(key: Any) -> Any:
+    return _column_stack(key)
+
+
+@_does(np.vander)
+def _vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
+    if not isinstance(x, Ragged) or x.ndim != 1 or N is None:
+        raise unknown_length()
+    powers = [call_handler(np.ones_like, x)]
+    for _ in range(1, operator.index(N)):
+        powers.append(powers[-1] * x)
+    return _stack(powers[: operator.index(N)][:: 1 if increasing else -1], 1)
 
 
 # ---- order

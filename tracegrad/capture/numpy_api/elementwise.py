@@ -488,10 +488,7 @@ def refuse_integers(*args: Any, **kwargs: Any) -> Any:
 @covers(np.where)
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
-        raise unsupported(
-            "np.where with a traced condition alone",
-            "the number of indices is known only at run time; use np.where(condition, x, y) or a mask",
-        )
+        return call_handler(np.nonzero, condition)
     return select(condition, x, y)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.capture.masked import Masked, same_value, unknown_count
+from tracegrad.capture.masked import Masked, Selection, same_value, unknown_count
 from tracegrad.capture.numpy_api.common import as_axis, as_bool, as_shape, covers, full, iota, reshape, select, spread
 from tracegrad.capture.numpy_api.elementwise import logical_not, logical_or
 from tracegrad.capture.numpy_api.indexing import getitem
@@ -152,9 +152,14 @@ def nditer(op: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
     return iter([getitem(op, place) for place in _places(op, "np.nditer")])
 
 
-def _joined(key: Any, by_column: bool) -> Tracer:
-    parts = []
-    for item in key if isinstance(key, tuple) else (key,):
+def _joined(key: Any, by_column: bool) -> Any:
+    parts: list[Any] = []
+    items = key if isinstance(key, tuple) else (key,)
+    selection = next((item for item in items if isinstance(item, Selection)), None)
+    if selection is not None:
+        items = tuple(item if np.ndim(item) else reshape(asarray(item), (1,)) for item in items)
+        return selection.call(np.c_ if by_column else np.concatenate, (items,), {})
+    for item in items:
         if isinstance(item, str):
             raise unsupported("np.r_ and np.c_ with a string", "use np.concatenate with an axis")
         part = asarray(np.r_[item] if isinstance(item, slice) else item)

@@ -9,6 +9,7 @@ that touches only what is written.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -561,6 +562,9 @@ def getitem(x: Any, key: Any) -> Any:
     if isinstance(key, Ragged):
         return key.call(operator.getitem, (x, key), {})
     base = asarray(x)
+    key = _as_masks(base.type.shape, key)
+    if any(isinstance(part, Masked) for part in (key if isinstance(key, tuple) else (key,))):
+        return _at_selected(base, key if isinstance(key, tuple) else (key,))
     content = base.concrete if is_known(key) else None
     items = parse(base.type.shape, key)
     if any(item.kind == "ragged" for item in items):
@@ -648,7 +652,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         return
     if _write_known(x, key, value):
         return
-    items = parse(x.type.shape, key)
+    items = parse(x.type.shape, _as_masks(x.type.shape, key))
     if any(item.kind == "ragged" for item in items):
         _ragged_part(x, items).write(value)
         return
@@ -763,9 +767,53 @@ def _split_mask(x: Tracer, items: Sequence[Item]) -> tuple[Tracer, Tracer, int |
     return target, spread(from_value(whole), shape), count if place == 0 else None
 
 
+def _as_masks(shape: tuple[Any, ...], key: Any) -> Any:
+    """Return a key with a mask instead of the places that it selects along its axes, `np.nonzero(mask)`."""
+    parts = list(key) if isinstance(key, tuple) else [key]
+    if not any(isinstance(part, Masked) for part in parts) or any(part is Ellipsis for part in parts):
+        return key
+    result: list[Any] = []
+    axis = number = 0
+    while number < len(parts):
+        part = parts[number]
+        if isinstance(part, Masked):
+            count = part.content.ndim
+            group = parts[number : number + count]
+            covered = shape[axis : axis + count]
+            if (
+                len(group) == count
+                and part.mask.type.shape == covered
+                and all(isinstance(p, Masked) and part._is_alike(p) and p.are_positions(k) for k, p in enumerate(group))
+            ):
+                result.append(part.mask)
+                axis, number = axis + count, number + count
+                continue
+        result.append(part)
+        axis, number = axis + (1 if isinstance(part, Masked) else _axes_of(_part(part))), number + 1
+    return tuple(result) if isinstance(key, tuple) else result[0]
+
+
+def _at_selected(x: Tracer, key: tuple[Any, ...]) -> Masked:
+    """Return the elements at some selected places, all selected by one mask."""
+    masked = [part for part in key if isinstance(part, Masked)]
+    first = masked[0]
+    before = itertools.takewhile(lambda part: part is not first, key)
+    if not all(map(first._is_alike, masked)) or any(
+        part is None or part is Ellipsis or isinstance(part, slice) for part in before
+    ):
+        raise unknown_count()
+    whole = getitem(x, tuple(part._filled(0) if isinstance(part, Masked) else part for part in key))
+    mask = first.mask
+    if whole.ndim > mask.ndim:
+        mask = call_handler(np.reshape, mask, (*mask.shape, *[1] * (whole.ndim - mask.ndim)))
+    return Masked(whole, spread(mask, whole.type.shape), first.content.ndim, first.rows)
+
+
 def _select_mask(x: Tracer, items: Sequence[Item]) -> Masked:
     target, mask, leading = _split_mask(x, items)
-    return Masked(target.copy(), mask, leading)
+    rows = next(item.index for item in items if item.kind == "mask")
+    assert rows is not None
+    return Masked(target.copy(), mask, leading, from_value(rows) if leading == 1 else None)
 
 
 def _assign_mask(x: Tracer, items: Sequence[Item], value: Any) -> None:

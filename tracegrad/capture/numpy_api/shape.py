@@ -58,7 +58,7 @@ from tracegrad.capture.tracer import (
     view_of,
 )
 from tracegrad.errors import TracedValueError
-from tracegrad.ir.types import I64, is_integer
+from tracegrad.ir.types import BOOL, I64, is_integer
 
 # ---- reshape and its kind
 
@@ -813,31 +813,68 @@ def _place_in(obj: Any, name: str, size: int, axis: int, count: int) -> Tracer:
     return where
 
 
-def _sized_by_values(function: Callable[..., Any], by: int | None) -> Callable[..., Any]:
-    """Return the handler of a function whose result has a size that depends on the values of argument number `by`."""
+def _sized_by_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the handler of a function whose result has a size that depends on the values of its arguments."""
 
     def handler(*args: Any, **kwargs: Any) -> Any:
-        deciding = args if by is None else args[by : by + 1]
-        contents = [resolve_content(a) if isinstance(a, Tracer) else a for a in deciding]
-        if by is None and contents and all(c is not None for c in contents) and is_known(kwargs):
+        contents = [resolve_content(a) if isinstance(a, Tracer) else a for a in args]
+        if contents and all(c is not None for c in contents) and is_known(kwargs):
             return wrap_known(function(*contents, **as_known(kwargs)))
-        if by is not None and not kwargs and len(args) == 2 and contents[0] is not None:
-            kept = from_concrete(np.flatnonzero(np.asarray(contents[0])))
-            return take_axis(reshape(asarray(args[1]), (asarray(args[1]).type.size,)), kept, 0)
         raise unsupported(
-            "a function whose result has a size that depends on values (unique, nonzero, extract, compress, resize)",
+            "a function whose result has a size that depends on values (unique, trim_zeros, resize)",
             "use np.where(mask, a, 0), or compute the indices outside and pass them in",
         )
 
     return functools.update_wrapper(handler, function)
 
 
-_BY_ALL: list[Any] = [np.trim_zeros, np.resize, np.unique, np.nonzero, np.flatnonzero, np.argwhere]
-_BY_FIRST: list[Any] = [np.extract, np.compress]
+def _as_mask(condition: Any) -> tuple[Tracer, np.ndarray[Any, Any] | None]:
+    """Return where a condition is not zero, and the same as an array where it is known at capture."""
+    mask = asarray(condition)
+    if mask.dtype != BOOL:
+        mask = call(np.not_equal, mask, 0)
+    return mask, resolve_content(mask)
+
+
+@covers(np.nonzero)
+def nonzero(a: Any) -> tuple[Any, ...]:
+    """Return the places of what is not zero: how many is found when the program runs."""
+    mask, content = _as_mask(a)
+    if content is not None:
+        return tuple(wrap_known(content.nonzero()))
+    if not mask.ndim:
+        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
+    return tuple(getitem(iota(mask.type.shape, axis), mask) for axis in range(mask.ndim))
+
+
+@covers(np.flatnonzero)
+def flatnonzero(a: Any) -> Any:
+    return nonzero(call(np.ravel, a))[0]
+
+
+@covers(np.argwhere)
+def argwhere(a: Any) -> Any:
+    return call_handler(np.stack, nonzero(a), axis=1)
+
+
+@covers(np.compress)
+def compress(condition: Any, a: Any, axis: Any = None) -> Any:
+    mask, content = _as_mask(condition)
+    tracer = call(np.ravel, a) if axis is None else asarray(a)
+    place = as_axis(0 if axis is None else axis, tracer.ndim)
+    if content is not None:
+        return take_axis(tracer, from_concrete(np.flatnonzero(content)), place)
+    return getitem(tracer, (*[slice(None)] * place, mask))
+
+
+@covers(np.extract)
+def extract(condition: Any, arr: Any) -> Any:
+    return compress(call(np.ravel, condition), call(np.ravel, arr))
+
+
+_BY_ALL: list[Any] = [np.trim_zeros, np.resize, np.unique]
 for _function in _BY_ALL:
-    covers(_function)(_sized_by_values(_function, None))
-for _function in _BY_FIRST:
-    covers(_function)(_sized_by_values(_function, 0))
+    covers(_function)(_sized_by_values(_function))
 
 
 # ---- triangles and diagonals
