@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.capture.context import HiddenInput, Place, Storage, current, user_span
+from tracegrad.capture.context import HiddenInput, Place, Storage, current
 from tracegrad.capture.convert import is_converted
 from tracegrad.capture.slots import new_list, note_cell, note_slot, read_slot, set_slot
 from tracegrad.capture.state import Undefined
@@ -678,18 +678,8 @@ def refuse_changing(f: Any) -> None:
     """Raise the error for a call of what gives another result each time: it would be frozen in the compiled function.
 
     Raises:
-        CaptureError: it is a random draw, a clock, the environment or a file.
+        CaptureError: it is a clock, the environment or a file.
     """
-    own = getattr(f, "__self__", None)
-    module = getattr(f, "__module__", None) or ""
-    if module.startswith("numpy.random") or type(own).__module__.startswith(("numpy.random", "random")):
-        raise CaptureError(
-            "random numbers would be frozen: the function would use the same draw at every call",
-            code="TG108",
-            span=user_span(),
-            found="a draw of random numbers inside the function",
-            help="draw outside the function and pass the numbers in",
-        )
     if isinstance(f, types.FunctionType | types.BuiltinFunctionType) and f in _CHANGING:
         what = "file access" if f is open else "a read of what changes"
         raise unsupported(

@@ -26,6 +26,7 @@ from tracegrad.capture.choices import do_each, for_each, item_at, store_item, te
 from tracegrad.capture.comparisons import compare_chain, compare_sequences, contains, identical, search
 from tracegrad.capture.context import Call, Place, current, user_span
 from tracegrad.capture.convert import convert
+from tracegrad.capture.draws import call_random, is_random
 from tracegrad.capture.guards import (
     guard_class,
     guard_code,
@@ -639,6 +640,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = binary_of(f, args) if not kwargs else NotImplemented
         if result is not NotImplemented:
             return result
+    if is_random(f):
+        return _known(f, call_random(f, args, kwargs))
     refuse_changing(f)
     for argument in args:
         if type(argument) is not Tracer and isinstance(argument, Iterator) and not _leaves_iterators(f):
