@@ -18,6 +18,7 @@ Derivative: *partials* (elementwise; JVP and VJP follow), *linear* (a transpose 
 _FAMILIES = {
     "creation": "Creation",
     "elementwise": "Elementwise",
+    "special": "Special functions of physics and statistics",
     "shape": "Shape",
     "index": "Indexing",
     "reduce": "Reductions, running operations, sorting",

@@ -741,9 +741,9 @@ static inline double tg_logaddexp_f64(double x, double y)
     return difference <= 0 ? y + log1p(exp(difference)) : difference;
 }
 
-/* Inverse of erf. Source: M. J. Wichura, Algorithm AS 241: the percentage points of the normal distribution (1988),
- * PPND16. */
-static double tg_erfinv_f64(double x)
+/* Where the normal distribution function is q + 1/2; `share` is that of the nearer tail. Source: M. J. Wichura, Algorithm
+ * AS 241: the percentage points of the normal distribution (1988), PPND16. */
+static double tg_normal_quantile_f64(double q, double share)
 {
     static const double middle[2][8] = {
         {2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
@@ -760,8 +760,7 @@ static double tg_erfinv_f64(double x)
          2.96560571828504891230e-1, 1.78482653991729133580, 5.46378491116411436990, 6.65790464350110377720},
         {2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4,
          1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0}};
-    if (!(fabs(x) < 1)) return fabs(x) == 1 ? copysign(INFINITY, x) : NAN;
-    const double q = 0.5*x, root = sqrt(-log(0.5 - fabs(q)));
+    const double root = sqrt(-log(share));
     const int is_middle = fabs(q) <= 0.425;
     const double (*c)[8] = is_middle ? middle : root <= 5 ? tail : far;
     const double r = is_middle ? 0.180625 - q*q : root - (root <= 5 ? 1.6 : 5);
@@ -770,7 +769,26 @@ static double tg_erfinv_f64(double x)
         upper = upper*r + c[0][k];
         lower = lower*r + c[1][k];
     }
-    return 0.70710678118654752440*(is_middle ? q : copysign(1.0, q))*upper/lower;
+    return (is_middle ? q : copysign(1.0, q))*upper/lower;
+}
+
+/* Inverse of erf. */
+static double tg_erfinv_f64(double x)
+{
+    if (!(fabs(x) < 1)) return fabs(x) == 1 ? copysign(INFINITY, x) : NAN;
+    return 0.70710678118654752440*tg_normal_quantile_f64(0.5*x, 0.5 - fabs(0.5*x));
+}
+
+/* Inverse of the normal distribution function. */
+static double tg_ndtri_f64(double p)
+{
+    if (!(p > 0 && p < 1)) return p == 0 ? -INFINITY : p == 1 ? INFINITY : NAN;
+    return tg_normal_quantile_f64(p - 0.5, p < 0.5 ? p : 1 - p);
+}
+
+static inline float tg_ndtri_f32(float p)
+{
+    return (float)tg_ndtri_f64(p);
 }
 
 static inline float tg_erfinv_f32(float x)
@@ -830,28 +848,6 @@ static double tg_polygamma_f64(int64_t order, double x)
     return sign*sum;
 }
 
-/* Modified Bessel function of the first kind. Source: Abramowitz and Stegun, 9.6.10 (series), 9.7.1 (asymptotic series). */
-static double tg_bessel_i_f64(int64_t order, double x)
-{
-    const double pi = 3.14159265358979323846;
-    const double size = fabs(x), n = (double)order;
-    double term = 1, sum = 1;
-    if (size <= 30) {
-        for (int64_t k = 1; k <= order; k++) term *= size/(double)(2*k);
-        sum = term;
-        for (int64_t k = 1; k <= 60; k++) sum += term *= size*size/(double)(4*k*(k + order));
-    } else {
-        for (int64_t k = 1; k <= 30; k++) sum += term *= ((double)((2*k - 1)*(2*k - 1)) - 4*n*n)/((double)(8*k)*size);
-        sum *= exp(size)/sqrt(2*pi*size);
-    }
-    return order%2 && x < 0 ? -sum : sum;
-}
-
-static inline float tg_bessel_i_f32(int64_t order, float x)
-{
-    return (float)tg_bessel_i_f64(order, x);
-}
-
 static inline float tg_digamma_f32(float x)
 {
     return (float)tg_digamma_f64(x);
@@ -860,6 +856,383 @@ static inline float tg_digamma_f32(float x)
 static inline float tg_polygamma_f32(int64_t order, float x)
 {
     return (float)tg_polygamma_f64(order, x);
+}
+
+/* Modified Bessel function of the first kind, times exp(-|x|) where scaled. Source: Abramowitz and Stegun, 9.6.10
+ * (series), 9.7.1 (asymptotic series). */
+static double tg_bessel_i_of_f64(int64_t order, double x, int scaled)
+{
+    const double pi = 3.14159265358979323846;
+    const double size = fabs(x), n = (double)order;
+    double term = 1, sum = 1;
+    if (size <= 30) {
+        for (int64_t k = 1; k <= order; k++) term *= size/(double)(2*k);
+        sum = term;
+        for (int64_t k = 1; k <= 60; k++) sum += term *= size*size/(double)(4*k*(k + order));
+        if (scaled) sum *= exp(-size);
+    } else {
+        for (int64_t k = 1; k <= 30; k++) sum += term *= ((double)((2*k - 1)*(2*k - 1)) - 4*n*n)/((double)(8*k)*size);
+        sum *= (scaled ? 1 : exp(size))/sqrt(2*pi*size);
+    }
+    return order%2 && x < 0 ? -sum : sum;
+}
+
+static double tg_bessel_i_f64(int64_t order, double x)
+{
+    return tg_bessel_i_of_f64(order, x, 0);
+}
+
+static inline float tg_bessel_i_f32(int64_t order, float x)
+{
+    return (float)tg_bessel_i_of_f64(order, x, 0);
+}
+
+static double tg_bessel_ie_f64(int64_t order, double x)
+{
+    return tg_bessel_i_of_f64(order, x, 1);
+}
+
+static inline float tg_bessel_ie_f32(int64_t order, float x)
+{
+    return (float)tg_bessel_i_of_f64(order, x, 1);
+}
+
+/* Bessel function of the first kind. Source: Abramowitz and Stegun, 9.1.10 (series), 9.1.21 (integral, by the trapezoidal
+ * rule), 9.2.5 (asymptotic series). */
+static double tg_bessel_j_f64(int64_t order, double x)
+{
+    const double pi = 3.14159265358979323846;
+    const double size = fabs(x), n = (double)order, border = fmax(25, 0.5*n*n);
+    double sum = 1;
+    if (isnan(x)) return x;
+    if (isinf(x)) return 0;
+    if (size*size < 4*(n + 1)) {
+        double term = 1;
+        for (int64_t k = 1; k <= order; k++) term *= size/(double)(2*k);
+        sum = term;
+        for (int64_t k = 1; k <= 30; k++) sum += term *= -size*size/(double)(4*k*(k + order));
+    } else if (size <= border) {
+        const int64_t count = (int64_t)border + order + 60;
+        sum = order%2 ? 0 : 1;
+        for (int64_t k = 1; k < count; k++) {
+            const double angle = (double)k*(pi/(double)count);
+            sum += cos(n*angle - size*sin(angle));
+        }
+        sum /= (double)count;
+    } else {
+        double term = 1, even = 1, odd = 0;
+        for (int64_t k = 1; k <= 30; k++) {
+            term *= (4*n*n - (double)((2*k - 1)*(2*k - 1)))/((double)(8*k)*size);
+            if (k%2) odd += k/2%2 ? -term : term;
+            else even += k/2%2 ? -term : term;
+        }
+        const double phase = size - (n/2 + 0.25)*pi;
+        sum = sqrt(2/(pi*size))*(even*cos(phase) - odd*sin(phase));
+    }
+    return order%2 && x < 0 ? -sum : sum;
+}
+
+static inline float tg_bessel_j_f32(int64_t order, float x)
+{
+    return (float)tg_bessel_j_f64(order, x);
+}
+
+/* Modified Bessel function of the second kind, times exp(x) where scaled. Source: Abramowitz and Stegun, 9.6.24 (integral
+ * of orders 0 and 1, by the trapezoidal rule), 9.6.26 (recurrence). */
+static double tg_bessel_k_of_f64(int64_t order, double x, int scaled)
+{
+    if (!(x > 0 && x < INFINITY)) return x == 0 ? INFINITY : x > 0 ? 0 : NAN;
+    const double step = acosh(1 + 60/x)/80;
+    double below = 0.5*step, value = 0.5*step;
+    for (int k = 1; k <= 80; k++) {
+        const double root = sinh(0.5*k*step), weight = step*exp(-2*x*root*root);
+        below += weight;
+        value += weight*cosh(k*step);
+    }
+    for (int64_t n = 1; n < order; n++) {
+        const double next = below + 2*(double)n/x*value;
+        below = value;
+        value = next;
+    }
+    return (order ? value : below)*(scaled ? 1 : exp(-x));
+}
+
+static double tg_bessel_k_f64(int64_t order, double x)
+{
+    return tg_bessel_k_of_f64(order, x, 0);
+}
+
+static inline float tg_bessel_k_f32(int64_t order, float x)
+{
+    return (float)tg_bessel_k_of_f64(order, x, 0);
+}
+
+static double tg_bessel_ke_f64(int64_t order, double x)
+{
+    return tg_bessel_k_of_f64(order, x, 1);
+}
+
+static inline float tg_bessel_ke_f32(int64_t order, float x)
+{
+    return (float)tg_bessel_k_of_f64(order, x, 1);
+}
+
+/* exp(x^2) (1 - erf(x)). Source: Sun's fdlibm, s_erf.c, whose polynomials hold to infinity without the exponential. */
+static double tg_erfcx_f64(double x)
+{
+    static const double near[2][8] = {
+        {-9.86494403484714822705e-03, -6.93858572707181764372e-01, -1.05586262253232909814e+01,
+         -6.23753324503260060396e+01, -1.62396669462573470355e+02, -1.84605092906711035994e+02,
+         -8.12874355063065934246e+01, -9.81432934416914548592e+00},
+        {1.96512716674392571292e+01, 1.37657754143519042600e+02, 4.34565877475229228821e+02,
+         6.45387271733267880336e+02, 4.29008140027567833386e+02, 1.08635005541779435134e+02,
+         6.57024977031928170135e+00, -6.04244152148580987438e-02}};
+    static const double beyond[2][8] = {
+        {-9.86494292470009928597e-03, -7.99283237680523006574e-01, -1.77579549177547519889e+01,
+         -1.60636384855821916062e+02, -6.37566443368389627722e+02, -1.02509513161107724954e+03,
+         -4.83519191608651397019e+02, 0},
+        {3.03380607434824582924e+01, 3.25792512996573918826e+02, 1.53672958608443695994e+03,
+         3.19985821950859553908e+03, 2.55305040643316442583e+03, 4.74528541206955367215e+02,
+         -2.24409524465858183362e+01, 0}};
+    if (!(x >= 1.25)) return exp(x*x)*erfc(x);
+    const double w = 1/(x*x);
+    const double (*c)[8] = w < 0.35*0.35 ? beyond : near;
+    double upper = 0, lower = 0;
+    for (int k = 7; k >= 0; k--) {
+        upper = upper*w + c[0][k];
+        lower = lower*w + c[1][k];
+    }
+    return exp(upper/(1 + w*lower) - 0.5625)/x;
+}
+
+static inline float tg_erfcx_f32(float x)
+{
+    return (float)tg_erfcx_f64(x);
+}
+
+/* Dawson's integral. Source: G. B. Rybicki, Dawson's integral and the sampling theorem (1989); Abramowitz and Stegun,
+ * 7.1.23, far out. */
+static double tg_dawsn_f64(double x)
+{
+    const double size = fabs(x), step = 0.25;
+    double sum = 0;
+    if (size < 0.1) {
+        sum = 1;
+        for (int k = 8; k > 0; k--) sum = 1 - 2*x*x/(2*k + 1)*sum;
+        return x*sum;
+    }
+    if (size > 12) {
+        const double w = 0.5/(x*x);
+        sum = 1;
+        for (int k = 12; k > 0; k--) sum = 1 + (2*k - 1)*w*sum;
+        return 0.5/x*sum;
+    }
+    const double place = 2*rint(size/(2*step)), shift = size - place*step;
+    for (int k = -25; k < 27; k += 2) {
+        const double away = shift - k*step;
+        sum += exp(-away*away)/(place + k);
+    }
+    return copysign(0.56418958354775628695*sum, x);
+}
+
+static inline float tg_dawsn_f32(float x)
+{
+    return (float)tg_dawsn_f64(x);
+}
+
+/* Integral of exp(-t)/t from x to infinity. Source: Abramowitz and Stegun, 5.1.11 and 5.1.22. */
+static double tg_exp1_f64(double x)
+{
+    if (!(x > 0)) return x == 0 ? INFINITY : NAN;
+    if (x < 1.5) {
+        double term = 1, series = 0;
+        for (int k = 1; k <= 30; k++) {
+            term *= -x/k;
+            series -= term/k;
+        }
+        return series - log(x) - 0.57721566490153286061;
+    }
+    double fraction = 0;
+    for (int k = 80; k > 0; k--) fraction = k/(1 + k/(x + fraction));
+    return exp(-x)/(x + fraction);
+}
+
+static inline float tg_exp1_f32(float x)
+{
+    return (float)tg_exp1_f64(x);
+}
+
+/* Power series in two variables, cut off at m x n coefficients. */
+static void tg_jet_multiply_f64(double *out, const double *p, const double *q, int64_t m, int64_t n)
+{
+    for (int64_t i = m - 1; i >= 0; i--) {
+        for (int64_t j = n - 1; j >= 0; j--) {
+            double sum = 0;
+            for (int64_t k = 0; k <= i; k++)
+                for (int64_t l = 0; l <= j; l++) sum += p[n*k + l]*q[n*(i - k) + j - l];
+            out[n*i + j] = sum;
+        }
+    }
+}
+
+/* out = p/q; out may be p. */
+static void tg_jet_divide_f64(double *out, const double *p, const double *q, int64_t m, int64_t n)
+{
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            double rest = p[n*i + j];
+            for (int64_t k = 0; k <= i; k++)
+                for (int64_t l = 0; l <= j; l++)
+                    if (k || l) rest -= q[n*k + l]*out[n*(i - k) + j - l];
+            out[n*i + j] = rest/q[0];
+        }
+    }
+}
+
+/* out = exp(p), by the equation that its derivatives fulfil. */
+static void tg_jet_exp_f64(double *out, const double *p, int64_t m, int64_t n)
+{
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            double sum = i || j ? 0 : exp(p[0]);
+            for (int64_t k = 0; k <= i; k++)
+                for (int64_t l = 0; l <= j; l++)
+                    if (i ? k : l) sum += (double)(i ? k : l)*p[n*k + l]*out[n*(i - k) + j - l]/(double)(i ? i : j);
+            out[n*i + j] = sum;
+        }
+    }
+}
+
+/* jet += sign*lgamma(z), where z grows with the variables that have a coefficient beside the first: to m and n. */
+static void tg_jet_lgamma_f64(double *jet, double z, double sign, int64_t m, int64_t n, int64_t width)
+{
+    double scale = sign;
+    for (int64_t i = 0; i < m; i++) {
+        double part = scale;
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t order = i + j;
+            jet[width*i + j] += part*(order == 0 ? lgamma(z) : order == 1 ? tg_digamma_f64(z) : tg_polygamma_f64(order - 1, z));
+            part /= (double)(j + 1);
+        }
+        scale /= (double)(i + 1);
+    }
+}
+
+static void tg_jet_linear_f64(double *jet, double value, double in_a, double in_b, int64_t m, int64_t n)
+{
+    for (int64_t i = 0; i < m*n; i++) jet[i] = 0;
+    jet[0] = value;
+    if (m > 1) jet[n] = in_a;
+    if (n > 1) jet[1] = in_b;
+}
+
+/* Regularized incomplete gamma function, lower or upper, or its derivative of an order in a. Source: Abramowitz and
+ * Stegun, 6.5.29 (series), 6.5.31 (continued fraction), as power series in a. */
+static double tg_incomplete_gamma_f64(int64_t order, double a, double x, int upper)
+{
+    const int64_t m = order + 1;
+    double scale[m], sum[m], term[m], other[m];
+    if (!(a > 0 && x >= 0)) return NAN;
+    if (x == 0 || isinf(x)) return !order && (x > 0) != upper ? 1 : 0;
+    const int small = x < a + 1;
+    tg_jet_linear_f64(scale, a*log(x) - x, log(x), 0, m, 1);
+    tg_jet_lgamma_f64(scale, small ? a + 1 : a, -1, m, 1, 1);
+    if (small) {
+        tg_jet_linear_f64(sum, 1, 0, 0, m, 1);
+        tg_jet_linear_f64(term, 1, 0, 0, m, 1);
+        for (int k = 1; k < 50 + 12*sqrt(fmax(a, 1)); k++) {
+            tg_jet_linear_f64(other, (a + k)/x, 1/x, 0, m, 1);
+            tg_jet_divide_f64(term, term, other, m, 1);
+            for (int64_t i = 0; i < m; i++) sum[i] += term[i];
+        }
+        tg_jet_exp_f64(other, scale, m, 1);
+        tg_jet_multiply_f64(term, other, sum, m, 1);
+    } else {
+        tg_jet_linear_f64(sum, 0, 0, 0, m, 1);
+        for (int k = (int)(100 + 10*sqrt(fmax(a, 1))); k > 0; k--) {
+            tg_jet_linear_f64(other, x + 2*k + 1 - a, -1, 0, m, 1);
+            for (int64_t i = 0; i < m; i++) other[i] += sum[i];
+            tg_jet_linear_f64(term, k*(a - k), k, 0, m, 1);
+            tg_jet_divide_f64(sum, term, other, m, 1);
+        }
+        tg_jet_linear_f64(other, x + 1 - a, -1, 0, m, 1);
+        for (int64_t i = 0; i < m; i++) other[i] += sum[i];
+        tg_jet_exp_f64(term, scale, m, 1);
+        tg_jet_divide_f64(term, term, other, m, 1);
+    }
+    double result = term[order];
+    for (int64_t i = 2; i <= order; i++) result *= (double)i;
+    if (order) return small ? result : -result;
+    return small == !upper ? result : 1 - result;
+}
+
+static double tg_gammainc_f64(int64_t order, double a, double x)
+{
+    return tg_incomplete_gamma_f64(order, a, x, 0);
+}
+
+static inline float tg_gammainc_f32(int64_t order, float a, float x)
+{
+    return (float)tg_incomplete_gamma_f64(order, a, x, 0);
+}
+
+static double tg_gammaincc_f64(double a, double x)
+{
+    return tg_incomplete_gamma_f64(0, a, x, 1);
+}
+
+static inline float tg_gammaincc_f32(float a, float x)
+{
+    return (float)tg_incomplete_gamma_f64(0, a, x, 1);
+}
+
+/* Regularized incomplete beta function of x where it is small, or its derivative of orders in a and b; y = 1 - x. Source:
+ * NIST Handbook, 8.17.22 (continued fraction), as power series in a and b. */
+static double tg_incomplete_beta_f64(int64_t order_a, int64_t order_b, double a, double b, double x, double log_x, double log_y)
+{
+    const int64_t m = order_a + 1, n = order_b + 1;
+    double fraction[m*n], above[m*n], below[m*n], other[m*n];
+    tg_jet_linear_f64(fraction, 1, 0, 0, m, n);
+    for (int k = (int)(60 + 6*sqrt(fmax(fmax(a, b), 1))); k >= 0; k--) {
+        tg_jet_linear_f64(above, -x*(a + k), -x, 0, m, n);
+        tg_jet_linear_f64(other, a + b + k, 1, 1, m, n);
+        tg_jet_multiply_f64(above, above, other, m, n);
+        for (int part = 0; part < (k ? 2 : 1); part++) {
+            tg_jet_linear_f64(below, a + 2*k - part, 1, 0, m, n);
+            tg_jet_divide_f64(above, above, below, m, n);
+            tg_jet_linear_f64(below, a + 2*k + 1 - part, 1, 0, m, n);
+            tg_jet_divide_f64(above, above, below, m, n);
+            tg_jet_divide_f64(above, above, fraction, m, n);
+            for (int64_t i = 0; i < m*n; i++) fraction[i] = above[i];
+            fraction[0] += 1;
+            tg_jet_linear_f64(above, k*x*(b - k), 0, k*x, m, n);
+        }
+    }
+    tg_jet_linear_f64(above, a*log_x + b*log_y, log_x, log_y, m, n);
+    tg_jet_lgamma_f64(above, a + b, 1, m, n, n);
+    tg_jet_lgamma_f64(above, a + 1, -1, m, 1, n);
+    tg_jet_lgamma_f64(above, b, -1, 1, n, n);
+    tg_jet_exp_f64(below, above, m, n);
+    tg_jet_divide_f64(below, below, fraction, m, n);
+    double result = below[m*n - 1];
+    for (int64_t i = 2; i <= order_a; i++) result *= (double)i;
+    for (int64_t i = 2; i <= order_b; i++) result *= (double)i;
+    return result;
+}
+
+static double tg_betainc_f64(int64_t order_a, int64_t order_b, double a, double b, double x)
+{
+    if (!(a > 0 && b > 0 && x >= 0 && x <= 1)) return NAN;
+    if (x == 0 || x == 1) return order_a || order_b ? 0 : x;
+    const double log_x = log(x), log_y = log1p(-x);
+    if (x <= (a + 1)/(a + b + 2)) return tg_incomplete_beta_f64(order_a, order_b, a, b, x, log_x, log_y);
+    const double rest = tg_incomplete_beta_f64(order_b, order_a, b, a, 1 - x, log_y, log_x);
+    return order_a || order_b ? -rest : 1 - rest;
+}
+
+static inline float tg_betainc_f32(int64_t order_a, int64_t order_b, float a, float b, float x)
+{
+    return (float)tg_betainc_f64(order_a, order_b, a, b, x);
 }
 
 /* Cofactors of an n x n matrix: from the inverse where that is safe, else determinants of minors. */

@@ -1,6 +1,6 @@
 """Elementwise ops: arithmetic, elementary and special functions, comparisons, logic, select and cast.
 
-Previous: creation.py; next: shape.py.
+Previous: creation.py; next: special.py.
 
 A partial is written from the result and the operands; common.py multiplies it with tangents and cotangents. `singular`
 marks operands whose partial can be infinite or NaN while the operands are finite, overflow included: there a cotangent

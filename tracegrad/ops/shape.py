@@ -1,6 +1,6 @@
 """Ops that move elements: reshape, transpose, broadcast and the sum that undoes it, slice and pad, flip, concatenate.
 
-Previous: elementwise.py; next: index.py. All are linear, and the transpose of each is another op of this file.
+Previous: special.py; next: index.py. All are linear, and the transpose of each is another op of this file.
 """
 
 from __future__ import annotations
