@@ -677,7 +677,13 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tracer
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tracer:
     """Interpolate linearly; constant outside. At a knot the derivative is that of the segment to the right."""
     if period is not None:
-        raise unsupported("np.interp with period", "reduce x by np.remainder and repeat the ends of xp")
+        length = absolute(period)
+        x, xp = remainder(x, length), remainder(xp, length)
+        order = call_handler(np.argsort, xp)
+        xp, fp = (call_handler(np.take, values, order) for values in (xp, fp))
+        xp = call_handler(np.concatenate, (xp[-1:] - length, xp, xp[:1] + length))
+        fp = call_handler(np.concatenate, (fp[-1:], fp, fp[:1]))
+        left = right = None
     x, xp, fp = (cast_to(asarray(v), np.result_type(asarray(v).dtype, F64)) for v in (x, xp, fp))
     count = xp.type.shape[0]
     low = clip(subtract(call_handler(np.searchsorted, xp, x, side="right"), 1), 0, _last(count, 2))

@@ -1,6 +1,8 @@
 """Functions that take functions: vectorize, piecewise, apply_along_axis, fromfunction, reduce.
 
-Previous: scalar.py; next: scipy_api.py. Each call of the user's function is captured in turn, so counts must be known.
+Previous: scalar.py; next: scipy_special.py.
+
+Each call of the user's function is captured in turn, so counts must be known.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,16 +45,30 @@ def _few(count: int, what: str) -> None:
 
 def vectorize_call(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Call the function once per element."""
-    if self.signature is not None or self.excluded or kwargs:
-        raise unsupported("np.vectorize with signature, excluded or keywords", "write a loop")
+    if self.signature is not None:
+        return _vectorized_over_cores(self, args, kwargs)
+    names = [name for name in kwargs if name not in self.excluded]
+    places = [k for k in range(len(args)) if k not in self.excluded]
+    if len(places) < len(args) or kwargs:
+        positional = args
+        fixed = {name: value for name, value in kwargs.items() if name in self.excluded}
+
+        def inner(*values: Any) -> Any:
+            given = list(positional)
+            for place, value in zip(places, values, strict=False):
+                given[place] = value
+            return call_user(self.pyfunc, *given, **dict(zip(names, values[len(places) :], strict=True)), **fixed)
+
+        args = (*(args[k] for k in places), *(kwargs[name] for name in names))
+    else:
+        inner = functools.partial(call_user, self.pyfunc)
     arrays = [asarray(a) for a in args]
     shape = broadcast_shapes(*[a.type.shape for a in arrays])
     sizes = [operator.index(d) for d in shape]
     _few(int(np.prod(sizes)), "np.vectorize")
     arrays = [spread(a, shape) for a in arrays]
     results = [
-        call_user(self.pyfunc, *[getitem(a, place) if place else a for a in arrays])
-        for place in itertools.product(*map(range, sizes))
+        inner(*[getitem(a, place) if place else a for a in arrays]) for place in itertools.product(*map(range, sizes))
     ]
     if results and isinstance(results[0], tuple):
         return tuple(_collected([r[k] for r in results], shape) for k in range(len(results[0])))
@@ -60,7 +77,8 @@ def vectorize_call(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _collected(results: list[Any], shape: tuple[Any, ...]) -> Tracer:
-    return reshape(asarray(call_handler(np.array, results)), shape)
+    table = asarray(call_handler(np.array, results))
+    return reshape(table, (*shape, *table.type.shape[1:]))
 
 
 covers(np.vectorize.__call__)(vectorize_call)
@@ -92,6 +110,28 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Tr
             raise unknown_count("a function of np.piecewise that is not elementwise")
         result = select(mask, cast_to(asarray(value), tracer.dtype), result)
     return result
+
+
+def _vectorized_over_cores(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the function once per element of the axes in front of those that the signature names."""
+    if kwargs or self.excluded:
+        raise unsupported("np.vectorize with signature and keywords or excluded", "give the values in order")
+    named = re.findall(r"\(([^()]*)\)", self.signature.partition("->")[0])
+    cores = [len([name for name in part.split(",") if name.strip()]) for part in named]
+    arrays = [asarray(a) for a in args]
+    if len(cores) != len(arrays):
+        raise TypeError(f"wrong number of positional arguments: expected {len(cores)}, got {len(arrays)}")
+    fronts = [a.type.shape[: a.ndim - core] for a, core in zip(arrays, cores, strict=True)]
+    front = broadcast_shapes(*fronts)
+    _few(int(np.prod([operator.index(d) for d in front])), "np.vectorize")
+    arrays = [spread(a, (*front, *a.type.shape[a.ndim - core :])) for a, core in zip(arrays, cores, strict=True)]
+    results = [
+        call_user(self.pyfunc, *[getitem(a, place) if place else a for a in arrays])
+        for place in itertools.product(*(range(operator.index(d)) for d in front))
+    ]
+    if results and isinstance(results[0], tuple):
+        return tuple(_collected([r[k] for r in results], front) for k in range(len(results[0])))
+    return _collected(results, front)
 
 
 @covers(np.apply_along_axis, native=False)

@@ -6,6 +6,7 @@ Previous: shape.py; next: sorting.py.
 from __future__ import annotations
 
 import builtins
+import itertools
 import math
 import operator
 from collections.abc import Callable
@@ -19,11 +20,13 @@ from tracegrad.capture.numpy_api.common import (
     as_axes,
     as_axis,
     as_bool,
+    as_known,
     covers,
     dim_value,
     full,
     insert_dims,
     iota,
+    is_known,
     known_scalar,
     reshape,
     select,
@@ -49,6 +52,7 @@ from tracegrad.capture.numpy_api.elementwise import (
 )
 from tracegrad.capture.numpy_api.shape import join, slice_axis
 from tracegrad.capture.tracer import (
+    HANDLERS,
     Tracer,
     apply,
     asarray,
@@ -355,19 +359,29 @@ def cov(
     *,
     dtype: Any = None,
 ) -> Tracer:
-    if fweights is not None or aweights is not None:
-        raise unsupported("np.cov with weights", "multiply the centred data by the weights")
     tracer = call_handler(np.atleast_2d, _inexact(m))
     if not rowvar and asarray(m).ndim != 1:
         tracer = call_handler(np.transpose, tracer)
     if y is not None:
         other = call_handler(np.atleast_2d, _inexact(y))
         tracer = join([tracer, call_handler(np.transpose, other) if not rowvar and asarray(y).ndim != 1 else other], 0)
-    away = subtract(tracer, mean(tracer, 1, keepdims=True))
-    count = _count(tracer, (1,), True, False, tracer.dtype)
     less = ddof if ddof is not None else 0 if bias else 1
-    product = call_handler(np.matmul, away, call_handler(np.transpose, conjugate(away)))
-    return call_handler(np.squeeze, divide(product, subtract(count, float(less))))  # type: ignore[no-any-return]
+    if fweights is None and aweights is None:
+        away = weighted = subtract(tracer, mean(tracer, 1, keepdims=True))
+        scale = subtract(_count(tracer, (1,), True, False, tracer.dtype), float(less))
+    else:
+        weights = cast_to(asarray(1.0 if fweights is None else fweights), F64)
+        if aweights is not None:
+            weights = multiply(weights, aweights)
+        total = sum(weights)
+        away = subtract(tracer, divide(sum(multiply(tracer, weights), 1, keepdims=True), total))
+        weighted = multiply(away, weights)
+        less = (
+            float(less) if aweights is None else multiply(divide(sum(multiply(weights, aweights)), total), float(less))
+        )
+        scale = subtract(total, less)
+    product = call_handler(np.matmul, away, call_handler(np.transpose, conjugate(weighted)))
+    return call_handler(np.squeeze, divide(product, scale))  # type: ignore[no-any-return]
 
 
 @covers(np.corrcoef)
@@ -719,10 +733,20 @@ def _gradient_axis(tracer: Tracer, axis: int, spacing: Tracer, edge_order: int) 
         multiply(divide(before, multiply(after, both)), part(2, None)),
     )
     if edge_order == 2:
-        raise unsupported("np.gradient with edge_order=2 and uneven spacing", "use edge_order=1")
+        first = _outer_slope([part(0, 1), part(1, 2), part(2, 3)], step(0, 1), step(1, 2))
+        last = _outer_slope([part(-1, None), part(-2, -1), part(-3, -2)], step(-1, None), step(-2, -1))
+        return join([first, inside, negated(last)], axis)
     first = divide(subtract(part(1, 2), part(0, 1)), step(0, 1))
     last = divide(subtract(part(-1, None), part(-2, -1)), step(-1, None))
     return join([first, inside, last], axis)
+
+
+def _outer_slope(values: list[Tracer], near: Tracer, far: Tracer) -> Tracer:
+    """Return the slope, away from the end, of the parabola through the first three values of uneven spacing."""
+    both = add(near, far)
+    first = multiply(negated(divide(add(both, near), multiply(near, both))), values[0])
+    second = multiply(divide(both, multiply(near, far)), values[1])
+    return subtract(add(first, second), multiply(divide(near, multiply(far, both)), values[2]))
 
 
 def negated(tracer: Tracer) -> Tracer:
@@ -793,7 +817,7 @@ def _register_methods(ufunc: np.ufunc, reducer: Callable[..., Tracer]) -> None:
         if with_dtype:
             keywords["dtype"] = dtype
         elif dtype is not None:
-            raise unsupported(f"np.{ufunc.__name__}.reduce with dtype", "cast the operand first")
+            array = cast_to(asarray(array), np.dtype(dtype))
         if initial is not _NO_VALUE:
             keywords["initial"] = initial
         return reducer(array, **keywords)
@@ -891,3 +915,82 @@ def _register_outer(ufunc: np.ufunc) -> None:
 for _candidate in list(vars(np).values()):
     if isinstance(_candidate, np.ufunc) and (_candidate.nin, _candidate.nout, _candidate.signature) == (2, 1, None):
         _register_outer(_candidate)
+
+
+# ---- the methods of other ufuncs, and reduceat, by steps along the axis
+
+#: more steps than this are refused: each is an operation of its own
+_STEP_LIMIT = 256
+
+
+def _steps(ufunc: np.ufunc, array: Any, axis: Any, method: str) -> tuple[Tracer, int, int]:
+    tracer = _strong(array)
+    place = as_axis(axis, tracer.ndim)
+    count = operator.index(tracer.shape[place])
+    if count > _STEP_LIMIT:
+        raise unsupported(
+            f"np.{ufunc.__name__}.{method} of {count} traced elements (at most {_STEP_LIMIT})",
+            "write a loop, which is staged once",
+        )
+    return tracer, place, count
+
+
+def _register_steps(ufunc: np.ufunc) -> None:
+    def results(array: Any, axis: Any, method: str) -> tuple[list[Any], int]:
+        tracer, place, count = _steps(ufunc, array, axis, method)
+        if not count:
+            raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+        parts = [slice_axis(tracer, place, slice(k, k + 1)) for k in range(count)]
+        return list(itertools.accumulate(parts, lambda x, y: call_handler(ufunc, x, y))), place
+
+    def reduce(array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+        if axis is None and asarray(array).ndim == 1:
+            axis = 0
+        if axis is None or isinstance(axis, tuple) or dtype is not None:
+            raise unsupported(
+                f"np.{ufunc.__name__}.reduce with dtype or over several axes", "reduce one axis at a time"
+            )
+        found, place = results(array, axis, "reduce")
+        return found[-1] if keepdims else call_handler(np.squeeze, found[-1], place)
+
+    def accumulate(array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+        if dtype is not None:
+            raise unsupported(f"np.{ufunc.__name__}.accumulate with dtype", "cast the operand first")
+        found, place = results(array, axis, "accumulate")
+        return join(found, place)
+
+    covers((ufunc, "reduce"))(reduce)
+    covers((ufunc, "accumulate"))(accumulate)
+
+
+def _register_reduceat(ufunc: np.ufunc) -> None:
+    def reduceat(array: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+        if not is_known(indices):
+            raise unsupported(f"np.{ufunc.__name__}.reduceat with traced indices", "give them as Python ints")
+        if dtype is not None:
+            array = cast_to(asarray(array), np.dtype(dtype))
+        tracer = _strong(array)
+        place = as_axis(axis, tracer.ndim)
+        starts = [operator.index(k) for k in np.asarray(as_known(indices)).tolist()]
+        size = operator.index(tracer.shape[place])
+        if any(not 0 <= k < size for k in starts):
+            raise IndexError(
+                f"index {builtins.max(starts, key=abs)} out-of-bounds in {ufunc.__name__}.reduceat [0, {size})"
+            )
+        ends = [*starts[1:], size]
+        parts = [
+            slice_axis(tracer, place, slice(start, end if end > start else start + 1))
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        reduced = [HANDLERS[ufunc, "reduce"](part, axis=place, keepdims=True) for part in parts]
+        return join([asarray(part) for part in reduced], place)
+
+    covers((ufunc, "reduceat"))(reduceat)
+
+
+# of other ufuncs, such as np.power, NumPy's own results depend on how its loops are written
+for _ufunc in (np.subtract, np.divide, np.hypot, np.fmax, np.fmin):
+    _register_steps(_ufunc)
+    _register_reduceat(_ufunc)
+for _ufunc in (*_REDUCERS, np.logaddexp):
+    _register_reduceat(_ufunc)

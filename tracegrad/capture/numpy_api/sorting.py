@@ -8,6 +8,7 @@ The derivative of a sort is the permutation; equal elements keep their order.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -111,9 +112,13 @@ def lexsort(keys: Any, axis: Any = -1) -> Tracer:
 
 
 def _statistic(
-    a: Any, axis: Any, keepdims: bool, rank: Callable[[Any], Any], pick: Callable[[Tracer, Any], Tracer]
+    a: Any, axis: Any, keepdims: bool, pick: Callable[[Tracer, Any], Tracer], missing: bool = False
 ) -> Tracer:
-    """Sort the reduced axes as one leading axis and pick from it; NaN where any element is NaN."""
+    """Sort the reduced axes as one leading axis and pick from it, by the rows and their number.
+
+    NaN where any element is NaN; where `missing`, NaN are left out: they are sorted to the end, and the number of the
+    others is an array, one for each column.
+    """
     tracer = asarray(a)
     if not is_inexact(tracer.dtype):
         tracer = cast_to(tracer, F64)
@@ -121,12 +126,18 @@ def _statistic(
     rest = tuple(k for k in range(tracer.ndim) if k not in axes)
     shape = tracer.type.shape
     moved = call_handler(np.transpose, tracer, (*axes, *rest))
-    count = math.prod(shape[k] for k in axes)
+    count: Any = math.prod(shape[k] for k in axes)
     rows = reshape(moved, (count, *[shape[k] for k in rest]))
-    result = pick(sorted_along(rows, 0), rank(count))
+    absent = isnan(rows)
+    if missing:
+        count = call_handler(np.sum, cast_to(logical_not(absent), I64), axis=0)
+        result = pick(sorted_along(rows, 0), call_handler(np.maximum, count, 1))
+        spoiled = call_handler(np.equal, count, 0)
+    else:
+        result = pick(sorted_along(rows, 0), count)
+        spoiled = any_(absent, 0)
     lead = result.ndim - len(rest)
-    missing = any_(isnan(rows), 0)
-    result = select(missing, full((), np.nan, result.dtype), result)
+    result = select(spoiled, full((), np.nan, result.dtype), result)
     if keepdims:
         kept = tuple(1 if k in axes else d for k, d in enumerate(shape))
         result = reshape(result, (*result.type.shape[:lead], *kept))
@@ -146,80 +157,102 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
             return low
         return multiply(add(low, high), full((), 0.5, rows.dtype))
 
-    return _statistic(a, axis, keepdims, lambda count: count, pick)
+    return _statistic(a, axis, keepdims, pick)
 
 
-_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+#: method -> where the quantile lies between the sorted numbers, for a share and their count; the first is at 0
+_PLACES: dict[str, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys(("linear", "lower", "higher", "midpoint", "nearest"), lambda q, n: multiply(q, subtract(n, 1.0))),
+    "interpolated_inverted_cdf": lambda q, n: subtract(multiply(q, n), 1.0),
+    "hazen": lambda q, n: subtract(multiply(q, n), 0.5),
+    "weibull": lambda q, n: subtract(multiply(q, add(n, 1.0)), 1.0),
+    "median_unbiased": lambda q, n: subtract(multiply(q, add(n, 1.0 / 3.0)), 2.0 / 3.0),
+    "normal_unbiased": lambda q, n: subtract(multiply(q, add(n, 0.25)), 0.625),
+    "inverted_cdf": lambda q, n: subtract(call_handler(np.ceil, multiply(q, n)), 1.0),
+    "averaged_inverted_cdf": lambda q, n: subtract(multiply(q, n), 1.0),
+    "closest_observation": lambda q, n: subtract(rint(multiply(q, n)), 1.0),
+}
 
 
-def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Tracer:
-    if method not in _METHODS:
-        raise unsupported(f"np.quantile with method={method!r}", f"use one of {', '.join(_METHODS)}")
+def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, missing: bool = False) -> Tracer:
+    if method not in _PLACES:
+        raise ValueError(f"{method!r} is not a valid method. Use one of: {', '.join(_PLACES)}")
     fraction = asarray(q)
 
     def pick(rows: Tracer, count: Any) -> Tracer:
         dtype = np.result_type(rows.dtype, F64) if not fraction.weak and fraction.dtype == F64 else rows.dtype
-        last = cast_to(dim_value(count - 1), F64)
-        place = multiply(cast_to(fraction, F64), last)
-        below = floor(place)
-        if method == "lower":
-            return _row(rows, cast_to(below, I64))
-        above = call_handler(np.ceil, place)
-        if method == "higher":
-            return _row(rows, cast_to(above, I64))
-        if method == "nearest":
-            return _row(rows, cast_to(rint(place), I64))
-        low, high = _row(rows, cast_to(below, I64)), _row(rows, cast_to(above, I64))
-        weight: Any = 0.5 if method == "midpoint" else subtract(place, below)
+        ahead = (*fraction.type.shape, *[1] * (rows.ndim - 1))
+        shares = reshape(cast_to(fraction, F64), ahead)
+        number = cast_to(count if isinstance(count, Tracer) else dim_value(count), F64)
+        place = _PLACES[method](shares, number)
+        place = call_handler(np.minimum, call_handler(np.maximum, place, 0.0), subtract(number, 1.0))
+        below, above = floor(place), call_handler(np.ceil, place)
+        if method in ("lower", "higher", "nearest"):
+            below = above = {"lower": below, "higher": above, "nearest": rint(place)}[method]
+        weight: Any = subtract(place, below)
+        if method == "midpoint":
+            weight = 0.5
+        elif method == "averaged_inverted_cdf":  # between two numbers where the share falls on one
+            count_below = multiply(shares, number)
+            exact = logical_and(call_handler(np.equal, count_below, rint(count_below)), less(0.0, count_below))
+            below = select(exact, below, above)
+            above = call_handler(np.minimum, select(exact, add(below, 1.0), above), subtract(number, 1.0))
+            weight = 0.5
         if isinstance(weight, Tracer):
-            weight = cast_to(reshape(weight, (*weight.type.shape, *[1] * (rows.ndim - 1))), dtype)
-        low, high = cast_to(low, dtype), cast_to(high, dtype)
+            weight = cast_to(weight, dtype)
+        low, high = cast_to(_at(rows, below, fraction), dtype), cast_to(_at(rows, above, fraction), dtype)
         return add(low, multiply(weight, subtract(high, low)))
 
-    return _statistic(a, axis, keepdims, lambda count: count, pick)
+    return _statistic(a, axis, keepdims, pick, missing)
 
 
-@covers(np.quantile)
-def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
+def _at(rows: Tracer, place: Tracer, fraction: Tracer) -> Tracer:
+    """Return rows at places that have their axes in front, and length 1 or the number of columns along the others."""
+    ahead = fraction.ndim
+    place = cast_to(place, I64)
+    if all(d == 1 for d in place.type.shape[ahead:]):
+        return _row(rows, reshape(place, fraction.type.shape))
+    columns = spread(reshape(rows, (*[1] * ahead, *rows.type.shape)), (*fraction.type.shape, *rows.type.shape))
+    index = reshape(place, (*fraction.type.shape, 1, *place.type.shape[ahead:]))
+    found = take_along_axis(columns, spread(index, (*fraction.type.shape, 1, *rows.type.shape[1:])), ahead)
+    return reshape(found, (*fraction.type.shape, *rows.type.shape[1:]))
+
+
+def _register_quantiles(function: Any, *, percent: bool, missing: bool) -> None:
+    def quantile(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: bool = False,
+        *,
+        weights: Any = None,
+        interpolation: Any = None,
+    ) -> Tracer:
+        if weights is not None:
+            raise unsupported(f"np.{function.__name__} with weights", "sort and use np.cumsum of the weights")
+        share = known_scalar(q)
+        if percent:
+            q = share / 100 if share is not None else divide(q, 100.0)
+        keepdims = keepdims is True  # NumPy's own no-value object for those that leave NaN out
+        return _quantile(a, q, axis, interpolation or method, keepdims, missing)
+
+    covers(function)(quantile)
+
+
+_register_quantiles(np.quantile, percent=False, missing=False)
+_register_quantiles(np.percentile, percent=True, missing=False)
+_register_quantiles(np.nanquantile, percent=False, missing=True)
+_register_quantiles(np.nanpercentile, percent=True, missing=True)
+
+
+@covers(np.nanmedian)
+def nanmedian(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Tracer:
-    if weights is not None:
-        raise unsupported("np.quantile with weights", "sort and use np.cumsum of the weights")
-    return _quantile(a, q, axis, interpolation or method, keepdims)
-
-
-@covers(np.percentile)
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Tracer:
-    if weights is not None:
-        raise unsupported("np.percentile with weights", "sort and use np.cumsum of the weights")
-    fraction = known_scalar(q)
-    scaled = fraction / 100 if fraction is not None else divide(q, 100.0)
-    return _quantile(a, scaled, axis, interpolation or method, keepdims)
-
-
-@covers(np.nanmedian, np.nanquantile, np.nanpercentile)
-def refuse_nan(*args: Any, **kwargs: Any) -> Any:
-    raise unsupported("nanmedian, nanquantile or nanpercentile", "replace NaN first, or use np.median")
+    return _quantile(a, 0.5, axis, "linear", keepdims is True, missing=True)
 
 
 # ---- searching
@@ -250,15 +283,19 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Trac
 @covers(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Tracer:
     edges = asarray(bins)
-    falling = False
+    rising = searchsorted(edges, x, "left" if right else "right")
+    size = edges.type.shape[0]
     if is_known(edges):
         content = np.asarray(edges.concrete)
-        falling = len(content) > 1 and bool(content[0] > content[-1])
-    if not falling:
-        return searchsorted(edges, x, "left" if right else "right")
-    count = dim_value(edges.type.shape[0])
-    flipped = call_handler(np.flip, edges)
-    return subtract(count, searchsorted(flipped, x, "right" if right else "left"))
+        falls: Any = len(content) > 1 and bool(content[0] > content[-1])
+        if not falls:
+            return rising
+    elif isinstance(size, int) and size < 2:
+        return rising
+    else:
+        falls = less(edges[-1], edges[0])
+    turned = subtract(dim_value(size), searchsorted(call_handler(np.flip, edges), x, "right" if right else "left"))
+    return turned if falls is True else select(falls, turned, rising)
 
 
 @covers(np.bincount)
@@ -284,9 +321,77 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tracer:
     return from_value(stage(ops.scatter_add, empty.value, index.value, values.value, axes=(0,)))
 
 
-@covers(np.histogram, np.histogram2d, np.histogramdd, np.histogram_bin_edges)
+def _edges(a: Tracer, bins: Any, limits: Any, weights: Any = None) -> Tracer:
+    """Return the edges of the bins of a histogram, whose number must be known."""
+    if isinstance(bins, str):
+        raise unsupported(f"a histogram with bins={bins!r} of traced values", "give the number of bins, or their edges")
+    given = asarray(bins)
+    if given.ndim == 1:
+        return given
+    count = operator.index(bins)
+    if limits is None:
+        low, high = call_handler(np.min, a), call_handler(np.max, a)
+    else:
+        low, high = (cast_to(asarray(end), F64) for end in limits)
+    same = call_handler(np.equal, low, high)
+    low, high = select(same, subtract(low, 0.5), low), select(same, add(high, 0.5), high)
+    return call_handler(np.linspace, low, high, count + 1)  # type: ignore[no-any-return]
+
+
+def _bins(values: Tracer, edges: Tracer) -> Tracer:
+    """Return the bin of each value, or the number of bins where it has none; the last bin has both of its edges."""
+    last = subtract(dim_value(edges.type.shape[0]), 1)
+    found = subtract(searchsorted(edges, values, "right"), 1)
+    found = select(call_handler(np.equal, values, edges[-1]), subtract(last, 1), found)
+    inside = logical_and(call_handler(np.greater_equal, found, 0), less(found, last))
+    return select(inside, found, last)
+
+
+def _flat(values: Any) -> Tracer:
+    tracer = asarray(values)
+    return reshape(tracer, (tracer.type.size,))
+
+
+@covers(np.histogram_bin_edges)
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tracer:
+    return _edges(_flat(a), bins, range)
+
+
+@covers(np.histogram)
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    """Count, or add the weights, per bin: the counts are constant in the values, as steps are."""
+    values = _flat(a)
+    edges = _edges(values, bins, range)
+    count = operator.index(edges.shape[0]) - 1
+    amounts = None if weights is None else _flat(weights)
+    sums = bincount(_bins(values, edges), amounts, minlength=count + 1)[:count]
+    if density:
+        sums = divide(divide(sums, call_handler(np.diff, edges)), call_handler(np.sum, sums))
+    return sums, edges
+
+
+@covers(np.histogram2d)
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Tracer, Tracer, Tracer]:
+    pair = bins if isinstance(bins, list | tuple) and len(bins) == 2 else (bins, bins)
+    limits = (None, None) if range is None else range
+    points = [_flat(x), _flat(y)]
+    edges = [_edges(values, each, ends) for values, each, ends in zip(points, pair, limits, strict=True)]
+    rows, columns = (operator.index(part.shape[0]) - 1 for part in edges)
+    places = add(multiply(_bins(points[0], edges[0]), columns + 1), _bins(points[1], edges[1]))
+    amounts = full((points[0].type.size,), 1, F64) if weights is None else _flat(weights)
+    sums = reshape(bincount(places, amounts, minlength=(rows + 1) * (columns + 1)), (rows + 1, columns + 1))
+    sums = sums[:rows, :columns]
+    if density:
+        area = call_handler(np.outer, call_handler(np.diff, edges[0]), call_handler(np.diff, edges[1]))
+        sums = divide(divide(sums, area), call_handler(np.sum, sums))
+    return sums, edges[0], edges[1]
+
+
+@covers(np.histogramdd)
 def refuse_histogram(*args: Any, **kwargs: Any) -> Any:
-    raise unsupported("a histogram of traced values", "use np.bincount(np.digitize(x, edges), minlength=n)")
+    raise unsupported("np.histogramdd of traced values", "use np.bincount of np.ravel_multi_index, with minlength")
 
 
 @covers(np.isin)
