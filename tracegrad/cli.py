@@ -15,6 +15,7 @@ import datetime
 import difflib
 import errno
 import functools
+import importlib
 import inspect
 import io
 import json
@@ -42,7 +43,7 @@ from rich.text import Text
 from tracegrad.api import RequestMaker, grad, vmap
 from tracegrad.capture.context import OUTSIDE
 from tracegrad.capture.numpy_api import creation as _creation  # noqa: F401 fills HANDLERS
-from tracegrad.capture.tracer import HANDLERS
+from tracegrad.capture.tracer import HANDLERS, LATE, register_late
 from tracegrad.config import BACKENDS, VERSION, configure_logging, load_options
 from tracegrad.custom import RuleCall
 from tracegrad.driver import pipeline
@@ -977,12 +978,20 @@ def _print_functions(covered: Mapping[str, Sequence[str]]) -> None:
 def covered_functions() -> dict[str, list[str]]:
     """Return the functions that may be applied to traced values, by module."""
     found: dict[str, set[str]] = {}
+    for module in LATE:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    register_late()
     for function, handler in HANDLERS.items():
         if getattr(inspect.unwrap(handler), "__name__", "").startswith("refuse"):
             continue
         if isinstance(function, tuple):
             found.setdefault("numpy", set()).add(f"{function[0].__name__}.{function[1]}")
             continue
+        if str(getattr(function, "__module__", "")).startswith("scipy.") and "." in getattr(
+            function, "__qualname__", ""
+        ):
+            continue  # a method of all distributions
         module, _, name = _full_name(function).rpartition(".")
         if module and not name.startswith("_"):
             found.setdefault(module, set()).add(name)
@@ -990,7 +999,8 @@ def covered_functions() -> dict[str, list[str]]:
 
 
 def _full_name(function: Any) -> str:
-    name = getattr(function, "__name__", repr(function))
+    # a distribution of SciPy is an object of its class
+    name = getattr(function, "__name__", None) or type(function).__name__.removesuffix("_gen")
     module = getattr(function, "__module__", None)
     if isinstance(function, np.ufunc):
         module = "numpy" if getattr(np, name, None) is function else "scipy.special"

@@ -827,7 +827,7 @@ def _run_native(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not is_user_function(function):
-        if is_traced(args) and (function.__module__ or "").startswith(("numpy", "scipy")):
+        if is_traced((args, kwargs)) and (function.__module__ or "").startswith(("numpy", "scipy")):
             return call_handler(function, *args, **kwargs)
         guard_native(function, args, kwargs)
         return _known(function, _run_native(function, args, kwargs))

@@ -38,8 +38,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: callable of NumPy, math, SciPy or builtins -> what it does when it meets a traced value
 HANDLERS: dict[Any, Callable[..., Any]] = {}
-#: registrations put off until a function without handler is called: of packages that are slow to import
-LATE: list[Callable[[], None]] = []
+#: module that is slow to import -> what registers its functions, once the user's code has imported it
+LATE: dict[str, Callable[[], None]] = {}
 #: function of another kind of array -> what calls it with traced values: `caller(function, args, keywords)`
 CALLERS_OF_OTHERS: dict[Any, Callable[..., Any]] = {}
 #: how a handler calls a function that the user passed: hooks.py puts its `call` here, which converts the function
@@ -793,6 +793,14 @@ def broadcast(tracer: Tracer, shape: tuple[Any, ...]) -> Tracer:
     return apply_one(ops.broadcast_to, tracer, shape=shape)
 
 
+def register_late() -> bool:
+    """Register the functions of modules that have been imported since; return whether there are any."""
+    found = [name for name in LATE if name in sys.modules]
+    for name in found:
+        LATE.pop(name)()
+    return bool(found)
+
+
 def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Do what `function` does, on traced values.
 
@@ -801,22 +809,11 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
     """
     bound = kwargs.pop("_bound", None)
     handler = HANDLERS.get(bound if bound is not None else function)
-    if handler is None and LATE:
-        while LATE:
-            LATE.pop()()
+    if handler is None and register_late():
         handler = HANDLERS.get(bound if bound is not None else function)
     if handler is None:
         name = f"numpy.{bound[0].__name__}.{bound[1]}" if bound is not None else full_name(function, args)
-        traced = ", ".join(describe(a) for a in args if isinstance(a, Tracer))
-        raise CaptureError(
-            f"{name} is not supported on traced values",
-            code="TG100",
-            span=user_span(),
-            found=f"a call of {name} with {traced or 'traced values'}",
-            help=_distribution_help(name)
-            or "write it with supported NumPy functions (`tracegrad ops --numpy` lists them), or compute it outside "
-            "the function and pass the result as an argument",
-        )
+        raise not_covered(name, args)
     try:
         result = handler(*args, **kwargs)
         if type(result) is Tracer:
@@ -830,6 +827,20 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
             raise
         name = f"numpy.{bound[0].__name__}.{bound[1]}" if bound is not None else full_name(function)
         raise refusal(error, name, args) from error
+
+
+def not_covered(name: str, args: tuple[Any, ...]) -> CaptureError:
+    """Return the error for a function without handler."""
+    traced = ", ".join(describe(a) for a in args if isinstance(a, Tracer))
+    return CaptureError(
+        f"{name} is not supported on traced values",
+        code="TG100",
+        span=user_span(),
+        found=f"a call of {name} with {traced or 'traced values'}",
+        help=_distribution_help(name)
+        or "write it with supported NumPy functions (`tracegrad ops --numpy` lists them), or compute it outside "
+        "the function and pass the result as an argument",
+    )
 
 
 def _distribution_help(name: str) -> str:
@@ -937,6 +948,8 @@ def full_name(function: Any, args: tuple[Any, ...] = ()) -> str:
         distribution = getattr(getattr(owner, "dist", owner), "name", None)
         if isinstance(distribution, str):
             name = f"{distribution}.{function.__name__}"
+        elif isinstance(getattr(function, "name", None), str):  # a distribution itself
+            name = function.name
     return f"{module}.{name}" if module and module != "builtins" else name
 
 

@@ -5,7 +5,7 @@ import tracegrad as tg
 
 
 def f(x):
-    return np.sum(scipy.stats.gamma(2.0).cdf(x))
+    return np.sum(scipy.stats.nakagami(2.0).cdf(x))
 
 
 def run():

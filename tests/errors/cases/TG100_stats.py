@@ -5,7 +5,7 @@ import tracegrad as tg
 
 
 def f(x):
-    return np.sum(scipy.stats.norm.logpdf(x))
+    return np.sum(scipy.stats.rice.logpdf(x, 2.0))
 
 
 def run():

@@ -1,6 +1,6 @@
 """The statistics module on traced numbers.
 
-Previous: sorting.py; next: scipy_api.py.
+Previous: sorting.py; next: scipy_special.py.
 
 Results are Python floats. Python adds exactly and rounds once; here sums are rounded as NumPy's are.
 """
