@@ -63,6 +63,10 @@ def test_quantile_methods(method: str) -> None:
     gradient_uneven=(lambda x: np.gradient(x**2, POINTS, edge_order=2), X),
     gradient_of_places=(lambda x: np.gradient(POINTS**2, np.cumsum(x), edge_order=2), P),
     gradient_along=(lambda x: np.gradient(x, POINTS[:4], axis=1, edge_order=2), M),
+    resize=(lambda x: [np.resize(x, (2, 4)), np.resize(x, 3), np.resize(x[:0], 2)], X),
+    compress=(lambda x: [np.compress([True, False, True], x, axis=0), np.compress([False, True], x, axis=1)], M),
+    argpartition=(lambda x: x[x.argpartition(3)[3]], X),
+    polyint=(lambda x: [np.polyint(x), np.polyint(x, m=2, k=[1.0, 2.0]), np.polyint(x, 2, 3.0)], X),
     reduce_dtype=(lambda x: np.maximum.reduce(x, dtype=np.float64), X.astype(np.float32)),
 )  # fmt: skip
 def test_rows(function: Callable[..., Any], arrays: tuple[Any, ...]) -> None:

@@ -445,6 +445,9 @@ class Tracer:
     def sort(self, axis: int = -1) -> None:
         self[...] = call_handler(np.sort, self, axis=axis)
 
+    def argpartition(self, kth: Any, axis: Any = -1) -> Tracer:
+        return array_handler(np.argpartition, self, kth, axis)
+
     def partition(self, kth: Any, axis: int = -1) -> None:
         self[...] = call_handler(np.sort, self, axis=axis)
 

@@ -524,13 +524,14 @@ def polyder(p: Any, m: int = 1) -> Tracer:
 
 @covers(np.polyint)
 def polyint(p: Any, m: int = 1, k: Any = None) -> Tracer:
-    if m != 1:
-        raise unsupported("np.polyint with m != 1", "apply it several times")
-    coefficients = asarray(p)
-    coefficients = coefficients if is_inexact(coefficients.dtype) else cast_to(coefficients, F64)
-    scaled = call_handler(np.divide, coefficients, np.arange(operator.index(coefficients.shape[0]), 0, -1))
-    tail = call_handler(np.reshape, asarray(0.0 if k is None else k), (1,))
-    return join([scaled, cast_to(tail, scaled.dtype)], 0)
+    result = asarray(p)
+    result = result if is_inexact(result.dtype) else cast_to(result, F64)
+    times = operator.index(m)
+    constants = call_handler(np.broadcast_to, call_handler(np.ravel, asarray(0.0 if k is None else k)), (times,))
+    for number in range(times):
+        scaled = call_handler(np.divide, result, np.arange(operator.index(result.shape[0]), 0, -1))
+        result = join([scaled, cast_to(getitem(constants, slice(number, number + 1)), scaled.dtype)], 0)
+    return result
 
 
 @covers(np.polymul)

@@ -821,7 +821,7 @@ def _sized_by_values(function: Callable[..., Any]) -> Callable[..., Any]:
         if contents and all(c is not None for c in contents) and is_known(kwargs):
             return wrap_known(function(*contents, **as_known(kwargs)))
         raise unsupported(
-            "a function whose result has a size that depends on values (unique, trim_zeros, resize)",
+            "a function whose result has a size that depends on values (unique, trim_zeros)",
             "use np.where(mask, a, 0), or compute the indices outside and pass them in",
         )
 
@@ -858,7 +858,7 @@ def argwhere(a: Any) -> Any:
 
 
 @covers(np.compress)
-def compress(condition: Any, a: Any, axis: Any = None) -> Any:
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     mask, content = _as_mask(condition)
     tracer = call(np.ravel, a) if axis is None else asarray(a)
     place = as_axis(0 if axis is None else axis, tracer.ndim)
@@ -872,9 +872,21 @@ def extract(condition: Any, arr: Any) -> Any:
     return compress(call(np.ravel, condition), call(np.ravel, arr))
 
 
-_BY_ALL: list[Any] = [np.trim_zeros, np.resize, np.unique]
+_BY_ALL: list[Any] = [np.trim_zeros, np.unique]
 for _function in _BY_ALL:
     covers(_function)(_sized_by_values(_function))
+
+
+@covers(np.resize)
+def resize(a: Any, new_shape: Any) -> Tracer:
+    """Return the elements in another shape, from the start again where they do not suffice."""
+    tracer = asarray(a)
+    shape = tuple(operator.index(d) for d in as_shape(new_shape))
+    size, wanted = math.prod(operator.index(d) for d in tracer.shape), math.prod(shape)
+    if not size:
+        return full(shape, 0, tracer.dtype)
+    places = from_concrete(np.arange(wanted).reshape(shape) % size)
+    return take_axis(reshape(tracer, (tracer.type.size,)), places, 0)
 
 
 # ---- triangles and diagonals
