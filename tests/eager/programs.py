@@ -2089,3 +2089,51 @@ def sums_of_products_of_one_tensor(T: Any, say: Any) -> None:
     y = T.zeros(3, 3)
     T.einsum("ii->i", y)[:] = T.tensor([1.0, 2.0, 3.0])
     say(y)
+
+
+@program
+def leaves_that_get_another_shape(T: Any, say: Any) -> None:
+    def gradient(change: Any, prior: bool, create_graph: bool) -> Any:
+        w = T.arange(6.0).view(2, 3).requires_grad_()
+        if prior:
+            (w * 3).sum().backward()
+        y = (w * 2).sum()
+        with T.no_grad():
+            change(w)
+        y.backward(create_graph=create_graph)
+        return w.grad
+
+    def given(shape: Any) -> Any:
+        return lambda w: setattr(w, "data", T.zeros(shape))
+
+    changes = (
+        lambda w: w.t_(), lambda w: w.unsqueeze_(0), given((3,)), given((6,)), given((2, 1)), given((4, 2, 3)),
+        given((2, 3)),
+    )  # fmt: skip
+    for change in changes:
+        for prior in (False, True):
+            for create_graph in (False, True):
+                attempt(say, lambda: gradient(change, prior, create_graph))
+    w = T.arange(6.0).view(2, 3).requires_grad_()
+    (w * 2).sum().backward()
+    with T.no_grad():
+        w.t_()
+    for create_graph in (False, True):
+        attempt(say, lambda: (w * 2).sum().backward(create_graph=create_graph))
+
+
+@program
+def joined_with_nothing(T: Any, say: Any) -> None:
+    for shapes in (((2,), (0,)), ((2, 3), (0,)), ((0,), (2, 3)), ((2, 3), (0, 3)), ((0,), (0,)), ((0,), (0, 3))):
+        parts = [T.ones(shape, requires_grad=True) for shape in shapes]
+        parts[1].register_hook(lambda ct: say("arrived", ct))
+        y = T.cat(parts, dim=0)
+        say(y, [node.name() for node, _ in y.grad_fn.next_functions])
+        y.sum().backward()
+        say([part.grad for part in parts])
+    x, none = T.ones(2, 3, requires_grad=True), T.ones(0, requires_grad=True)
+    found = T.autograd.grad((T.cat([none, x], 1) ** 2).sum(), [x, none], create_graph=True)
+    say([ct.detach() for ct in found], T.autograd.grad(found[0].sum(), x), T.cat([T.ones(0, dtype=T.float64), T.ones(2)]).dtype)
+    attempt(say, lambda: T.cat([none, x, T.ones(2)]))
+    attempt(say, lambda: T.cat([none, x, T.ones(2, 4)]))
+    attempt(say, lambda: T.cat([none, x], 2))

@@ -1856,7 +1856,7 @@ static int take_over(PyObject *leaf, PyObject *ct)
     if (SLOT(variable, Tensor, _requires_grad) != Py_True || SLOT(variable, Tensor, _grad) != Py_None ||
         SLOT(variable, Tensor, _after) != Py_None ||
         PyArray_BASE((PyArrayObject *)ct) != NULL || !PyArray_IS_C_CONTIGUOUS(array) ||
-        !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)ct))
+        !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)ct) || !PyArray_SAMESHAPE(array, (PyArrayObject *)ct))
         return 0;
     PyObject *tensor = new_tensor(Py_NewRef(ct));
     if (tensor == NULL)

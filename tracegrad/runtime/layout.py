@@ -9,6 +9,7 @@ shown: they are those that torch gives.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,6 +50,45 @@ def is_dense(array: Array) -> bool:
             return False
         expected *= size
     return True
+
+
+def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape to which all shapes are broadcast.
+
+    Raises:
+        RuntimeError: they do not go together.
+    """
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise _shape_error(shapes) from None
+
+
+def check_written(target: tuple[int, ...], source: tuple[int, ...]) -> None:
+    """Check that what has a shape can be filled with elements of another.
+
+    Raises:
+        RuntimeError: the shapes do not go together.
+    """
+    shape = common_shape((target, source))
+    if shape != target or len(source) > len(target):
+        raise RuntimeError(f"output with shape {list(target)} doesn't match the broadcast shape {list(shape)}")
+
+
+def _shape_error(shapes: Sequence[tuple[int, ...]]) -> RuntimeError:
+    """Return torch's error for shapes that do not broadcast."""
+    a, b = next(
+        pair
+        for pair in itertools.combinations(shapes, 2)
+        if any(n != m and 1 not in (n, m) for n, m in zip(pair[0][::-1], pair[1][::-1], strict=False))
+    )
+    n = max(len(a), len(b))
+    wide_a, wide_b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
+    axis = max(k for k in range(n) if wide_a[k] != wide_b[k] and 1 not in (wide_a[k], wide_b[k]))
+    return RuntimeError(
+        f"The size of tensor a ({wide_a[axis]}) must match the size of tensor b ({wide_b[axis]}) at non-singleton "
+        f"dimension {axis}\n  shapes: {list(a)} and {list(b)}"
+    )
 
 
 def _broadcast_strides(array: Array, shape: Sequence[int]) -> Strides:

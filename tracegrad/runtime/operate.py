@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from tracegrad.capture.tracer import Tracer, from_value
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.layout import LIKE_OPERANDS
+from tracegrad.runtime.layout import LIKE_OPERANDS, common_shape
 from tracegrad.runtime.tape import Plan, Scalar, apply_composition, as_torch_calls, planned, shielding, underivable
 from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
 from tracegrad.runtime.views import make_view, write
@@ -176,37 +175,7 @@ def broadcast_shape(*tensors: Tensor) -> tuple[int, ...]:
     Raises:
         RuntimeError: the shapes do not go together.
     """
-    try:
-        return np.broadcast_shapes(*[t._a.shape for t in tensors])
-    except ValueError:
-        raise shape_error(tensors) from None
-
-
-def check_written(target: Tensor, source: Tensor) -> None:
-    """Check that a tensor can be filled with the elements of another.
-
-    Raises:
-        RuntimeError: the shapes do not go together.
-    """
-    shape = broadcast_shape(target, source)
-    if shape != target._a.shape or source._a.ndim > target._a.ndim:
-        raise RuntimeError(f"output with shape {list(target._a.shape)} doesn't match the broadcast shape {list(shape)}")
-
-
-def shape_error(tensors: Sequence[Tensor]) -> RuntimeError:
-    """Return torch's error for shapes that do not broadcast."""
-    a, b = next(
-        pair
-        for pair in itertools.combinations([t._a.shape for t in tensors], 2)
-        if any(n != m and 1 not in (n, m) for n, m in zip(pair[0][::-1], pair[1][::-1], strict=False))
-    )
-    n = max(len(a), len(b))
-    wide_a, wide_b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
-    axis = max(k for k in range(n) if wide_a[k] != wide_b[k] and 1 not in (wide_a[k], wide_b[k]))
-    return RuntimeError(
-        f"The size of tensor a ({wide_a[axis]}) must match the size of tensor b ({wide_b[axis]}) at non-singleton "
-        f"dimension {axis}\n  shapes: {list(a)} and {list(b)}"
-    )
+    return common_shape([t._a.shape for t in tensors])
 
 
 def in_place(name: str, function: Callable[..., Any]) -> None:

@@ -17,8 +17,8 @@ import numpy as np
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, reshaped_strides, strided
-from tracegrad.runtime.operate import _cast, broadcast_shape, cast, check_written, in_place, to_tensor
+from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, check_written, reshaped_strides, strided
+from tracegrad.runtime.operate import _cast, broadcast_shape, cast, in_place, to_tensor
 from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, mode, planned
 from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
 from tracegrad.runtime.views import Step, as_strided, make_pieces, make_view, write
@@ -527,7 +527,17 @@ def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | Non
 
 _FLIP = Composition("Flip", lambda axes, x: np.flip(x, axes), layout=LIKE_OPERANDS)
 _ROLL = Composition("Roll", lambda shifts, axes, x: np.roll(x, shifts, axes))
-_CAT = Composition("Cat", lambda axis, dtype, *xs: np.concatenate([_cast(x, dtype) for x in xs], axis=axis))
+#: shape of a tensor without elements that may be joined to any other
+_NOTHING = (0,)
+
+
+def _joined(axis: int, dtype: Any, *xs: Any) -> Any:
+    shape = next((x.shape for x in xs if x.shape != _NOTHING), _NOTHING)
+    none = (*shape[:axis], 0, *shape[axis + 1 :])
+    return np.concatenate([_cast(x.reshape(none) if x.shape == _NOTHING else x, dtype) for x in xs], axis=axis)
+
+
+_CAT = Composition("Cat", _joined)
 _STACK = Composition("Stack", lambda axis, dtype, *xs: np.stack([_cast(x, dtype) for x in xs], axis=axis))
 _TRIL = Composition("Tril", lambda k, x: np.tril(x, k))
 _TRIU = Composition("Triu", lambda k, x: np.triu(x, k))
@@ -570,27 +580,27 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
 @as_torch_calls
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
     """Return tensors joined along an axis."""
-    given = [x for x in tensors if x._a.shape != (0,)] or list(tensors[:1])
-    if not given:
+    if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     for k, x in enumerate(tensors):
         if not x._a.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
-    shape = given[0]._a.shape
+    shape = next((x._a.shape for x in tensors if x._a.shape != _NOTHING), _NOTHING)
     axis = axis_of(dim, len(shape))
-    for x in given:
+    for number, x in enumerate(tensors):
         other = x._a.shape
+        if other == _NOTHING:
+            continue
         if len(other) != len(shape):
             raise RuntimeError(f"Tensors must have same number of dimensions: got {len(shape)} and {len(other)}")
         for k, (n, m) in enumerate(zip(shape, other, strict=True)):
             if k != axis and n != m:
-                number = next(j for j, each in enumerate(tensors) if each is x)
                 raise RuntimeError(
                     f"Sizes of tensors must match except in dimension {axis}. Expected size {n} but got size {m} for "
                     f"tensor number {number} in the list."
                 )
-    dtype = dtypes.result_type([x._a for x in given], [])
-    return apply_composition(_CAT, (axis, dtype), list(given))
+    dtype = dtypes.result_type([x._a for x in tensors], [])
+    return apply_composition(_CAT, (axis, dtype), list(tensors))
 
 
 @public()
@@ -999,7 +1009,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     source = to_tensor(src)
 
     def compute(x: Tensor) -> Tensor:
-        check_written(x, source)
+        check_written(x._a.shape, source._a.shape)
         made: Tensor = apply_composition(_FULL_COPY, (), [x, source])
         return made
 

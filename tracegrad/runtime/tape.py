@@ -30,8 +30,8 @@ import numpy as np
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition, Kernel, Pullback, quiet_context, quietly
-from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, empty, is_dense, settle
-from tracegrad.runtime.tensor import Array, Storage, Tensor, is_differentiable, refusal, refusing, wrap
+from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, check_written, common_shape, empty, is_dense, settle
+from tracegrad.runtime.tensor import METHODS, Array, Storage, Tensor, is_differentiable, refusal, refusing, wrap
 
 Edge = tuple["Node | None", int]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -544,15 +544,14 @@ def node_class(title: str, kind: Any = KernelNode) -> Any:
 _TITLES = {
     "multiply": "Mul", "negative": "Neg", "add": "Add", "subtract": "Sub", "divide": "Div", "broadcast_to": "Expand",
     "reduce_sum": "Sum", "dot_general": "Mm", "transpose": "Permute", "reshape": "View", "cos": "Cos", "sin": "Sin",
-    "select": "Where", "scatter_add": "IndexPut", "square": "Pow", "power": "Pow",
+    "select": "Where", "slice": "Slice", "scatter_add": "IndexPut", "square": "Pow", "power": "Pow",
 }  # fmt: skip
 
 
 def title_of(kernel: Kernel) -> str:
-    """Return the name of a node that runs a pullback: after the operation that its result comes from."""
-    results = kernel.function.results
-    producer = results[0].producer if len(results) == 1 else None
-    title = kernel.name if producer is None else _TITLES.get(producer.op, kernel.name)
+    """Return the name of a node that runs a pullback: after the operation that a result comes from."""
+    producers = (result.producer for result in kernel.function.results)
+    title = next((_TITLES[op.op] for op in producers if op is not None and op.op in _TITLES), kernel.name)
     return f"{title}Backward0"
 
 
@@ -589,20 +588,29 @@ class AccumulateGrad(Node):
 
 
 def accumulate(variable: Tensor, ct: Cotangent, create_graph: bool) -> None:
-    """Add a cotangent to `.grad`, in place unless a graph is made; a first one gets the layout of the variable."""
+    """Add a cotangent to `.grad`, in place unless a graph is made; a first one gets the layout of the variable.
+
+    Raises:
+        RuntimeError: the variable got another shape since, to which that of the cotangent is not broadcast.
+    """
     grad = variable._grad
-    if create_graph:
-        if grad is not None:
-            variable._grad = apply_composition(_ADD, (), [grad, ct])
-        else:
-            made = apply_composition(_CLONE, (), [ct])
-            made._a = in_layout(made._a, variable._a, True)
-            variable._grad = made
-    elif grad is None:
-        variable._grad = wrap(in_layout(ct, variable._a, ct.base is None))
-    else:
+    place, arriving = (variable if grad is None else grad)._a.shape, tuple(ct.shape)
+    if grad is not None and create_graph:
+        common_shape((place, arriving))
+        variable._grad = apply_composition(_ADD, (), [grad, ct])
+        return
+    if arriving != place:
+        check_written(place, arriving)
+        ct = METHODS["expand"](ct, place) if create_graph else np.broadcast_to(ct, place)
+    if grad is not None:
         np.add(grad._a, ct, out=grad._a)
         grad._storage.version += 1
+    elif create_graph:
+        made = apply_composition(_CLONE, (), [ct])
+        made._a = in_layout(made._a, variable._a, True)
+        variable._grad = made
+    else:
+        variable._grad = wrap(in_layout(ct, variable._a, ct.base is None))
 
 
 def in_layout(ct: Array, like: Array, owned: bool) -> Array:
