@@ -5,22 +5,25 @@ Reads and writes tensors.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tracegrad import linalg
 from tracegrad.nn import functional as F
 from tracegrad.runtime import creating, reducing
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.operate import to_tensor
-from tracegrad.runtime.shaping import broadcast_tensors
+from tracegrad.runtime.shaping import broadcast_tensors, stack
 from tracegrad.runtime.tensor import Size, Tensor
 
 __all__ = [
-    "Bernoulli", "Categorical", "Distribution", "Exponential", "Independent", "Laplace", "Normal", "Uniform",
-    "kl_divergence",
+    "Bernoulli", "Beta", "Categorical", "Dirichlet", "Distribution", "Exponential", "Independent", "Laplace",
+    "MultivariateNormal", "Normal", "Uniform", "kl_divergence",
 ]  # fmt: skip
 
 
@@ -31,11 +34,34 @@ class Distribution:
         batch_shape: shape of the parameters.
         event_shape: shape of one value.
         has_rsample: whether samples have gradients with respect to the parameters.
+        parameters: names of what the distribution is given by, in the order in which they are shown.
     """
 
     batch_shape: Size
     event_shape = Size(())
     has_rsample = False
+    parameters: tuple[str, ...] = ()
+    _validates = True
+
+    def __init__(self, batch_shape: Any, event_shape: Any = (), validate_args: bool | None = None) -> None:
+        self.batch_shape, self.event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validates = validate_args
+        for name, constraint, condition in self._constraints() if self._validates else ():
+            if not bool(condition.all()):
+                value = getattr(self, name)
+                raise ValueError(
+                    f"Expected parameter {name} (Tensor of shape {tuple(value.shape)}) of distribution {self!r} to "
+                    f"satisfy the constraint {constraint}, but found invalid values:\n{value}"
+                )
+
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        """Return names of parameters, torch's names of what is required of them, and whether they have it."""
+        return ()
+
+    def _support(self, value: Any) -> tuple[str, Any]:
+        """Return torch's name of the values that there are, and whether those given are among them."""
+        return "Real()", value == value
 
     def sample(self, sample_shape: Any = ()) -> Any:
         """Draw values, without gradients."""
@@ -47,8 +73,34 @@ class Distribution:
         raise NotImplementedError(f"{type(self).__name__} has no samples with gradients: use sample()")
 
     def log_prob(self, value: Any) -> Any:
-        """Return the logarithm of the density, or of the probability, at a value."""
+        """Return the logarithm of the density, or of the probability, at a value.
+
+        Raises:
+            ValueError: the value is no tensor, does not have the shape, or is none that there is.
+        """
+        if self._validates:
+            self._check_value(value)
+        return self._log_prob(value)
+
+    def _log_prob(self, value: Any) -> Any:
         raise NotImplementedError
+
+    def _check_value(self, value: Any) -> None:
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        count, shape = len(self.event_shape), self.batch_shape + self.event_shape
+        if value.shape[len(value.shape) - count :] != self.event_shape:
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {value.shape} vs {self.event_shape}."
+            )
+        if any(n != m and 1 not in (n, m) for n, m in zip(value.shape[::-1], shape[::-1], strict=False)):
+            raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {shape}.")
+        name, inside = self._support(value)
+        if not bool(inside.all()):
+            raise ValueError(
+                f"Expected value argument (Tensor of shape {tuple(value.shape)}) to be within the support ({name}) of "
+                f"the distribution {self!r}, but found invalid values:\n{value}"
+            )
 
     def entropy(self) -> Any:
         """Return the mean of minus the log probability."""
@@ -65,11 +117,8 @@ class Distribution:
         return (*sample_shape, *self.batch_shape, *self.event_shape)
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{name}: {value if value.numel() == 1 else value.shape}"
-            for name, value in vars(self).items()
-            if isinstance(value, Tensor) and not name.startswith("_")
-        )
+        given = {name: vars(self)[name] for name in self.parameters if name in vars(self)}
+        shown = ", ".join(f"{name}: {value if value.numel() == 1 else value.shape}" for name, value in given.items())
         return f"{type(self).__name__}({shown})"
 
 
@@ -81,25 +130,32 @@ def _parameters(*values: Any) -> tuple[Any, ...]:
     return tuple(made if len({t._a.shape for t in made}) == 1 else broadcast_tensors(*made))
 
 
-def _require(condition: Any, name: str, what: str, value: Tensor) -> None:
-    """Check a parameter.
+#: torch's name of what scales and rates must be
+_POSITIVE = "GreaterThan(lower_bound=0.0)"
 
-    Raises:
-        ValueError: it is out of its range.
-    """
-    if not bool(condition.all()):
-        raise ValueError(f"Expected parameter {name} of shape {tuple(value.shape)} to be {what}, but found\n{value}")
+
+def _interval(low: Any, high: Any, value: Any) -> tuple[str, Any]:
+    """Return torch's name of an interval, and whether a value is in it."""
+    return f"Interval(lower_bound={low}, upper_bound={high})", (value >= low) & (value <= high)
+
+
+def _simplex(value: Any) -> tuple[str, Any]:
+    """Return torch's name of shares that add up to 1, and whether those along the last axis do."""
+    return "Simplex()", (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
 class _Symmetric(Distribution):
     """Distributions that are symmetric about `loc`, of a width given by `scale`."""
 
     has_rsample = True
+    parameters = ("loc", "scale")
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = _parameters(loc, scale)
-        _require(self.scale > 0, "scale", "positive", self.scale)
-        self.batch_shape = self.loc.shape
+        super().__init__(self.loc.shape, (), validate_args)
+
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        return ("loc", "Real()", self.loc == self.loc), ("scale", _POSITIVE, self.scale > 0)
 
     mean = property(lambda self: self.loc)
     mode = property(lambda self: self.loc)
@@ -115,7 +171,7 @@ class Normal(_Symmetric):
         noise = creating.empty(*self._shape(sample_shape), dtype=self.loc.dtype).normal_()
         return self.loc + noise * self.scale
 
-    def log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: Any) -> Any:
         return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
     def cdf(self, value: Any) -> Any:
@@ -134,12 +190,17 @@ class Uniform(Distribution):
     """Uniform distributions between two bounds."""
 
     has_rsample = True
+    parameters = ("low", "high")
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = _parameters(low, high)
-        if not bool((self.low < self.high).all()):
-            raise ValueError("Uniform is not defined when low>= high")
-        self.batch_shape = self.low.shape
+        super().__init__(self.low.shape, (), validate_args)
+
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        return (("low", f"LessThan(upper_bound={self.high})", self.low < self.high),)
+
+    def _support(self, value: Any) -> tuple[str, Any]:
+        return _interval(self.low, self.high, value)
 
     mean = property(lambda self: (self.high + self.low) / 2)
     variance = property(lambda self: (self.high - self.low) ** 2 / 12)
@@ -148,7 +209,7 @@ class Uniform(Distribution):
         share = creating.empty(*self._shape(sample_shape), dtype=self.low.dtype).uniform_()
         return self.low + share * (self.high - self.low)
 
-    def log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: Any) -> Any:
         inside = (value >= self.low) & (value < self.high)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
 
@@ -160,11 +221,17 @@ class Exponential(Distribution):
     """Exponential distributions of a rate."""
 
     has_rsample = True
+    parameters = ("rate",)
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = _parameters(rate)
-        _require(self.rate > 0, "rate", "positive", self.rate)
-        self.batch_shape = self.rate.shape
+        super().__init__(self.rate.shape, (), validate_args)
+
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        return (("rate", _POSITIVE, self.rate > 0),)
+
+    def _support(self, value: Any) -> tuple[str, Any]:
+        return "GreaterThanEq(lower_bound=0.0)", value >= 0
 
     mean = property(lambda self: self.rate.reciprocal())
     variance = property(lambda self: self.rate.pow(-2))
@@ -172,7 +239,7 @@ class Exponential(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         return creating.empty(*self._shape(sample_shape), dtype=self.rate.dtype).exponential_() / self.rate
 
-    def log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: Any) -> Any:
         return self.rate.log() - self.rate * value
 
     def entropy(self) -> Any:
@@ -189,7 +256,7 @@ class Laplace(_Symmetric):
         share = creating.empty(*self._shape(sample_shape), dtype=self.loc.dtype).uniform_(-1, 1)
         return self.loc - self.scale * share.sign() * (-share.abs()).log1p()
 
-    def log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: Any) -> Any:
         return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
 
     def cdf(self, value: Any) -> Any:
@@ -219,9 +286,9 @@ class Independent(Distribution):
                 f"{count} vs {len(shape)}"
             )
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, count
-        self.batch_shape = Size(shape[: len(shape) - count])
-        self.event_shape = Size((*shape[len(shape) - count :], *base_distribution.event_shape))
         self.has_rsample = base_distribution.has_rsample
+        event_shape = (*shape[len(shape) - count :], *base_distribution.event_shape)
+        super().__init__(shape[: len(shape) - count], event_shape, validate_args)
 
     mean = property(lambda self: self.base_dist.mean)
     mode = property(lambda self: self.base_dist.mode)
@@ -248,49 +315,54 @@ class Independent(Distribution):
 
 
 class _OfProbabilities(Distribution):
-    """What is given by probabilities, or by logits: one of them, the other follows."""
+    """What is given by probabilities, or by logits: one of them; the other is made when it is asked for."""
 
-    def __init__(self, probs: Any, logits: Any) -> None:
+    parameters = ("probs", "logits")
+
+    def __init__(self, probs: Any, logits: Any, axes: int, validate_args: bool | None) -> None:
+        """Keep what was given, the last `axes` axes of which belong to one variable."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         (given,) = _parameters(logits if probs is None else probs)
-        self._given = given
-        if probs is None:
-            self.logits = self._normalized(given)
-            self.probs = self._probs(given)
-        else:
-            self.probs = given
-            self._check(given)
+        if given.dim() < axes:
+            raise ValueError(f"`{'logits' if probs is None else 'probs'}` parameter must be at least one-dimensional.")
+        setattr(self, "logits" if probs is None else "probs", self._normalized(given, probs is None))
+        super().__init__(given.shape[: given.dim() - axes], (), validate_args)
 
-    def _check(self, probs: Any) -> None:
-        raise NotImplementedError
+    def _normalized(self, given: Any, is_logits: bool) -> Any:
+        return given
 
-    def _normalized(self, logits: Any) -> Any:
-        raise NotImplementedError
 
-    def _probs(self, logits: Any) -> Any:
-        raise NotImplementedError
+def _inside(probs: Any) -> Any:
+    """Return probabilities that are at least a little away from 0 and 1."""
+    tiny = float(np.finfo(probs._a.dtype).eps)
+    return probs.clamp(tiny, 1 - tiny)
 
 
 class Bernoulli(_OfProbabilities):
     """0 or 1, by the probability of 1 or its logit."""
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        super().__init__(probs, logits)
-        if probs is not None:
-            tiny = float(np.finfo(self.probs._a.dtype).eps)
-            inside = self.probs.clamp(tiny, 1 - tiny)
-            self.logits = inside.log() - (-inside).log1p()
-        self.batch_shape = self.probs.shape
+        super().__init__(probs, logits, 0, validate_args)
 
-    def _check(self, probs: Any) -> None:
-        _require((probs >= 0) & (probs <= 1), "probs", "in the interval [0, 1]", probs)
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        if "probs" in vars(self):
+            return (("probs", *_interval(0.0, 1.0, self.probs)),)
+        return (("logits", "Real()", self.logits == self.logits),)
 
-    def _normalized(self, logits: Any) -> Any:
-        return logits
+    def _support(self, value: Any) -> tuple[str, Any]:
+        return "Boolean()", (value == 0) | (value == 1)
 
-    def _probs(self, logits: Any) -> Any:
-        return logits.sigmoid()
+    @functools.cached_property
+    def logits(self) -> Any:
+        """Logarithms of the odds of 1."""
+        inside = _inside(self.probs)
+        return inside.log() - (-inside).log1p()
+
+    @functools.cached_property
+    def probs(self) -> Any:
+        """Probabilities of 1."""
+        return self.logits.sigmoid()
 
     mean = property(lambda self: self.probs)
     variance = property(lambda self: self.probs * (1 - self.probs))
@@ -299,7 +371,7 @@ class Bernoulli(_OfProbabilities):
         with no_grad():
             return creating.bernoulli(self.probs.expand(*self._shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: Any) -> Any:
         logits, value = broadcast_tensors(self.logits, value)
         return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
@@ -311,39 +383,226 @@ class Categorical(_OfProbabilities):
     """The number of a class, by the probabilities along the last axis or their logits."""
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        super().__init__(probs, logits)
-        if self._given.dim() < 1:
-            raise ValueError("`probs` parameter must be at least one-dimensional.")
-        if probs is not None:
-            self.probs = self.probs / self.probs.sum(-1, keepdim=True)
-            tiny = float(np.finfo(self.probs._a.dtype).eps)
-            self.logits = self.probs.clamp(tiny, 1 - tiny).log()
-        self.batch_shape = self.probs.shape[:-1]
+        super().__init__(probs, logits, 1, validate_args)
 
-    def _check(self, probs: Any) -> None:
-        _require(probs >= 0, "probs", "nonnegative", probs)
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        if "probs" in vars(self):
+            return (("probs", *_simplex(self.probs)),)
+        return (("logits", "IndependentConstraint(Real(), 1)", self.logits == self.logits),)
 
-    def _normalized(self, logits: Any) -> Any:
-        return logits - logits.logsumexp(-1, keepdim=True)
+    def _support(self, value: Any) -> tuple[str, Any]:
+        last = len(self) - 1
+        inside = (value % 1 == 0) & (value >= 0) & (value <= last)
+        return f"IntegerInterval(lower_bound=0, upper_bound={last})", inside
 
-    def _probs(self, logits: Any) -> Any:
-        return reducing.softmax(logits, -1)
+    def __len__(self) -> int:
+        given = self.probs if "probs" in vars(self) else self.logits
+        made: int = given.shape[-1]
+        return made
+
+    def _normalized(self, given: Any, is_logits: bool) -> Any:
+        return given - given.logsumexp(-1, keepdim=True) if is_logits else given / given.sum(-1, keepdim=True)
+
+    @functools.cached_property
+    def logits(self) -> Any:
+        """Logarithms of the probabilities."""
+        return _inside(self.probs).log()
+
+    @functools.cached_property
+    def probs(self) -> Any:
+        """Probabilities of the classes."""
+        return reducing.softmax(self.logits, -1)
 
     mode = property(lambda self: self.probs.argmax(-1))
 
     def sample(self, sample_shape: Any = ()) -> Any:
         count = math.prod(sample_shape)
-        rows = self.probs.detach().reshape(-1, self.probs.shape[-1])
+        rows = self.probs.detach().reshape(-1, len(self))
         drawn = creating.multinomial(rows, count, True)
         return drawn.t().reshape(*self._shape(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
-        logits = self.logits.expand(*np.broadcast_shapes(value.shape, tuple(self.batch_shape)), self.logits.shape[-1])
+    def _log_prob(self, value: Any) -> Any:
+        logits = self.logits.expand(*np.broadcast_shapes(value.shape, tuple(self.batch_shape)), len(self))
         return logits.gather(-1, value.long().expand(*logits.shape[:-1]).unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Any:
         least = float(np.finfo(self.logits._a.dtype).min)
         return -(self.logits.clamp(min=least) * self.probs).sum(-1)
+
+
+class Dirichlet(Distribution):
+    """Shares that add up to 1, by a concentration for each along the last axis."""
+
+    parameters = ("concentration",)
+
+    def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
+        if concentration.dim() < 1:
+            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+        self.concentration = concentration
+        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
+
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        return (("concentration", f"IndependentConstraint({_POSITIVE}, 1)", self.concentration > 0),)
+
+    def _support(self, value: Any) -> tuple[str, Any]:
+        return _simplex(value)
+
+    @property
+    def mean(self) -> Any:
+        """The means of the shares."""
+        return self.concentration / self.concentration.sum(-1, keepdim=True)
+
+    @property
+    def mode(self) -> Any:
+        """The most likely shares; where all concentrations are below 1, all of it to the greatest."""
+        above = (self.concentration - 1).clamp(min=0.0)
+        shares = above / above.sum(-1, keepdim=True)
+        corner = F.one_hot(shares.argmax(-1), self.event_shape[0]).to(shares.dtype)
+        return corner.where((self.concentration < 1).all(-1, keepdim=True), shares)
+
+    @property
+    def variance(self) -> Any:
+        total = self.concentration.sum(-1, keepdim=True)
+        return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        rates = self.concentration.detach().expand(*self._shape(sample_shape))
+        return reducing.softmax(creating.log_gamma_variates(rates), -1).to(rates.dtype)
+
+    def _log_prob(self, value: Any) -> Any:
+        given = self.concentration
+        return (given - 1.0).xlogy(value).sum(-1) + given.sum(-1).lgamma() - given.lgamma().sum(-1)
+
+    def entropy(self) -> Any:
+        given, total = self.concentration, self.concentration.sum(-1)
+        return (
+            given.lgamma().sum(-1) - total.lgamma() - (self.event_shape[0] - total) * total.digamma()
+            - ((given - 1.0) * given.digamma()).sum(-1)
+        )  # fmt: skip
+
+
+class Beta(Distribution):
+    """A share between 0 and 1: the first of a Dirichlet distribution of two."""
+
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+        pair = stack(_parameters(concentration1, concentration0), -1)
+        self._dirichlet = Dirichlet(pair, validate_args)
+        super().__init__(self._dirichlet.batch_shape, (), validate_args)
+
+    concentration1 = property(lambda self: self._dirichlet.concentration[..., 0])
+    concentration0 = property(lambda self: self._dirichlet.concentration[..., 1])
+    mean = property(lambda self: self.concentration1 / (self.concentration1 + self.concentration0))
+    mode = property(lambda self: self._dirichlet.mode[..., 0])
+
+    @property
+    def variance(self) -> Any:
+        a, b = self.concentration1, self.concentration0
+        return a * b / ((a + b).pow(2) * (a + b + 1))
+
+    def _support(self, value: Any) -> tuple[str, Any]:
+        return _interval(0.0, 1.0, value)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        return self._dirichlet.sample(sample_shape)[..., 0]
+
+    def _log_prob(self, value: Any) -> Any:
+        return self._dirichlet._log_prob(stack([value, 1.0 - value], -1))
+
+    def entropy(self) -> Any:
+        return self._dirichlet.entropy()
+
+
+class MultivariateNormal(Distribution):
+    """Normal vectors, by their mean and one of covariance, its inverse, and its lower triangular factor."""
+
+    has_rsample = True
+    parameters = ("loc", "covariance_matrix", "precision_matrix", "scale_tril")
+
+    def __init__(
+        self, loc: Any, covariance_matrix: Any = None, precision_matrix: Any = None, scale_tril: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        matrices = zip(self.parameters[1:], (covariance_matrix, precision_matrix, scale_tril), strict=True)
+        given = {name: matrix for name, matrix in matrices if matrix is not None}
+        if len(given) != 1:
+            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+        ((name, matrix),) = given.items()
+        if matrix.dim() < 2:
+            shape = "" if name != "scale_tril" else " matrix"
+            raise ValueError(f"{name}{shape} must be at least two-dimensional, with optional leading batch dimensions")
+        batch_shape = np.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
+        self.loc = loc.expand(*batch_shape, -1)
+        setattr(self, name, matrix.expand(*batch_shape, -1, -1))
+        super().__init__(batch_shape, self.loc.shape[-1:], validate_args)
+        if name == "scale_tril":
+            self._factor = matrix
+        elif name == "covariance_matrix":
+            self._factor = linalg.cholesky(matrix)
+        else:  # the factor of the matrix with its axes in reverse order is an upper one of the inverse
+            turned = linalg.cholesky(matrix.flip((-2, -1))).flip((-2, -1)).mT
+            ones = creating.eye(matrix.shape[-1], dtype=matrix.dtype)
+            self._factor = linalg.solve_triangular(turned, ones, upper=False)
+
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        found: list[tuple[str, str, Any]] = [("loc", "IndependentConstraint(Real(), 1)", self.loc == self.loc)]
+        for name in self.parameters[1:]:
+            if name not in vars(self):
+                continue
+            matrix = vars(self)[name].detach()
+            if name == "scale_tril":
+                is_right = (matrix.tril() == matrix).all(-1).all(-1) & (matrix.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+                found.append((name, "LowerCholesky()", is_right))
+            else:
+                is_symmetric = matrix.isclose(matrix.mT, atol=1e-6).all(-1).all(-1)
+                found.append((name, "PositiveDefinite()", is_symmetric & (linalg.cholesky_ex(matrix)[1] == 0)))
+        return found
+
+    def _support(self, value: Any) -> tuple[str, Any]:
+        return "IndependentConstraint(Real(), 1)", value == value
+
+    @functools.cached_property
+    def scale_tril(self) -> Any:
+        """The lower triangular factor of the covariance."""
+        return self._factor.expand(*self.batch_shape, -1, -1)
+
+    @functools.cached_property
+    def covariance_matrix(self) -> Any:
+        """The covariance of the elements."""
+        return (self._factor @ self._factor.mT).expand(*self.batch_shape, -1, -1)
+
+    @functools.cached_property
+    def precision_matrix(self) -> Any:
+        """The inverse of the covariance."""
+        return linalg.cholesky_inverse(self._factor).expand(*self.batch_shape, -1, -1)
+
+    mean = property(lambda self: self.loc)
+    mode = property(lambda self: self.loc)
+
+    @property
+    def variance(self) -> Any:
+        return self._factor.pow(2).sum(-1).expand(*self.batch_shape, -1)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        noise = creating.empty(*self._shape(sample_shape), dtype=self.loc.dtype).normal_()
+        return self.loc + (self._factor @ noise.unsqueeze(-1)).squeeze(-1)
+
+    def _half_logdet(self) -> Any:
+        return self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def _distance(self, difference: Any) -> Any:
+        """Return the square of the length of differences of values, measured by the distribution."""
+        factor = self._factor.expand(*difference.shape[:-1], -1, -1)
+        return linalg.solve_triangular(factor, difference.unsqueeze(-1), upper=False).pow(2).sum((-2, -1))
+
+    def _log_prob(self, value: Any) -> Any:
+        constant = self.event_shape[0] * math.log(2 * math.pi)
+        return -0.5 * (constant + self._distance(value - self.loc)) - self._half_logdet()
+
+    def entropy(self) -> Any:
+        constant = 0.5 * self.event_shape[0] * (1 + math.log(2 * math.pi))
+        return (constant + self._half_logdet()).expand(*self.batch_shape)
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Any:
@@ -355,6 +614,21 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
     if isinstance(p, Normal) and isinstance(q, Normal):
         ratio: Any = (p.scale / q.scale) ** 2
         return 0.5 * (ratio + ((p.loc - q.loc) / q.scale) ** 2 - 1 - ratio.log())
+    if isinstance(p, Beta) and isinstance(q, Beta):
+        return kl_divergence(p._dirichlet, q._dirichlet)
+    if isinstance(p, Dirichlet) and isinstance(q, Dirichlet):
+        a, b = p.concentration, q.concentration
+        slopes = a.digamma() - a.sum(-1, keepdim=True).digamma()
+        sizes = a.sum(-1).lgamma() - b.sum(-1).lgamma() - (a.lgamma() - b.lgamma()).sum(-1)
+        return sizes + ((a - b) * slopes).sum(-1)
+    if isinstance(p, MultivariateNormal) and isinstance(q, MultivariateNormal):
+        if p.event_shape != q.event_shape:
+            raise ValueError("two normal distributions of different event shapes have no divergence")
+        batch_shape = np.broadcast_shapes(p._factor.shape[:-2], q._factor.shape[:-2])
+        factors = [each._factor.expand(*batch_shape, -1, -1) for each in (q, p)]
+        trace = linalg.solve_triangular(*factors, upper=False).pow(2).sum((-2, -1))
+        distance = q._distance(q.loc - p.loc)
+        return q._half_logdet() - p._half_logdet() + 0.5 * (trace + distance - p.event_shape[0])
     if isinstance(p, Categorical) and isinstance(q, Categorical):
         terms = p.probs * (p.logits - q.logits)
         return terms.masked_fill(p.probs == 0, 0.0).sum(-1)

@@ -2133,7 +2133,11 @@ def joined_with_nothing(T: Any, say: Any) -> None:
         say([part.grad for part in parts])
     x, none = T.ones(2, 3, requires_grad=True), T.ones(0, requires_grad=True)
     found = T.autograd.grad((T.cat([none, x], 1) ** 2).sum(), [x, none], create_graph=True)
-    say([ct.detach() for ct in found], T.autograd.grad(found[0].sum(), x), T.cat([T.ones(0, dtype=T.float64), T.ones(2)]).dtype)
+    say(
+        [ct.detach() for ct in found],
+        T.autograd.grad(found[0].sum(), x),
+        T.cat([T.ones(0, dtype=T.float64), T.ones(2)]).dtype,
+    )
     attempt(say, lambda: T.cat([none, x, T.ones(2)]))
     attempt(say, lambda: T.cat([none, x, T.ones(2, 4)]))
     attempt(say, lambda: T.cat([none, x], 2))

@@ -82,7 +82,25 @@ def test_samples_of_distributions() -> None:
     inside = D.Uniform(torch.tensor(2.0), 3.0).sample((100,))
     assert inside.min() >= 2 and inside.max() < 3
     assert repr(D.Normal(0.0, 1.0)) == "Normal(loc: 0.0, scale: 1.0)"
-    with pytest.raises(ValueError, match="Expected parameter scale of shape"):
+    with pytest.raises(ValueError, match=r"Expected parameter scale \(Tensor of shape"):
         D.Normal(0.0, -1.0)
     with pytest.raises(NotImplementedError, match="has no samples with gradients"):
         D.Bernoulli(0.5).rsample()
+
+
+def test_samples_of_shares_and_vectors() -> None:
+    D = torch.distributions
+    concentration = torch.tensor([2.0, 1.0, 1.0])
+    shares = D.Dirichlet(concentration).sample((4000,))
+    assert shares.sum(-1).allclose(torch.ones(4000)) and shares.mean(0).allclose(concentration / 4, atol=0.02)
+    assert shares.var(0).allclose(D.Dirichlet(concentration).variance, atol=0.005)
+    tiny = D.Beta(torch.tensor(1e-3), torch.tensor(1e-3)).sample((500,))
+    assert not tiny.isnan().any() and abs(float((tiny > 0.5).float().mean()) - 0.5) < 0.1
+    with pytest.raises(NotImplementedError, match="has no samples with gradients"):
+        D.Beta(1.0, 2.0).rsample()
+    root = torch.tensor([[1.0, 0.0], [0.5, 2.0]], requires_grad=True)
+    drawn = D.MultivariateNormal(torch.tensor([1.0, -1.0]), scale_tril=root).rsample((5000,))
+    assert drawn.mean(0).allclose(torch.tensor([1.0, -1.0]), atol=0.1)
+    assert drawn.T.cov().allclose(root @ root.T, atol=0.3)
+    drawn.sum().backward()
+    assert root.grad is not None and not root.grad.isnan().any()

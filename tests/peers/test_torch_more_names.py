@@ -106,6 +106,74 @@ def independent(T: Any) -> Any:
     return [repr(made), *shapes, made.log_prob(T.ones(2, 3)), made.entropy(), made.mean, made.variance]
 
 
+def shares(T: Any) -> Any:
+    D = T.distributions
+    a = T.tensor([[1.5, 2.0, 0.5], [0.3, 0.2, 0.9]], requires_grad=True)
+    one, pair = D.Dirichlet(a), D.Beta(a[0, :2], T.tensor([3.0, 0.7]))
+    value, part = T.tensor([0.2, 0.5, 0.3]), T.tensor([0.3, 0.9])
+    divergences = D.kl_divergence(one, D.Dirichlet(a.flip(0))), D.kl_divergence(pair, D.Beta(2.0, part))
+    total = one.log_prob(value).sum() + one.entropy().sum() + pair.log_prob(part).sum() + pair.entropy().sum()
+    total = total + sum(d.sum() for d in divergences)
+    return [
+        repr(one), repr(pair), one.mean, one.mode, one.variance, one.stddev, one.log_prob(value), one.entropy(),
+        pair.mean, pair.mode, pair.variance, pair.log_prob(part), pair.entropy(), pair.concentration0, *divergences,
+        list(one.sample((4,)).shape), list(pair.sample((4,)).shape), *T.autograd.grad(total, a),
+        repr(D.Beta(1.0, 2.0).log_prob(T.tensor(0.25))),
+    ]  # fmt: skip
+
+
+def normal_vectors(T: Any) -> Any:
+    D, found = T.distributions, []
+    loc = T.tensor([[0.5, -1.0, 0.2], [1.0, 0.0, 2.0]], dtype=T.float64, requires_grad=True)
+    root = T.tensor([[1.0, 0.0, 0.0], [0.5, 2.0, 0.0], [-0.3, 0.1, 0.7]], dtype=T.float64, requires_grad=True)
+    value = T.tensor([0.1, 0.2, 0.3], dtype=T.float64)
+    for given in ({"scale_tril": root}, {"covariance_matrix": root @ root.T}, {"precision_matrix": root @ root.T}):
+        made = D.MultivariateNormal(loc, **given)
+        other = D.MultivariateNormal(loc[0], scale_tril=T.stack([root, 2 * root]))
+        divergence = D.kl_divergence(made, other)
+        total = made.log_prob(value).sum() + made.entropy().sum() + divergence.sum() + made.variance.sum()
+        found += [
+            repr(made), made.log_prob(value), made.entropy(), made.mean, made.mode, made.variance, made.scale_tril,
+            made.covariance_matrix, made.precision_matrix, divergence, list(made.rsample((4,)).shape),
+            *T.autograd.grad(total, (loc, root)), other.log_prob(value),
+        ]  # fmt: skip
+    return found
+
+
+def parts_of_distributions(T: Any) -> Any:
+    D = T.distributions
+    given = T.tensor([0.2, 0.8])
+    made = [D.Categorical(logits=given), D.Categorical(given), D.Bernoulli(logits=given), D.Bernoulli(given)]
+    before = [repr(each) for each in made]
+    return [before, [[each.probs, each.logits] for each in made], [repr(each) for each in made]]
+
+
+def values_that_there_are_not(T: Any) -> Any:
+    D, bad, found = T.distributions, T.tensor([2.5, -1.0]), []
+    made = (
+        D.Normal(0.0, 1.0), D.Uniform(0.0, 1.0), D.Bernoulli(0.3), D.Categorical(T.ones(3)), D.Exponential(1.0),
+        D.Beta(1.0, 2.0), D.Dirichlet(T.ones(2)), D.MultivariateNormal(T.zeros(2), T.eye(2)), D.Laplace(0.0, 1.0),
+        D.Normal(T.zeros(3), 1.0), D.Independent(D.Normal(T.zeros(3), 1.0), 1),
+    )  # fmt: skip
+    calls = [lambda each=each, v=v: each.log_prob(v) for each in made for v in (bad, bad / 0 * 0, 1.0)]
+    calls += [
+        lambda: D.Normal(0.0, -1.0), lambda: D.Uniform(2.0, 1.0), lambda: D.Exponential(-1.0),
+        lambda: D.Beta(-1.0, 2.0),
+        lambda: D.Bernoulli(2.0), lambda: D.Categorical(bad), lambda: D.Categorical(T.zeros(3)),
+        lambda: D.Dirichlet(bad), lambda: D.Dirichlet(T.tensor(1.0)), lambda: D.Normal(float("nan"), 1.0),
+        lambda: D.MultivariateNormal(bad, -T.eye(2)), lambda: D.MultivariateNormal(bad, scale_tril=T.ones(2, 2)),
+        lambda: D.MultivariateNormal(bad), lambda: D.MultivariateNormal(T.tensor(1.0), T.eye(2)),
+        lambda: D.Categorical(T.tensor(1.0)), lambda: D.Bernoulli(), lambda: D.Bernoulli(2.0, validate_args=False).mean,
+        lambda: D.Uniform(0.0, 1.0, validate_args=False).log_prob(bad),
+    ]  # fmt: skip
+    for call in calls:
+        try:
+            found.append(str(call()))
+        except Exception as error:
+            found.append(f"{type(error).__name__} {error}")
+    return found
+
+
 def averages(T: Any) -> Any:
     layer = T.nn.Linear(2, 1)
     utils = T.optim.swa_utils
@@ -158,7 +226,8 @@ def sums_without_nan(T: Any) -> Any:
 CALLS = (
     names_of_nodes, sums_without_nan,
     lp_pool, unpool, unpool_sequences, shuffle_channels, triplets, normed_volumes, initial_values, chosen_numbers,
-    memory, linearized, stacked_modules, laplace, independent, averages, statistics, rates,
+    memory, linearized, stacked_modules, laplace, independent, averages,
+    shares, normal_vectors, parts_of_distributions, values_that_there_are_not, statistics, rates,
 )  # fmt: skip
 
 

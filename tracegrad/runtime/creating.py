@@ -490,6 +490,16 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     return record_flat("PoissonBackward0", input, made)
 
 
+def log_gamma_variates(concentration: Tensor) -> Tensor:
+    """Return logarithms of numbers drawn from gamma distributions: those of small concentrations would underflow.
+
+    Source: Marsaglia and Tsang, 2000: gamma(a) is gamma(a + 1) times a uniform number to the power 1/a.
+    """
+    rates, source = concentration._a.astype(np.float64), _source(None)
+    powers = -source.standard_exponential(rates.shape) / rates
+    return wrap(np.log(source.standard_gamma(rates + 1)) + powers)
+
+
 @public()
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
     """Return positions drawn with probabilities in proportion to the weights."""
