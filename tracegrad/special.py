@@ -8,7 +8,7 @@ from __future__ import annotations
 from tracegrad.lazy import lazy_names
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
 from tracegrad.runtime.reducing import log_softmax, logsumexp, softmax
-from tracegrad.runtime.special import entr, i0, i1, ndtr, polygamma, xlog1py
+from tracegrad.runtime.special import entr, i0, i0e, i1, i1e, log_ndtr, ndtr, ndtri, polygamma, xlog1py
 from tracegrad.runtime.special import mvlgamma as multigammaln
 from tracegrad.runtime.tensor import NAMES
 from tracegrad.runtime.traced import call_with_traced_values
@@ -20,9 +20,10 @@ expit, gammaln, logit, sinc = NAMES["sigmoid"], NAMES["lgamma"], NAMES["logit"],
 xlogy = NAMES["xlogy"]
 
 __all__ = [
-    "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "i1", "log1p", "log_softmax",
-    "logit", "logsumexp", "multigammaln", "ndtr", "polygamma", "psi", "round", "sinc", "softmax", "xlog1py", "xlogy",
+    "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "i0e", "i1", "i1e",
+    "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "polygamma", "psi",
+    "round", "sinc", "softmax", "xlog1py", "xlogy",
 ]  # fmt: skip
 
-call_with_traced_values((entr, i1, ndtr, xlog1py))
+call_with_traced_values((entr, i0e, i1, i1e, log_ndtr, ndtr, ndtri, xlog1py))
 __getattr__ = lazy_names(__name__, {}, globals(), "docs/eager.md says what there is of torch's names")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.numpy_api.scipy_special import log_ndtr as log_of_ndtr
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
@@ -179,6 +180,24 @@ ndtr = _define_float(
     "Mul",
     lambda x: 0.5 * _op(ops.erfc, -x * math.sqrt(0.5)),
     "Return the standard normal distribution function.",
+)
+i0e = _define_float(
+    "i0e",
+    "SpecialI0E",
+    lambda x: _op(ops.bessel_ie, x, order=0),
+    "Return exp(-|x|) times the modified Bessel function of order 0.",
+)
+i1e = _define_float(
+    "i1e",
+    "SpecialI1E",
+    lambda x: _op(ops.bessel_ie, x, order=1),
+    "Return exp(-|x|) times the modified Bessel function of order 1.",
+)
+ndtri = _define_float(
+    "ndtri", "SpecialNdtri", lambda x: _op(ops.ndtri, x), "Return the quantile of the standard normal distribution."
+)
+log_ndtr = _define_float(
+    "log_ndtr", "SpecialLogNdtr", log_of_ndtr, "Return the logarithm of the standard normal distribution function."
 )
 entr = _define_float("entr", "SpecialEntr", _entropy, "Return -x log(x): 0 at 0, -inf below.")
 public("i0")(i0)
