@@ -23,22 +23,22 @@ dstack dtype e einsum empty empty_like enable_grad eq equal erf erfc erfinv exp 
 flip fliplr flipud float float16 float32 float64 float_power floor floor_divide fmax fmin fmod frac frexp from_numpy
 full full_like gather gcd ge ger get_default_dtype get_num_threads get_rng_state gradient greater greater_equal gt half
 hamming_window hann_window heaviside histc hsplit hstack hypot i0 iinfo imag index_add index_copy index_fill index_put
-index_select inf inference_mode initial_seed inner int int16 int32 int64 int8 is_complex is_conj is_floating_point
-is_grad_enabled is_inference_mode_enabled is_neg is_nonzero is_same_size is_tensor isclose isfinite isin isinf isnan
-isneginf isposinf isreal kron kthvalue lcm ldexp le lerp less less_equal lgamma linspace load log log10 log1p log2
-log_softmax logaddexp logaddexp2 logcumsumexp logical_and logical_not logical_or logical_xor logit logspace logsumexp
-long lt manual_seed masked_fill masked_scatter masked_select matmul max maximum mean median meshgrid min minimum mm mode
-moveaxis movedim msort mul multinomial multiply mv mvlgamma nan nan_to_num nanmean nanmedian nanquantile nansum narrow
-ne neg negative newaxis nextafter no_grad nonzero norm normal not_equal numel ones ones_like outer permute pi poisson
-polar polygamma positive pow preserve_format prod promote_types put quantile rad2deg rand rand_like randint randint_like
-randn randn_like randperm range ravel real reciprocal relu remainder renorm repeat_interleave reshape resolve_conj
-resolve_neg result_type roll rot90 round row_stack rsqrt rsub save scalar_tensor scatter scatter_add scatter_reduce
-searchsorted seed select select_scatter set_default_dtype set_grad_enabled set_num_threads set_printoptions
-set_rng_state sgn short sigmoid sign signbit sin sinc sinh slice_scatter softmax sort split split_with_sizes sqrt square
-squeeze stack std std_mean strided sub subtract sum swapaxes swapdims t take take_along_dim tan tanh tensor tensor_split
-tensordot tile topk trace transpose trapezoid trapz tril tril_indices triu triu_indices true_divide trunc typename uint8
-unbind unflatten unique unravel_index unsqueeze use_deterministic_algorithms vander var var_mean vdot view_as_complex
-view_as_real vsplit vstack where xlogy zeros zeros_like
+index_reduce index_select inf inference_mode initial_seed inner int int16 int32 int64 int8 is_complex is_conj
+is_floating_point is_grad_enabled is_inference_mode_enabled is_neg is_nonzero is_same_size is_tensor isclose isfinite
+isin isinf isnan isneginf isposinf isreal kron kthvalue lcm ldexp le lerp less less_equal lgamma linspace load log log10
+log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logical_and logical_not logical_or logical_xor logit logspace
+logsumexp long lt manual_seed masked_fill masked_scatter masked_select matmul max maximum mean median meshgrid min
+minimum mm mode moveaxis movedim msort mul multinomial multiply mv mvlgamma nan nan_to_num nanmean nanmedian nanquantile
+nansum narrow ne neg negative newaxis nextafter no_grad nonzero norm normal not_equal numel ones ones_like outer permute
+pi poisson polar polygamma positive pow preserve_format prod promote_types put quantile rad2deg rand rand_like randint
+randint_like randn randn_like randperm range ravel real reciprocal relu remainder renorm repeat_interleave reshape
+resolve_conj resolve_neg result_type roll rot90 round row_stack rsqrt rsub save scalar_tensor scatter scatter_add
+scatter_reduce searchsorted seed select select_scatter set_default_dtype set_grad_enabled set_num_threads
+set_printoptions set_rng_state sgn short sigmoid sign signbit sin sinc sinh slice_scatter softmax sort split
+split_with_sizes sqrt square squeeze stack std std_mean strided sub subtract sum swapaxes swapdims t take take_along_dim
+tan tanh tensor tensor_split tensordot tile topk trace transpose trapezoid trapz tril tril_indices triu triu_indices
+true_divide trunc typename uint8 unbind unflatten unique unravel_index unsqueeze use_deterministic_algorithms vander var
+var_mean vdot view_as_complex view_as_real vsplit vstack where xlogy zeros zeros_like
 """
 
 #: forms of operations that write into their tensor, and what else stands in files of its own

@@ -2141,3 +2141,37 @@ def joined_with_nothing(T: Any, say: Any) -> None:
     attempt(say, lambda: T.cat([none, x, T.ones(2)]))
     attempt(say, lambda: T.cat([none, x, T.ones(2, 4)]))
     attempt(say, lambda: T.cat([none, x], 2))
+
+
+@program
+def saved_values_that_may_be_written(T: Any, say: Any) -> None:
+    allowed = T.autograd.graph.allow_mutation_on_saved_tensors
+    a, w = T.tensor([1.0, 2.0], requires_grad=True), T.ones(2)
+    with allowed():
+        b = a.square()
+        c, d = b * b, b[:1]
+        b.add_(1)
+        e, y = d * d, a * w
+        d.mul_(3)
+        w.zero_()
+        w[0] = 3
+        (c.sum() + e.sum() + b.sum() + y.sum()).backward()
+        say(a.grad, b)
+        z = (a * a).sum()
+        with T.no_grad():
+            a.mul_(3)
+        say(T.autograd.grad(z, a, create_graph=True)[0].detach())
+        late = (a * a).sum()
+    attempt(say, late.backward)
+    with allowed():
+        attempt(say, late.backward)
+
+        def nested() -> None:
+            with allowed():
+                pass
+
+        attempt(say, nested)
+    b = a.exp()
+    c = (b * b).sum()
+    b.add_(1)
+    attempt(say, c.backward)

@@ -17,7 +17,7 @@ def _pair(T: Any) -> Any:
 
 @program
 def texts_of_optimizers(T: Any, say: Any) -> None:
-    for name in "SGD Adam AdamW RMSprop Adagrad Adadelta Adamax NAdam RAdam LBFGS".split():
+    for name in "SGD Adam AdamW RMSprop Adagrad Adadelta Adafactor Adamax NAdam RAdam LBFGS".split():
         say(getattr(T.optim, name)([_pair(T)]))
     say(T.optim.SGD([{"params": [_pair(T)]}, {"params": [_pair(T)], "lr": 0.5}], lr=0.1))
     named = T.optim.SGD([("a", _pair(T)), ("b", _pair(T))], lr=0.1)
@@ -584,3 +584,20 @@ def graphs_of_layers(T: Any, say: Any) -> None:
     say(layer.weight.grad, layer.bias.grad, x.grad)
     tree(T.addmm(layer.bias, x, layer.weight.t()).grad_fn)
     tree(T.cat([made, made * 2]).unbind(0)[0].grad_fn)
+
+
+@program
+def factored_moments(T: Any, say: Any) -> None:
+    for options in ({}, dict(weight_decay=0.1, d=2.0), dict(lr=0.5, eps=(1e-6, 1e-2), beta2_decay=-0.5, maximize=True)):
+        shapes = ((2, 3, 4), (2, 3), (2,), ())
+        ps = [T.linspace(-1, 2, T.ones(shape).numel()).view(shape).requires_grad_() for shape in shapes]
+        optimizer = T.optim.Adafactor(ps, **options)
+        for _ in range(4):
+            optimizer.zero_grad()
+            sum((p.exp() + p**2).sum() for p in ps).backward()
+            optimizer.step()
+        say([p.detach() for p in ps], optimizer.state_dict()["param_groups"])
+        for kept in optimizer.state_dict()["state"].values():
+            say({name: tuple(value.shape) for name, value in kept.items()})
+    for options in (dict(lr=-1.0), dict(beta2_decay=0.5), dict(eps=(-1.0, 1.0)), dict(d=0.5), dict(weight_decay=-1.0)):
+        attempt(say, lambda options=options: T.optim.Adafactor([_pair(T)], **options))

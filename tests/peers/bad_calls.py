@@ -173,6 +173,11 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("F.batch_norm(m, None, None, T.ones(2), training=True)", "elements not 2"),
     ("f'{v:.3f}'", "unsupported format string passed to Tensor.__format__"),
     ("F.linear(m, T.ones(2, 3).double(), T.ones(2))", "must have the same dtype, but got Float and Double"),
+    ("m.index_reduce(0, T.tensor([0]), m, 'prod')", "Number of indices (1) should be equal to source.size(dim): (2), for dim: 0"),
+    ("m.index_reduce(0, T.tensor([0, 5]), m, 'prod')", "index out of range in self"),
+    ("m.index_reduce(0, T.tensor([0, 1]), m, 'sum')", "Expected reduce to be one of prod, mean, amax or amin but got sum."),
+    ("m.index_reduce(0, T.tensor([0, 1]), m.double(), 'prod')", "self (Float) and source (Double) must have the same scalar type"),
+    ("m.index_reduce(0, T.tensor([0, 1]), T.ones(2, 4), 'prod')", "excluding the specified dimension. Got self.shape = [2, 3] source.shape = [2, 4]"),
     ("m.clamp()", "At least one of 'min' or 'max' must not be None"),
 )  # fmt: skip
 

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tracegrad.runtime.tape import Node, RemovableHandle, gradient_edge, mode, needs_grad
 from tracegrad.runtime.tape import mode as tape_mode
-from tracegrad.runtime.tensor import Tensor
+from tracegrad.runtime.tensor import Tensor, wrap
 
 __all__ = [
     "GradientEdge",
     "Node",
     "RemovableHandle",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "register_multi_grad_hook",
@@ -116,6 +118,51 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cpu") -> None:
         super().__init__(lambda tensor: tensor.clone(), lambda tensor: tensor)
+
+
+class _Spared:
+    """A saved tensor of which a copy is made when its memory is written."""
+
+    __slots__ = ("tensor", "__weakref__")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor, storage = tensor, tensor._storage
+        if storage.shielded is None:
+            storage.shielded = weakref.WeakSet()
+        storage.shielded.add(self)
+
+    def part(self) -> None:
+        """Keep the value as it is now."""
+        self.tensor = wrap(self.tensor._a.copy())
+
+
+_sparing: list[object] = []
+
+
+@contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[None]:
+    """Inside the with statement saved tensors may be written: what was saved is copied before.
+
+    The backward pass must be inside, too.
+    """
+    if _sparing:
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    here = object()
+
+    def unpack(spared: _Spared) -> Tensor:
+        if here not in _sparing:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' contextin which the graph was "
+                "originally recorded."
+            )
+        return spared.tensor
+
+    _sparing.append(here)
+    try:
+        with saved_tensors_hooks(_Spared, unpack):
+            yield
+    finally:
+        _sparing.clear()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from tracegrad.optim.optimizer import Optimizer
 from tracegrad.optim.optimizers import (
     SGD,
     Adadelta,
+    Adafactor,
     Adagrad,
     Adam,
     Adamax,
@@ -23,8 +24,8 @@ from tracegrad.optim.optimizers import (
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
 
 __all__ = [
-    "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop",
-    "lr_scheduler", "swa_utils",
+    "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam",
+    "RMSprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(

@@ -82,6 +82,62 @@ class SGD(Optimizer):
         x -= group["lr"] * gradient
 
 
+class Adafactor(Optimizer):
+    """Steps scaled by running moments of the gradient, of which a matrix keeps the means of rows and columns alone.
+
+    Source: Shazeer and Stern, 2018, algorithms 4 to 6.
+    """
+
+    implementation = ("foreach",)
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-2, beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
+        maximize: bool = False, **options: Any,
+    ) -> None:  # fmt: skip
+        if not 0.0 <= lr:
+            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
+        if not 0.0 >= beta2_decay:
+            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
+        if eps[0] is not None and not 0.0 <= eps[0]:
+            raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
+        if not 0.0 <= eps[1]:
+            raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
+        if not 1.0 <= d:
+            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
+        if not 0.0 <= weight_decay:
+            raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
+        defaults = dict(lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay)
+        super().__init__(params, defaults | self._implementation(options) | {"maximize": maximize})
+
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        step = _count_step(state)
+        is_matrix = gradient.ndim > 1
+        if step == 1:
+            if is_matrix:
+                state["row_var"] = _zeros(gradient[..., :1])
+                state["col_var"] = _zeros(gradient[..., :1, :])
+            else:
+                state["variance"] = _zeros(gradient)
+        share, size = step ** group["beta2_decay"], x.size**0.5
+        tiny = float(np.finfo(x.dtype).eps) if group["eps"][0] is None else group["eps"][0]
+        rate = max(group["eps"][1], float(np.linalg.norm(x)) / size) * min(group["lr"], step**-0.5)
+        if group["weight_decay"]:
+            x *= 1 - group["lr"] * group["weight_decay"]
+        square = gradient * gradient
+        if is_matrix:
+            rows, columns = state["row_var"]._a, state["col_var"]._a
+            rows += share * (square.mean(-1, keepdims=True) - rows)
+            columns += share * (square.mean(-2, keepdims=True) - columns)
+            square = rows * columns / np.maximum(rows.mean(-2, keepdims=True), tiny)
+        else:
+            variance = state["variance"]._a
+            variance += share * (square - variance)
+            square = variance
+        change = gradient / np.sqrt(np.maximum(square, tiny * tiny))
+        x -= rate / max(1.0, float(np.linalg.norm(change)) / (size * group["d"])) * change
+
+
 class Adam(Optimizer):
     """Steps scaled by running moments of the gradient.
 

@@ -14,12 +14,14 @@ import numpy as np
 
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.building import quantile
-from tracegrad.runtime.operate import cast, in_place, to_tensor
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.operate import in_place, to_tensor
 from tracegrad.runtime.reducing import nansum, sort
 from tracegrad.runtime.reducing import sum as sum_over
 from tracegrad.runtime.shaping import (
     axis_of,
     index_put_,
+    put_values,
     reshape,
     sizes_of,
     split,
@@ -28,7 +30,7 @@ from tracegrad.runtime.shaping import (
     transpose,
     unsqueeze,
 )
-from tracegrad.runtime.tape import as_torch_calls
+from tracegrad.runtime.tape import apply_composition, as_torch_calls
 from tracegrad.runtime.tensor import METHODS, Size, Tensor, method, public, wrap
 
 # ---- searches and counts
@@ -120,10 +122,65 @@ def _ranks(places: Any) -> Any:
     return ranks
 
 
-_JOINED = {
-    "prod": lambda x, y: x * y, "amax": lambda x, y: METHODS["maximum"](x, y),
-    "amin": lambda x, y: METHODS["minimum"](x, y),
-}  # fmt: skip
+def _weighed(x: Any, values: Any, places: Any, own: Any, others: Any) -> Any:
+    """Return `own * x` with `others * values` added at places; all but x are vectors."""
+    return put_values((("at", 0),), True, (x * own).reshape((-1,)), values * others, places).reshape(x.shape)
+
+
+_REDUCED = {name: Composition(name, _weighed) for name in ("ScatterReduce", "IndexReduce")}
+
+
+def _reduced(flat: Any, values: Any, places: Any, reduce: str, include_self: bool) -> tuple[Any, Any, Any]:
+    """Return results of joining values at places of a vector, and what each element of both is worth there: the equal
+    ones among extremes share the gradient.
+    """
+    narrow = flat.dtype
+    wide = np.dtype(np.float32) if narrow.itemsize == 2 and dtypes.category(narrow) > 1 else narrow
+    touched = np.zeros(flat.shape, np.bool_)
+    touched[places] = True
+    own = np.full(flat.shape, True) if include_self else ~touched
+    out, values, flat = flat.astype(wide), values.astype(wide), flat.astype(wide)
+    if reduce in ("sum", "mean"):
+        out[~own] = 0
+        np.add.at(out, places, values)
+        counts = np.bincount(places, minlength=out.size) + own if reduce == "mean" else np.ones(out.shape, np.int64)
+        hits = np.full(values.shape, True)
+        out = out / np.maximum(counts, 1) if dtypes.category(wide) > 1 else out // np.maximum(counts, 1)
+    else:
+        if not include_self:
+            out[places] = values
+        (np.maximum if reduce == "amax" else np.minimum).at(out, places, values)
+        own &= (flat == out) | ~touched
+        hits = values == out[places]
+        counts = np.bincount(places[hits], minlength=out.size) + own
+    shares = 1.0 / np.maximum(counts, 1)
+    weights = (own * shares).astype(narrow), (hits * shares[places]).astype(narrow)
+    return (out.astype(narrow), *weights)
+
+
+def _multiplied(input: Tensor, values: Tensor, places: Any, include_self: bool) -> Any:
+    """Return the products of elements with the values at their places: as many steps as one place has values."""
+    flat, ranks = reshape(input, (-1,)), _ranks(places)
+    if not include_self:
+        first = ranks == 0
+        flat = flat.index_put((wrap(places[first]),), values[wrap(first)])
+        places, values, ranks = places[~first], values[wrap(~first)], ranks[~first] - 1
+    for rank in range(int(ranks.max(initial=-1)) + 1):
+        now = ranks == rank
+        at = wrap(places[now])
+        flat = index_put_(flat.clone(), (at,), flat[at] * values[wrap(now)])
+    return reshape(flat, input._a.shape)
+
+
+def _reduce_into(title: str, input: Tensor, places: Any, src: Tensor, reduce: str, include_self: bool) -> Any:
+    values = reshape(src, (-1,))
+    if reduce == "prod":
+        return _multiplied(input, values, places, include_self)
+    result, *weights = _reduced(input._a.ravel(), values._a, places, reduce, include_self)
+    own, others = (wrap(w) for w in weights)
+    made = apply_composition(_REDUCED[title], (), [input, values, wrap(places), reshape(own, input._a.shape), others])
+    np.copyto(made._a, result.reshape(input._a.shape))  # what is not rounded twice; the slopes do not depend on it
+    return made
 
 
 @public()
@@ -132,35 +189,57 @@ def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
     """Return a copy into whose places along an axis values are joined: by "sum", "mean", "prod", "amax" or "amin"."""
-    if reduce not in ("sum", "mean", *_JOINED):
+    if reduce not in ("sum", "mean", "prod", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     axis = axis_of(dim, input._a.ndim)
     grid: list[Any] = list(np.indices(index._a.shape))
     grid[axis] = index._a
-    numbers = np.arange(input._a.size).reshape(input._a.shape)
-    places = numbers[tuple(grid)].ravel()
-    values = reshape(src[tuple(slice(0, n) for n in index._a.shape)], (-1,))
-    flat, ranks = reshape(input, (-1,)), _ranks(places)
-    if not include_self:
-        first = ranks == 0
-        start = values[wrap(first)] if reduce in _JOINED else cast(wrap(np.zeros(first.sum())), input._a.dtype)
-        flat = flat.index_put((wrap(places[first]),), start)
-        if reduce in _JOINED:
-            places, values, ranks = places[~first], values[wrap(~first)], ranks[~first] - 1
-    if reduce in _JOINED:
-        for rank in range(int(ranks.max(initial=-1)) + 1):
-            now = ranks == rank
-            at = wrap(places[now])
-            flat = index_put_(flat.clone(), (at,), _JOINED[reduce](flat[at], values[wrap(now)]))
-        return reshape(flat, input._a.shape)
-    total = flat.index_put((wrap(places),), values, accumulate=True)
-    if reduce == "mean":
-        counts = np.bincount(places, minlength=flat._a.size) + include_self
-        total = total / cast(wrap(np.maximum(counts, 1)), input._a.dtype)
-    return reshape(total, input._a.shape)
+    places = np.arange(input._a.size).reshape(input._a.shape)[tuple(grid)].ravel()
+    if src._a.shape != index._a.shape:
+        src = src[tuple(slice(0, n) for n in index._a.shape)]
+    return _reduce_into("ScatterReduce", input, places, src, reduce, include_self)
 
 
 in_place("scatter_reduce_", scatter_reduce)
+
+
+@public()
+@method("index_reduce")
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
+    """Return a copy into whose slices along an axis others are joined: by "prod", "mean", "amax" or "amin"."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    axis, shape, given = axis_of(dim, input._a.ndim), input._a.shape, source._a.shape
+    if source._a.dtype != input._a.dtype:
+        raise RuntimeError(
+            f"index_reduce_(): self ({input.dtype.title}) and source ({source.dtype.title}) must have the same scalar "
+            "type"
+        )
+    if index._a.ndim > 1:
+        raise IndexError(
+            f"index_reduce_(): Index is supposed to be a vector, but got dim: {index._a.ndim} with type: "
+            f"{index.dtype.title} and size: {list(index._a.shape)}"
+        )
+    if given[axis] != index._a.size:
+        raise RuntimeError(
+            f"index_reduce_(): Number of indices ({index._a.size}) should be equal to source.size(dim): "
+            f"({given[axis]}), for dim: {axis}"
+        )
+    if len(given) != len(shape) or any(n != m and k != axis for k, (n, m) in enumerate(zip(shape, given, strict=True))):
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(shape)} source.shape = {list(given)}"
+        )
+    rows = index._a.ravel()
+    if rows.size and not (rows.min() >= 0 and rows.max() < shape[axis]):
+        raise IndexError("index out of range in self")
+    places = np.arange(input._a.size).reshape(shape).take(rows, axis).ravel()
+    return _reduce_into("IndexReduce", input, places, source, reduce, include_self)
+
+
+in_place("index_reduce_", index_reduce)
 
 # ---- means of what is no NaN, norms that are bounded
 

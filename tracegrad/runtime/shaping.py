@@ -851,10 +851,10 @@ def _key(template: tuple[Any, ...], places: Sequence[Any]) -> tuple[Any, ...]:
 _INDEX = Composition("Index", lambda template, x, *places: x[_key(template, places)])
 
 
-def _put(template: Any, accumulate: bool, x: Any, values: Any, *places: Any) -> Any:
+def put_values(template: Any, accumulate: bool, x: Any, values: Any, *places: Any) -> Any:
     if not x.ndim and template:
         values = values.reshape((-1,)) if values.ndim else values
-        return _put(template, accumulate, x.reshape((1,)), values, *places).reshape(())
+        return put_values(template, accumulate, x.reshape((1,)), values, *places).reshape(())
     made = x.copy()
     if accumulate:
         np.add.at(made, _key(template, places), values)
@@ -864,7 +864,7 @@ def _put(template: Any, accumulate: bool, x: Any, values: Any, *places: Any) -> 
 
 
 _INDEX_PUT, _INDEX_ADD, _INDEX_COPY, _INDEX_FILL = (
-    Composition(name, _put) for name in ("IndexPut", "IndexAdd", "IndexCopy", "IndexFill")
+    Composition(name, put_values) for name in ("IndexPut", "IndexAdd", "IndexCopy", "IndexFill")
 )
 
 
@@ -1267,7 +1267,7 @@ _MASKED_SELECT = Composition("MaskedSelect", _INDEX.function)
 
 _MASKED_SCATTER = Composition(
     "MaskedScatter",
-    lambda x, values, *places: _put((*[("at", k) for k in range(len(places))],), False, x, values, *places),
+    lambda x, values, *places: put_values((*[("at", k) for k in range(len(places))],), False, x, values, *places),
 )
 
 
@@ -1313,7 +1313,7 @@ def _places_of_all(name: str, input: Tensor, index: Tensor) -> Tensor:
 
 _PUT = Composition(
     "Put",
-    lambda accumulate, x, index, source: _put(
+    lambda accumulate, x, index, source: put_values(
         (("at", 0),), accumulate, x.reshape((-1,)), source.reshape((-1,)), index.reshape((-1,))
     ).reshape(x.shape),
 )
