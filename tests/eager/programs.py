@@ -2175,3 +2175,13 @@ def saved_values_that_may_be_written(T: Any, say: Any) -> None:
     c = (b * b).sum()
     b.add_(1)
     attempt(say, c.backward)
+
+
+@program
+def names_of_devices(T: Any, say: Any) -> None:
+    cpu, other = T.device("cpu"), T.device("cuda:1")
+    say(cpu, repr(cpu), str(other), repr(other), other.type, other.index, T.device("cuda", 1) == other)
+    say(cpu == other, cpu == "cpu", cpu == T.device(cpu), T.device(type="mps"), {cpu: 1}[T.device("cpu")])
+    x = T.ones(2)
+    say(x.device, x.device == cpu, isinstance(x.device, T.device), x.to(cpu) is x, x.to("cpu", T.float64).dtype)
+    say(T.nn.Linear(1, 2).to(cpu).to(x.device, T.float64).weight.dtype, T.zeros(1, device=cpu))

@@ -16,13 +16,21 @@ def test_bad_call(text: str, phrase: str) -> None:
     assert found is not None and phrase in str(found), found
 
 
+_PLACED = (
+    "T.ones(1, device={})", "T.tensor(1.0, device={})", "T.randn(2, device={})", "T.zeros_like(m, device={})",
+    "m.new_ones(2, device={})", "m.to(device={})", "m.to({})", "T.nn.Linear(2, 2).to({})",
+    "T.nn.Linear(2, 2).to(device={})",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "meta"])
-@pytest.mark.parametrize("text", ["T.ones(1", "T.tensor(1.0", "T.randn(2", "T.zeros_like(m", "m.new_ones(2", "m.to("])
+@pytest.mark.parametrize("text", _PLACED)
 def test_devices_that_there_are_not(text: str, device: str) -> None:
-    joined = text if text.endswith("(") else f"{text}, "
-    assert error_of(torch, f"{joined}device='cpu')") is None
-    found = error_of(torch, f"{joined}device='{device}')")
-    assert isinstance(found, RuntimeError) and f"there is no device '{device}'" in str(found)
+    for form in ("'{}'", "T.device('{}')"):
+        assert error_of(torch, text.format(form.format("cpu"))) is None
+        found = error_of(torch, text.format(form.format(device)))
+        assert isinstance(found, RuntimeError) and f"there is no device '{device}'" in str(found)
+    assert "there is no device 'cuda'" in str(error_of(torch, "T.nn.Linear(2, 2).cuda()"))
 
 
 def test_operators_take_arrays() -> None:

@@ -178,6 +178,11 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("m.index_reduce(0, T.tensor([0, 1]), m, 'sum')", "Expected reduce to be one of prod, mean, amax or amin but got sum."),
     ("m.index_reduce(0, T.tensor([0, 1]), m.double(), 'prod')", "self (Float) and source (Double) must have the same scalar type"),
     ("m.index_reduce(0, T.tensor([0, 1]), T.ones(2, 4), 'prod')", "excluding the specified dimension. Got self.shape = [2, 3] source.shape = [2, 4]"),
+    ("T.device('foo')", "device type at start of device string: foo"),
+    ("T.device('cuda:x')", "Invalid device string: 'cuda:x'"),
+    ("T.device('')", "Device string must not be empty"),
+    ("T.device(0)", "Cannot access accelerator device when none is available."),
+    ("m.to('foo')", "device type at start of device string: foo"),
     ("m.clamp()", "At least one of 'min' or 'max' must not be None"),
 )  # fmt: skip
 

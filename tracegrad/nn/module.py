@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from tracegrad.nn.backward_hooks import BackwardHooks
 from tracegrad.nn.parameter import Parameter
 from tracegrad.runtime import dtypes
+from tracegrad.runtime.creating import require_cpu
 from tracegrad.runtime.gradients import no_grad, reset_gradient
 from tracegrad.runtime.operate import cast
 from tracegrad.runtime.tape import RemovableHandle, add_hook
-from tracegrad.runtime.tensor import Tensor, is_differentiable
+from tracegrad.runtime.tensor import Device, Tensor, is_differentiable
 
 
 def _type_name(value: Any) -> str:
@@ -385,8 +386,11 @@ class Module:
         return self
 
     def to(self, *args: Any, dtype: Any = None, **options: Any) -> Module:
-        """Convert parameters and buffers of floating point to a dtype."""
-        wanted = next((a for a in args if not isinstance(a, str)), dtype)
+        """Convert parameters and buffers of floating point to a dtype; refuse devices that there are not."""
+        for device in (*[a for a in args if isinstance(a, str | Device)], options.get("device")):
+            if device is not None:
+                require_cpu(device)
+        wanted = next((a for a in args if not isinstance(a, str | Device)), dtype)
         if wanted is not None and hasattr(wanted, "dtype"):
             kind = dtypes.numpy_dtype(wanted)
             for module in self.modules():
@@ -419,6 +423,10 @@ class Module:
     def cpu(self) -> Module:
         """Return the module: it is on the CPU."""
         return self
+
+    def cuda(self, device: Any = None) -> Module:
+        """Refuse: there is no such device."""
+        return self.to("cuda")
 
     def __dir__(self) -> list[str]:
         inside = [*self._parameters, *self._buffers, *self._modules]

@@ -84,7 +84,7 @@ def require_cpu(device: Any) -> None:
     Raises:
         RuntimeError: it is another than the CPU.
     """
-    if not str(device).startswith("cpu"):
+    if Device(device).type != "cpu":
         raise RuntimeError(f"there is no device '{device}': tensors are on the CPU")
 
 
@@ -684,10 +684,10 @@ def to(
     for argument in args:
         if isinstance(argument, Tensor):
             dtype = argument.dtype
-        elif not isinstance(argument, str | Device | bool):
-            dtype = argument
-        elif isinstance(argument, str):
+        elif isinstance(argument, str | Device):
             require_cpu(argument)
+        elif not isinstance(argument, bool):
+            dtype = argument
     if device is not None:
         require_cpu(device)
     made = self if dtype is None else cast(self, dtypes.numpy_dtype(dtype))

@@ -24,12 +24,12 @@ from tracegrad.runtime import (
     traced,
     writing,
 )
-from tracegrad.runtime.tensor import CPU, NAMES, Device, Size, Symbol, Tensor
+from tracegrad.runtime.tensor import NAMES, Device, Size, Symbol, Tensor
 
 NAMES.update(
     Tensor=Tensor,
     Size=Size,
-    device=lambda *name: CPU,
+    device=Device,
     dtype=dtypes.DType,
     pi=np.pi,
     e=np.e,

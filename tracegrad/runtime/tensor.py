@@ -66,25 +66,53 @@ class Symbol(str):
         return str(self)
 
 
-class Device:
-    """The only device: the CPU."""
+_DEVICES = (
+    "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla lazy vulkan mps meta hpu mtia privateuseone"
+).split()
 
-    type, index = "cpu", None
+
+class Device:
+    """The name of a device. Tensors are on the CPU, and refuse all others (creating.require_cpu).
+
+    Raises:
+        RuntimeError: the text names no device.
+    """
+
+    __slots__ = ("index", "type")
+
+    type: str
+    index: int | None
+
+    def __init__(self, type: Any, index: int | None = None) -> None:
+        if isinstance(type, Device):
+            type, index = type.type, type.index
+        if isinstance(type, int):
+            raise RuntimeError("Cannot access accelerator device when none is available.")
+        if not isinstance(type, str):
+            raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
+        name, colon, number = type.partition(":")
+        if not type:
+            raise RuntimeError("Device string must not be empty")
+        if name not in _DEVICES:
+            raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type at start of device string: {type}")
+        if colon and not (number.isdecimal() and index is None):
+            raise RuntimeError(f"Invalid device string: '{type}'")
+        self.type, self.index = name, int(number) if colon else index
 
     def __repr__(self) -> str:
-        return "device(type='cpu')"
+        return f"device(type='{self.type}'" + ("" if self.index is None else f", index={self.index}") + ")"
 
     def __str__(self) -> str:
-        return "cpu"
+        return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __eq__(self, other: object) -> bool:
-        return str(other) == "cpu"
+        return isinstance(other, Device) and (self.type, self.index) == (other.type, other.index)
 
     def __hash__(self) -> int:
-        return hash("cpu")
+        return hash((self.type, self.index))
 
 
-CPU = Device()
+CPU = Device("cpu")
 
 
 class UntypedStorage:
