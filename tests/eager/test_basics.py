@@ -239,3 +239,10 @@ def test_a_chosen_number_does_not_share_memory(choose):
     chosen = choose(x)
     x += 5.0
     assert chosen.item() == 2.0
+
+
+def test_products_by_the_names_of_their_operands() -> None:
+    m, v = torch.ones(2, 3), torch.ones(3)
+    assert torch.mm(m, mat2=m.T).shape == (2, 2) and torch.mm(input=m, mat2=m.T).shape == (2, 2)
+    assert m.mv(vec=v).tolist() == [3.0, 3.0] and v.dot(tensor=v).item() == 3.0
+    assert torch.bmm(m[None], mat2=m.T[None]).shape == (1, 2, 2)

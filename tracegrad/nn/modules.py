@@ -113,9 +113,8 @@ class _Conv(Module):
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._ends(), self.padding_mode), 0
-        return windows.convolve(
-            self.axes, input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
-        )
+        convolve = getattr(windows, f"conv{self.axes}d")
+        return convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def _ends(self) -> list[int]:
         """Return how much is added at both ends of each axis, from the last axis on."""
@@ -183,8 +182,9 @@ class _ConvTranspose(Module):
         init.default_(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Any:
-        return windows.convolve_transposed(
-            self.axes, input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups,
+        convolve = getattr(windows, f"conv_transpose{self.axes}d")
+        return convolve(
+            input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups,
             self.dilation,
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracegrad.runtime.printing import tensor_text
-from tracegrad.runtime.tensor import Tensor, is_differentiable
+from tracegrad.runtime.tensor import Tensor, is_differentiable, type_name
 
 
 class Parameter(Tensor):
@@ -17,6 +17,8 @@ class Parameter(Tensor):
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         made = Tensor.__new__(cls)
         if data is not None:
+            if not isinstance(data, Tensor):
+                raise AttributeError(f"'{type_name(data)}' object has no attribute 'detach': give a tensor")
             made._a, made._storage = data._a, data._storage
         if requires_grad and not is_differentiable(made._a.dtype):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")

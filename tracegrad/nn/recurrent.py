@@ -104,11 +104,6 @@ def _step(kind: _Kind, from_input: Tensor, states: tuple[Any, ...], weights: lis
     return made if isinstance(made, tuple) else (made,)
 
 
-def _check_size(found: int, expected: int) -> None:
-    if found != expected:
-        raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {expected}, got {found}")
-
-
 class _Recurrent(Module):
     """Weights of one step, under the names that torch gives them."""
 
@@ -144,7 +139,7 @@ class _Recurrent(Module):
         if given is None:
             shapes = (shape, (*shape[:-1], self.hidden_size))
             return tuple(wrap(np.zeros(s, like._a.dtype)) for s in shapes[:count])
-        return tuple(given) if count == 2 else (given,)
+        return (given,) if isinstance(given, Tensor) else tuple(given)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else f", bias={self.bias}")
@@ -158,12 +153,25 @@ class RNNCellBase(_Recurrent):
         self._add_weights("", input_size)
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
-        _check_size(input._a.shape[-1], self.input_size)
-        states = self._states(hx, (*input._a.shape[:-1], self.hidden_size), input)
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{type(self).__name__}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        *batch, size = input._a.shape
+        if size != self.input_size:
+            raise RuntimeError(f"input has inconsistent input_size: got {size} expected {self.input_size}")
+        states = self._states(hx, (*batch, self.hidden_size), input)
+        for number, state in enumerate(states):
+            self._check_state(number, tuple(batch), state._a.shape)
         kind = _KINDS[self.kind]
         from_input, weights = _from_input(kind, input, self._weights(""))
         made = _step(kind, from_input, states, weights)
         return made if len(made) == 2 else made[0]
+
+    def _check_state(self, number: int, batch: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        if batch and shape[0] != batch[0]:
+            raise RuntimeError(f"Input batch size {batch[0]} doesn't match hidden{number} batch size {shape[0]}")
+        if shape != (*batch, self.hidden_size):
+            size = shape[min(len(batch), len(shape) - 1)]
+            raise RuntimeError(f"hidden{number} has inconsistent hidden_size: got {size}, expected {self.hidden_size}")
 
 
 class RNNCell(RNNCellBase):
@@ -206,6 +214,15 @@ class RNNBase(_Recurrent):
         dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(kind, input_size, hidden_size, bias, dtype)
+        if not 0 <= float(dropout) <= 1:
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+            )
+        if not isinstance(hidden_size, int):
+            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
+        for name, count in (("hidden_size", hidden_size), ("num_layers", num_layers)):
+            if count <= 0:
+                raise ValueError(f"{name} must be greater than zero")
         if proj_size and not kind.startswith("LSTM"):
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
         if not 0 <= proj_size < max(hidden_size, 1):
@@ -226,15 +243,24 @@ class RNNBase(_Recurrent):
             self._add_weights(suffix, input_size if k < directions else (proj_size or hidden_size) * directions)
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
-        _check_size(input._a.shape[-1], self.input_size)
-        single = input._a.ndim == 2
+        self._check_input(input)
+        single = input.dim() == 2
+        if hx is not None:
+            hx = tuple(hx) if _KINDS[self.kind].states == 2 else (hx,)
+            self._check_axes(single, [state.dim() for state in hx])
         if single:
             input = unsqueeze(input, 1)
-            if hx is not None:
-                hx = tuple(unsqueeze(h, 1) for h in hx) if isinstance(hx, tuple) else unsqueeze(hx, 1)
+            hx = None if hx is None else tuple(unsqueeze(state, 1) for state in hx)
         elif self.batch_first:
             input = transpose(input, 0, 1)
-        initial = self._states(hx, (len(self.suffixes), input._a.shape[1], self.proj_size or self.hidden_size), input)
+        shape = (len(self.suffixes), input._a.shape[1], self.proj_size or self.hidden_size)
+        initial = self._states(hx, shape, input)
+        self._check_states(shape, [state._a.shape for state in initial])
+        for state in initial:
+            if state._a.dtype != input._a.dtype:
+                raise RuntimeError(
+                    f"mat1 and mat2 must have the same dtype, but got {state.dtype.title} and {input.dtype.title}"
+                )
         begins = [unbind(state, 0) for state in initial]
         directions = 2 if self.bidirectional else 1
         ends: list[tuple[Any, ...]] = []
@@ -254,6 +280,39 @@ class RNNBase(_Recurrent):
         elif self.batch_first:
             output = transpose(output, 0, 1)
         return output, last if len(last) == 2 else last[0]
+
+    def _check_input(self, input: Tensor) -> None:
+        if input.dim() not in (2, 3):
+            name, tensor = self.kind.split()[0], ""
+            if name in ("tanh", "relu"):
+                name, tensor = "RNN", " tensor"
+            raise ValueError(f"{name}: Expected input to be 2D or 3D, got {input.dim()}D{tensor} instead")
+        if input._a.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input._a.shape[-1]}"
+            )
+
+        weight = self._weights(self.suffixes[0])[0]
+        if input._a.dtype != weight._a.dtype:
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
+                f"input.to({weight.dtype}), or convert model: model.to({input.dtype})"
+            )
+
+    def _check_axes(self, single: bool, found: list[int]) -> None:
+        """Check that states have as many axes as the input."""
+        count = 2 if single else 3
+        if any(n != count for n in found):
+            kind = "unbatched 2-D" if single else "batched 3-D"
+            both = f"hx and cx should also be {count}-D but got ({', '.join(f'{n}-D' for n in found)}) tensors"
+            one = f"hx should also be {count}-D but got {found[0]}-D tensor"
+            raise RuntimeError(f"For {kind} input, {both if len(found) == 2 else one}")
+
+    def _check_states(self, shape: tuple[int, ...], found: list[tuple[int, ...]]) -> None:
+        for number, (wanted, given) in enumerate(zip((shape, (*shape[:-1], self.hidden_size)), found, strict=False)):
+            if wanted != given:
+                name = "hidden" if len(found) == 1 else f"hidden[{number}]"
+                raise RuntimeError(f"Expected {name} size {wanted}, got {list(given)}")
 
     def _run(
         self, number: int, input: Tensor, states: tuple[Any, ...], *, backwards: bool

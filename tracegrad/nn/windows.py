@@ -79,7 +79,7 @@ def _check_dtypes(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     require_one_dtype(input, weight)
 
 
-def convolve(
+def _convolve(
     ndim: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
     _check_dtypes(input, weight, bias)
@@ -138,7 +138,7 @@ def conv1d(
     groups: int = 1,
 ) -> Any:
     """Return the convolution (without flip) of [batch, channels, length] with [out, channels / groups, kernel]."""
-    return convolve(1, input, weight, bias, stride, padding, dilation, groups)
+    return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d(
@@ -151,7 +151,7 @@ def conv2d(
     groups: int = 1,
 ) -> Any:
     """Return the convolution (without flip) of [batch, channels, h, w] with [out, channels / groups, kh, kw]."""
-    return convolve(2, input, weight, bias, stride, padding, dilation, groups)
+    return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
 def _convolution_transposed(
@@ -184,7 +184,7 @@ def _convolution_transposed(
 _CONVOLUTION_TRANSPOSED = Composition("Convolution", _convolution_transposed)
 
 
-def convolve_transposed(
+def _convolve_transposed(
     ndim: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
     dilation: Any,
 ) -> Any:  # fmt: skip
@@ -221,7 +221,7 @@ def conv_transpose1d(
     dilation: Any = 1,
 ) -> Any:
     """Return what the transpose of conv1d gives; weight [in, out / groups, kernel]."""
-    return convolve_transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolve_transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose2d(
@@ -235,7 +235,7 @@ def conv_transpose2d(
     dilation: Any = 1,
 ) -> Any:
     """Return what the transpose of conv2d gives; weight [in, out / groups, kh, kw]."""
-    return convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any, x: Any) -> Any:
@@ -437,7 +437,7 @@ def conv3d(
     groups: int = 1,
 ) -> Any:
     """Return the convolution (without flip) over three axes."""
-    return convolve(3, input, weight, bias, stride, padding, dilation, groups)
+    return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv_transpose3d(
@@ -451,7 +451,7 @@ def conv_transpose3d(
     dilation: Any = 1,
 ) -> Any:
     """Return what the transpose of conv3d gives; weight [in, out / groups, kd, kh, kw]."""
-    return convolve_transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolve_transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def max_pool3d(

@@ -16,7 +16,7 @@ import numpy as np
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import cast, pointwise, require_one_dtype, sub, to_tensor, where
+from tracegrad.runtime.operate import cast, pointwise, require_one_dtype, require_operands, sub, to_tensor, where
 from tracegrad.runtime.reducing import matmul, sort, vector_norm
 from tracegrad.runtime.shaping import (
     axis_of,
@@ -32,7 +32,7 @@ from tracegrad.runtime.shaping import (
     unsqueeze,
 )
 from tracegrad.runtime.tape import Plan, apply_composition, planned, underivable
-from tracegrad.runtime.tensor import Tensor, method, public, wrap
+from tracegrad.runtime.tensor import Tensor, method, public, require_sequence, wrap
 
 
 def _replaced(nan: float, high: float | None, low: float | None, x: Any) -> Any:
@@ -257,6 +257,7 @@ def _at_least(widen: Any, tensors: Sequence[Any]) -> Any:
 @public()
 def dstack(tensors: Sequence[Tensor]) -> Any:
     """Return tensors joined along a third axis."""
+    require_sequence("dstack", tensors)
     return cat([_deep(t) for t in tensors], 2)
 
 
@@ -269,6 +270,7 @@ def _deep(t: Tensor) -> Any:
 @public("column_stack")
 def column_stack(tensors: Sequence[Tensor]) -> Any:
     """Return vectors as the columns of a matrix, beside the columns of matrices."""
+    require_sequence("column_stack", tensors)
     return cat([reshape(t, (-1, 1)) if t._a.ndim < 2 else t for t in tensors], 1)
 
 
@@ -314,6 +316,7 @@ def heaviside(input: Tensor, values: Tensor) -> Any:
 @public()
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Return which elements are among others."""
+    require_operands(elements, test_elements)
     return wrap(np.isin(to_tensor(elements)._a, to_tensor(test_elements)._a, assume_unique, invert))
 
 
@@ -346,6 +349,7 @@ def flipud(input: Tensor) -> Any:
 @method("float_power")
 def float_power(input: Any, exponent: Any) -> Any:
     """Return input ** exponent in float64, or complex128."""
+    require_operands(input, exponent)
     given = [t for t in (input, exponent) if isinstance(t, Tensor)]
     level = max(dtypes.category(t._a.dtype) for t in given)
     wide = np.dtype(np.complex128 if level == 3 else np.float64)

@@ -21,7 +21,18 @@ from tracegrad.runtime.layout import LIKE_OPERANDS, arrange
 from tracegrad.runtime.operate import Number, cast, to_tensor
 from tracegrad.runtime.shaping import sizes_of
 from tracegrad.runtime.tape import mode, needs_grad, record_flat
-from tracegrad.runtime.tensor import NAMES, Array, Device, Tensor, fill, is_differentiable, method, public, wrap
+from tracegrad.runtime.tensor import (
+    NAMES,
+    Array,
+    Device,
+    Tensor,
+    fill,
+    is_differentiable,
+    method,
+    public,
+    type_name,
+    wrap,
+)
 from tracegrad.runtime.views import mark_written
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -273,6 +284,8 @@ def empty(
 @_on_cpu
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor filled with a number."""
+    if not isinstance(size, list | tuple):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type_name(size)}")
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind = dtypes.default_of(dtypes.number_category(value)) if dtype is None else dtype
     return _filled((size,), value, kind, requires_grad)

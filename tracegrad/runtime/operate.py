@@ -23,7 +23,7 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, common_shape
 from tracegrad.runtime.tape import Plan, Scalar, apply_composition, as_torch_calls, planned, shielding, underivable
-from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
+from tracegrad.runtime.tensor import METHODS, Tensor, method, public, require_tensors, wrap
 from tracegrad.runtime.views import make_view, write
 
 Number = (bool, int, float, complex)
@@ -152,6 +152,17 @@ def elementwise(composition: Composition, operands: Sequence[Any], *, least: int
     made = [operand_of(t, of_numbers if type(t) in Number else dtype) for t in operands]
     broadcast_shape(*[t for t in made if isinstance(t, Tensor)])
     return Plan(composition, (dtype,), made)
+
+
+def require_operands(*values: Any) -> None:
+    """Check that operands are tensors or numbers, and one is a tensor.
+
+    Raises:
+        TypeError: they are not.
+    """
+    for value in values:
+        if type(number_of(value)) not in Number or not any(isinstance(v, Tensor) for v in values):
+            require_tensors(value)
 
 
 def number_of(value: Any) -> Any:
@@ -473,9 +484,15 @@ _TRUNC_DIVIDE = promoting(
 
 def _define_binary(
     name: str, title: str, function: Callable[..., Any], *, least: int = 0, operators: tuple[str, ...] = (),
-    check: Callable[[Any, Any], None] | None = None, of_tensors: int = 0,
+    check: Callable[[Any, Any], None] | None = None, of_tensors: int = 0, numbers: str = "any",
 ) -> Callable[..., Any]:  # fmt: skip
-    """Attach an operation of two operands; `of_tensors` is the overload whose operands are two tensors."""
+    """Attach an operation of two operands.
+
+    Args:
+        of_tensors: the overload whose operands are two tensors.
+        numbers: which operands may be numbers: "any", "both", that of the "second" place, or "none". Those of operators
+            always may.
+    """
     compositions = [promoting(title, function, overload) for overload in (0, of_tensors)]
 
     def checked(operation: Callable[..., Any], order: int = 1) -> Callable[..., Any]:
@@ -497,7 +514,14 @@ def _define_binary(
         composition = compositions[isinstance(input, Tensor) and isinstance(other, Tensor)]
         return elementwise(composition, (input, other), least=least)
 
-    apply = checked(named(plan, name, f"Return {name} of each pair of elements.", 2))
+    def plan_by_name(input: Any, other: Any) -> Any:
+        if numbers in ("second", "none") or (numbers == "any" and not isinstance(other, Tensor)):
+            require_tensors(input)
+        if numbers == "none":
+            require_tensors(other)
+        return plan(input, other)
+
+    apply = checked(named(plan_by_name, name, f"Return {name} of each pair of elements.", 2))
     public(name)(apply)
     method(name)(apply)
     for each in operators:
@@ -525,18 +549,22 @@ def _refuse_floats(name: str, input: Any, other: Any) -> None:
         NotImplementedError: one is a float.
     """
     pair = [number_of(t) for t in (input, other)]
+    if not all(isinstance(t, (Tensor, *Number)) for t in pair):  # they are refused as operands
+        return
     dtype = dtypes.result_type([t._a for t in pair if isinstance(t, Tensor)], [t for t in pair if type(t) in Number])
     if dtypes.category(dtype) > 1:
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtypes.of(dtype).title}'")
 
 
-_define_binary("floor_divide", "FloorDivide", lambda x, y: x // y, operators=("floordiv",), check=refuse_zero)
+_define_binary(
+    "floor_divide", "FloorDivide", lambda x, y: x // y, operators=("floordiv",), check=refuse_zero, numbers="both"
+)
 _define_binary("remainder", "Remainder", lambda x, y: x % y, operators=("mod",), check=refuse_zero, of_tensors=1)
-_define_binary("fmod", "Fmod", np.fmod, check=refuse_zero, of_tensors=1)
-_define_binary("maximum", "Maximum", np.maximum)
-_define_binary("minimum", "Minimum", np.minimum)
-_define_binary("fmax", "Fmax", lambda x, y: _chosen(np.fmax, x >= y, x, y))
-_define_binary("fmin", "Fmin", lambda x, y: _chosen(np.fmin, x <= y, x, y))
+_define_binary("fmod", "Fmod", np.fmod, check=refuse_zero, of_tensors=1, numbers="second")
+_define_binary("maximum", "Maximum", np.maximum, numbers="none")
+_define_binary("minimum", "Minimum", np.minimum, numbers="none")
+_define_binary("fmax", "Fmax", lambda x, y: _chosen(np.fmax, x >= y, x, y), numbers="none")
+_define_binary("fmin", "Fmin", lambda x, y: _chosen(np.fmin, x <= y, x, y), numbers="none")
 
 
 def _chosen(function: Any, first: Any, x: Any, y: Any) -> Any:
@@ -557,10 +585,10 @@ def times_log(log: Callable[[Any], Any], edge: Any, x: Any, y: Any) -> Any:
     return np.where(nothing, x.dtype.type(0), x * log(np.where(nothing, x.dtype.type(1), y)))
 
 
-_define_binary("atan2", "Atan2", _atan2, least=2)
-_define_binary("hypot", "Hypot", np.hypot, least=2)
-_define_binary("copysign", "Copysign", np.copysign, least=2)
-_define_binary("logaddexp", "Logaddexp", np.logaddexp, least=2)
+_define_binary("atan2", "Atan2", _atan2, least=2, numbers="none")
+_define_binary("hypot", "Hypot", np.hypot, least=2, numbers="none")
+_define_binary("copysign", "Copysign", np.copysign, least=2, numbers="second")
+_define_binary("logaddexp", "Logaddexp", np.logaddexp, least=2, numbers="none")
 _define_binary(
     "xlogy",
     "Xlogy",
@@ -575,7 +603,10 @@ for _name, _function, _operators in (
     ("bitwise_right_shift", operator.rshift, ("rshift",)),
 ):  # fmt: skip
     _bits = functools.partial(_refuse_floats, _name) if _name.startswith("bitwise") else None
-    _define_binary(_name, _name.capitalize(), _function, operators=_operators, check=_bits)
+    _of_second = "any" if _bits else "second"
+    _define_binary(
+        _name, _name.capitalize(), _function, operators=_operators, check=_bits, numbers=_of_second
+    )  # fmt: skip
 for _short, _long in (
     ("gt", "greater"),
     ("ge", "greater_equal"),
@@ -671,6 +702,8 @@ def _integer_power(x: Any, exponent: int) -> Any:
 def _plan_pow(input: Any, exponent: Any) -> Any:
     """Return input ** exponent."""
     input, exponent = number_of(input), number_of(exponent)
+    if not isinstance(exponent, Tensor):
+        require_tensors(input)
     _refuse_bools("pow", input, exponent)
     if isinstance(input, Tensor) and isinstance(exponent, int | float) and float(exponent).is_integer():
         dtype = dtypes.result_type([input._a], [exponent])

@@ -33,7 +33,7 @@ from tracegrad.runtime.operate import (
 )
 from tracegrad.runtime.shaping import axis_of, cat, expand, permute
 from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, planned, shielding, underivable
-from tracegrad.runtime.tensor import Tensor, method, public, wrap
+from tracegrad.runtime.tensor import Tensor, method, public, require_tensors, wrap
 
 Axes = tuple[int, ...]
 
@@ -940,28 +940,49 @@ def _check_ranks(factors: tuple[Tensor, Tensor], ranks: tuple[int, int]) -> None
             raise RuntimeError(f"{name}{number} must be a {kind}, got {factor._a.ndim}-D tensor")
 
 
-def _ranked(name: str, ranks: tuple[int, int]) -> None:
-    @as_torch_calls
-    def apply(input: Tensor, other: Tensor) -> Any:
-        found = (input._a.ndim, other._a.ndim)
-        if name == "dot" and found != ranks:
-            raise RuntimeError(f"1D tensors expected, but got {found[0]}D and {found[1]}D tensors")
-        _check_ranks((input, other), ranks)
-        if name == "bmm" and input._a.shape[::2] != other._a.shape[:2]:
-            wanted, shape = [input._a.shape[0], input._a.shape[2]], list(other._a.shape[:2])
-            raise RuntimeError(
-                f"Expected size for first two dimensions of batch2 tensor to be: {wanted} but got: {shape}."
-            )
-        return matmul(input, other)
-
-    apply.__name__ = name
-    apply.__doc__ = f"Return the product: {name}."
-    public(name)(apply)
-    method(name)(apply)
+def _product(name: str, ranks: tuple[int, int], input: Tensor, other: Tensor) -> Any:
+    """Return the product of tensors with so many axes each."""
+    require_tensors(input, other)
+    found = (input._a.ndim, other._a.ndim)
+    if name == "dot" and found != ranks:
+        raise RuntimeError(f"1D tensors expected, but got {found[0]}D and {found[1]}D tensors")
+    _check_ranks((input, other), ranks)
+    if name == "bmm" and input._a.shape[::2] != other._a.shape[:2]:
+        wanted, shape = [input._a.shape[0], input._a.shape[2]], list(other._a.shape[:2])
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: {wanted} but got: {shape}.")
+    return matmul(input, other)
 
 
-for _name, _ranks in (("mm", (2, 2)), ("mv", (2, 1)), ("dot", (1, 1)), ("bmm", (3, 3))):
-    _ranked(_name, _ranks)
+@public()
+@method("mm")
+@as_torch_calls
+def mm(input: Tensor, mat2: Tensor) -> Any:
+    """Return the product of two matrices."""
+    return _product("mm", (2, 2), input, mat2)
+
+
+@public()
+@method("mv")
+@as_torch_calls
+def mv(input: Tensor, vec: Tensor) -> Any:
+    """Return the product of a matrix and a vector."""
+    return _product("mv", (2, 1), input, vec)
+
+
+@public()
+@method("dot")
+@as_torch_calls
+def dot(input: Tensor, tensor: Tensor) -> Any:
+    """Return the sum of products of the elements of two vectors."""
+    return _product("dot", (1, 1), input, tensor)
+
+
+@public()
+@method("bmm")
+@as_torch_calls
+def bmm(input: Tensor, mat2: Tensor) -> Any:
+    """Return the products of matrices along the first axis."""
+    return _product("bmm", (3, 3), input, mat2)
 
 
 @public()
@@ -1083,8 +1104,13 @@ def _from_lists(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 @public()
 def einsum(equation: Any, *operands: Any) -> Any:
     """Return a sum of products in Einstein's notation: an equation, or after each operand the numbers of its axes."""
-    if isinstance(equation, Tensor):
+    if isinstance(equation, Tensor) and len(operands):
         equation, operands = _from_lists((equation, *operands))
+    if not isinstance(equation, str) or not operands:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     text = equation.replace(" ", "")
     _check_subscripts(text, [t._a.shape for t in given])

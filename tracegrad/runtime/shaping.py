@@ -18,9 +18,9 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, check_written, reshaped_strides, strided
-from tracegrad.runtime.operate import _cast, broadcast_shape, cast, in_place, to_tensor
+from tracegrad.runtime.operate import Number, _cast, broadcast_shape, cast, in_place, number_of, to_tensor
 from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, mode, planned
-from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, wrap
+from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, require_sequence, require_tensors, wrap
 from tracegrad.runtime.views import Step, as_strided, make_pieces, make_view, write
 
 Index = tuple[Any, ...]
@@ -580,6 +580,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
 @as_torch_calls
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
     """Return tensors joined along an axis."""
+    require_sequence("cat", tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     for k, x in enumerate(tensors):
@@ -607,6 +608,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
 @as_torch_calls
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Any:
     """Return tensors joined along a new axis."""
+    require_sequence("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     shape = tensors[0]._a.shape
@@ -624,6 +626,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Any:
 @as_torch_calls
 def hstack(tensors: Sequence[Tensor]) -> Any:
     """Join along the second axis (the first for vectors)."""
+    require_sequence("hstack", tensors)
     rows = [x if x._a.ndim else reshape(x, (1,)) for x in tensors]
     return cat(rows, 0 if rows[0]._a.ndim == 1 else 1)
 
@@ -632,6 +635,7 @@ def hstack(tensors: Sequence[Tensor]) -> Any:
 @as_torch_calls
 def vstack(tensors: Sequence[Tensor]) -> Any:
     """Join along the first axis, vectors as rows."""
+    require_sequence("vstack", tensors)
     return cat([x if x._a.ndim > 1 else reshape(x, (1, -1)) for x in tensors], 0)
 
 
@@ -1004,9 +1008,11 @@ _FULL_COPY = Composition("Copy", lambda x, y: np.broadcast_to(_cast(y, x.dtype),
 
 
 @method("copy_")
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """Replace the content by that of another tensor, broadcast and converted."""
-    source = to_tensor(src)
+    if type(number_of(other)) not in Number:
+        require_tensors(other)
+    source = to_tensor(other)
 
     def compute(x: Tensor) -> Tensor:
         check_written(x._a.shape, source._a.shape)
@@ -1024,6 +1030,8 @@ _FILL = Composition("Fill", lambda x, y: np.broadcast_to(y, x.shape), overload=2
 @method("fill_")
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Set all elements to a number."""
+    if type(number_of(value)) not in Number:
+        require_tensors(value)
     filler = to_tensor(value, self._a.dtype)
     if filler._a.ndim:
         raise RuntimeError(

@@ -16,9 +16,9 @@ from tracegrad.capture.numpy_api.scipy_special import log_ndtr as log_of_ndtr
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
-from tracegrad.runtime.operate import elementwise, in_single, named, pointwise, promoting, times_log
+from tracegrad.runtime.operate import elementwise, in_single, named, pointwise, promoting, require_operands, times_log
 from tracegrad.runtime.tape import Plan, apply_composition, planned
-from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
+from tracegrad.runtime.tensor import METHODS, Tensor, method, public, require_tensors, wrap
 from tracegrad.runtime.views import make_view
 
 # ---- tests
@@ -79,10 +79,11 @@ _FREXP = pointwise("Frexp", _mantissa)
 def _define_pair(name: str, title: str, function: Callable[..., Any], text: str) -> None:
     composition = promoting(title, function)
 
-    def plan(input: Any, other: Any) -> Any:
+    def plan(input: Tensor, other: Tensor) -> Any:
+        require_tensors(input, other)
         return elementwise(composition, (input, other), least=2)
 
-    apply = named(plan, name, text, 2)
+    apply = named(plan, name, text)
     public(name)(apply)
     method(name)(apply)
 
@@ -207,6 +208,7 @@ method("i0")(i0)
 @planned(2)
 def xlog1py(input: Any, other: Any) -> Any:
     """Return x log(1 + y), 0 where x is."""
+    require_operands(input, other)
     return elementwise(_XLOG1PY, (input, other), least=2)
 
 

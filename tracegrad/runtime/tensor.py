@@ -375,10 +375,10 @@ def refusal(
         wrong = vars(error)["refused"]
     else:
         return None
-    kind = type(wrong)
-    kind_name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+    kind_name = type_name(wrong)
     own = list(inspect.signature(function).parameters.values())
     in_order = len(values) - len(names or ())
+    is_method = own[0].name == "self" or (function.__name__[-1:] == "_" and len(own) > 1)  # torch does not count self
     for number, value in enumerate(values):
         if number < in_order:
             parameter = own[min(number, len(own) - 1)]
@@ -389,7 +389,7 @@ def refusal(
             name = (names or ())[number - in_order]
             place = next((k for k, parameter in enumerate(own) if parameter.name == name), number)
         if value is wrong:
-            where = f" (position {place + 1})" if number < in_order else ""
+            where = f" (position {place + (0 if is_method else 1)})" if number < in_order else ""
             made = TypeError(f"{function.__name__}(): argument '{name}'{where} must be Tensor, not {kind_name}")
         elif isinstance(value, list | tuple) and any(x is wrong for x in value):
             at = next(k for k, x in enumerate(value) if x is wrong)
@@ -399,6 +399,35 @@ def refusal(
         vars(made)["refused"] = wrong
         return made
     return None
+
+
+def require_tensors(*values: Any) -> None:
+    """Check operands; the error comes to name the argument (refusal).
+
+    Raises:
+        TypeError: one is no tensor.
+    """
+    for value in values:
+        if not isinstance(value, Tensor):
+            error = TypeError(f"expected a tensor, but got {type_name(value)}")
+            vars(error)["refused"] = value
+            raise error
+
+
+def type_name(value: Any) -> str:
+    """Return the name of the type of a value as torch writes it."""
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+
+
+def require_sequence(name: str, tensors: Any) -> None:
+    """Check the operands of an operation on a list of tensors.
+
+    Raises:
+        TypeError: they are no list and no tuple.
+    """
+    if not isinstance(tensors, list | tuple):
+        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type_name(tensors)}")
 
 
 def refusing(function: F) -> F:
