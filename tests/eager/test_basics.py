@@ -246,3 +246,18 @@ def test_products_by_the_names_of_their_operands() -> None:
     assert torch.mm(m, mat2=m.T).shape == (2, 2) and torch.mm(input=m, mat2=m.T).shape == (2, 2)
     assert m.mv(vec=v).tolist() == [3.0, 3.0] and v.dot(tensor=v).item() == 3.0
     assert torch.bmm(m[None], mat2=m.T[None]).shape == (1, 2, 2)
+
+
+def test_text_of_a_node_of_a_function() -> None:
+    class Double(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, ct):
+            return ct * 2
+
+    node = Double.apply(torch.ones(2, requires_grad=True)).grad_fn
+    assert repr(node).startswith("<torch.autograd.function.DoubleBackward object at 0x")
+    assert repr(node.next_functions[0][0]).startswith("<AccumulateGrad object at 0x")

@@ -59,6 +59,9 @@ class FunctionNode(Node):
         self.inputs: list[Tensor | None] = []
         self.entries: list[Saved | None] = []
 
+    def __repr__(self) -> str:
+        return f"<torch.autograd.function.{self.title} object at {hex(id(self))}>"
+
     # ---- what forward and setup_context call
 
     def save_for_backward(self, *tensors: Any) -> None:
