@@ -253,7 +253,6 @@ class _WithRule(_Wrapped):
         span = user_span()
         if opened is not None and opened.result is not None:
             operation = self._operation(opened, arguments, span)
-            opened.calls.append(operation)
             return join_shared(opened.result, operation.results, arguments.trees, opened.shared)
         opened = Opened(self, key, [new_function(f"{self._name}{suffix}") for suffix in self._suffixes])
         sites = _sites.get()

@@ -285,6 +285,41 @@ def test_under_vmap(backend: str) -> None:
     np.testing.assert_allclose(gradient, n * x ** np.maximum(n - 1.0, 0))
 
 
+@each_backend
+def test_elements_that_recur_to_other_depths_under_vmap(backend: str) -> None:
+    def walk_down(x, depth):
+        if depth <= 0:
+            return np.sin(x)
+        if x > 1.0:
+            return walk_down(0.5 * x, depth - 1) * x
+        return walk_down(x * x + 0.8, depth - 2) + 0.1 * walk_down(x, depth - 3)
+
+    def ours(x, depth):
+        return np.sum(tg.vmap(walk_down, (0, None))(x, depth) ** 2)
+
+    def one_by_one(x, depth):
+        return np.sum(np.array([walk_down(v, depth) for v in x]) ** 2)
+
+    x, depth = np.random.default_rng(1).uniform(0.2, 1.8, 5), np.int64(6)
+    np.testing.assert_allclose(tg.function(ours, backend=backend)(x, depth), one_by_one(x, depth), rtol=1e-13)
+    for transform in (tg.grad, tg.hessian):
+        expected = transform(one_by_one, backend="numpy")(x, depth)
+        np.testing.assert_allclose(transform(ours, backend=backend)(x, depth), expected, rtol=1e-11, atol=1e-11)
+    depths = np.array([0, 5, 3, 6, 1])
+    gradients = tg.vmap(tg.grad(walk_down), backend=backend)(x, depths)
+    expected = [tg.grad(walk_down, backend="numpy")(v, n) for v, n in zip(x, depths, strict=True)]
+    np.testing.assert_allclose(gradients, expected, rtol=1e-12)
+
+
+def test_recursion_under_vmap_is_vectorised() -> None:
+    def power(x, n):
+        return x if n <= 0 else x * power(x, n - 1)
+
+    text = tg.vmap(power).source(np.ones(5), np.arange(5), backend="numpy")
+    assert "def batch_power(" in text
+    assert "range(" not in text
+
+
 def edit_distance(cost: Any, a: str = "kitten", b: str = "sitting") -> Any:
     @functools.cache
     def distance(i: int, j: int) -> Any:

@@ -287,6 +287,138 @@ def test_numpy_code_is_vectorised_and_c_code_is_a_loop() -> None:
     assert workspace.startswith("return 0;")  # no intermediate value has the new axis
 
 
+# ---- functions that say their derivative
+
+
+@tg.custom_vjp
+def mixed(x, w):
+    """A while of its own length in each element, and a rule by what all elements share."""
+    y = x
+    while np.sum(y) > 1.0:
+        y = y * 0.5
+    return np.sin(y @ w) + x
+
+
+def mixed_forward(x, w):
+    y = x
+    scale = 1.0
+    while np.sum(y) > 1.0:
+        y = y * 0.5
+        scale *= 0.5
+    return np.sin(y @ w) + x, (y, w, scale)
+
+
+def mixed_backward(residuals, ct):
+    y, w, scale = residuals
+    inner = 3.0 * ct * np.cos(y @ w)
+    return scale * w @ inner + 3.0 * ct, np.outer(y, inner)
+
+
+mixed.defvjp(mixed_forward, mixed_backward)
+
+
+@tg.custom_jvp
+def raised(x, s):
+    return np.log1p(np.exp(x)) * s
+
+
+@raised.defjvp
+def raised_rule(primals, tangents):
+    x, s = primals
+    t_x, t_s = tangents
+    return raised(x, s), 3.0 * (s * t_x / (1.0 + np.exp(-x)) + t_s * raised(x, 1.0))
+
+
+@tg.checkpoint
+def bent(x):
+    return np.sin(x) * np.exp(0.1 * x) if x[0] > 1.5 else x * x
+
+
+def with_rules(rows, w, s):
+    return tg.vmap(lambda x: bent(raised(mixed(x, w), s)) * 2.0)(rows)
+
+
+def with_rules_one_by_one(rows, w, s):
+    return np.stack([bent(raised(mixed(x, w), s)) * 2.0 for x in rows])
+
+
+ROWS = np.random.default_rng(5).normal(size=(4, 3))
+WEIGHTS = np.eye(3) + 0.1
+
+
+@each_backend
+@pytest.mark.parametrize("seed", range(3))
+def test_functions_with_rules(seed: int, backend: str) -> None:
+    # the rules are three times the derivative, so that only they give these
+    rows = np.random.default_rng(seed).normal(size=(4, 3))
+    arguments = rows, WEIGHTS, 1.3
+    close(with_rules(*arguments), with_rules_one_by_one(*arguments))
+    ours, theirs = (lambda *args, f=f: np.sum(f(*args) ** 2) for f in (with_rules, with_rules_one_by_one))
+    for found, expected in zip(
+        tg.grad(ours, argnums=(0, 1, 2), backend=backend)(*arguments),
+        tg.grad(theirs, argnums=(0, 1, 2), backend="numpy")(*arguments),
+        strict=True,
+    ):
+        close(found, expected)
+    tangents = rows[::-1].copy(), WEIGHTS.T + 1.0, 0.7
+    close(
+        tg.jvp(with_rules, arguments, tangents, backend=backend)[1],
+        tg.jvp(with_rules_one_by_one, arguments, tangents, backend="numpy")[1],
+    )
+    for found, expected in zip(
+        tg.hvp(ours, arguments, tangents, backend=backend)[1],
+        tg.hvp(theirs, arguments, tangents, backend="numpy")[1],
+        strict=True,
+    ):
+        close(found, expected, rtol=1e-10)
+
+
+@each_backend
+def test_functions_with_rules_in_vmap_of_vmap(backend: str) -> None:
+    cube = np.stack([ROWS, 2.0 * ROWS])
+    ours = tg.grad(
+        lambda cube, w: np.sum(tg.vmap(with_rules, (0, None, None))(cube, w, 1.3) ** 2), (0, 1), backend=backend
+    )
+    theirs = tg.grad(lambda cube, w: sum(np.sum(with_rules_one_by_one(rows, w, 1.3) ** 2) for rows in cube), (0, 1))
+    for found, expected in zip(ours(cube, WEIGHTS), theirs(cube, WEIGHTS), strict=True):
+        close(found, expected)
+
+
+@each_backend
+def test_a_rule_that_maps_its_own_function(backend: str) -> None:
+    def f(x, scale):
+        @tg.custom_jvp
+        def scaled_exp(x):
+            return np.exp(x) * tg.stop_gradient(scale)
+
+        @scaled_exp.defjvp
+        def rule(primals, tangents):
+            rows = tg.vmap(scaled_exp)(np.stack([primals[0], primals[0] + 1.0]))
+            return scaled_exp(*primals), rows[1] * tangents[0]
+
+        return np.sum(scaled_exp(x))
+
+    x = np.array([0.1, 0.2])
+    close(tg.grad(f, backend=backend)(x, 2.0), 2.0 * np.exp(x + 1.0))
+
+
+def test_functions_with_rules_are_vectorised() -> None:
+    text = tg.function(with_rules).source(ROWS, WEIGHTS, 1.3, backend="numpy")
+    assert "range(" not in text
+    total = tg.grad(lambda *args: np.sum(with_rules(*args)), argnums=(0, 1, 2))
+    assert "range(4)" not in total.source(ROWS, WEIGHTS, 1.3, backend="numpy")
+
+
+def test_a_function_with_a_rule_prints_for_each_element(capsys: pytest.CaptureFixture[str]) -> None:
+    @tg.checkpoint
+    def f(x):
+        print("x is", x)
+        return x * x
+
+    np.testing.assert_array_equal(tg.vmap(f)(np.array([1.0, 2.0])), [1.0, 4.0])
+    assert capsys.readouterr().out.split() == ["x", "is", "1.0", "x", "is", "2.0"]
+
+
 # ---- the zoo
 
 

@@ -26,7 +26,7 @@ from tracegrad.capture.state import flatten, has_changed, unflatten
 from tracegrad.capture.tracer import Tracer, from_value
 from tracegrad.capture.trees import Tree, is_part
 from tracegrad.errors import CaptureError, Span
-from tracegrad.ir.core import Block, Function, Operation, Value, free_values, substitute, walk
+from tracegrad.ir.core import Block, Function, Operation, Value, callees, free_values, substitute, walk
 from tracegrad.ir.types import ArrayType
 
 #: free values that a function computes again by itself
@@ -110,7 +110,6 @@ class Opened:
     Attributes:
         owner: what is called.
         key: of its arguments.
-        calls: the operations that refer to the functions; the free values are added to their operands at the end.
         result: structure of what the call returns, once it is known; `outs` is the number of flat results.
         shared: those of the results that are arrays which the caller has.
     """
@@ -118,7 +117,6 @@ class Opened:
     owner: Any
     key: Any
     functions: list[Function] = field(default_factory=list)
-    calls: list[Operation] = field(default_factory=list)
     result: Result | None = None
     outs: int = 0
     shared: Shared = field(default_factory=dict)
@@ -314,6 +312,7 @@ def close_functions(opened: Opened) -> list[Value]:
                 copied[value] = producer
             else:
                 free[value] = None
+    own = set(opened.functions)
     for function in opened.functions:
         mapping: dict[Value, Value] = {}
         local = []
@@ -322,7 +321,7 @@ def close_functions(opened: Opened) -> list[Value]:
             copy.result.name = value.name
             local.append(copy)
             mapping[value] = copy.result
-        inside = [o for o in walk(function.body) if o in opened.calls]
+        inside = [o for o in walk(function.body) if not own.isdisjoint(callees(o))]
         params = [Value(v.type, v.name) for v in free]
         mapping.update(zip(free, params, strict=True))
         substitute(function.body, mapping)
@@ -331,46 +330,42 @@ def close_functions(opened: Opened) -> list[Value]:
         function.body.params.extend(params)
         for operation in inside:
             operation.operands.extend(params)
-            opened.calls.remove(operation)
     _pass_on(opened, list(free))
     return list(free)
 
 
 def _pass_on(opened: Opened, free: Sequence[Value]) -> None:
     """Pass the free values of some functions through those that they call to calls of themselves."""
-    calls = set(opened.calls)
+    own = set(opened.functions)
     bodies: dict[Function, list[Operation]] = {}
     waiting = list(opened.functions)
     while waiting:
         function = waiting.pop()
         if function not in bodies:
             bodies[function] = list(walk(function.body))
-            waiting.extend(callee for o in bodies[function] for callee in _callees(o))
+            waiting.extend(callee for o in bodies[function] for callee in callees(o))
     passing: set[Function] = set()
     settled = False
     while not settled:
         settled = True
         for function, operations in bodies.items():
             for operation in operations:
-                callees = _callees(operation)
-                if function not in opened.functions and (operation in calls or not passing.isdisjoint(callees)):
+                called = callees(operation)
+                if function not in own and not (own | passing).isdisjoint(called):
                     settled &= function in passing
                     passing.add(function)
-                if not passing.isdisjoint(callees) and not passing.issuperset(callees):
-                    passing.update(callees)
+                if not passing.isdisjoint(called) and not passing.issuperset(called):
+                    passing.update(called)
                     settled = False
     added = {f: f.params[len(f.params) - len(free) :] for f in opened.functions}
     for function in passing:
         added[function] = [Value(v.type, v.name) for v in free]
         function.params.extend(added[function])
     for function, operations in bodies.items():
+        leading = passing if function in own else own | passing
         for operation in operations:
-            if operation in calls or not passing.isdisjoint(_callees(operation)):
+            if not leading.isdisjoint(callees(operation)):
                 operation.operands.extend(added[function])
-
-
-def _callees(operation: Operation) -> list[Function]:
-    return [value for value in operation.attrs.values() if isinstance(value, Function)]
 
 
 def join_results(result: Result, values: Sequence[Value], make: Callable[[int, bool], Any] | None = None) -> Any:

@@ -176,8 +176,8 @@ class _Recursion(Opened):
         slots = [cast_to(asarray(read_slot(*slot.place)), slot.type.dtype).value for slot in self.slots.values()]
         return [*slots, *map(current().read, self.arrays)]
 
-    def emit(self, trees: Sequence[tuple[list[Any], Tree]], free: Sequence[Value], span: Any) -> tuple[Operation, Any]:
-        """Stage a call; return it, and what it gives."""
+    def emit(self, trees: Sequence[tuple[list[Any], Tree]], free: Sequence[Value], span: Any) -> Any:
+        """Stage a call; return what it gives."""
         assert self.result is not None, "the capture has settled"
         capture = current()
         operands = [*self.operands(trees), *free]
@@ -197,7 +197,7 @@ class _Recursion(Opened):
             capture.write(storage, next(state))
         for array in written:
             call_handler(operator.setitem, array, ..., from_value(next(state)))
-        return operation, join_shared(self.result, operation.results, trees, self.shared)
+        return join_shared(self.result, operation.results, trees, self.shared)
 
     def accepts(self, trees: Sequence[tuple[list[Any], Tree]]) -> bool:
         """Return whether a call can go to this function.
@@ -252,9 +252,7 @@ class _Recursion(Opened):
             raise _Unknown
         self.require_carried()
         self.require_apart(trees)
-        operation, result = self.emit(trees, (), span)
-        self.calls.append(operation)
-        return result
+        return self.emit(trees, (), span)
 
     def require_carried(self) -> None:
         """Check that all that the body has changed until now is part of the state.
@@ -298,7 +296,6 @@ class _Recursion(Opened):
         tried = 0
         while tried < ATTEMPTS:
             del capture.events[events:]
-            self.calls.clear()
             found: list[Result] = []
             try:
                 with filling(self.functions[0], repeats=True) as (self.body, self.frame):
@@ -462,7 +459,7 @@ def _open(made: _Recursion, capture: Capture, span: Any) -> tuple[bool, Any]:
     finally:
         capture.opened.remove(made)
     free = close_functions(made)
-    _, result = made.emit(made.trees, free, span)
+    result = made.emit(made.trees, free, span)
     capture.events.append((span, f"{made.owner.__name__}: a function that calls itself"))
     return True, result
 

@@ -119,8 +119,9 @@ class Batch:
                 help="return the new values instead",
             )
         function = Function(self.__name__.removesuffix("_vmap"), block)
-        loop = target_backend.get() == "c"
-        return batch(function, [leaf.axis for leaf in batched], size, loop=loop), tree, static, written
+        axes, loop = [leaf.axis for leaf in batched], target_backend.get() == "c"
+        unfinished = {f for opened in current().opened for f in opened.functions}
+        return batch(function, axes, size, loop=loop, unfinished=unfinished), tree, static, written
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], batched: Sequence[_Leaf]) -> Any:
         """Call the function; what NumPy refuses in it says that the elements have an axis less."""

@@ -134,6 +134,11 @@ def walk(block: Block) -> Iterator[Operation]:
             yield from walk(nested)
 
 
+def callees(operation: Operation) -> list[Function]:
+    """Return the functions that an operation calls, those of its rules included."""
+    return [value for value in operation.attrs.values() if isinstance(value, Function)]
+
+
 def free_values(block: Block) -> list[Value]:
     """Return the values used in a block (nested blocks included) that it does not define, in order of first use."""
     defined: set[Value] = set()

@@ -12,9 +12,11 @@ nothing faults, and what one element pushes to a stack stands where the same ele
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import enum
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from tracegrad.ir.core import (
     Function,
     Operation,
     Value,
+    callees,
     clone_function,
     clone_operation,
     free_values,
@@ -53,19 +56,29 @@ class Batched:
     results: tuple[bool, ...]
 
 
-def batch(function: Function, axes: Sequence[int | None], size: Dim, *, loop: bool) -> Batched:
+def batch(
+    function: Function,
+    axes: Sequence[int | None],
+    size: Dim,
+    *,
+    loop: bool,
+    unfinished: Collection[Function] = frozenset(),
+) -> Batched:
     """Return the function that applies `function` to each element of its batched parameters.
 
     Args:
         axes: per parameter the axis along which its elements are stacked, or None when it is the same for all.
         size: the number of elements.
         loop: take the loop form; else the array form where that is possible.
+        unfinished: functions whose capture goes on: a call that leads to one is made for each element.
 
     Returns:
         The function, whose parameters with an axis have it in addition. A result that is the same for all elements has
         no new axis, any other has it in front.
     """
-    return _loop_form(function, axes, size) if loop or _must_loop(function, size) else _array_form(function, axes, size)
+    if loop or _must_loop(function, size):
+        return _loop_form(function, axes, size)
+    return _array_form(function, axes, _Batch(size, frozenset(unfinished)))
 
 
 def _with_axis(kind: ArrayType, size: Dim, axis: int) -> ArrayType:
@@ -162,19 +175,56 @@ def _close_loop(
 # ---- the array form
 
 
-def _array_form(function: Function, axes: Sequence[int | None], size: Dim) -> Batched:
-    changing = _find_changing(function, [p for p, axis in zip(function.params, axes, strict=True) if axis is not None])
-    params = _params(function, axes, size)
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The number of elements, and the functions whose capture goes on."""
+
+    size: Dim
+    unfinished: frozenset[Function]
+
+
+def _array_form(function: Function, axes: Sequence[int | None], task: _Batch) -> Batched:
+    changing = _find_changing(function, [axis is not None for axis in axes])
+    forms = [_Form.OWN for _ in function.results]
+    body = _array_body(function, axes, task, changing, forms)
+    return Batched(Function(f"batch_{function.name}", body), tuple(v in changing for v in function.results))
+
+
+class _Form(Enum):
+    """How a batched function gives a result: with the axis if it depends on the element, with the axis in any case, or
+    its sum over the elements."""
+
+    OWN = enum.auto()
+    EACH = enum.auto()
+    SUM = enum.auto()
+
+
+def _array_body(
+    function: Function, axes: Sequence[int | None], task: _Batch, changing: set[Value], forms: Sequence[_Form]
+) -> Block:
+    params = _params(function, axes, task.size)
     body = Block(params)
     builder = Builder(body)
     with interpreter(builder):
-        made = _ArrayForm(builder, size, changing)
+        made = _ArrayForm(builder, task, changing)
         for old, new, axis in zip(function.params, params, axes, strict=True):
             made.values[old] = _axis_first(new, axis) if axis else new
         made.block(function.body)
+        body.yields = [made.result(v, form) for v, form in zip(function.results, forms, strict=True)]
     body.operations[:0] = made.stacks
-    body.yields = [made.value(v) for v in function.results]
-    return Batched(Function(f"batch_{function.name}", body), tuple(v in changing for v in function.results))
+    return body
+
+
+def _for_all(function: Function, has: tuple[bool, ...], task: _Batch, forms: tuple[_Form, ...]) -> Function:
+    """Return the batched form of a function that is called, whose parameters have the axis in front where `has` says
+    so; it may call itself, or be called by its own rule, so it is known before it is made."""
+    key = ("batch", has, task.size, forms)
+    found = function.derived.get(key)
+    if found is None:
+        found = function.derived[key] = Function(f"batch_{function.name}")
+        axes = [0 if h else None for h in has]
+        found.body = _array_body(function, axes, task, _find_changing(function, has), forms)
+    return found
 
 
 def _axis_first(x: Value, axis: int) -> Value:
@@ -182,9 +232,10 @@ def _axis_first(x: Value, axis: int) -> Value:
     return moved
 
 
-def _find_changing(function: Function, changing: Sequence[Value]) -> set[Value]:
-    """Return the values that depend on the element; what a changing condition or trip count decides is among them."""
-    found = set(changing)
+def _find_changing(function: Function, has: Sequence[bool]) -> set[Value]:
+    """Return the values that depend on the element when these parameters do; what a changing condition or trip count
+    decides is among them."""
+    found = {param for param, changes in zip(function.params, has, strict=True) if changes}
     count = -1
     while len(found) != count:  # until a round of the loops adds nothing
         count = len(found)
@@ -242,8 +293,8 @@ class _ArrayForm:
         stacks: the stacks of residuals that have the axis.
     """
 
-    def __init__(self, builder: Builder, size: Dim, changing: set[Value]) -> None:
-        self.builder, self.size, self.changing = builder, size, changing
+    def __init__(self, builder: Builder, task: _Batch, changing: set[Value]) -> None:
+        self.builder, self.task, self.size, self.changing = builder, task, task.size, changing
         self.values: dict[Value, Value] = {}
         self.stacks: list[Operation] = []
 
@@ -256,6 +307,17 @@ class _ArrayForm:
         """Return what stands for a value, repeated along the new axis when it is the same for all elements."""
         found = self.value(value)
         return found if value in self.changing else ops.lift(self.size, (False,), (found,))[0]
+
+    def result(self, value: Value, form: _Form) -> Value:
+        """Return what the batched function gives for a result."""
+        match form:
+            case _Form.OWN:
+                return self.value(value)
+            case _Form.EACH:
+                return self.lifted(value)
+            case _Form.SUM:
+                total: Value = ops.reduce_sum(self.lifted(value), axes=(0,))
+                return total
 
     def stack(self, stack: Value) -> Value:
         """Return a new stack whose elements have the axis."""
@@ -290,6 +352,8 @@ class _ArrayForm:
                     "if": self.branches, "for": self.loop, "while": self.loop,
                     "each if": self.each_branch, "each for": self.each_for, "each while": self.each_while,
                 }[kind + operation.op](operation)  # fmt: skip
+            case "call" | "custom_vjp" | "custom_jvp" | "checkpoint":
+                self.call(operation)
             case _:
                 self.apply(operation)
 
@@ -316,6 +380,38 @@ class _ArrayForm:
             self.bind(operation, result if isinstance(result, tuple) else [result])
         else:
             self.per_element(operation)
+
+    # ---- calls
+
+    def call(self, operation: Operation) -> None:
+        """Stage a call of the function for all elements; its rules are for all elements too."""
+        has = tuple(v in self.changing for v in operation.operands)
+        if not any(has):
+            self.same(operation)
+            return
+        if not self.task.unfinished.isdisjoint(_reached(callees(operation))):
+            self.per_element(operation)
+            return
+        attrs, outs = dict(operation.attrs), (_Form.EACH,) * len(operation.results)
+        attrs["function"] = _for_all(attrs["function"], has, self.task, outs)
+        if "arguments" in attrs:
+            count = attrs["arguments"]
+            moving = [h for h, v in zip(has[:count], operation.operands, strict=False) if is_inexact(v.dtype)]
+            moved = [form for form, v in zip(outs, operation.results, strict=True) if is_inexact(v.dtype)]
+        if operation.op == "custom_jvp":
+            given = (*has[:count], *moving, *has[count:])
+            attrs["rule"] = _for_all(attrs["rule"], given, self.task, (*outs, *moved))
+        if operation.op == "custom_vjp":
+            forward, backward = attrs["forward"], attrs["backward"]
+            changing = _find_changing(forward, has)
+            residuals = [v in changing for v in forward.results[len(outs) :]]
+            attrs["forward"] = _for_all(forward, has, self.task, (*outs, *(_Form.OWN for _ in residuals)))
+            given = (*residuals, *(True for _ in moved), *has[count:])
+            contributions = tuple(_Form.EACH if h else _Form.SUM for h in moving)
+            attrs["backward"] = _for_all(backward, given, self.task, contributions)
+        kinds: list[Type] = [_with_axis(r.array_type, self.size, 0) for r in operation.results]
+        operands = [self.value(v) for v in operation.operands]
+        self.bind(operation, self.builder.append(operation.op, operands, attrs, [], kinds).results)
 
     # ---- regions
 
@@ -470,7 +566,22 @@ class _ArrayForm:
 def _must_loop(function: Function, size: Dim) -> bool:
     """Return whether the array form would not do: without elements there is none to borrow from, and only the loop
     prints once per element."""
-    return size == 0 or any(operation.op == "print" for operation in walk(function.body))
+    return size == 0 or _prints(function)
+
+
+def _prints(function: Function) -> bool:
+    return any(o.op == "print" for called in _reached([function]) for o in walk(called.body))
+
+
+def _reached(functions: Sequence[Function]) -> list[Function]:
+    """Return some functions and all that they lead to."""
+    found = dict.fromkeys(functions)
+    waiting = list(found)
+    while waiting:
+        called = [c for operation in walk(waiting.pop().body) for c in callees(operation) if c not in found]
+        found.update(dict.fromkeys(called))
+        waiting.extend(called)
+    return list(found)
 
 
 def _is_total(block: Block) -> bool:
