@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tracegrad as tg
+from tracegrad.testing import check_grads
 
 each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
 X = np.array([0.3, -1.0, 2.0])
@@ -184,3 +186,53 @@ def test_writes_are_seen(f, backend: str) -> None:
     np.testing.assert_allclose(tg.hessian(f, backend=backend)(x), tg.hessian(plain)(x), rtol=1e-10)
     t_out, t_expected = (tg.jvp(g, (x,), (X,), backend=backend)[1] for g in (f, plain))
     assert float(t_out) == pytest.approx(float(t_expected), rel=1e-11)
+
+
+def relaxed(x):
+    """A step against a gradient that a loop makes."""
+
+    def inner(y):
+        for _ in range(3):
+            y = np.sin(y) * y
+        return np.sum(y)
+
+    return x - 0.1 * tg.grad(inner)(x)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tg.checkpoint], ids=["plain", "checkpoint"])
+def test_a_nested_gradient_keeps_an_array_on_one_stack_at_a_time(wrap: Any) -> None:
+    step = wrap(relaxed)
+    text = tg.grad(lambda x: np.sum(step(x) ** 2)).source(X, backend="numpy")
+    for body in re.split(r"\n *for ", text):
+        pushed = re.findall(r"\.append\((\w+)\)", body)
+        assert len(pushed) == len(set(pushed)), body
+    assert "ct_y_1 = ct_y_stack.pop()" in text
+
+
+@each_backend
+@pytest.mark.parametrize("wrap", [lambda f: f, tg.checkpoint], ids=["plain", "checkpoint"])
+def test_derivatives_of_nested_gradients(wrap: Any, backend: str) -> None:
+    @wrap
+    def step(x):
+        def inner(y):
+            for k in range(4):
+                if y[0] > 0.2:
+                    z = y
+                    for _ in range(2):
+                        z = np.sin(z) * y + 0.1 * k
+                    y = z
+                else:
+                    y = np.exp(-y) * y
+            return np.sum(y)
+
+        return x - 0.1 * tg.grad(inner)(x)
+
+    def f(x):
+        n = 0
+        while n < 2:
+            x, n = step(x), n + 1
+        return np.sum(x**2)
+
+    x = np.array([0.3, 0.7])
+    check_grads(f, x, backends=(backend,))
+    check_grads(lambda x: np.sum(tg.grad(f)(x) ** 2), x, backends=(backend,))

@@ -253,6 +253,12 @@ class _Sweep:
         self.kept = find_kept(function)
         self.shadows: dict[Value, Value] = {}
         self.loops: list[Operation] = []
+        self.stack_users: dict[Value, list[Operation]] = {}
+        for operation in walk(function.body):
+            if operation.op in ("push", "pop"):
+                self.stack_users.setdefault(operation.operands[0], []).append(operation)
+        #: stack of the primal -> the reverse of the loop that pops it, and what it has there again
+        self.read_again: dict[Value, tuple[Block, Value]] = {}
         self.zero_value: Value | None = None
         self.hoisted = 0
 
@@ -364,6 +370,7 @@ class _Sweep:
         stack, value = operation.operands
         if self.is_active(stack):
             ct = self.builder.apply(TABLE["pop"], (self.shadow(stack),), {})
+            ct.name = f"ct_{_name_of(value)}"
             if self.is_active(value):
                 cts.add(value, ct)
 
@@ -543,14 +550,32 @@ class _Sweep:
         for value in reversed(plan.stored):
             stack = self.stack(value.array_type, self.capacity(), f"{_name_in(body, value)}_stack")
             span = value.producer.span if value.producer is not None else operation.span
-            position = body.operations.index(value.producer) + 1 if value.producer is not None else 0
-            body.operations.insert(position, Operation("push", [stack, value], {}, [], [], span))
+            place, known = self.last_read(body, value)
+            position = place.operations.index(known.producer) + 1 if known.producer is not None else 0
+            place.operations.insert(position, Operation("push", [stack, known], {}, [], [], span))
             pop = Operation("pop", [stack], {}, [], [value.type], span)
             pop.result.name = value.name or _carry_name(body, value)
             mapping[value] = pop.result
             pops.append(pop)
+            if value.producer is not None and value.producer.op == "pop" and self.is_pushed_once(value.producer):
+                self.read_again[value.producer.operands[0]] = reverse, pop.result
         _recompute(plan, reverse, mapping)
         reverse.operations[:0] = pops
+
+    def is_pushed_once(self, pop: Operation) -> bool:
+        """Return whether one operation pushes what another pops."""
+        return sorted(o.op for o in self.stack_users[pop.operands[0]]) == ["pop", "push"]
+
+    def last_read(self, body: Block, value: Value) -> tuple[Block, Value]:
+        """Return where a value of the body of a loop is known last before the reverse body needs it, and as what.
+
+        When the loop pushes it for another, whose reverse has read it again, that is where: the reverse of a loop that
+        pops goes through the iterations in the order of the one that pushes.
+        """
+        for operation in body.operations:
+            if operation.op == "push" and operation.operands[1] is value and operation.operands[0] in self.read_again:
+                return self.read_again[operation.operands[0]]
+        return body, value
 
     def count_trips(self, operation: Operation) -> Value:
         """Return the number of iterations of a `while`, as a result of it; a counter that is there is used."""

@@ -59,16 +59,13 @@ int f_grad(const double *restrict x_in, double *restrict ct_x_out, void *workspa
     const double x = *x_in;
     int64_t ct_y_stack_top = 0;
     int64_t cos_stack_top = 0;
-    int64_t sin_stack1_top = 0;
     int64_t sin_stack2_top = 0;
     /* second_derivative.py:10  for _ in range(5): */
     double y = x;
     for (int64_t t = 0; t < 5; t++) {
-        y_stack1[sin_stack1_top] = y;
         y_stack2[sin_stack2_top] = y;
         /* second_derivative.py:11  y = np.sin(y) * x */
         const double t1 = sin(y);
-        sin_stack1[sin_stack1_top++] = t1;
         sin_stack2[sin_stack2_top++] = t1;
         y = t1*x;
     }
@@ -97,8 +94,10 @@ int f_grad(const double *restrict x_in, double *restrict ct_x_out, void *workspa
         const double t6 = cos_stack[--cos_stack_top];
         /* second_derivative.py:10  for _ in range(5): */
         const double y3 = y_stack[cos_stack_top];
+        y_stack1[ct_y_stack_top] = y3;
         /* second_derivative.py:11  y = np.sin(y) * x */
         const double ct_ct_y1 = sin_stack[cos_stack_top];
+        sin_stack1[ct_y_stack_top] = ct_ct_y1;
         /* second_derivative.py:10  for _ in range(5): */
         const double ct_y1 = ct_y_stack1[cos_stack_top];
         /* second_derivative.py:11  y = np.sin(y) * x */
@@ -115,16 +114,16 @@ int f_grad(const double *restrict x_in, double *restrict ct_x_out, void *workspa
     double ct_y3 = 0.0;
     for (int64_t t8 = 4; t8 >= 0; t8--) {
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t9 = sin_stack1[--sin_stack1_top];
+        const double t9 = sin_stack1[--ct_y_stack_top];
         /* second_derivative.py:10  for _ in range(5): */
-        const double y4 = y_stack1[sin_stack1_top];
+        const double y4 = y_stack1[ct_y_stack_top];
         /* second_derivative.py:11  y = np.sin(y) * x */
         ct_x += ct_y3*t9;
-        const double t10 = ct_sin_stack[--ct_y_stack_top];
-        const double ct_y4 = (ct_y3*x + t10)*cos(y4);
+        const double ct_sin = ct_sin_stack[ct_y_stack_top];
+        const double ct_y4 = (ct_y3*x + ct_sin)*cos(y4);
         /* second_derivative.py:10  for _ in range(5): */
-        const double t11 = ct_y_stack[ct_y_stack_top];
-        ct_y3 = ct_y4 + t11;
+        const double ct_y5 = ct_y_stack[ct_y_stack_top];
+        ct_y3 = ct_y4 + ct_y5;
     }
     const double ct_x1 = ct_x + ct_y3;
     *ct_x_out = ct_x1;
