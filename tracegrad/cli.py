@@ -27,6 +27,7 @@ import shutil
 import signal
 import sys
 import textwrap
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,19 +62,14 @@ from tracegrad.suggestion import suggest
 from tracegrad.target import Inputs, bind_inputs, describe_failure, load_function, read_inputs, refuse
 from tracegrad.testing.check_grads import (
     Comparison,
+    RuleSearch,
     arguments_left_out,
     build_instances,
     compare,
-    find_wrong_rules,
     float_arguments,
     plain_function,
 )
-from tracegrad.testing.identities import (
-    NonlinearRule,
-    complex_step_digits,
-    dot_product_digits,
-    find_nonlinear_rule,
-)
+from tracegrad.testing.identities import COMMON, OF_TRANSFORM, NonlinearRule, Trial, find_nonlinear_rule
 from tracegrad.testing.time_limit import limited
 
 OUTSIDE.add(__file__)
@@ -94,6 +90,10 @@ _DUMP_HINTS = {
 
 #: what `--transform` takes
 TRANSFORMS = ("grad", "value_and_grad", "jvp", "vjp", "jacobian", "hessian", "hvp", "vmap")
+
+#: how many more inputs `check` draws for rules, and by what their floats are multiplied
+_RULE_POINTS = 30
+_MAGNITUDES = (1.0, 0.1, 10.0)
 
 _EMITTED = {"python": "python", "c": "c", "ir": "text", "vjp-ir": "text"}
 
@@ -561,8 +561,9 @@ def _interval(ctx: click.Context, parameter: click.Parameter, value: str | None)
     "--transform",
     type=click.Choice(TRANSFORMS),
     default="grad",
-    help="What to check. hessian and hvp check the derivatives of the gradient too, vmap those of the batched function "
-    "(--wrt names what is batched, all by default); all others check those of the function.",
+    help="What to check besides: jvp and vjp against differences; the Jacobian against jvp, and in both modes; the "
+    "Hessian for symmetry and against hvp; hvp against differences of the gradient; vmap against a loop over the "
+    "elements (--wrt names what is batched, all by default).",
 )
 @click.option(
     "--time-limit",
@@ -591,8 +592,8 @@ def check(
     at each point. The slope along random directions, by the gradient from each backend, is compared with central
     differences of the plain NumPy function, and the table shows how many digits agree. Functions whose result is no
     scalar are checked too. Forward and reverse mode are compared with each other, and with a complex step where the
-    function is analytic. The rules of custom_vjp and custom_jvp that it uses are tried in all their arguments. Exit
-    code: 0 agreed, 1 disagreed, 2 the check could not be made.
+    function is analytic. The rules of custom_vjp and custom_jvp that it uses are tried in all their arguments, at many
+    more random inputs of several magnitudes. Exit code: 0 agreed, 1 disagreed, 2 the check could not be made.
 
     \b
     Examples:
@@ -634,10 +635,22 @@ def check(
                     raise
                 _refuse_no_scalar(error, transform)
         made = instances[""]
+        compared = [
+            (f"{what} of the {of}" if of else what, f, argnums, digits_of)
+            for of, f in checked.items()
+            for what, digits_of in COMMON
+        ]
+        batched = [
+            p for p in element if any(signature.leaves[n].type.shape for n in leaf_numbers(signature.arguments[p]))
+        ]
+        compared += [
+            (what, function, tuple(batched) or argnums, digits_of) for what, digits_of in OF_TRANSFORM[transform]
+        ]
         rng = np.random.default_rng(seed)
         rows: list[Comparison] = []
         wrong: tuple[int, list[Any], list[Comparison]] | None = None
-        rules: list[tuple[RuleCall, list[Comparison]]] = []
+        search = RuleSearch(checked[""], plain[""])
+        started = time.monotonic()
         used: list[Mapping[str, int]] = []
         for point in range(points):
             used.append(inputs.example_sizes(point))
@@ -654,11 +667,15 @@ def check(
             rows.extend(found)
             if wrong is None and not all(c.agrees for c in found):
                 wrong = point, values, [c for c in found if not c.agrees]
-            rules = rules or find_wrong_rules(checked[""], inputs.names, values, rng)
-            for f in checked.values():
-                tried = find_identities(f, inputs.names, values, argnums, tuple(made), seed + point)
-                for key, digits in tried.items():
-                    identities[key] = min(digits, identities.get(key, digits))
+            search.at(inputs.names, values, rng)
+            for what, f, by, digits_of in compared:
+                for name in made:
+                    trial = Trial.make(f, inputs.names, values, by, np.random.default_rng(seed + point), name)
+                    digits = None if trial is None else digits_of(trial)
+                    if digits is not None:
+                        identities[what, name] = min(digits, identities.get((what, name), digits))
+        try_rules(search, inputs, sizes, interval, rng, time.monotonic() - started)
+        rules = list(search.found.values())
     _print_table(target, inputs, rows, tuple(made), used, seed)
     for (what, name), digits in identities.items():
         click.echo(f"{what}, backend {name}: {digits:.1f} digits agree")
@@ -720,25 +737,22 @@ def _print_nonlinear(found: NonlinearRule) -> None:
     click.echo(click.style("disagreed", fg="red", bold=True))
 
 
-def find_identities(
-    function: Callable[..., Any],
-    names: Sequence[str],
-    values: Sequence[Any],
-    argnums: Sequence[int],
-    backends: Sequence[str],
-    seed: int,
-) -> dict[tuple[str, str], float]:
-    """Return which identities were tried with which backend, and to how many digits they hold."""
-    found = {}
-    for backend in backends:
-        for what, digits_of in (
-            ("forward and reverse mode", dot_product_digits),
-            ("forward mode and a complex step", complex_step_digits),
-        ):
-            digits = digits_of(function, names, values, argnums, np.random.default_rng(seed), backend)
-            if digits is not None:
-                found[what, backend] = digits
-    return found
+def try_rules(
+    search: RuleSearch,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    interval: tuple[float, float] | None,
+    rng: np.random.Generator,
+    limit_s: float,
+) -> None:
+    """Try the rules at more inputs of both signs and of several magnitudes, for no longer than `limit_s` seconds."""
+    end = time.monotonic() + limit_s
+    for number in range(_RULE_POINTS if inputs.types() else 0):
+        if search.is_done() or time.monotonic() > end:
+            return
+        values = inputs.draw(rng, sizes, interval, _MAGNITUDES[number % len(_MAGNITUDES)])
+        with contextlib.suppress(Exception):  # what the function does not take shows nothing of its rules
+            search.at(inputs.names, values, rng)
 
 
 def _print_table(

@@ -243,18 +243,28 @@ class Inputs:
         return signature.with_shapes([shapes.get(id(leaf), shape) for leaf, shape in zip(leaves, own, strict=True)])
 
     def draw(
-        self, rng: np.random.Generator, sizes: Mapping[str, int], interval: tuple[float, float] | None
+        self,
+        rng: np.random.Generator,
+        sizes: Mapping[str, int],
+        interval: tuple[float, float] | None,
+        magnitude: float = 1.0,
     ) -> list[Any]:
         """Return the arguments with random arrays in place of types.
 
         Args:
-            interval: of the floats; None draws from the normal distribution.
+            interval: of the floats; None draws from the normal distribution, times `magnitude`.
         """
-        return [_replace(value, lambda kind: draw_array(kind, rng, sizes, interval)) for value in self.values]
+        return [
+            _replace(value, lambda kind: draw_array(kind, rng, sizes, interval, magnitude)) for value in self.values
+        ]
 
 
 def draw_array(
-    kind: ArrayType, rng: np.random.Generator, sizes: Mapping[str, int], interval: tuple[float, float] | None
+    kind: ArrayType,
+    rng: np.random.Generator,
+    sizes: Mapping[str, int],
+    interval: tuple[float, float] | None,
+    magnitude: float = 1.0,
 ) -> Any:
     """Return a random array. Integers are 0 and 1, so that they serve as labels and as indices."""
     shape = tuple(dim_evaluate(dim, sizes) for dim in kind.shape)
@@ -262,7 +272,7 @@ def draw_array(
         return rng.integers(0, 2, shape).astype(kind.dtype)
 
     def floats() -> Any:
-        return rng.normal(size=shape) if interval is None else rng.uniform(*interval, size=shape)
+        return magnitude * rng.normal(size=shape) if interval is None else rng.uniform(*interval, size=shape)
 
     drawn = floats() + 1j * floats() if is_complex(kind.dtype) else floats()
     return np.asarray(drawn).astype(kind.dtype)

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import tracegrad as tg
 from tracegrad import cli
+from tracegrad.testing import identities
 
 ROOT = Path(__file__).parents[2]
 X = np.array([0.3, 0.7, 1.1])
@@ -81,14 +82,72 @@ def test_dump_vmap(target: str) -> None:
             np.testing.assert_allclose(scope["energy_vmap"](rows, 2.0), [energy(row, 2.0) for row in rows])
 
 
-@pytest.mark.parametrize("kind", ["grad", "jvp", "hessian", "vmap"])
+OWN_LINES = {
+    "grad": [],
+    "value_and_grad": ["value_and_grad, and value and grad alone"],
+    "jvp": ["jvp and differences of the function"],
+    "vjp": ["vjp by all arguments and differences of the function"],
+    "jacobian": ["Jacobian times a tangent and jvp", "jacfwd and jacrev"],
+    "hessian": ["Hessian and its transpose", "Hessian times a vector and hvp"],
+    "hvp": ["hvp and differences of the gradient", "hvp and its transpose"],
+    "vmap": ["vmap and a loop over the elements"],
+}
+
+
+@pytest.mark.parametrize("kind", cli.TRANSFORMS)
 def test_check(target: str, kind: str) -> None:
     shape = "f64[b,3]" if kind == "vmap" else "f64[3]"
     text = run("check", target, "--arg", f"x={shape}", "--arg", "a=2.0", "--transform", kind, "--range", "0.6,1")
     assert text.rstrip().endswith("agreed")
     for backend in ("numpy", "c"):
-        digits = re.findall(rf"forward and reverse mode, backend {backend}: ([\d.]+) digits", text)
-        assert float(digits[0]) > 12
+        digits = dict(re.findall(rf"(.*), backend {backend}: ([\d.]+) digits", text))
+        common = {f"{what}{of}" for what, _ in identities.COMMON for of in ("", " of the gradient")}
+        assert [what for what in digits if what not in common] == OWN_LINES[kind]
+        least = {what: 8 if "differences" in what else 12 for what in digits}
+        assert all(float(found) > least[what] for what, found in digits.items()), digits
+
+
+@pytest.mark.parametrize("kind", [kind for kind in cli.TRANSFORMS if OWN_LINES[kind]])
+def test_check_finds_a_transform_that_is_wrong(kind: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoiled(original):
+        def made(*args, **options):
+            found = original(*args, **options)
+            if kind in ("jvp", "hvp"):
+                return tuple(spoil(part) for part in found)
+            if kind == "vjp":
+                return found[0], lambda ct: tuple(spoil(part) for part in found[1](ct))
+            return lambda *values: spoil(found(*values))
+
+        return made
+
+    def spoil(value):
+        if isinstance(value, tuple):
+            return tuple(spoil(part) for part in value)
+        factors = np.ones(np.shape(value))
+        factors.flat[1 if np.size(value) > 1 else 0] = 3.0
+        return value * factors
+
+    monkeypatch.setattr(identities, kind, spoiled(getattr(tg, kind)))
+    shape = "f64[3,3]" if kind == "vmap" else "f64[3]"
+    words = ["check", target, "--arg", f"x={shape}", "--arg", "a=2.0", "--transform", kind, "--range", "0.6,1"]
+    done = CliRunner().invoke(cli.main, [*words, "--backend", "numpy"])
+    assert done.exit_code == 1, done.output
+    digits = dict(re.findall(r"(.*), backend numpy: ([\d.]+) digits", done.output))
+    assert min(float(digits[what]) for what in OWN_LINES[kind]) < 1.5
+
+
+def test_check_of_arguments_of_many_kinds(tmp_path: Path) -> None:
+    module = tmp_path / "kinds.py"
+    module.write_text(
+        "import numpy as np\n\ndef f(params, x, n, *, scale):\n"
+        "    z = np.tanh(x @ params['w'] + params['b']) ** n\n    return {'out': z * scale, 'n': n}\n"
+    )
+    given = ["params={w: f64[3], b: f64[]}", "x=f32[4,3]", "n=2", "scale=f64[]"]
+    words = ["check", f"{module}:f", *(w for g in given for w in ("--arg", g)), "--wrt", "params,x"]
+    for kind in ("jvp", "vjp", "jacobian"):
+        done = CliRunner().invoke(cli.main, [*words, "--transform", kind])
+        assert done.exit_code == 0, done.output
+        assert OWN_LINES[kind][0] in done.output
 
 
 def test_complex_step_of_an_analytic_function(tmp_path: Path) -> None:
@@ -155,6 +214,33 @@ def test_a_wrong_rule_is_named_with_its_input(tmp_path: Path, kind: str) -> None
     assert "the rule of softplus" not in done.stdout
 
 
+HALF_WRONG = """import numpy as np
+import tracegrad as tg
+
+
+@tg.custom_vjp
+def square(x):
+    return x**2
+
+
+square.defvjp(lambda x: (x**2, x), lambda x, ct: ((2 if x > LIMIT else 3) * x * ct,))
+
+
+def f(x):
+    return square(x) + x
+"""
+
+
+@pytest.mark.parametrize("limit", ["0", "-1.5", "-8", "12"])
+def test_a_rule_that_is_wrong_beyond_a_point_is_found(limit: str, tmp_path: Path) -> None:
+    module = tmp_path / "half.py"
+    source = HALF_WRONG.replace("LIMIT", limit)
+    module.write_text(source if limit != "12" else source.replace("2 if", "3 if").replace("else 3", "else 2"))
+    done = CliRunner().invoke(cli.main, ["check", f"{module}:f", "--arg", "x=f64[]", "--seed", "4"])
+    assert "the rule of square is wrong" in done.output
+    assert done.exit_code == 1
+
+
 def test_dump_vmap_batches_every_argument(tmp_path: Path) -> None:
     module = tmp_path / "model.py"
     module.write_text("def f(x, y, n=2):\n    return x @ y * n\n")
@@ -212,11 +298,11 @@ def test_the_complex_step_is_taken_at_every_point(monkeypatch: pytest.MonkeyPatc
     module.write_text("import numpy as np\n\n\ndef f(x):\n    return np.sum(np.sin(x))\n")
     points = []
 
-    def step(function, names, values, *rest):
-        points.append(values[0].tolist())
+    def step(trial):
+        points.append(trial.arguments[0].tolist())
         return 16.0 - len(points)
 
-    monkeypatch.setattr(cli, "complex_step_digits", step)
+    monkeypatch.setattr(cli, "COMMON", (("a complex step", step),))
     words = ["check", f"{module}:f", "--arg", "x=f64[2]", "--points", "3", "--backend", "numpy"]
     found = CliRunner().invoke(cli.main, words, standalone_mode=False)
     assert len(points) == len({tuple(p) for p in points}) == 3

@@ -18,7 +18,7 @@ from tracegrad.ir.parser import parse_function
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.verifier import verify_function
 from tracegrad.runtime.signature import signature_of
-from tracegrad.testing.check_grads import find_wrong_rules
+from tracegrad.testing.check_grads import RuleSearch
 
 each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
 ROOT = Path(__file__).parents[2]
@@ -569,7 +569,9 @@ def wrong_sine(primals, tangents):
     ],
 )
 def test_a_wrong_rule_is_found_where_compiled_code_uses_it(function: Any, name: str) -> None:
-    ((call, wrong),) = find_wrong_rules(function, ["x"], [X], np.random.default_rng(0))
+    search = RuleSearch(function)
+    search.at(["x"], [X], np.random.default_rng(0))
+    ((call, wrong),) = search.found.values()
     assert call.name == name
     assert wrong
 
@@ -579,7 +581,10 @@ def test_rules_that_are_right_are_not_blamed() -> None:
         middle = tg.pure_callback(np.sin, "f64[]", x[0], rule="finite-difference")
         return middle + np.sum(tg.vmap(lambda e: tg.pure_callback(np.sin, "f64[]", e, rule="complex-step"))(x))
 
-    assert find_wrong_rules(f, ["x"], [X], np.random.default_rng(0)) == []
+    search = RuleSearch(f)
+    search.at(["x"], [X], np.random.default_rng(0))
+    assert search.called
+    assert not search.found
 
 
 @tg.custom_jvp

@@ -33,7 +33,7 @@ from tracegrad.testing.interpret import Interpreter, bind_parameters
 
 _STEPS: Final = tuple(1e-2 / 4**k for k in range(7))
 _MOST_DIGITS: Final = 15.0
-#: calls of one function with a rule that are checked
+#: calls of one function with a rule that are checked at one input
 RULE_CALLS: Final = 100
 
 
@@ -182,7 +182,7 @@ def compare(
     ]
     for position, argnum in enumerate(argnums):
         direction = line.direction(argnum)
-        slope, noise, settled = _slope(lambda h, a=argnum, d=direction: line.at(a, d, h))  # type: ignore[misc]
+        slope, noise, settled = find_slope(lambda h, a=argnum, d=direction: line.at(a, d, h))  # type: ignore[misc]
         for backend, (_, parts) in gradients.items():
             terms = [np.real(np.conj(g) * v) for g, v in zip(parts[position], direction, strict=True)]
             predicted = float(sum(np.sum(t) for t in terms))
@@ -192,36 +192,95 @@ def compare(
     return found
 
 
-def find_wrong_rules(
-    function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], rng: np.random.Generator
-) -> list[tuple[RuleCall, list[Comparison]]]:
-    """Return calls by a function at one input, the first of each function whose rule is wrong there."""
-    args, kwargs = pipeline.call_arguments(names, [copied_tree(value) for value in values])
-    with noting_calls() as calls, np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        function(*args, **kwargs)
-        known = {call.function for call in calls}
-        calls += [call for call in _captured_calls(function, names, values) if call.function not in known]
-    found: dict[Any, tuple[RuleCall, list[Comparison]]] = {}
-    counts: dict[Any, int] = {}
-    made: dict[Any, dict[str, Specialization]] = {}
-    for call in calls:
-        counts[call.function] = counts.get(call.function, 0) + 1
-        argnums = float_arguments(call.names, call.values)
-        if call.function in found or counts[call.function] > RULE_CALLS or not argnums:
-            continue
-        signature = signature_of(call.names, call.values)[0]
-        try:
-            if (call.function, signature) not in made:
-                made[call.function, signature] = build_instances(call.function, argnums, signature, {}, ("numpy",))
-            instances = made[call.function, signature]
-            compared = compare(call.function, instances, call.names, call.values, argnums, rng)
+class RuleSearch:
+    """Tries the rules of the functions that a function calls, at one input after the other.
+
+    Args:
+        run: what to call in its place, as it is.
+
+    Attributes:
+        called: the functions with rules.
+        found: the first wrong call of each.
+    """
+
+    def __init__(self, function: Callable[..., Any], run: Callable[..., Any] | None = None) -> None:
+        self.function, self.run = function, run or function
+        self.called: set[Any] = set()
+        self.found: dict[Any, tuple[RuleCall, list[Comparison]]] = {}
+        self._instances: dict[Any, dict[str, Specialization]] = {}
+        self._captured: dict[Signature, _Captured | None] = {}
+
+    def at(self, names: Sequence[str], values: Sequence[Any], rng: np.random.Generator) -> None:
+        """Try the rules in the calls at one input, in a random direction of each of their arguments."""
+        counts: dict[Any, int] = {}
+        for call in self._calls(names, values):
+            self.called.add(call.function)
+            counts[call.function] = counts.get(call.function, 0) + 1
+            argnums = float_arguments(call.names, call.values)
+            if call.function in self.found or counts[call.function] > RULE_CALLS or not argnums:
+                continue
+            signature = signature_of(call.names, call.values)[0]
+            key = call.function, signature
+            try:
+                if key not in self._instances:
+                    self._instances[key] = build_instances(call.function, argnums, signature, {}, ("numpy",))
+                compared = compare(call.function, self._instances[key], call.names, call.values, argnums, rng)
+            except TracegradError:  # it cannot be checked by itself at this input
+                continue
             wrong = [c for c in compared if not c.agrees and c.settled]
-        except TracegradError:  # it cannot be checked by itself at this input
-            continue
-        if wrong:
-            found[call.function] = call, wrong
-    return list(found.values())
+            if wrong:
+                self.found[call.function] = call, wrong
+
+    def is_done(self) -> bool:
+        """Return whether no other input can show more: all rules were found wrong."""
+        return self.called <= self.found.keys()
+
+    def _calls(self, names: Sequence[str], values: Sequence[Any]) -> list[RuleCall]:
+        args, kwargs = pipeline.call_arguments(names, [copied_tree(value) for value in values])
+        with noting_calls() as calls, np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.run(*args, **kwargs)
+            known = {call.function for call in calls}
+            calls += [call for call in self._captured_calls(names, values) if call.function not in known]
+        return calls
+
+    def _captured_calls(self, names: Sequence[str], values: Sequence[Any]) -> list[RuleCall]:
+        """Return the calls of functions with rules that the plain function leaves to compiled code: in a tg.vmap,
+        behind a tg.pure_callback."""
+        signature, leaves = signature_of(names, values)
+        if signature not in self._captured:
+            self._captured[signature] = _capture_sites(self.function, signature)
+        captured = self._captured[signature]
+        return [] if captured is None else captured.calls(leaves)
+
+
+def _capture_sites(function: Callable[..., Any], signature: Signature) -> _Captured | None:
+    try:
+        with noting_sites() as sites:
+            program = pipeline.build_program(plain_function(function), Request(), signature, {}, backend="c")
+    except TracegradError:
+        return None
+    return _Captured(program, sites) if sites else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    """A captured function, and the calls of functions with rules in it."""
+
+    program: pipeline.Program
+    sites: Mapping[Function, RuleSite]
+
+    def calls(self, leaves: Sequence[Any]) -> list[RuleCall]:
+        """Return the calls at one input."""
+        function = self.program.captured.function
+        try:
+            inputs, sizes = bind_parameters(function, [*leaves, *self.program.hidden_values()])
+        except TracegradError:
+            return []
+        noting = _Noting(sizes, self.sites)
+        with contextlib.suppress(Exception):  # what the function raises at this input ends its calls
+            noting.block(function.body, inputs)
+        return noting.calls
 
 
 class _Noting(Interpreter):
@@ -237,22 +296,6 @@ class _Noting(Interpreter):
         if site is not None:
             self.calls.append(site.call(operands[: operation.attrs["arguments"]]))
         return super().call(operation, operands)
-
-
-def _captured_calls(function: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> list[RuleCall]:
-    """Return the calls of functions with rules that the plain function leaves to compiled code: in a tg.vmap, behind a
-    tg.pure_callback."""
-    signature, leaves = signature_of(names, values)
-    try:
-        with noting_sites() as sites:
-            program = pipeline.build_program(plain_function(function), Request(), signature, {}, backend="c")
-        inputs, sizes = bind_parameters(program.captured.function, [*leaves, *program.hidden_values()])
-    except TracegradError:
-        return []
-    noting = _Noting(sizes, sites)
-    with contextlib.suppress(Exception):  # what the function raises at this input ends its calls
-        noting.block(program.captured.function.body, inputs)
-    return noting.calls
 
 
 def arguments_left_out(call: RuleCall) -> set[str]:
@@ -283,7 +326,7 @@ def _comparison(
     return Comparison(backend, name, found, expected, digits, agrees, settled)
 
 
-def _slope(line: Callable[[float], float]) -> tuple[float, float, bool]:
+def find_slope(line: Callable[[float], float]) -> tuple[float, float, bool]:
     """Return the derivative at 0, the rounding error to expect in it, and whether the steps agree on it.
 
     Source: Richardson extrapolation of central differences; the pair of neighbours that agree best is taken.
@@ -317,7 +360,7 @@ class _Line:
 
     def at(self, argnum: int | None, direction: Sequence[Any], step: float) -> float:
         """Return the value at the input moved by `step * direction` in one argument."""
-        leaves = [_double(leaf) for leaf in self.leaves]
+        leaves = [as_double(leaf) for leaf in self.leaves]
         if argnum is not None:
             for number, part in zip(leaf_numbers(self.signature.arguments[argnum]), direction, strict=True):
                 moved = leaves[number] + step * part
@@ -347,7 +390,7 @@ class _Line:
         parts = []
         for number in leaf_numbers(self.signature.arguments[argnum]):
             leaf = np.asarray(self.leaves[number])
-            size = float(np.sqrt(np.mean(np.abs(_double(leaf)) ** 2))) if leaf.size else 1.0
+            size = float(np.sqrt(np.mean(np.abs(as_double(leaf)) ** 2))) if leaf.size else 1.0
             parts.append(self._normal(leaf) * (size or 1.0))
         return parts
 
@@ -373,7 +416,7 @@ class _Line:
         return {8: 1e-6, 4: 2e-3, 2: 0.1}[smallest]
 
 
-def _double(leaf: Any) -> Any:
+def as_double(leaf: Any) -> Any:
     """Return a copy of an array in double precision; integers and Python numbers stay."""
     if not isinstance(leaf, np.ndarray | np.generic):
         return leaf
