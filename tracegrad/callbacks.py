@@ -26,7 +26,7 @@ from tracegrad.capture.state import Chosen, Unsure, flatten
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, is_traced
 from tracegrad.capture.trees import LEAF
 from tracegrad.capture.trees import Tree as Structure
-from tracegrad.custom import custom_jvp
+from tracegrad.custom import custom_jvp, place_of
 from tracegrad.differences import central_differences, complex_steps
 from tracegrad.driver.pipeline import runtime_tree
 from tracegrad.errors import ArgumentError, ArgumentTypeError, CaptureError
@@ -90,6 +90,8 @@ def pure_callback(fn: Callable[..., Any], result: Any, *args: Any, rule: Any = N
     plain = _as_written(fn)
     flat = _flat(plain, tree)
     if rule is None:
+        text = f"{_name(fn)}: run by Python, without a derivative"
+        context.current().events.append((user_span(), text))
         return tree.unflatten(_stage(flat, kinds, "", *args))
     key = (_identity(fn), _identity(rule), kinds, tree)
     opened = (o.owner for o in reversed(context.current().opened))
@@ -164,6 +166,11 @@ class _Callback(custom_jvp):
         wrapped.__name__ = _name(flat)
         super().__init__(wrapped)
         self.key = key
+
+    def _explained(self) -> str:
+        rule = self.key[1]
+        told = f"by {rule}" if isinstance(rule, str) else f"is what its rule says{place_of(self._rules[-1])}"
+        return f"run by Python, its derivative {told}"
 
 
 def _identity(function: Any) -> Any:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -122,6 +123,9 @@ class checkpoint(_Wrapped):
         attrs = {"function": opened.functions[0]}
         operation = Operation("checkpoint", [*arguments.operands, *free], attrs, [], kinds, span)
         current().builder.block.operations.append(operation)
+        kept = dict.fromkeys(v.name or str(v.type) for v in operation.operands)
+        text = f"{self._name}: reverse mode keeps {', '.join(kept) or 'nothing'} and runs it again"
+        current().events.append((span, text))
         for array, number in writes:
             call_handler(operator.setitem, array, ..., from_value(operation.results[number]))
         store(operation.results)
@@ -264,12 +268,17 @@ class _WithRule(_Wrapped):
             self._capture_rules(opened, names, arguments, opened.result)
         finally:
             capture.opened.remove(opened)
+        capture.events.append((span, f"{self._name}: {self._explained()}"))
         free = close_functions(opened)
         self._check_rules(opened, arguments)
         operation = self._operation(opened, arguments, span)
         operation.operands.extend(free)
         store(operation.results)
         return join_shared(opened.result, operation.results, arguments.trees, opened.shared)
+
+    def _explained(self) -> str:
+        """Say where the derivative comes from."""
+        return f"its derivative is what its rule says{place_of(self._rules[-1])}"
 
     _suffixes: tuple[str, ...] = ()
 
@@ -350,6 +359,12 @@ class _WithRule(_Wrapped):
             found=found,
             help=_HELP[rule],
         )
+
+
+def place_of(rule: Callable[..., Any]) -> str:
+    """Return the file and line of a rule, in words that end a sentence; "" where there are none."""
+    code = getattr(inspect.unwrap(rule), "__code__", None)
+    return "" if code is None else f", {Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
 _HELP = {

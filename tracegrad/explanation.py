@@ -58,7 +58,8 @@ class Explanation:
     Attributes:
         function: its name.
         signature: the arguments it was captured for.
-        staged: statements that became loops and branches, were unrolled, or were run at capture.
+        staged: statements that became loops and branches, were unrolled, or were run at capture; calls that say their
+            derivative, are run again for it, or are left to Python.
         cuts: where paths lose their derivative.
         zero: input -> why its gradient is zero although it is a float.
         guards: what is checked at each call.
@@ -78,7 +79,7 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"{self.function}, captured for {self.signature}"]
         events = [(e.span, e.text) for e in self.staged]
-        lines += _section("control flow", events, "straight-line code")
+        lines += _section("control flow and calls", events, "straight-line code")
         zero = [f"{name}: {why}" for name, why in self.zero.items()]
         lines += ["", "inputs with zero gradient", *(f"  {z}" for z in zero or ["none"])]
         cuts = [(c.span, f"{c.reason}, on the way from {', '.join(c.inputs)}") for c in self.cuts]

@@ -214,6 +214,47 @@ def test_rules_are_told_by_name() -> None:
     assert not any("the same tuple" in text or "the same list" in text for text in explanation.guards)
 
 
+@tg.custom_vjp
+def halved(x):
+    return x / 2.0
+
+
+halved.defvjp(
+    lambda x: (x / 2.0, None),
+    lambda _, ct: (ct / 2.0,),  # the rule of halved
+)
+
+
+@tg.checkpoint
+def again(x, w):
+    return np.sin(halved(x) * w)  # inside a checkpoint
+
+
+def calls(x, w):
+    for _ in range(3):
+        x = again(x, w)  # a checkpoint
+    y = tg.pure_callback(np.sin, x, x, rule="finite-difference")  # numeric
+    y = y + tg.pure_callback(np.cos, x, x, rule=lambda p, t: (np.cos(p[0]), -np.sin(p[0]) * t[0]))  # with a rule
+    return np.sum(y + tg.pure_callback(np.tan, x, x))  # without one
+
+
+def test_calls_that_say_their_derivative() -> None:
+    found = tg.explain(calls)(np.ones(3), 2.0)
+    file = Path(__file__).name
+    rules = {
+        what: f"its derivative is what its rule says, {file}:{line_of(what)}"
+        for what in ("# the rule of halved", "# with a rule")
+    }
+    assert [(e.span.line, e.text) for e in found.staged if not e.text.startswith("for")] == [
+        (line_of("# inside a checkpoint"), f"halved: {rules['# the rule of halved']}"),
+        (line_of("# a checkpoint"), "again: reverse mode keeps x, w and runs it again"),
+        (line_of("# numeric"), "sin: run by Python, its derivative by finite-difference"),
+        (line_of("# with a rule"), f"cos: run by Python, {rules['# with a rule']}"),
+        (line_of("# without one"), "tan: run by Python, without a derivative"),
+    ]
+    assert "control flow and calls" in str(found)
+
+
 def logarithms(x):
     total = 0.0
     for i in range(3):
