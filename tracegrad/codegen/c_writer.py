@@ -108,6 +108,8 @@ class Writer(Elements):
         self.lines: list[Line] = []
         self.depth = 1
         self.names: set[str] = set()
+        #: a name, and whether nobody asked for it -> the last number given to it
+        self.numbers: dict[tuple[str, bool], int] = {}
         self.file_names: set[str] = set()
         self.places: dict[Storage, str] = {}
         self.declared: set[Storage] = set()
@@ -184,10 +186,14 @@ class Writer(Elements):
     def fresh(self, hint: str, default: str = "t") -> str:
         """Return a name for what the user calls `hint`, or a name that no value of the user's has."""
         name = base = identifier(hint or default)
-        number = 1
+        other = f"{base}_" if base[-1].isdigit() else base
+        number = self.numbers.get((base, not hint), 0)
+        if number:  # those before are taken
+            name = f"{other}{number}"
         while name in self.names or name in RESERVED or (not hint and name in self.hints):
-            name = f"{base}_{number}" if base[-1].isdigit() else f"{base}{number}"
             number += 1
+            name = f"{other}{number}"
+        self.numbers[base, not hint] = number
         self.names.add(name)
         return name
 

@@ -36,13 +36,16 @@ class Names:
 
     def __init__(self, taken: Collection[str]) -> None:
         self.taken = set(taken)
+        self._numbers: dict[str, int] = {}
 
     def fresh(self, hint: str) -> str:
         """Return the hint, or the hint with the first free number, and take it."""
-        name, number = hint, 0
+        number = self._numbers.get(hint, 0)
+        name = f"{hint}_{number}" if number else hint
         while name in self.taken:
             number += 1
             name = f"{hint}_{number}"
+        self._numbers[hint] = number
         self.taken.add(name)
         return name
 
