@@ -320,6 +320,55 @@ def test_recursion_under_vmap_is_vectorised() -> None:
     assert "range(" not in text
 
 
+def counts_in_a_list(x, depth):
+    counts = [0, 0, 0, 0, 0, 0]
+
+    def visit(x, depth):
+        counts[depth] += 1
+        if depth <= 0 or x > 3.0:
+            return x
+        return visit(1.5 * x, depth - 1) + visit(1.2 * x, depth - 1)
+
+    return visit(x, depth) + 0.1 * counts[0] + counts[2]
+
+
+def sums_in_a_list(x, depth):
+    sums = [0.0] * 6
+
+    def visit(x, depth, sums):
+        sums[depth] = sums[depth] + x * x
+        if depth <= 0:
+            return x
+        return visit(0.5 * x, depth - 1, sums)
+
+    return visit(x, depth, sums) * sums[1] + sum(sums)
+
+
+class Counts:
+    def __init__(self) -> None:
+        self.counts = [0, 0, 0, 0, 0, 0]
+
+
+def counts_in_an_object(x, depth):
+    seen = Counts()
+
+    def visit(x, depth):
+        seen.counts[depth] += 1
+        return x if x > 3.0 or depth <= 0 else visit(1.5 * x, depth - 1)
+
+    return visit(x, depth) * seen.counts[1]
+
+
+@each_backend
+@pytest.mark.parametrize("f", [counts_in_a_list, sums_in_a_list, counts_in_an_object])
+def test_a_list_of_numbers_is_indexed_by_a_depth(f: Any, backend: str) -> None:
+    h = 1e-6
+    for depth in np.array([4, 2, 1]):
+        np.testing.assert_allclose(tg.function(f, backend=backend)(0.7, depth), f(0.7, depth), rtol=1e-13)
+        slope = (f(0.7 + h, depth) - f(0.7 - h, depth)) / (2 * h)
+        np.testing.assert_allclose(tg.grad(f, backend=backend)(0.7, depth), slope, rtol=1e-8)
+
+
 def edit_distance(cost: Any, a: str = "kitten", b: str = "sitting") -> Any:
     @functools.cache
     def distance(i: int, j: int) -> Any:
