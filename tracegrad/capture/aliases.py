@@ -181,11 +181,17 @@ def alias_error(container: Any, what: str) -> NeedsPythonValue:
 
 def _chosen_error(container: Any, what: str) -> NeedsPythonValue:
     kind = "list" if isinstance(container, list) else type(container).__name__
+    if isinstance(container, tuple):
+        help = "keep a number beside that says which one it is (`best, k = row, i`), and compare that"
+    else:
+        help = (
+            "write into each object under its own name and the condition, `if c: a.m += v` and `else: b.m += v`; keep "
+            "the length and order of lists; or bind a copy"
+        )
     return NeedsPythonValue(
         f"a {kind} that a traced condition has chosen from others, or chooses from, is changed or compared",
         code="TG136",
         span=user_span(),
         found=f"a {kind}: {what}",
-        help="write into each object under its own name and the condition, `if c: a.m += v` and `else: b.m += v`; keep "
-        "the length and order of lists; or bind a copy",
+        help=help,
     )

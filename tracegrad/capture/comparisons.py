@@ -17,7 +17,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture import branches, sequences
 from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, is_held, ways
-from tracegrad.capture.context import user_span
+from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lists import RecordList, StackedList
 from tracegrad.capture.state import OrNone
 from tracegrad.capture.tracer import MaybeNone, Tracer, call_handler, from_value, is_traced, python_operator, stage
@@ -40,7 +40,7 @@ def identical(x: Any, y: Any) -> Any:
             raise alias_error(x, "compared with one that it may be")
         return True if ALWAYS in conditions else from_value(any_holds(conditions), weak=True)
     for a, b in ((x, y), (y, x)):
-        if type(a) is type(b) and is_held(a):
+        if type(a) is type(b) and (is_held(a) or (isinstance(a, tuple) and _is_some_tuple(a))):
             raise alias_error(a, "compared with one that it may be")
         if isinstance(a, MaybeNone | OrNone) and b is None:
             return branches.not_(a.present)
@@ -49,6 +49,13 @@ def identical(x: Any, y: Any) -> Any:
         if isinstance(a, Tracer) and a.weak and a.dtype.kind in "bi" and _is_like(a, b):
             return python_operator(np.equal, a, b)
     return False
+
+
+def _is_some_tuple(value: tuple[Any, ...]) -> bool:
+    """Return whether a tuple may be one that it is not known to be: a loop has bound its name to others."""
+    capture = current()
+    found = [value, *(way.other for way in ways(value))]
+    return any(capture.created_depth(one) >= 0 and not capture.links.get(id(one)) for one in found)
 
 
 def _is_like(a: Tracer, b: Any) -> bool:

@@ -56,7 +56,7 @@ from tracegrad.capture.tracer import (
     result_dtype,
     stage,
 )
-from tracegrad.capture.trees import LEAF, Tree, nodes
+from tracegrad.capture.trees import LEAF, Tree, identities
 from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, TracedNameError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim
@@ -203,22 +203,22 @@ class _Join:
         """Return what links a value, made of one structure on each side, to the objects that it may be."""
         given = [(side, tree) for side, tree in enumerate(trees) if tree is not None]
         plans = [
-            [plan for (side, _), node in zip(given, found, strict=True) for plan in self._origins(side, node.origin)]
-            for found in nodes(*(tree for _, tree in given))
+            [plan for (side, _), one in zip(given, found, strict=True) for plan in self._origins(side, one)]
+            for found in identities(*(tree for _, tree in given))
         ]
         shape = given[0][1]
 
         def finish(value: Any, results: list[Value]) -> Any:
             block = current().frame.block
-            for (made, _), plan in zip(nodes(flatten(value)[1], shape), plans, strict=True):
+            for (made, _), plan in zip(identities(flatten(value)[1], shape), plans, strict=True):
                 for other, where in plan:
                     if isinstance(where, tuple):
                         for twin in self.made.setdefault(where, []):
-                            link_objects(made.origin, twin, self.side(where[0]), block)
-                        self.made[where].append(made.origin)
+                            link_objects(made, twin, self.side(where[0]), block)
+                        self.made[where].append(made)
                         continue
                     conditions = frozenset([(results[where], True)]) if isinstance(where, int) else where
-                    link_objects(made.origin, other, conditions, block)
+                    link_objects(made, other, conditions, block)
             return value
 
         return finish

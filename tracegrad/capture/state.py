@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from numbers import Number
 from typing import Any
 
@@ -242,7 +243,8 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
     if found is None:
         return [value], LEAF
     data, children, origin = found
-    return _flatten_children(kind, data, children, origin)
+    leaves, tree = _flatten_children(kind, data, children, origin)
+    return leaves, tree if origin is not None else replace(tree, fixed=value)
 
 
 def kind_name(kind: type) -> str:
@@ -315,6 +317,5 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
     if tree.kind is list:
         return make_list(children)
     value = build(tree, children)
-    if not isinstance(value, tuple):
-        current().register_created(value)
+    current().register_created(value)
     return value

@@ -23,12 +23,14 @@ class Tree:
 
     Attributes:
         origin: the list, dict or object itself, which can change; None for all others.
+        fixed: the tuple itself; None for all others.
     """
 
     kind: Any
     data: Any
     children: tuple[Tree, ...]
     origin: Any = dataclasses.field(default=None, compare=False, repr=False)
+    fixed: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def size(self) -> int:
@@ -111,6 +113,15 @@ def nodes(*trees: Tree) -> Iterator[tuple[Tree, ...]]:
         yield trees
     for children in zip(*(tree.children for tree in trees), strict=False):
         yield from nodes(*children)
+
+
+def identities(*trees: Tree) -> Iterator[tuple[Any, ...]]:
+    """Yield what structures have at the same places that is one object or another: as `nodes`, and tuples."""
+    found = [tree.fixed if tree.origin is None else tree.origin for tree in trees]
+    if all(one is not None for one in found):
+        yield tuple(found)
+    for children in zip(*(tree.children for tree in trees), strict=False):
+        yield from identities(*children)
 
 
 def is_part(container: Any, tree: Tree) -> bool:
