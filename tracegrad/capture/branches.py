@@ -20,6 +20,7 @@ from tracegrad.capture.joins import Branch, is_fault, join_branches, leave_branc
 from tracegrad.capture.lists import ListUse, StackedList, stack_items
 from tracegrad.capture.slots import GetState, SetState, cells_of, note_list, put_slot, read_slot
 from tracegrad.capture.state import Conflict, OrNone, Undefined
+from tracegrad.capture.tables import TableUse, make_table
 from tracegrad.capture.tracer import (
     OPERATORS,
     MaybeNone,
@@ -339,18 +340,20 @@ def has_remedy(error: NeedsPythonValue) -> bool:
         NeedsPythonValue: a statement around can do it, which is where the list was made.
     """
     use, capture = error.remedy, current()
-    if not isinstance(use, ListUse) or stack_list(use):
+    if use is None or keep_as_array(use):
         return use is not None
     if 0 <= capture.created_depth(use.values) < capture.depth:
         raise error
     return False
 
 
-def stack_list(use: ListUse) -> bool:
-    """Make a list of this frame what the statement needs; return whether it is."""
+def keep_as_array(use: ListUse | TableUse) -> bool:
+    """Make a list or dict of this frame what the statement needs; return whether it is."""
     capture, values = current(), use.values
     if capture.created_depth(values) != capture.depth or capture.stacked[id(values)] > _STACKED_LIMIT:
         return False
     capture.stacked[id(values)] += 1
-    note_list(values)
+    if isinstance(use, TableUse):
+        return make_table(use)
+    note_list(use.values)
     return stack_items(use)

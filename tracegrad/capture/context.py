@@ -157,6 +157,7 @@ class Frame:
         rewritten: a part of an item of a list was written in it.
         unbound: names that were read in it while they were not bound.
         unrolls: loop: whether it is run at capture where it cannot be staged, so that its variables are known.
+        fills: stores under traced keys into dicts from outside: (table, position, which keys were there before).
     """
 
     kind: str
@@ -174,6 +175,7 @@ class Frame:
     rewritten: bool = False
     unbound: set[str] = field(default_factory=set)
     unrolls: bool = False
+    fills: list[tuple[Any, Any, Value | None]] = field(default_factory=list)
 
     def note_place(self, written: Any) -> None:
         """Note where code of a function writes into something, for the message that refuses it."""

@@ -32,6 +32,7 @@ from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.slots import read_slot, undo
 from tracegrad.capture.state import Chosen, OrNone, Undefined, Unsure, flatten, is_same_object, none_error, unsure_error
+from tracegrad.capture.tables import Table, has_table, open_table, unknown_keys
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.capture.trees import Constant, Tree, build, divide
 from tracegrad.errors import CaptureError, Span
@@ -228,7 +229,15 @@ def _unique(names: list[str], taken: tuple[str, ...]) -> tuple[str, ...]:
 
 def collect(value: Any, results: list[Value]) -> Result:
     """Append the array leaves of a returned value to the flat results."""
-    return collect_leaves(*flatten(value), results)
+    return collect_leaves(*flatten(_opened(value)), results)
+
+
+def _opened(value: Any) -> Any:
+    """Return a value with the items of the dicts in it that arrays have."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_opened, value)) if any(map(has_table, value)) else value
+    open_table(value)
+    return value
 
 
 def collect_leaves(leaves: Sequence[Any], tree: Tree, results: list[Value], *, can_be_none: bool = False) -> Result:
@@ -247,6 +256,8 @@ def collect_leaves(leaves: Sequence[Any], tree: Tree, results: list[Value], *, c
             continue
         if isinstance(leaf, Undefined):
             raise leaf.error()
+        if isinstance(leaf, Table):
+            raise unknown_keys("is returned, or kept in an object from outside")
         if isinstance(leaf, Iterator) and not isinstance(leaf, Tracer):
             raise unsupported("a generator or iterator as result", "return a list or an array: `list(...)`")
         if isinstance(leaf, Tracer | np.ndarray | np.inexact | float | complex) or is_traced(leaf):

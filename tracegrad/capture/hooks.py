@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture import branches, comprehensions, copies, loops, sequences, slots
+from tracegrad.capture import branches, comprehensions, copies, lookups, loops, sequences, slots
 from tracegrad.capture.aliases import require_single, ways
 from tracegrad.capture.attempts import Attempt, context, passing
 from tracegrad.capture.choices import do_each, for_each, item_at, store_item, test_each
@@ -106,6 +106,8 @@ from tracegrad.suggestion import suggest
 RECURSION_LIMIT = 60
 #: more calls of one function than this, in one that is captured under a traced condition, are too many
 CALLS_LIMIT = 5000
+#: the greatest of so many items is found by comparing them one by one
+_FEW_ITEMS = 8
 
 #: what stages a call of a function that is running; recursion.py puts its function here
 RECURSION: list[Callable[..., tuple[bool, Any]]] = []
@@ -299,6 +301,8 @@ def getitem(x: Any, key: Any) -> Any:
         return call(method, x, key)
     if isinstance(x, list | tuple | collections.deque) and _is_unknown_index(x, key) and not _stacks(x):
         return item_at(x, key)
+    if lookups.is_lookup(x, key):
+        return lookups.read_item(x, key)
     found = dict.get(x, key) if isinstance(x, dict) else None
     if type(found) is Unsure:
         return read_item(x, key, found)
@@ -341,7 +345,7 @@ def _is_unknown_index(x: Any, key: Any) -> bool:
 def _stacks(x: Any, stored: Any = None) -> bool:
     """Make a list one whose items are rows of an array; return whether it is."""
     use = use_of_index(x, stored) if isinstance(x, list) else None
-    return use is not None and branches.stack_list(use)
+    return use is not None and branches.keep_as_array(use)
 
 
 def setitem(x: Any, key: Any, value: Any) -> None:
@@ -371,6 +375,8 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     method = special_method(x, "__setitem__")
     if method is not None:
         call(method, x, key, value)
+    elif lookups.is_lookup(x, key):
+        lookups.store_item(x, key, value)
     elif isinstance(x, list) and isinstance(key, slice):
         require_own(x, "a write into a slice of a list")
         slots.note_list(x)
@@ -398,7 +404,7 @@ def _set_row(x: StackedList, key: Any, value: Any) -> None:
     try:
         x[key] = value
     except NeedsPythonValue as error:
-        if not isinstance(error.remedy, ListUse) or not branches.stack_list(error.remedy):
+        if not isinstance(error.remedy, ListUse) or not branches.keep_as_array(error.remedy):
             raise
         x.refresh()
         x[key] = value
@@ -406,6 +412,9 @@ def _set_row(x: StackedList, key: Any, value: Any) -> None:
 
 def aug_setitem(x: Any, key: Any, op: str, value: Any) -> None:
     """`x[key] op= value`."""
+    if lookups.is_lookup(x, key) and (row := lookups.row_of(x, key)) is not None:
+        aug_name(row, op, value)
+        return
     item = getitem(x, key)
     result = aug_name(item, op, value)
     if result is not item or not isinstance(x, StackedList):
@@ -516,6 +525,9 @@ def _contains(item: Any, container: Any) -> Any:
     method = special_method(container, "__contains__")
     if method is not None:
         return branches.truth(call(method, container, item))
+    mapping_ = container.mapping if isinstance(container, type({}.keys())) else container
+    if lookups.is_lookup(mapping_, item):
+        return lookups.has_key(mapping_, item)
     found = NotImplemented if is_traced(item) else contains_key(container, item)
     if found is not NotImplemented:
         return found
@@ -603,6 +615,10 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
                 **{name: option if name == place else argument for name, argument in kwargs.items()},
             ),
         )
+    if not _is_captured(f):
+        result = lookups.call_by_key(f, args, kwargs, call)
+        if result is not NotImplemented:
+            return result
     for argument in (*args, *kwargs.values()):
         if type(argument) is Conflict:
             raise argument.error
@@ -666,7 +682,10 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if _is_of_arrays(f):
             args = tuple(list(a) if isinstance(a, collections.deque) else a for a in args)
         if any(isinstance(a, StackedList) for a in args) and (
-            f in _ROWS or _is_of_arrays(f) or (_has_unknown_length(args) and f not in _SEQUENCES)
+            f in _ROWS
+            or _is_of_arrays(f)
+            or (_has_unknown_length(args) and f not in _SEQUENCES)
+            or (f in (max, min) and not kwargs and _is_long(args))
         ):
             return _call_on_stacked(f, args, kwargs)
         if f in ALWAYS or is_traced(args) or is_traced(kwargs):
@@ -773,6 +792,16 @@ _ROWS: dict[Any, Callable[[Tracer], Any]] = {
 
 def _has_unknown_length(args: tuple[Any, ...]) -> bool:
     return any(isinstance(a, StackedList) and a.varies for a in args)
+
+
+def _is_long(args: tuple[Any, ...]) -> bool:
+    """Return whether a list of numbers that a staged loop has filled is too long to compare them one by one."""
+    values = args[0]
+    return len(args) == 1 and not values.kind.is_mutable and values.there is None and not _has_few(values.length)
+
+
+def _has_few(length: Any) -> bool:
+    return isinstance(length, int) and length <= _FEW_ITEMS
 
 
 def _call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

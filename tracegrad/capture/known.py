@@ -84,11 +84,14 @@ def _evaluate(
         content = _input(value, capture, floats, used)
         found[value] = content
         return content
+    found[value] = None
     if operation.blocks or not TABLE[operation.op].numpy or not _is_fixed(value):
         return None
-    operands = [_evaluate(v, capture, floats, found, used) for v in operation.operands]
-    if any(o is None for o in operands):
-        return None
+    operands = []
+    for operand in operation.operands:
+        operands.append(_evaluate(operand, capture, floats, found, used))
+        if operands[-1] is None:
+            return None
     used += _sizes_in(tuple(operation.attrs.values()))
     result = Evaluator(capture.sizes).apply(TABLE[operation.op], operands, operation.attrs)
     results = result if isinstance(result, tuple) else (result,)

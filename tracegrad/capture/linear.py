@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from tracegrad.capture.sizes import decide
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Value
-from tracegrad.ir.types import Dim, is_float, is_integer
+from tracegrad.ir.types import BOOL, Dim, is_float, is_integer
 
 #: coefficients of values (None: the constant part) of a sum
 _Sum = dict[Value | None, Dim]
@@ -69,8 +69,14 @@ def ends(x: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim] |
 
 
 def _ends_of(value: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim] | None:
-    """Return the least and the greatest of a quotient by a number, a maximum or a minimum."""
+    """Return the least and the greatest of a quotient by a number, a remainder, a bool, a choice, a maximum or a
+    minimum."""
     operation = value.producer
+    if operation is not None and operation.op == "cast" and operation.operands[0].dtype == BOOL:
+        return 0, 1
+    if operation is not None and operation.op == "remainder":
+        divisor = static_value(operation.operands[1])
+        return (0, divisor - 1) if divisor is not None and decide(divisor, ">") else None
     if operation is not None and operation.op == "floor_divide":
         found, by = (ends(operand, ranges) for operand in operation.operands)
         known = [end for pair in (found, by) if pair is not None for end in pair if isinstance(end, int)]
@@ -78,12 +84,16 @@ def _ends_of(value: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim
             return None
         return known[0] // known[2], known[1] // known[2]
     extremum = _extremum(value)
-    if extremum is None:
+    if extremum is not None:
+        pair, relations = extremum[1], (extremum[0], extremum[0])
+    elif operation is not None and operation.op == "select":
+        pair, relations = (operation.operands[1], operation.operands[2]), ("<=", ">=")
+    else:
         return None
-    (one, other), relation = (ends(operand, ranges) for operand in extremum[1]), extremum[0]
+    one, other = (ends(operand, ranges) for operand in pair)
     if one is None or other is None:
         return None
-    low, high = (a if decide(a - b, relation) else b for a, b in zip(one, other, strict=True))
+    low, high = (a if decide(a - b, relation) else b for a, b, relation in zip(one, other, relations, strict=True))
     return low, high
 
 

@@ -14,14 +14,15 @@ from contextlib import nullcontext
 from typing import Any
 
 from tracegrad.capture.branches import and_, has_remedy, if_stmt, truth
-from tracegrad.capture.context import RestageError, Signal, current, user_span
+from tracegrad.capture.context import Frame, RestageError, Signal, current, user_span
 from tracegrad.capture.linear import ends
 from tracegrad.capture.loop_body import Fault, Stop, faults, never_runs, stage_loop
 from tracegrad.capture.loop_state import UNROLL_LIMIT, LoopState
 from tracegrad.capture.sequences import Sequence_, as_sequence, is_zero
-from tracegrad.capture.sizes import as_size
+from tracegrad.capture.sizes import as_dim, as_size
 from tracegrad.capture.slots import GetState, SetState
 from tracegrad.capture.state import flatten, is_same_object
+from tracegrad.capture.tables import note_filled
 from tracegrad.capture.tracer import Tracer, asarray, cast_to, from_value, resolve_content
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span
 from tracegrad.ir.bounds import static_value
@@ -210,6 +211,7 @@ def _stage_for(
     state = LoopState(names, get_state, set_state, most=sequence.most if length is None else None)
     span = user_span()
     start, stop = _bound(sequence.start), _bound(sequence.stop)
+    filled: list[tuple[Value, Frame]] = []
 
     def parts() -> list[tuple[list[Value], Callable[[], Value | None]]]:
         index = Value(ArrayType(I64), "")
@@ -217,6 +219,7 @@ def _stage_for(
         def run() -> None:
             k = from_value(index, weak=True)
             _note_range(index, sequence, start, stop)
+            filled[:] = [(index, current().frame)]
             if state.growing or state.lengths:
                 state.start_iteration(_number_of(k, sequence))
             with faults() if length is None else nullcontext():
@@ -233,6 +236,10 @@ def _stage_for(
         return Operation("for", [start, stop, *inits], attrs, blocks, list(types), span)
 
     stage_loop(state, parts, emit, length)
+    first = as_dim(sequence.start)
+    if length is not None and first is not None and sequence.step == 1:
+        for index, frame in filled:
+            note_filled(frame.fills, index, first, length)
 
 
 def _number_of(index: Tracer, sequence: Sequence_) -> Any:
@@ -264,7 +271,8 @@ def _stage_breaking_for(
 ) -> None:
     assert extra_test is not None
     test = extra_test
-    index: list[Any] = [from_value(_bound(sequence.start), weak=True)]
+    start = from_value(_bound(sequence.start), weak=True)
+    index: list[Any] = [start]
     stop = from_value(_bound(sequence.stop), weak=True)
 
     def get_all() -> tuple[Any, ...]:
@@ -280,6 +288,7 @@ def _stage_breaking_for(
 
     def body() -> None:
         k = index[0]
+        _note_range(k.value, sequence, start.value, stop.value)
         body_fn(sequence.item(k))
         index[0] = k + sequence.step
 

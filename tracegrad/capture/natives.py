@@ -114,7 +114,7 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         use = use_of_index(own, args[1])
         if use is not None and use.kind is not None and not use.kind.is_mutable:
             use = use._replace(replaced=False, capacity=count_of(own) + 1)
-            if not branches.stack_list(use):
+            if not branches.keep_as_array(use):
                 raise indexed_error(use, "list.insert")
     if isinstance(own, StackedList) and name in ("insert", "reverse", "sort") and own.stays_stacked:
         slots.note_list(own)

@@ -16,6 +16,7 @@ from typing import Any
 from tracegrad.capture import branches, slots
 from tracegrad.capture.guards import special_method
 from tracegrad.capture.state import Unsure
+from tracegrad.capture.tables import has_table, open_table, unknown_keys
 from tracegrad.capture.tracer import call_user
 from tracegrad.errors import NeedsPythonValue
 
@@ -44,6 +45,8 @@ def require_sure(*values: Any) -> None:
     for value in values:
         for item in unsure_items(value):
             raise item.refusal()
+        if has_table(value) and not open_table(value):
+            raise unknown_keys("is used as a whole")
 
 
 def _constant(value: Any) -> Callable[[], Any]:

@@ -27,7 +27,9 @@ from tracegrad.capture.guards import (
     open_attribute,
     special_method,
 )
+from tracegrad.capture.lookups import listed
 from tracegrad.capture.presence import require_sure
+from tracegrad.capture.tables import has_table
 from tracegrad.capture.tracer import PYTHON_VALUES, Tracer, call_user
 
 #: functions of Python -> the special methods that they call
@@ -140,6 +142,8 @@ def augmented(value: Any, name: str, other: Any, operate: Callable[[str, Any, An
 
 def iterable(value: Any) -> Any:
     """Return what to iterate over instead of a value: the methods of a user's class are captured."""
+    if has_table(value):
+        return listed(value)
     require_sure(value)
     if _is_plain(value):
         return value

@@ -2,8 +2,8 @@ import tracegrad as tg
 
 
 def f(x):
-    scale = {0: 1.0, 1: 2.0}
-    return x * scale[int(x)]
+    scale = {0.5: 1.0, 1.5: 2.0}
+    return x * scale[x]
 
 
 def run():
