@@ -185,10 +185,11 @@ def extend(values: list[Any], sequence: Sequence_) -> None:
     _run(Each(sequence, "", Item), _appending_to(values))
 
 
-def greatest(index_of: Any, values: list[Any], key: Callable[[Any], Any]) -> Any:
+def greatest(index_of: Any, values: Any, key: Callable[[Any], Any]) -> Any:
     """`max(values, key=key)`, and `min`, by the function that gives the position of the extreme of an array."""
     keys = collect(Each(values, "", lambda item: Item(key(item))))
-    return values[call_handler(index_of, keys.as_array() if isinstance(keys, StackedList) else keys)]
+    place = call_handler(index_of, keys.as_array() if isinstance(keys, StackedList) else keys)
+    return values.item(values.start + place * values.step) if isinstance(values, Sequence_) else values[place]
 
 
 def iterate(values: Any) -> Any:

@@ -18,6 +18,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     while_stmt(test_fn, body_fn, get_state, set_state, names)           and_(x, *fns)    or_(x, *fns)    not_(x)
     for_stmt(iterable, body_fn, get_state, set_state, names, extra_test) compare_chain(x, operators, fns)
     call(f, *args, **kwargs)    getitem(x, key)    setitem(x, key, value)    setattr(x, name, value)
+    exchange(x, keys, other_keys)       `x[i], x[j] = x[j], x[i]` where no name holds an item of x
     delitem(x, key)    delattr(x, name)
     aug_name(x, operator, value)    aug_setitem(x, key, operator, value)    aug_setattr(x, name, operator, value)
     binding(fn, get_state, set_state, names)                            a part of an expression with `:=`
@@ -67,6 +68,7 @@ from tracegrad.capture.nodes import (
 )
 from tracegrad.capture.scopes import Flow, declarations
 from tracegrad.capture.source import FUTURE_FLAGS, FunctionSource, SourceUnavailable, find_source
+from tracegrad.capture.swaps import mark_swaps
 
 OPERATORS = {
     gast.Add: "add",
@@ -254,6 +256,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         if node.type_params:
             raise SourceUnavailable(f"line {node.lineno}: {node.name} has type parameters")
         globals_, nonlocals = declarations(node.body)
+        mark_swaps(node.body)
         original, suspends = bindings(node.body), yields(node.body)
         body = lower_jumps(node.body, self.fresh, Make(node.body[-1]))
         self.flow = Flow(node.args, body, original, globals_ | nonlocals, outer)
@@ -516,7 +519,10 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
     # Stores.
 
     def visit_Assign(self, node: Node) -> list[Node]:
-        place = Make(node)
+        place, swap = Make(node), getattr(node, "tg_swap", None)
+        if swap is not None:
+            keys = [place.tuple([self.visit(key) for key in part]) for part in (swap.targets, swap.sources)]
+            return [place.expression(place.hook("exchange", self.visit(swap.base), *keys))]
         stable = len(node.targets) == 1 and self.is_stable_under(node.targets[0], node.value)
         pairs = self.pairs(node)
         if pairs is not None:

@@ -421,6 +421,19 @@ def aug_setitem(x: Any, key: Any, op: str, value: Any) -> None:
         setitem(x, key, result)
 
 
+def exchange(x: Any, keys: tuple[Any, ...], others: tuple[Any, ...]) -> None:
+    """`x[i], x[j] = x[j], x[i]` where no name holds an item of x: rows of an array change places in it."""
+    if isinstance(x, list) and any(_is_unknown_index(x, key) for key in keys):
+        _stacks(x)
+    if isinstance(x, StackedList) and x.can_exchange:
+        require_single(x, "its items change places")
+        x.exchange(keys, others)
+        return
+    values = [getitem(x, other) for other in others]
+    for key, value in zip(keys, values, strict=True):
+        setitem(x, key, value)
+
+
 def setattr_(obj: Any, name: str, value: Any) -> None:
     """`obj.name = value`."""
     if type(obj) is OrNone:
@@ -656,6 +669,9 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = binary_of(f, args) if not kwargs else NotImplemented
         if result is not NotImplemented:
             return result
+        if isinstance(args[0], sequences.Sequence_) and args[0].static_length is None and kwargs.keys() == {"key"}:
+            if f is max or f is min:
+                return _greatest(f, args[0], kwargs["key"])
     if is_random(f):
         return _known(f, call_random(f, args, kwargs))
     refuse_changing(f)
@@ -812,9 +828,7 @@ def _call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if f in _ROWS and len(args) == 1 and not kwargs:
         return _ROWS[f](args[0].as_array())
     if f in (max, min) and "key" in kwargs and args[0].varies:
-        return comprehensions.greatest(
-            np.argmax if f is max else np.argmin, args[0], functools.partial(call, kwargs["key"])
-        )
+        return _greatest(f, args[0], kwargs["key"])
     if f is sorted and args[0].stays_stacked:
         result = args[0].copy()
         result.sort(**kwargs)
@@ -822,6 +836,11 @@ def _call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if f in (np.stack, np.vstack, np.hstack, np.concatenate, np.column_stack, np.dstack, sum):
         return call_handler(f, *(list(a) if isinstance(a, StackedList) else a for a in args), **kwargs)
     return call_handler(f, *(a.as_array() if isinstance(a, StackedList) else a for a in args), **kwargs)
+
+
+def _greatest(f: Any, values: Any, key: Any) -> Any:
+    """`max(values, key=key)`, or `min`, of a number of values that is known only when the compiled function runs."""
+    return comprehensions.greatest(np.argmax if f is max else np.argmin, values, functools.partial(call, key))
 
 
 def _known(f: Any, result: Any) -> Any:
@@ -1061,6 +1080,7 @@ HOOKS = types.SimpleNamespace(
     getitem=getitem,
     setitem=setitem,
     aug_setitem=aug_setitem,
+    exchange=exchange,
     setattr=setattr_,
     aug_setattr=aug_setattr,
     delitem=delitem,

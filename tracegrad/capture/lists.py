@@ -407,6 +407,20 @@ class StackedList(CapturedList):
         with current().copying(self.kind.is_mutable or not self.prefix):
             self.buffer[(*self.prefix, position)] = asarray(item)
 
+    @property
+    def can_exchange(self) -> bool:
+        """Whether items are arrays or lists of numbers, and change places where their rows do."""
+        root = self.buffer.root._storage if not isinstance(self, RecordList) else None
+        known = root is not None and not self.prefix and not self.keeps and not root.links and not root.shares
+        return known and len(self.kind.type.shape) == 1
+
+    def exchange(self, positions: Iterable[Any], others: Iterable[Any]) -> None:
+        """Put items into the places of others, when no name has one of them."""
+        rows = [self.buffer[self._position(other)].copy() for other in others]
+        with current().copying():
+            for position, row in zip(positions, rows, strict=True):
+                self.buffer[self._position(position)] = row
+
     def _rows(self, positions: range) -> CapturedList:
         result = CapturedList(self.item(i) for i in positions)
         current().register_created(result)
