@@ -109,6 +109,10 @@ class NativeHooks:
     def aug_setitem(self, x, key, op, value):
         x[key] = self.aug_name(x[key], op, value)
 
+    def exchange(self, x, keys, others):
+        for key, value in zip(keys, [x[other] for other in others], strict=True):
+            x[key] = value
+
     def operate(self, name, x, y):
         if name in COMPARISONS:
             return COMPARISONS[name](x, y)
@@ -218,6 +222,9 @@ class NativeHooks:
 
     def collect(self, step):
         return list(self.generated(step))
+
+    def collect_items(self, step):
+        return dict(self.generated(step))
 
     def generated(self, step):
         kind, value, *rest = step

@@ -396,3 +396,40 @@ def test_refused(program: Callable[..., Any], code: str, words: str) -> None:
         tg.value_and_grad(program, has_aux=program is returned_string)(POINTS[0])
     assert raised.value.code == code
     assert words in str(raised.value)
+
+
+def raised_with_a_chosen_text(x: Any) -> Any:
+    side = "low" if x[0] < 0 else "high" if x[0] > 5 else "middle"
+    if x[1] > 100:
+        raise ValueError(side)
+    return x[0] ** 2
+
+
+def raised_with_a_text_of_it(x: Any) -> Any:
+    side = "low" if x[0] < 0 else "high" if x[0] > 5 else "middle"
+    if x[1] > 100:
+        raise ValueError(f"it is {side:>6}!")
+    return x[0] ** 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", [raised_with_a_chosen_text, raised_with_a_text_of_it])
+def test_an_exception_has_the_message_that_is_chosen(program: Callable[..., Any], backend: str) -> None:
+    compiled = tg.value_and_grad(program, backend=backend)
+    check_agreement(program, backend, *POINTS)
+    for first in (-1.0, 1.0, 8.0):
+        x = np.array([first, 200.0])
+        with pytest.raises(ValueError) as expected:
+            program(x)
+        with pytest.raises(ValueError) as raised:
+            compiled(x)
+        assert str(raised.value).startswith(str(expected.value))
+
+
+def test_a_text_is_compared_as_the_one_that_is_chosen() -> None:
+    def f(x: Any) -> Any:
+        side = "low" if x[0] < 0 else "high"
+        name = f"{side}-{3}"
+        return x[0] * (2.0 if name == "low-3" else 3.0)
+
+    check_agreement(f, "numpy", *POINTS)

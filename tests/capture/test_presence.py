@@ -48,6 +48,77 @@ class Slotted:
     __slots__ = ("n",)
 
 
+# ---- taken out in a branch
+
+
+@program
+def deleted_in_a_branch(x: Any) -> Any:
+    d = {"a": x[0], "b": x[1]}
+    if x[0] > 0:
+        del d["a"]
+    return d.get("a", 3.0 * x[2]) + len(d)
+
+
+@program
+def popped_in_a_branch(x: Any) -> Any:
+    d = {"a": x[0], "b": x[1]}
+    total = 0.0
+    if x[0] > 0:
+        total += d.pop("a")
+    if "a" in d:
+        total += 5 * x[1]
+    return total + sum(d.values())
+
+
+@program
+def changed_in_both_branches(x: Any) -> Any:
+    d = {"a": x[0], "b": x[1]}
+    if x[0] > 0:
+        del d["a"]
+    else:
+        d["a"] = d.pop("b") * 2
+    return d.get("a", 3.0 * x[2]) + d.get("b", x[2]) + len(d)
+
+
+@program
+def deleted_in_a_branch_in_a_branch(x: Any) -> Any:
+    d = {"a": x[0], "b": x[1]}
+    if x[2] > 0:
+        if x[1] > 0:
+            del d["a"]
+        d["b"] *= 3
+    return d["b"] + (4 * d["a"] if "a" in d else x[0])
+
+
+@program
+def read_after_a_deletion(x: Any) -> Any:
+    d = {"a": x[0]}
+    if x[0] > 0:
+        del d["a"]
+    return d["a"]
+
+
+# ---- a dict comprehension with a traced test
+
+
+@program
+def numbers_that_pass(x: Any) -> Any:
+    d = {i: v for i, v in enumerate(x) if v > 0}
+    return sum(d.values()) + len(d)
+
+
+@program
+def texts_that_pass(x: Any) -> Any:
+    d = {k: v * 2 for k, v in {"a": x[0], "b": x[1]}.items() if v > 0 if x[2] > -1}
+    return d.get("a", 0.5) * 2 + d.get("b", x[2])
+
+
+@program
+def pairs_that_pass(x: Any) -> Any:
+    d = {(i, j): a * b for i, a in enumerate(x) for j, b in enumerate(x) if a > b}
+    return d.get((0, 1), x[2]) + len(d)
+
+
 # ---- after a branch
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from tracegrad.capture import sequences
 from tracegrad.capture.branches import and_, do_nothing, if_exp, if_stmt, known_truth, not_, truth
-from tracegrad.capture.context import RestageError
+from tracegrad.capture.context import RestageError, current
 from tracegrad.capture.lists import ItemKind, StackedList, count_of, give_name, item_type
 from tracegrad.capture.loop_body import attempt
 from tracegrad.capture.loops import for_stmt
@@ -111,6 +111,14 @@ def collect(step: Each) -> list[Any]:
     """Return the items as a list; with traced tests, or where they are many, a loop appends them."""
     result = new_list([])
     _run(step, _appending_to(result))
+    return result
+
+
+def collect_items(step: Each, store: Callable[[Any, Any, Any], None]) -> dict[Any, Any]:
+    """Return a dict of the items, pairs of a key and a value, which `store` puts into it."""
+    result: dict[Any, Any] = {}
+    current().register_created(result)
+    _run(step, _Use(lambda pair: store(result, *pair), lambda: len(result)))
     return result
 
 

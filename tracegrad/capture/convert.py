@@ -852,7 +852,13 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         self.hoistable, self.inner = outside, inner
         return node if isinstance(node, gast.SetComp) else Make(node).hook("display", node)
 
-    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_expression
+    def visit_DictComp(self, node: Node) -> Node:
+        if not is_stageable(node) or not any(generator.ifs for generator in node.generators):
+            return self.visit_comprehension_expression(node)
+        pair = Make(node.key).tuple([node.key, node.value])
+        return Make(node).hook("collect_items", self.steps(Make(node).at(gast.ListComp(pair, node.generators))))
+
+    visit_SetComp = visit_GeneratorExp = visit_comprehension_expression
 
     def steps(self, node: Node) -> Node:
         """Return an expression for the steps of a comprehension (comprehensions.py)."""

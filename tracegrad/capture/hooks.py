@@ -44,7 +44,7 @@ from tracegrad.capture.guards import (
     special_method,
     with_defaults,
 )
-from tracegrad.capture.joins import is_stack_overflow
+from tracegrad.capture.joins import chosen_error, is_stack_overflow
 from tracegrad.capture.lists import CapturedList, ListUse, RecordList, StackedList, give_name, use_of_index
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import call_changing, changes_object, note_augmented, require_own, require_own_iterator
@@ -77,7 +77,7 @@ from tracegrad.capture.protocols import (
     unpack as unpack_items,
 )
 from tracegrad.capture.source import SourceUnavailable
-from tracegrad.capture.state import Chosen, Conflict, OrNone, Undefined, Unsure, none_error
+from tracegrad.capture.state import Chosen, Conflict, Options, OrNone, Undefined, Unsure, none_error
 from tracegrad.capture.text import call_with_text, join_text, make_error, message_text, percent, piece_of_text
 from tracegrad.capture.tracer import (
     ALWAYS,
@@ -480,8 +480,26 @@ def aug_name(value: Any, op: str, other: Any) -> Any:
     return augmented(value, op, other, operate)
 
 
+def text(*parts: Any) -> Any:
+    """An f-string: one of several texts, where a piece is one of several."""
+    place = next((number for number, part in enumerate(parts) if type(part) is Chosen), None)
+    if place is None:
+        return join_text(*parts)
+    before, chosen, after = parts[:place], parts[place], parts[place + 1 :]
+    return _texts_of(chosen, lambda option: text(*before, option, *after))
+
+
+def _texts_of(chosen: Chosen, make: Callable[[Any], Any]) -> Any:
+    texts = [make(option) for option in chosen.options]
+    if not all(isinstance(made, str) for made in texts):
+        raise chosen.error
+    return Chosen(Options(texts, chosen.error), chosen.index)
+
+
 def format_(value: Any, conversion: str, spec: Any) -> Any:
     """`{value!conversion:spec}` in an f-string."""
+    if type(value) is Chosen:
+        return _texts_of(value, lambda option: format_(option, conversion, spec))
     return piece_of_text(value, conversion, spec, call)
 
 
@@ -607,6 +625,11 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             if result is not NotImplemented:
                 return result
         args = tuple(a.given_to(f) if type(a) is comprehensions.Generated else a for a in args)
+    if isinstance(f, type) and issubclass(f, BaseException) and (args and type(args[0]) is Chosen):
+        chosen = args[0]
+        if chosen.index.root._storage.depth == current().depth and current().frame.kind == "branch":
+            raise chosen.error
+        return chosen_error(f, chosen, [call(f, option, *args[1:], **kwargs) for option in chosen.options])
     result = call_with_text(f, args, kwargs, call, HANDLERS[print])
     if result is not NotImplemented:
         return result
@@ -1069,6 +1092,7 @@ HOOKS = types.SimpleNamespace(
     each=comprehensions.Each,
     when=comprehensions.When,
     item=comprehensions.Item,
+    collect_items=lambda step: comprehensions.collect_items(step, setitem),
     collect=comprehensions.collect,
     generated=comprehensions.Generated,
     assert_=assert_,
@@ -1095,6 +1119,6 @@ HOOKS = types.SimpleNamespace(
     attempt=Attempt,
     passing=passing,
     context=context,
-    text=join_text,
+    text=text,
     format=format_,
 )

@@ -76,11 +76,30 @@ def is_stack_overflow(error: Exception) -> bool:
     return isinstance(error, RecursionError) and str(error).startswith("maximum recursion depth exceeded")
 
 
+#: where an exception has the number that chooses it, and those that it chooses from
+_CHOICE = "tg_choice"
+
+
+def chosen_error(kind: type[BaseException], chosen: Chosen, errors: Sequence[BaseException]) -> BaseException:
+    """Return the exception that is one of several, by their messages."""
+    error = kind(" or ".join(str(error) for error in errors))
+    setattr(error, _CHOICE, (chosen.index, errors))
+    return error
+
+
 def raise_unless(condition: Value, error: Exception) -> None:
     """Raise at run time, unless a condition holds, what was raised at capture."""
-    kind, message = describe_error(error)
-    current().builder.span = raised_span(error) or user_span()
-    ops.check(condition, error=kind, message=message)
+    index, errors = getattr(error, _CHOICE, (None, [error]))
+    builder = current().builder
+    for number, one in enumerate(errors):
+        builder.span = raised_span(error) or user_span()
+        holds = condition
+        if index is not None:
+            same = index.value if index.dtype == BOOL else stage(ops.equal, index.value, builder.constant(number))
+            other = same if index.dtype == BOOL and number == 0 else stage(ops.logical_not, same)
+            holds = stage(ops.logical_or, condition, other)
+        kind, message = describe_error(one)
+        ops.check(holds, error=kind, message=message)
 
 
 def _settled(value: Any) -> Any:

@@ -151,7 +151,7 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if _keeps_items(target) and (name in _MOVES or f is operator.delitem):
         require_no_branch(target, f"{kind_name(type(target))}.{name}" if target is own else "a deletion from a list")
         slots.note_list(target)
-    elif name not in _READS:
+    elif name not in _READS and not _takes_key_in_branch(f, target):
         require_own(
             target, f"{kind_name(type(target))}.{name}" if target is own else f"{name} of a {kind_name(type(target))}"
         )
@@ -173,6 +173,16 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return None
     result = f(*args, **kwargs)
     return popped(result, *args) if type(result) is Unsure else result
+
+
+def _takes_key_in_branch(f: Any, target: Any) -> bool:
+    """Return whether a call takes one item out of a dict, in branches only: it may not be there then."""
+    capture = current()
+    made = capture.created_depth(target)
+    if not isinstance(target, dict) or made < 0 or id(target) in capture.owners:
+        return False
+    takes = f is operator.delitem or getattr(f, "__name__", "") == "pop"
+    return takes and all(frame.kind == "branch" and not frame.repeats for frame in capture.frames[made + 1 :])
 
 
 def _pop_last(values: list[Any]) -> Any:
