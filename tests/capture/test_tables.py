@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,16 @@ def slot_of_object(x: Any) -> Any:
     return monitor.log[39] + monitor.log[10] * len(monitor.log)
 
 
+def slot_of_a_copied_object(x: Any) -> Any:
+    monitor = Monitor()
+    for it in range(40):
+        monitor.note(it, x[it % 3] * it)
+    other = copy.deepcopy(monitor)
+    for it in range(10, 60):
+        other.note(it, x[0] * it)
+    return sum(monitor.log.values()) + sum(other.log.values()) + len(other.log) * len(monitor.log) + other.log[3]
+
+
 def beside_other_keys(x: Any) -> Any:
     d: dict[Any, Any] = {"total": 0.0}
     for it in range(40):
@@ -282,6 +293,7 @@ PROGRAMS = [
     arrays_in_place,
     numbers_that_become_floats,
     slot_of_object,
+    slot_of_a_copied_object,
     beside_other_keys,
     negative_keys,
     backwards,

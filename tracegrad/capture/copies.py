@@ -18,6 +18,7 @@ from tracegrad.capture.guards import is_native, is_user_function, new_container
 from tracegrad.capture.joins import or_none
 from tracegrad.capture.protocols import find_in_class
 from tracegrad.capture.state import OrNone, Unsure
+from tracegrad.capture.tables import Table
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, call_user
 
 Read = Callable[[Any, str], Any]
@@ -64,6 +65,8 @@ def _copied_deeply(read: Read, value: Any, memo: dict[int, Any]) -> Any:
     method = find_in_class(type(value), "__deepcopy__")
     if is_user_function(method):
         return call_user(method, value, memo)
+    if type(value) is Table:
+        return value.copied()
     if type(value) is dict:
         return new_container({key: inner(item) for key, item in value.items()})
     if type(value) is list:

@@ -92,6 +92,16 @@ class Table:
     def __reduce__(self) -> Any:
         raise unknown_keys("is copied by code that is not captured")
 
+    def copied(self) -> Table:
+        """Return a table of copies of the items."""
+        buffer, there = from_value(self.rows.buffer.value), from_value(self.there.value)
+        rows = stacked_list(buffer, self.rows.kind, self.rows.length, keeps=self.rows.keeps)
+        buffer._storage.holds_items = True
+        made = Table(rows, there, self.bounds, self.composite)
+        made.surely, made.exactly = self.surely, dict(self.exactly)
+        current().register_created(made)
+        return made
+
     @property
     def room(self) -> Dim:
         return math.prod(count for _, count in self.bounds)
