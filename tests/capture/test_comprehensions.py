@@ -299,15 +299,15 @@ def test_no_item_passes() -> None:
         tg.function(f)(POINTS[0])
 
 
-def of_a_dict(x: Any) -> Any:
-    return sum({k: v for k, v in enumerate(x) if v > 0}.values())
+def of_a_set(x: Any) -> Any:
+    return sum({v for v in x if v > 0})
 
 
 def of_texts(x: Any) -> Any:
     return [str(k) for k, v in enumerate(x) if v > 0]
 
 
-@pytest.mark.parametrize("f", [of_a_dict, of_texts])
+@pytest.mark.parametrize("f", [of_a_set, of_texts])
 def test_refused(f: Callable[..., Any]) -> None:
     with pytest.raises(TracegradError) as caught:
         tg.function(f)(POINTS[0])
