@@ -117,9 +117,14 @@ class Transformed:
                 return importlib.import_module("tracegrad.autograd.compiled").call(self, args, kwargs)
             names, arguments = bind(self._parameters, self._function, args, kwargs)
             signature, values = signature_of(names, arguments)
+            return self._run(signature, values, arguments)
+
+    def _run(self, signature: Signature, values: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        def find() -> Specialization:
             with leaves_of_call(values):
-                made = self._find(signature)
-            return made.call(values, arguments)
+                return self._find(signature)
+
+        return pipeline.run(find(), find, lambda made: made.call(values, arguments))
 
     def _find(self, signature: Signature) -> Specialization:
         with self._lock:
@@ -660,8 +665,12 @@ class VJP:
             return _arranged(*pipeline.inline_vjp(self._function, names, values, self._has_aux), self._has_aux)
         signature, leaves = signature_of(names, values)
         kept = [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
-        with leaves_of_call(leaves):
-            made = self._pullbacks.find(signature)
+
+        def find() -> Specialization:
+            with leaves_of_call(leaves):
+                return self._pullbacks.find(signature)
+
+        made = find()
         hidden = made.program.hidden_values()
         out = self._forward(*primals)
 
@@ -670,7 +679,10 @@ class VJP:
             if context.is_capturing():
                 primals = _held([unflatten(tree, kept) for tree in signature.arguments])
                 return pipeline.inline_pullback(self._function, names, primals, ct, self._has_aux)
-            return made.pull_back([*kept, *hidden], ct)
+            gradients: tuple[Any, ...] = pipeline.run(
+                made, find, lambda instance: instance.pull_back([*kept, *hidden], ct)
+            )
+            return gradients
 
         return _arranged(out, pullback, self._has_aux)
 
@@ -802,15 +814,20 @@ class Forward:
             )
             return self._per_primal(result, chosen, primals)
         signature, arguments = signature_of(names, values)
-        with leaves_of_call(arguments):
-            made = self._specializations.find(signature)
+
+        def find() -> Specialization:
+            with leaves_of_call(arguments):
+                return self._specializations.find(signature)
+
+        made = find()
         types = [leaf.type for leaf in signature.leaves]
         chosen = made.program.request.argnums
         self._check_still(names, tangents, chosen)
         given = []
         for number in chosen:
             given.extend(pipeline.tangent_leaves(signature.arguments[number], tangents[number], types, names[number]))
-        return self._per_primal(made.call(arguments, values, given), chosen, primals)
+        result = pipeline.run(made, find, lambda instance: instance.call(arguments, values, given))
+        return self._per_primal(result, chosen, primals)
 
     @staticmethod
     def _check_still(names: Sequence[str], tangents: Sequence[Any], chosen: Sequence[int]) -> None:

@@ -208,6 +208,9 @@ class NativeHooks:
             raise ValueError(f"not enough values to unpack (expected at least {count - 1}, got {len(values)})")
         return (*values[:star], values[star : star + rest], *values[star + rest :])
 
+    def spread(self, value):
+        return value
+
     def iter(self, value):
         return value
 

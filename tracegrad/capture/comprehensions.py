@@ -17,17 +17,18 @@ import numpy as np
 
 from tracegrad.capture import sequences
 from tracegrad.capture.branches import and_, do_nothing, if_exp, if_stmt, known_truth, not_, truth
-from tracegrad.capture.context import RestageError, current
-from tracegrad.capture.lists import ItemKind, StackedList, count_of, give_name, item_type
+from tracegrad.capture.context import RestageError, current, user_span
+from tracegrad.capture.lists import ItemKind, RecordList, StackedList, count_of, give_name, item_type
 from tracegrad.capture.loop_body import attempt
 from tracegrad.capture.loops import for_stmt
 from tracegrad.capture.natives import require_own_iterator
 from tracegrad.capture.protocols import iterable, unpack
+from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sequences import Sequence_, as_sequence
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list
-from tracegrad.capture.tracer import Tracer, call_handler, check, resolve_content
-from tracegrad.errors import CaptureError
+from tracegrad.capture.tracer import Tracer, call_handler, check, resolve_content, unsupported
+from tracegrad.errors import CaptureError, NeedsPythonValue
 
 #: functions that read all items of an iterator before they return
 _READ_ALL = frozenset(
@@ -193,15 +194,94 @@ def extend(values: list[Any], sequence: Sequence_) -> None:
     _run(Each(sequence, "", Item), _appending_to(values))
 
 
-def greatest(index_of: Any, values: Any, key: Callable[[Any], Any]) -> Any:
-    """`max(values, key=key)`, and `min`, by the function that gives the position of the extreme of an array."""
-    keys = collect(Each(values, "", lambda item: Item(key(item))))
-    place = call_handler(index_of, keys.as_array() if isinstance(keys, StackedList) else keys)
-    return values.item(values.start + place * values.step) if isinstance(values, Sequence_) else values[place]
+def greatest(values: StackedList | Sequence_, key: Callable[[Any], Any] | None, *, least: bool) -> Any:
+    """`max(values, key=key)`, or `min`, of a number of values that is known only when the program runs."""
+    index_of = np.argmin if least else np.argmax
+    if isinstance(values, Sequence_):
+        found = collect(Each(values, "", lambda item: Item(item if key is None else key(item))))
+        place = call_handler(index_of, found.as_array() if isinstance(found, StackedList) else found)
+        return values.item(values.start + place * values.step)
+    keys = _keys(values, key)
+    if not isinstance(keys, RecordList):
+        return values[call_handler(index_of, keys.as_array())]
+    name = "min" if least else "max"
+    check(call_handler(np.greater, values.length, 0), "ValueError", f"{name}() iterable argument is empty")
+    return values[_order(keys, reverse=not least)[0]]
+
+
+def sort(values: StackedList, key: Callable[[Any], Any] | None = None, *, reverse: Any = False) -> None:
+    """`values.sort(key=key)` of a list whose length is not known."""
+    note_list(values)
+    if key is None and values.stays_stacked:
+        values.sort(reverse=reverse)
+    else:
+        values.reorder(_order(_keys(values, key), reverse=reverse))
+
+
+def _keys(values: StackedList, key: Callable[[Any], Any] | None) -> StackedList:
+    """Return what a list is sorted by.
+
+    Raises:
+        CaptureError: that is no numbers, nor tuples of them.
+    """
+    keys = values if key is None else collect(Each(values, "", lambda item: Item(key(item))))
+    if not isinstance(keys, StackedList) or not keys.has_unknown_length or not keys.has_order:
+        raise unsupported(
+            "a list of unknown length is sorted or searched by other things than numbers or tuples of them",
+            "give a key that is a number or a tuple of numbers, or sort an array of numbers by np.argsort",
+        )
+    return keys
+
+
+def _order(keys: StackedList, *, reverse: Any) -> Ragged:
+    """Return the positions of the items in their order, in which equal ones stay in theirs."""
+    columns = [column.as_array() for column in keys.parts()]
+    if reverse:
+        columns = [column[::-1] for column in columns]
+    order: Any = None
+    for column in reversed(columns):
+        if order is None:
+            order = call_handler(np.argsort, column)
+        else:
+            order = order.picked(call_handler(np.argsort, column.picked(order)))
+    return call_handler(np.subtract, keys.length - 1, order)[::-1] if reverse else order  # type: ignore[no-any-return]
+
+
+class Spread(NamedTuple):
+    """`*values` among the arguments of a call, of a list whose length is not known."""
+
+    values: StackedList
+
+    def given_to(self, f: Any) -> Any:
+        """Return what a function does with the items as its arguments.
+
+        Raises:
+            NeedsPythonValue: it needs to know how many they are.
+        """
+        values = self.values
+        if f is max or f is min:
+            return call_handler(f, values.as_array()) if values.has_order else greatest(values, None, least=f is min)
+        if f is zip:
+            check(call_handler(np.greater, values.length, 0), "ValueError", "zip(*values) of an empty list")
+            return new_list(list(values.columns_of_items()))
+        raise NeedsPythonValue(
+            "a list whose length is not known gives the arguments of a call",
+            code="TG101",
+            span=user_span(),
+            found=f"as many arguments as {getattr(values, 'name', 'the list')} has items when the function runs",
+            help="pass the list itself; zip(*values), max(*values) and min(*values) work",
+        )
+
+
+def spread(values: Any) -> Any:
+    """`*values` among the arguments of a call."""
+    if isinstance(values, StackedList) and values.has_unknown_length:
+        return (Spread(values),)
+    return iterate(values)
 
 
 def iterate(values: Any) -> Any:
-    """The iterable of a comprehension, of `*values` and of `yield from`."""
+    """The iterable of a comprehension, of `*values` in a display and of `yield from`."""
     require_own_iterator(values)
     return iterable(values)
 

@@ -822,6 +822,9 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         """Convert an argument of a call; a generator expression becomes a list if the function reads all of it."""
         if isinstance(node, gast.GeneratorExp) and is_stageable(node):
             return Make(node).hook("generated", self.steps(node))
+        if isinstance(node, gast.Starred):
+            node.value = Make(node).hook("spread", self.visit(node.value))
+            return node
         return self.visit(node)
 
     def visit_Subscript(self, node: Node) -> Node:

@@ -28,6 +28,7 @@ from tracegrad.capture.lists import (
     rows_text,
 )
 from tracegrad.capture.ragged import Ragged, unknown_length
+from tracegrad.capture.rooms import Room, rooms_of
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.slots import read_slot, undo
@@ -105,6 +106,7 @@ class Captured:
         effects: stores into outside objects.
         facts: what was decided from the sizes of the call.
         events: what was staged, unrolled or run natively, with the place.
+        rooms: of lists that loops without a known end fill, and for how many items each is.
     """
 
     function: Function
@@ -116,6 +118,7 @@ class Captured:
     facts: list[Fact]
     events: list[tuple[Span | None, str]]
     contents: dict[int, bytes]
+    rooms: list[tuple[Room, int]]
 
 
 def capture(
@@ -185,6 +188,7 @@ def capture(
         state.facts,
         state.events,
         state.contents,
+        rooms_of(state),
     )
 
 

@@ -527,6 +527,10 @@ def operate(name: str, x: Any, y: Any) -> Any:
         found = _contains(x, y)
         return found if name == "in" else branches.not_(found)
     if isinstance(x, StackedList) or isinstance(y, StackedList):
+        if name == "add" and isinstance(x, list) and isinstance(y, list) and _has_unknown_length((x, y)):
+            result = x.copy() if isinstance(x, StackedList) else new_container([*x])
+            call(result.extend, y)
+            return result
         x, y = _plain_list(x), _plain_list(y)
     if name in _COMPARISONS and isinstance(x, list | tuple) and isinstance(y, type(x)) and is_traced((x, y)):
         return compare_sequences(name, x, y, operate)
@@ -630,6 +634,9 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if chosen.index.root._storage.depth == current().depth and current().frame.kind == "branch":
             raise chosen.error
         return chosen_error(f, chosen, [call(f, option, *args[1:], **kwargs) for option in chosen.options])
+    spread = next((a for a in args if type(a) is comprehensions.Spread), None)
+    if spread is not None:
+        return spread.given_to(f if len(args) == 1 and set(kwargs) <= {"strict"} else None)
     result = call_with_text(f, args, kwargs, call, HANDLERS[print])
     if result is not NotImplemented:
         return result
@@ -694,7 +701,7 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             return result
         if isinstance(args[0], sequences.Sequence_) and args[0].static_length is None and kwargs.keys() == {"key"}:
             if f is max or f is min:
-                return _greatest(f, args[0], kwargs["key"])
+                return comprehensions.greatest(args[0], _key_of(kwargs), least=f is min)
     if is_random(f):
         return _known(f, call_random(f, args, kwargs))
     refuse_changing(f)
@@ -711,6 +718,9 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         sequence = sequences.as_sequence(args[0])
         if sequence is not None and sequence.length is None:
             return comprehensions.extend(own, sequence)
+    if getattr(f, "__name__", "") == "sort" and isinstance(own := getattr(f, "__self__", None), StackedList):
+        if own.has_unknown_length:
+            return comprehensions.sort(own, _key_of(kwargs), reverse=kwargs.get("reverse", False))
     if changes_object(f, args):
         return _known(f, call_changing(f, args, kwargs))
     try:
@@ -830,7 +840,7 @@ _ROWS: dict[Any, Callable[[Tracer], Any]] = {
 
 
 def _has_unknown_length(args: tuple[Any, ...]) -> bool:
-    return any(isinstance(a, StackedList) and a.varies for a in args)
+    return any(isinstance(a, StackedList) and a.has_unknown_length for a in args)
 
 
 def _is_long(args: tuple[Any, ...]) -> bool:
@@ -845,25 +855,33 @@ def _has_few(length: Any) -> bool:
 
 def _call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a NumPy function with lists that a staged loop has filled: on the array of their items."""
-    if not _is_of_arrays(f) and any(isinstance(a, RecordList) for a in args) and "key" not in kwargs:
+    if not _is_of_arrays(f) and any(isinstance(a, RecordList) and not a.has_unknown_length for a in args):
         args = tuple(list(a) if isinstance(a, RecordList) else a for a in args)
         return call_handler(f, *args, **kwargs)
     if f in _ROWS and len(args) == 1 and not kwargs:
         return _ROWS[f](args[0].as_array())
-    if f in (max, min) and "key" in kwargs and args[0].varies:
-        return _greatest(f, args[0], kwargs["key"])
-    if f is sorted and args[0].stays_stacked:
+    if f in (max, min) and "default" in kwargs and len(args) == 1:
+        rest = {name: value for name, value in kwargs.items() if name != "default"}
+        return branches.if_exp(args[0], lambda: _call_on_stacked(f, args, rest), lambda: kwargs["default"])
+    if f in (max, min) and len(args) == 1 and _takes_by_key(args[0], kwargs):
+        return comprehensions.greatest(args[0], _key_of(kwargs), least=f is min)
+    if f is sorted and args[0].has_unknown_length:
         result = args[0].copy()
-        result.sort(**kwargs)
+        comprehensions.sort(result, _key_of(kwargs), reverse=kwargs.get("reverse", False))
         return result
     if f in (np.stack, np.vstack, np.hstack, np.concatenate, np.column_stack, np.dstack, sum):
         return call_handler(f, *(list(a) if isinstance(a, StackedList) else a for a in args), **kwargs)
     return call_handler(f, *(a.as_array() if isinstance(a, StackedList) else a for a in args), **kwargs)
 
 
-def _greatest(f: Any, values: Any, key: Any) -> Any:
-    """`max(values, key=key)`, or `min`, of a number of values that is known only when the compiled function runs."""
-    return comprehensions.greatest(np.argmax if f is max else np.argmin, values, functools.partial(call, key))
+def _takes_by_key(values: StackedList, kwargs: dict[str, Any]) -> bool:
+    """Return whether the extreme of a list of unknown length is looked for by keys, or by parts of the items."""
+    return values.has_unknown_length and (kwargs.get("key") is not None or isinstance(values, RecordList))
+
+
+def _key_of(kwargs: dict[str, Any]) -> Callable[[Any], Any] | None:
+    key = kwargs.get("key")
+    return None if key is None else functools.partial(call, key)
 
 
 def _known(f: Any, result: Any) -> Any:
@@ -1088,6 +1106,7 @@ HOOKS = types.SimpleNamespace(
     ret=ret,
     unpack=unpack,
     iter=comprehensions.iterate,
+    spread=comprehensions.spread,
     test=comprehensions.test,
     each=comprehensions.Each,
     when=comprehensions.When,

@@ -17,9 +17,10 @@ object among them is a new one whenever the list gives it; neither it nor the on
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,8 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.aliases import hold
 from tracegrad.capture.context import RestageError, Storage, alias_error, current, user_span
-from tracegrad.capture.ragged import Ragged
+from tracegrad.capture.ragged import Axis, Ragged, leading
+from tracegrad.capture.rooms import Room, find_room
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
     MaybeNone,
@@ -44,7 +46,7 @@ from tracegrad.capture.tracer import (
 )
 from tracegrad.capture.trees import LEAF, Constant, Tree, nodes, open_container, rebuild
 from tracegrad.errors import NeedsPythonValue
-from tracegrad.ir.types import BOOL, ArrayType, Dim
+from tracegrad.ir.types import BOOL, ArrayType, Dim, dim_evaluate
 
 
 class ItemKind(NamedTuple):
@@ -64,6 +66,11 @@ class ItemKind(NamedTuple):
     def is_mutable(self) -> bool:
         """Whether an item can be changed under several names."""
         return bool(self.type.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements of an item, in this call."""
+        return math.prod(dim_evaluate(dim, current().sizes) for dim in self.type.shape)
 
     def of_item(self) -> ItemKind:
         """Return the kind of the items of an item that is a list."""
@@ -86,6 +93,11 @@ class RecordKind(NamedTuple):
         """Whether an item, or what is in it, can be changed under several names."""
         return not self.structure.is_fixed or any(field.is_mutable for field in self.fields)
 
+    @property
+    def size(self) -> int:
+        """The number of elements of an item, in this call."""
+        return sum(field.size for field in self.fields)
+
 
 Kind = ItemKind | RecordKind
 
@@ -104,10 +116,24 @@ class CapturedList(list[Any]):
         keeps: the items that it gives are copies, and not parts of the buffer; see `keep_items`.
         there: which items are not None, where some may be.
         varies: items are appended under conditions: there are at most `added`, and loops carry `length` as a variable.
+        room: where a loop without a known end appends; then `added` does not count.
         columns: the leaves of the items, where these are records.
     """
 
-    __slots__ = ("added", "buffer", "columns", "keeps", "kind", "length", "name", "prefix", "table", "there", "varies")
+    __slots__ = (
+        "added",
+        "buffer",
+        "columns",
+        "keeps",
+        "kind",
+        "length",
+        "name",
+        "prefix",
+        "room",
+        "table",
+        "there",
+        "varies",
+    )
 
     name: str
     buffer: Tracer
@@ -119,6 +145,7 @@ class CapturedList(list[Any]):
     keeps: bool
     there: Tracer | None
     varies: bool
+    room: Room | None
     columns: tuple[StackedList, ...]
 
 
@@ -129,12 +156,14 @@ class ListUse(NamedTuple):
         kind: of what is stored into it or appended, None when an item is read.
         replaced: an item is replaced as a whole.
         capacity: so many items it must have room for, since some are appended under a condition; else 0.
+        room: where a loop without a known end appends.
     """
 
     values: list[Any]
     kind: Kind | None = None
     replaced: bool = False
     capacity: Dim = 0
+    room: Room | None = None
 
 
 #: more items are not chosen from one by one
@@ -154,6 +183,20 @@ def indexed_error(use: ListUse, found: str) -> NeedsPythonValue:
         help = "make the list an array: `np.array(items)[i]`, or `np.zeros((n, ...))` before a loop that writes rows"
     error = NeedsPythonValue(title, code=code, span=user_span(), found=found, help=help)
     error.remedy = use
+    return error
+
+
+def growing_error(values: CapturedList, kind: Kind, found: str) -> NeedsPythonValue:
+    """Return the error for a list that grows in a loop without a known end, and the items of which are of a kind."""
+    room, items = find_room(kind.size)
+    error = NeedsPythonValue(
+        "a list grows in a loop whose length is not known",
+        code="TG122",
+        span=user_span(),
+        found=found,
+        help="make the list in the function; or make an array before the loop, as long as it can get, and count",
+    )
+    error.remedy = ListUse(values, kind, capacity=items, room=room)
     return error
 
 
@@ -210,6 +253,7 @@ def stack_items(use: ListUse) -> bool:
         return False
     assert isinstance(values, StackedList)
     values.varies |= use.capacity != 0
+    values.room = use.room or values.room
     return True
 
 
@@ -231,6 +275,11 @@ def _adapt(values: StackedList, use: ListUse) -> None:
             _supersede(before, values.buffer)
     if use.capacity != 0 and not decide(values.buffer.type.shape[0] - use.capacity, ">="):
         make_room(values, values.kind, use.capacity * 2)  # a list that grows often is copied a few times only
+
+
+def _copied(rows: Any) -> Ragged:
+    """Return a copy of rows, as an array of a length that is not known."""
+    return rows.copy() if isinstance(rows, Ragged) else Ragged(from_value(rows.value), {0: Axis(rows.shape[0])})
 
 
 def _supersede(before: Tracer, after: Tracer) -> None:
@@ -316,7 +365,9 @@ class StackedList(CapturedList):
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
-            return self._made_of(self.rows()[key]) if self.stays_stacked else self._rows(range(len(self))[key])
+            if self.has_unknown_length:
+                return self.taken(lambda rows: rows[key])
+            return self._rows(range(len(self))[key])
         return self.item(self._position(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -444,12 +495,20 @@ class StackedList(CapturedList):
         self._put(self.length, item)
         if self.there is not None:
             self.there[self.length] = True
-        self.length = self.length + 1
-        self.added += 1
+        self._count(1)
+
+    def _count(self, number: int) -> None:
+        """Note how many items were appended."""
+        self.length = self.length + number
+        if self.room is None:
+            self.added += number
 
     def _has_room(self, item: Any) -> bool:
         """Return whether one more item can be appended; in a loop around it there is always room, which is made before
         the loop when it is known how many its body appends."""
+        if self.room is not None:
+            self.room.require(self.length, self.capacity)
+            return True
         if decide(self.capacity - self.added, ">"):
             return True
         capture = current()
@@ -485,15 +544,17 @@ class StackedList(CapturedList):
         """Remove and return the last item."""
         if index != -1:
             raise RestageError("an item inside a list is removed")
+        self._give_copies("an array or list that is taken out of a list")
+        item = self[-1]
+        self._count(-1)
+        return item
+
+    def _give_copies(self, found: str) -> None:
+        """Let the list give copies from now on, where its items can be changed."""
         if self.kind.is_mutable and not self.keeps:
             if current().created_depth(self) != current().depth:
-                use = ListUse(self, self.kind, replaced=True)
-                raise indexed_error(use, "an array or list that is taken out of a list")
+                raise indexed_error(ListUse(self, self.kind, replaced=True), found)
             keep_items(self)
-        item = self[-1]
-        self.length = self.length - 1
-        self.added -= 1
-        return item
 
     def insert(self, index: Any, item: Any) -> None:
         """Insert an item before a position."""
@@ -514,10 +575,10 @@ class StackedList(CapturedList):
             return
         self._write(self.rows()[::-1])
 
-    def sort(self, *, key: Any = None, reverse: bool = False) -> None:
-        """Sort the items."""
-        if not self.stays_stacked or key is not None:
-            unstack(self).sort(key=key, reverse=reverse)
+    def sort(self, *, reverse: bool = False) -> None:  # type: ignore[override]
+        """Sort the items, which are numbers."""
+        if not self.stays_stacked:
+            unstack(self).sort(reverse=reverse)
             return
         rows = call_handler(np.sort, self.rows())
         self._write(rows[::-1] if reverse else rows)
@@ -525,23 +586,54 @@ class StackedList(CapturedList):
     def _write(self, rows: Any) -> None:
         self.rows()[:] = rows
 
-    def _made_of(self, rows: Any) -> StackedList:
-        """Return a list of numbers that are rows of another."""
-        content, lengths = rows.copy().carried() if isinstance(rows, Ragged) else (from_value(rows.value), rows.shape)
-        result = stacked_list(content, self.kind, lengths[0])
-        result.varies, result.added = isinstance(lengths[0], Tracer), content.type.shape[0]
-        content._storage.holds_items = True
-        return result
+    def reorder(self, order: Ragged) -> None:
+        """Bring the items, of a number that is not known, into an order: that of the positions in an array."""
+        self._give_copies("arrays or lists that are sorted")
+        places, _ = leading(order)
+        for column in self.parts():
+            with current().copying(True):
+                column.buffer[:] = column.buffer[places]
+
+    def parts(self) -> tuple[StackedList, ...]:
+        """Return the lists of numbers, arrays or lists that hold the items: this one, or the columns of records."""
+        return (self,)
+
+    def columns_of_items(self) -> Iterator[StackedList]:
+        """Yield lists of the first parts of all items, of the second ones and so on: `zip(*values)`."""
+        rows, shape = self.rows(), self.kind.type.shape
+        if not shape or not isinstance(shape[0], int):
+            raise RestageError("the items of a list are taken apart")
+        kind = ItemKind(ArrayType(self.kind.type.dtype, shape[1:]), self.kind.weak, max(self.kind.nested - 1, 0))
+        for k in range(shape[0]):
+            yield list_of_rows(_copied(rows[:, k]), kind, keeps=True)
+
+    def taken(self, take: Callable[[Any], Any]) -> StackedList:
+        """Return a list, of a length that is not known, of the rows that `take` gives of the arrays of the items."""
+        self._give_copies("a slice or copy of a list of arrays or lists, whose length is not known")
+        return self._made_of([_copied(take(column.rows())) for column in self.parts()])
+
+    def _made_of(self, parts: list[Ragged]) -> StackedList:
+        return list_of_rows(parts[0], self.kind, keeps=self.keeps)
+
+    @property
+    def has_unknown_length(self) -> bool:
+        """Whether the length is known only at run time, and each item is surely there."""
+        return (self.varies or isinstance(self.length, Tracer)) and self.there is None
+
+    @property
+    def has_order(self) -> bool:
+        """Whether the items are numbers, or tuples of them."""
+        return not self.kind.is_mutable
 
     @property
     def stays_stacked(self) -> bool:
         """Whether an operation that makes or moves items works on the buffer: the length is not known, and the
         items are numbers, which no other name can see change."""
-        return (self.varies or isinstance(self.length, Tracer)) and not self.kind.is_mutable and self.there is None
+        return self.has_unknown_length and not self.kind.is_mutable
 
     def copy(self) -> CapturedList:
         """Return the items as a list."""
-        return self._made_of(self.rows()) if self.stays_stacked else self._rows(range(len(self)))
+        return self.taken(lambda rows: rows) if self.has_unknown_length else self._rows(range(len(self)))
 
     def __add__(self, other: Any) -> CapturedList:
         result = CapturedList([*self, *other])
@@ -558,6 +650,24 @@ class RecordList(StackedList):
     __slots__ = ()
 
     kind: RecordKind  # type: ignore[assignment]
+
+    def parts(self) -> tuple[StackedList, ...]:
+        return self.in_step()
+
+    def columns_of_items(self) -> Iterator[StackedList]:
+        if not issubclass(self.kind.structure.kind, tuple) or any(c != LEAF for c in self.kind.structure.children):
+            raise RestageError("the items of a list are taken apart")
+        self._give_copies("arrays or lists in tuples")
+        for column in self.in_step():
+            yield list_of_rows(_copied(column.rows()), column.kind, keeps=column.keeps)
+
+    def _made_of(self, parts: list[Ragged]) -> StackedList:
+        contents, lengths = zip(*(part.carried() for part in parts), strict=True)
+        result = record_list(list(contents), self.kind, lengths[0][0], [column.keeps for column in self.columns])
+        result.varies, result.added = True, contents[0].type.shape[0]
+        for content in contents:
+            content._storage.holds_items = True
+        return result
 
     def in_step(self) -> tuple[StackedList, ...]:
         """Return the columns, of the length that the list has at this point."""
@@ -580,6 +690,11 @@ class RecordList(StackedList):
     def capacity(self) -> Dim:
         """For how many items there is room."""
         return self.columns[0].capacity
+
+    @property
+    def has_order(self) -> bool:
+        """Whether the items are tuples of numbers."""
+        return _is_tuple(self.kind.structure) and not self.kind.is_mutable
 
     @property
     def stays_stacked(self) -> bool:
@@ -611,6 +726,13 @@ class RecordList(StackedList):
         return structure == self.kind.structure and all(
             column._takes(leaf) for column, leaf in zip(self.columns, leaves, strict=True)
         )
+
+
+def _is_tuple(tree: Tree) -> bool:
+    """Return whether a structure is a tuple of numbers or of such tuples."""
+    return tree == LEAF or (
+        isinstance(tree.kind, type) and issubclass(tree.kind, tuple) and all(map(_is_tuple, tree.children))
+    )
 
 
 def _keep(columns: Iterable[StackedList]) -> bool:
@@ -666,8 +788,17 @@ def stacked_list(
     result = StackedList()
     result.buffer, result.kind, result.length, result.added = buffer, kind, count, count
     result.prefix, result.keeps, result.there, result.varies = prefix, keeps, None, False
-    result.table = table
+    result.table, result.room = table, None
     current().register_created(result)
+    return result
+
+
+def list_of_rows(rows: Ragged, kind: ItemKind, *, keeps: bool) -> StackedList:
+    """Return a new list, of a length that is not known, of the rows of an array that nothing else has."""
+    content, (length,) = rows.carried()
+    result = stacked_list(content, kind, length, keeps=keeps)
+    result.varies, result.added = True, content.type.shape[0]
+    content._storage.holds_items = True
     return result
 
 
@@ -707,7 +838,7 @@ def make_record(kind: RecordKind, leaves: list[Any], holder: Any = None) -> Any:
 def _lay_out(values: RecordList, columns: list[StackedList], kind: RecordKind, count: Any) -> None:
     values.columns, values.kind, values.length, values.added = tuple(columns), kind, count, count
     values.prefix, values.keeps, values.there, values.varies = (), _keep(columns), None, False
-    values.table = None
+    values.table = values.room = None
 
 
 def sample(kind: ArrayType, weak: bool) -> Tracer:
@@ -818,6 +949,7 @@ def snapshot(values: list[Any]) -> Any:
         values.keeps,
         values.there,
         values.varies,
+        values.room,
     )
 
 
@@ -826,7 +958,7 @@ def restore(values: Any, before: Any) -> None:
     if isinstance(before, tuple):
         list.clear(values)
         content, values.length, values.added, values.kind, values.prefix, values.table = before[:6]
-        values.keeps, values.there, values.varies = before[6:]
+        values.keeps, values.there, values.varies, values.room = before[6:]
         if isinstance(content, tuple):
             values.__class__, values.columns = RecordList, tuple(column for column, _ in content)
             for saved in content:
@@ -898,7 +1030,7 @@ def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = 
         list.clear(values)
         values.__class__ = StackedList
         assert isinstance(values, StackedList)
-        values.prefix, values.keeps, values.varies, values.table = (), keeps, False, None
+        values.prefix, values.keeps, values.varies, values.table, values.room = (), keeps, False, None, None
         values.length = values.added = len(items)
         values.there = None if all(given) else _filled(_FLAG, capacity, given)
     elif values.prefix:

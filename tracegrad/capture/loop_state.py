@@ -28,6 +28,7 @@ from tracegrad.capture.lists import (
     RecordKind,
     StackedList,
     count_of,
+    growing_error,
     indexed_error,
     item_type,
     join_kinds,
@@ -183,14 +184,19 @@ class LoopState:
                     raise indexed_error(
                         ListUse(growth.values, capacity=len(growth.values)), "a loop takes items out of a list"
                     )
-            if shrinks or not isinstance(growth.values, CapturedList) or most is None:
-                how = "shrinks or is changed" if shrinks else "grows"
+            if shrinks or not isinstance(growth.values, CapturedList):
+                if not shrinks:
+                    raise RestageError(
+                        "a list from outside grows in a loop", "make the list in the function, and return it"
+                    )
                 raise RestageError(
-                    f"a list {how} in a loop" + (" whose length is not known" if most is None else ""),
+                    "a list shrinks or is changed in a loop",
                     "make an array before the loop, as long as it can get, write into it and count; or keep only what "
                     "is needed of the items, such as their sum",
                 )
             growth.kind = item_type(growth.items) if isinstance(growth.items, list) else growth.items
+            if most is None:
+                raise growing_error(growth.values, growth.kind, "items that are appended in each iteration")
             if isinstance(growth.kind, RecordKind) and not isinstance(growth.values, StackedList):
                 limit = _FEW_RECORDS if growth.kind.structure.is_fixed else UNROLL_LIMIT
                 if trips is not None and dim_evaluate(trips, current().sizes) <= limit:

@@ -57,7 +57,7 @@ def for_stmt(
     if isinstance(length, int) and length == 0:
         return
     if sequence.lists:
-        body_fn = functools.partial(_run_checked, body_fn, sequence)
+        body_fn = functools.partial(sequence.run_checked, body_fn)
     reason = help = ""
     for peeled in range(3):
         try:
@@ -115,11 +115,6 @@ def for_stmt(
     where = f", at line {cause.span.line}" if cause is not None and cause.span is not None else ""
     capture.events.append((span, f"for: unrolled {length} times: {reason}{where}"))
     _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
-
-
-def _run_checked(body_fn: Callable[[Any], None], sequence: Sequence_, item: Any) -> None:
-    body_fn(item)
-    sequence.require_same_length()
 
 
 class _TracedBreak(Signal):

@@ -230,6 +230,11 @@ class Ragged(Selection):
                 raise unknown_length("an index array or a mask for a part of unknown length")
         return tuple(inner), axes
 
+    def picked(self, order: Ragged) -> Ragged:
+        """Return the elements of a single axis at the positions in an array that is as long."""
+        content = _shifted(self.forwards().content, 0, self.forwards().axes[0])
+        return Ragged(_taken(content, 0, order.content), {0: order.axes[0]})
+
     def write(self, value: Any) -> None:
         """Write a value into the elements, as `self[...] = value` does."""
         content, shape = self.content, self.content.type.shape
@@ -1115,10 +1120,24 @@ def _hstack(tup: Any) -> Ragged:
 
 
 @_does(np.diff)
-def _diff(a: Any, n: Any = 1) -> Any:
-    if not isinstance(a, Ragged) or a.ndim != 1 or n != 1:
+def _diff(a: Any, n: Any = 1, axis: Any = -1) -> Any:
+    if not isinstance(a, Ragged) or n != 1:
         raise unknown_length()
-    return a[1:] - a[:-1]
+    (k,) = _chosen(a, axis)
+    return a[_at(k, slice(1, None))] - a[_at(k, slice(None, -1))]
+
+
+@_does(np.trapezoid, *filter(None, [getattr(np, "trapz", None)]))
+def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
+    values = y if isinstance(y, Ragged) else Ragged(asarray(y), {})
+    (k,) = _chosen(values, axis)
+    widths = dx
+    if x is not None:
+        widths = call_handler(np.diff, x) if np.ndim(x) == 1 else call_handler(np.diff, x, axis=axis)
+        if np.ndim(x) == 1:
+            widths = call_handler(np.reshape, widths, tuple(-1 if j == k else 1 for j in range(values.ndim)))
+    pairs = call_handler(np.add, values[_at(k, slice(1, None))], values[_at(k, slice(None, -1))])
+    return call_handler(np.sum, call_handler(np.multiply, widths, pairs) / 2.0, axis=k)
 
 
 def _like(function: Any) -> Callable[..., Any]:
@@ -1198,6 +1217,16 @@ _HANDLERS[np.sort] = _ordering(np.sort)
 _HANDLERS[np.argsort] = _ordering(np.argsort)
 
 
+def leading(array: Any) -> tuple[Tracer, Any]:
+    """Return a content of one axis whose first elements are those of an array, and how many they are."""
+    if not isinstance(array, Ragged):
+        array = array.compressed() if isinstance(array, Masked) else Ragged(asarray(array), {})
+    if array.ndim != 1:
+        raise unknown_length()
+    array = array.forwards()
+    return _shifted(array.content, 0, array.axes[0]) if array.axes else array.content, array.shape[0]
+
+
 @_does(np.searchsorted)
 def _searchsorted(a: Any, v: Any, side: str = "left") -> Any:
     if not isinstance(a, Ragged):
@@ -1210,18 +1239,29 @@ def _searchsorted(a: Any, v: Any, side: str = "left") -> Any:
 
 @_does(np.quantile)
 def _quantile(a: Any, q: Any, axis: Any = None) -> Any:
-    if not isinstance(a, Ragged) or a.ndim > 1 or isinstance(q, Ragged):
+    if not isinstance(a, Ragged) or isinstance(q, Ragged) or (axis is None and a.ndim > 1) or np.ndim(axis):
         raise unknown_length()
-    ordered, count = call_handler(np.sort, a), a.shape[0]
+    (k,) = _chosen(a, axis)
+    if k not in a.axes:
+        if np.ndim(q):
+            raise unknown_length()
+        return Ragged(call_handler(np.quantile, a.content, q, k), _without(a, (k,), False))
+    ordered, count = call_handler(np.sort, a, k), a.shape[k]
+    content = ordered.content if k == 0 else call_handler(np.moveaxis, ordered.content, k, 0)
     place = call_handler(np.multiply, call_handler(np.maximum, count - 1, 0), q)
     below = call_handler(np.floor, place)
     picked: list[Any] = [
-        _taken(ordered.content, 0, call_handler(np.clip, index, 0, as_size(ordered.content.type.shape[0]) - 1))
+        _taken(content, 0, call_handler(np.clip, index, 0, as_size(content.type.shape[0]) - 1))
         for index in (call_handler(np.int64, below), call_handler(np.int64, call_handler(np.ceil, place)), count - 1)
     ]
     low, high, last = picked
     there = call_handler(np.logical_and, count > 0, call_handler(np.logical_not, call_handler(np.isnan, last)))
-    return call_handler(np.where, there, low + (high - low) * call_handler(np.subtract, place, below), np.nan)
+    part = call_handler(np.subtract, place, below)
+    if np.ndim(q):
+        part = call_handler(np.reshape, part, (*part.shape, *[1] * (a.ndim - 1)))
+    result = call_handler(np.where, there, low + (high - low) * part, np.nan)
+    rest = _without(a, (k,), False)
+    return Ragged(result, {j + np.ndim(q): own for j, own in rest.items()}) if rest else result
 
 
 @_does(np.median)

@@ -37,14 +37,17 @@ class Sequence_:
     ) -> None:
         self.start, self.stop, self.step, self.item, self.lists = start, stop, step, item, lists
 
-    def require_same_length(self) -> None:
-        """Check that a loop has not changed the length of a list that it runs over: it would run on, or end earlier.
+    def run_checked(self, body: Callable[[Any], None], item: Any) -> None:
+        """Run the body of a loop; check that it has not changed the length of a list that the loop runs over, which
+        would run on, or end earlier.
 
         Raises:
             CaptureError: it has.
         """
-        for values, count in self.lists:
-            if count_of(values) != count:
+        before = [values.length for values, _ in self.lists]
+        body(item)
+        for (values, count), length in zip(self.lists, before, strict=True):
+            if count_of(values) != count or (values.room is not None and values.length is not length):
                 raise CaptureError(
                     "a list changes its length while a loop runs over it",
                     code="TG134",

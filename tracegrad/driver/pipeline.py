@@ -136,6 +136,12 @@ class Specialization:
                     return None
         return sizes if all(fact.holds(sizes) for fact in self.program.captured.facts) else None
 
+    def grow(self, error: MemoryError) -> bool:
+        """Make more room for the lists of which a run has ended with an error that there was too little; return whether
+        there is more. The instance does not hold any more then."""
+        grown = [room.grow(items, error) for room, items in self.program.captured.rooms]
+        return any(grown)
+
     def changed(self) -> list[str]:
         """Return the names of what was read from outside and is not as it was at capture."""
         captured = self.program.captured
@@ -176,9 +182,8 @@ class Specialization:
         paths = [*program.signature.paths(), *(h.place.name for h in program.captured.hidden), *[""] * len(tangents)]
         for check in BEFORE_RUN:
             check(program, every)
-        results = call_flat(
-            self.flat, every, program.inputs, paths, program.write_back if self.backend == "c" else None
-        )
+        written = program.write_back if self.backend == "c" else None
+        results = call_flat(self.flat, every, program.inputs, paths, written, keep=bool(program.captured.rooms))
         if self.backend != "c":
             for index, result in program.write_back.items():
                 check_writable(every, index, paths)
@@ -210,6 +215,19 @@ class Specialization:
         results = call_flat(self.flat, every, program.inputs, [""] * len(every))
         value: tuple[Any, ...] = unflatten(program.tree, results)
         return value
+
+
+def run(
+    made: Specialization, find: Callable[[], Specialization], call_instance: Callable[[Specialization], Any]
+) -> Any:
+    """Return what `call_instance` gives for an instance, or others found after runs whose lists outgrew their room."""
+    while True:
+        try:
+            return call_instance(made)
+        except MemoryError as error:
+            if not made.grow(error):
+                raise
+        made = find()
 
 
 def _finish(result: Any, weak: bool) -> Any:
@@ -1000,9 +1018,12 @@ def _renamed(key: Any, name: str) -> Any:
 
 
 def _is_direct(program: Program) -> bool:
-    """Return whether calls need no work in Python: no stores into objects, no keyword-only names, no facts to check."""
+    """Return whether calls need no work in Python: no stores into objects, no keyword-only names, no facts to check, no
+    room that may be too small."""
     captured = program.captured
-    return not captured.effects and not captured.facts and not any(n.startswith("=") for n in program.signature.names)
+    if captured.effects or captured.facts or captured.rooms:
+        return False
+    return not any(n.startswith("=") for n in program.signature.names)
 
 
 def _compile_numpy(program: Program, cache: Cache, options: Options) -> Specialization:

@@ -63,6 +63,8 @@ def call_flat(
     leaves: Sequence[Leaf],
     paths: Sequence[str],
     write_back: Mapping[int, int] | None = None,
+    *,
+    keep: bool = False,
 ) -> Any:
     """Call an Executable in flat form with leaves as they come from the user; return its result.
 
@@ -70,6 +72,7 @@ def call_flat(
         leaves: what each value is; dtypes are the kernel's.
         paths: names of the values, for messages.
         write_back: inputs that the function writes in place; the user's arrays get the writes, whatever their layout.
+        keep: the user's arrays stay as they are where the run ends with an error.
 
     Raises:
         ValueError: an array to be written is read-only.
@@ -79,7 +82,7 @@ def call_flat(
     written = sorted(write_back or ())
     for i in written:
         check_writable(values, i, paths)
-        if normal[i] is not values[i] and np.may_share_memory(normal[i], values[i]):
+        if keep or (normal[i] is not values[i] and np.may_share_memory(normal[i], values[i])):
             normal[i] = normal[i].copy()
     result = executable(*normal)
     if result is NotImplemented:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.masked import Masked, Selection
 from tracegrad.capture.memory import keep_order
 from tracegrad.capture.numpy_api.common import (
     as_bool,
@@ -28,6 +29,7 @@ from tracegrad.capture.numpy_api.common import (
     spread,
     wrap_known,
 )
+from tracegrad.capture.ragged import Ragged, leading
 from tracegrad.capture.tracer import (
     HANDLERS,
     Tracer,
@@ -673,8 +675,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tracer
     return gather(table, [index, *positions], range(table.ndim))
 
 
-@covers(np.interp)
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tracer:
+@covers(np.interp, masked=True)
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Interpolate linearly; constant outside. At a knot the derivative is that of the segment to the right."""
     if period is not None:
         length = absolute(period)
@@ -684,16 +686,48 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         xp = call_handler(np.concatenate, (xp[-1:] - length, xp, xp[:1] + length))
         fp = call_handler(np.concatenate, (fp[-1:], fp, fp[:1]))
         left = right = None
-    x, xp, fp = (cast_to(asarray(v), np.result_type(asarray(v).dtype, F64)) for v in (x, xp, fp))
+    if isinstance(x, Masked) and isinstance(xp, Selection):
+        x = x.compressed()
+    if isinstance(x, Selection) and not isinstance(xp, Selection):
+        return x.call(np.interp, (x, xp, fp, left, right), {})
+    if isinstance(x, Ragged):
+        points = x.forwards()
+        return Ragged(interp(points.content, xp, fp, left, right), points.axes)
+    if isinstance(xp, Selection) or isinstance(fp, Selection):
+        return _interpolate_leading(x, xp, fp, left, right)
+    x, xp, fp = (_as_real(v) for v in (x, xp, fp))
     count = xp.type.shape[0]
     low = clip(subtract(call_handler(np.searchsorted, xp, x, side="right"), 1), 0, _last(count, 2))
     high = add(low, 1) if not isinstance(count, int) or count > 1 else low
+    return _interpolate(x, xp, fp, low, high, -1, left, right)
+
+
+def _interpolate_leading(x: Any, xp: Any, fp: Any, left: Any, right: Any) -> Tracer:
+    """Interpolate between points whose number is known only at run time."""
+    (knots, count), (values, known) = leading(xp), leading(fp)
+    check(call_handler(np.equal, count, known), "ValueError", "fp and xp are not of the same length.")
+    check(call_handler(np.greater, count, 0), "ValueError", "array of sample points is empty")
+    x, knots, values = (_as_real(v) for v in (x, knots, values))
+    below = subtract(call_handler(np.searchsorted, xp, x, side="right"), 1)
+    low = call_handler(np.clip, below, 0, call_handler(np.maximum, count - 2, 0))
+    high = call_handler(np.minimum, add(low, 1), count - 1)
+    return _interpolate(x, knots, values, low, high, count - 1, left, right)
+
+
+def _as_real(value: Any) -> Tracer:
+    tracer = asarray(value)
+    return cast_to(tracer, np.result_type(tracer.dtype, F64))
+
+
+def _interpolate(x: Tracer, xp: Tracer, fp: Tracer, low: Any, high: Any, last: Any, left: Any, right: Any) -> Tracer:
+    """Interpolate between the points at positions low and high, the last of all being at `last`."""
     x0, x1, y0, y1 = (gather(t, [i], (0,)) for t in (xp, fp) for i in (low, high))
     width = subtract(x1, x0)
     flat = equal(width, 0)
     slope = divide(subtract(y1, y0), select(flat, 1.0, width))
     result = add(y0, multiply(slope, subtract(x, x0)))
-    x_first, x_last, y_first, y_last = (gather(t, [asarray(np.int64(i))], (0,)) for t in (xp, fp) for i in (0, -1))
+    ends = [cast_to(asarray(i), I64) for i in (0, last)]
+    x_first, x_last, y_first, y_last = (gather(t, [i], (0,)) for t in (xp, fp) for i in ends)
     result = select(less(x, x_first), y_first if left is None else left, result)
     return select(greater(x, x_last), y_last if right is None else right, result)
 
