@@ -354,20 +354,6 @@ def test_as_python_has_it(f: Callable[[Any], Any], backend: str) -> None:
     check_agreement(f, backend, *POINTS)
 
 
-def append_to_the_choice(x: Any) -> Any:
-    a, b = [], []
-    for v in (x[0], x[1]):
-        (a if v < 0 else b).append(v)
-    return sum(a) + 2 * sum(b)
-
-
-def append_to_an_original(x: Any) -> Any:
-    a, b = [x[0]], [x[1]]
-    t = a if x[0] > 0 else b
-    a.append(x[2])
-    return t[-1]
-
-
 def delete_from_the_choice(x: Any) -> Any:
     a, b = {"m": x[0]}, {"m": x[1]}
     t = a if x[0] > 0 else b
@@ -420,8 +406,6 @@ def written_after_names_changed_places(x: Any) -> Any:
 
 
 REFUSED: list[tuple[Callable[[Any], Any], str]] = [
-    (append_to_the_choice, "TG136"),
-    (append_to_an_original, "TG136"),
     (delete_from_the_choice, "TG136"),
     (write_into_what_a_loop_chose, "TG136"),
     (write_into_the_dict_that_a_loop_chose, "TG136"),

@@ -19,7 +19,7 @@ from tracegrad.capture.context import current, user_span
 from tracegrad.capture.joins import Branch, is_fault, join_branches, leave_branch, raise_unless
 from tracegrad.capture.lists import ListUse, StackedList, stack_items
 from tracegrad.capture.slots import GetState, SetState, cells_of, note_list, put_slot, read_slot
-from tracegrad.capture.state import Conflict, OrNone, Undefined
+from tracegrad.capture.state import Chosen, Conflict, OrNone, Undefined
 from tracegrad.capture.tables import TableUse, make_table
 from tracegrad.capture.tracer import (
     OPERATORS,
@@ -40,6 +40,8 @@ from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL
 
+#: tests what a traced number has chosen; choices.py puts its function here
+TEST: list[Callable[[Any, Callable[[Any], Any]], Any]] = []
 #: so often a list gets another buffer, before the statement that asks for it is given up
 _STACKED_LIMIT = 64
 
@@ -105,6 +107,8 @@ def truth(value: Any) -> Any:
         return bool(value)
     if isinstance(value, StackedList):
         return truth(value.length != 0)
+    if type(value) is Chosen:
+        return TEST[0](value, truth)
     made = call_user(bool, value)
     return truth(made) if isinstance(made, Tracer) else bool(made)
 

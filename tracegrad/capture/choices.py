@@ -16,8 +16,9 @@ import numpy as np
 
 from tracegrad.capture import branches, joins
 from tracegrad.capture.context import current
-from tracegrad.capture.lists import ITEM_LIMIT, ListUse, can_stack, indexed_error, use_of_index
-from tracegrad.capture.state import Chosen
+from tracegrad.capture.lists import ITEM_LIMIT, ListUse, StackedList, can_stack, indexed_error, use_of_index
+from tracegrad.capture.slots import GetState, SetState, new_list
+from tracegrad.capture.state import MERGE, Chosen
 from tracegrad.capture.tracer import (
     Tracer,
     asarray,
@@ -52,14 +53,17 @@ def _halve(options: Sequence[Any], index: Tracer, do: Do, start: int = 0) -> Any
     )
 
 
-def do_each(chosen: Chosen, do: Do) -> None:
-    """Do something that returns nothing, for the option that is chosen."""
+def do_each(
+    chosen: Chosen,
+    do: Do,
+    get_state: GetState = tuple,
+    set_state: SetState = branches.do_nothing,
+    names: tuple[str, ...] = (),
+) -> None:
+    """Do something that returns nothing, and may bind names, for the option that is chosen."""
     for number, option in enumerate(chosen.options):
-        branches.if_stmt(_is_number(chosen, number), functools.partial(do, option), _pass, tuple, _pass, ())
-
-
-def _pass(*args: Any) -> None:
-    pass
+        here = _is_number(chosen, number)
+        branches.if_stmt(here, functools.partial(do, option), branches.do_nothing, get_state, set_state, names)
 
 
 def _is_number(chosen: Chosen, number: int) -> Any:
@@ -81,6 +85,15 @@ def test_each(chosen: Chosen, test: Do) -> Any:
             here = _is_number(chosen, number)
             found = here if found is False else python_operator(np.bitwise_or, found, here)
     return found
+
+
+def merge(chosen: Chosen) -> Any:
+    """Return a new list, with the items of the one that is chosen."""
+    return for_each(chosen, lambda o: o.copy() if isinstance(o, StackedList) else new_list(list(o)))
+
+
+branches.TEST.append(test_each)
+MERGE.append(merge)
 
 
 # ---- items of lists and tuples

@@ -17,6 +17,7 @@ import numpy as np
 
 from tracegrad.capture import sequences
 from tracegrad.capture.branches import and_, do_nothing, if_exp, if_stmt, known_truth, not_, truth
+from tracegrad.capture.choices import merge
 from tracegrad.capture.context import RestageError, current, user_span
 from tracegrad.capture.lists import ItemKind, RecordList, StackedList, count_of, give_name, item_type
 from tracegrad.capture.loop_body import attempt
@@ -27,6 +28,7 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sequences import Sequence_, as_sequence
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list
+from tracegrad.capture.state import Chosen
 from tracegrad.capture.tracer import Tracer, call_handler, check, resolve_content, unsupported
 from tracegrad.errors import CaptureError, NeedsPythonValue
 
@@ -283,7 +285,7 @@ def spread(values: Any) -> Any:
 def iterate(values: Any) -> Any:
     """The iterable of a comprehension, of `*values` in a display and of `yield from`."""
     require_own_iterator(values)
-    return iterable(values)
+    return iterable(merge(values) if type(values) is Chosen else values)
 
 
 def test(value: Any) -> bool:

@@ -7,13 +7,14 @@ Previous: hooks.py; next folder: transform.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tracegrad.capture import known as _known  # noqa: F401 finds contents
 from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLERS
+from tracegrad.capture.choices import merge
 from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, RestageError, Storage, capturing
 from tracegrad.capture.guards import require_unchanged
 from tracegrad.capture.hooks import call
@@ -233,7 +234,7 @@ def _unique(names: list[str], taken: tuple[str, ...]) -> tuple[str, ...]:
 
 def collect(value: Any, results: list[Value]) -> Result:
     """Append the array leaves of a returned value to the flat results."""
-    return collect_leaves(*flatten(_opened(value)), results)
+    return collect_leaves(*_merged(*flatten(_opened(value))), results)
 
 
 def _opened(value: Any) -> Any:
@@ -242,6 +243,16 @@ def _opened(value: Any) -> Any:
         return type(value)(map(_opened, value)) if any(map(has_table, value)) else value
     open_table(value)
     return value
+
+
+def _merged(leaves: Sequence[Any], tree: Tree) -> tuple[list[Any], Tree]:
+    """Return leaves and structure with lists in the place of those that were chosen from several."""
+    if tree.kind is Chosen and all(isinstance(option, list) for option in tree.data):
+        return flatten(merge(Chosen(tree.data, leaves[0])))
+    parts = [_merged(own, child) for child, own in divide(list(leaves), tree.children)]
+    if not parts:
+        return list(leaves), tree
+    return [leaf for own, _ in parts for leaf in own], replace(tree, children=tuple(child for _, child in parts))
 
 
 def collect_leaves(leaves: Sequence[Any], tree: Tree, results: list[Value], *, can_be_none: bool = False) -> Result:

@@ -22,7 +22,7 @@ from tracegrad import ops
 from tracegrad.capture import branches, comprehensions, copies, lookups, loops, sequences, slots
 from tracegrad.capture.aliases import require_single, ways
 from tracegrad.capture.attempts import Attempt, context, passing
-from tracegrad.capture.choices import do_each, for_each, item_at, store_item, test_each
+from tracegrad.capture.choices import do_each, for_each, item_at, merge, store_item, test_each
 from tracegrad.capture.comparisons import compare_chain, compare_sequences, contains, identical, search
 from tracegrad.capture.context import Call, Place, current, user_span
 from tracegrad.capture.convert import convert
@@ -156,7 +156,7 @@ def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
     if type(value) is OrNone:
         value = value.read("cannot unpack non-iterable NoneType object")
     require_own_iterator(value)
-    return unpack_items(value, count, star)
+    return unpack_items(merge(value) if type(value) is Chosen else value, count, star)
 
 
 def decide(test: Any) -> bool:
@@ -183,7 +183,10 @@ def mapping(values: Any) -> Any:
 
 def for_stmt(values: Any, *parts: Any) -> None:
     """A `for` statement; see loops.for_stmt."""
-    loops.for_stmt(_iterable(values), *parts)
+    if type(values) is Chosen:
+        do_each(values, lambda option: loops.for_stmt(_iterable(option), *parts), *parts[1:4])
+    else:
+        loops.for_stmt(_iterable(values), *parts)
 
 
 def _iterable(values: Any) -> Any:
@@ -648,7 +651,11 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = _present(f, args), dict(zip(kwargs, _present(f, kwargs.values()), strict=True))
     if type(f) is Chosen:
         return for_each(f, lambda option: call(option, *args, **kwargs))
+    if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, StackedList):
+        f = getattr(f.__self__, f.__name__)  # read before the list became one whose items are rows
     place = _place_of_choice(args, kwargs)
+    if place is not None and isinstance(f, Hashable) and f in _SEQUENCES:
+        args, place = tuple(merge(a) if type(a) is Chosen else a for a in args), None
     if place is not None and not _is_captured(f):
         return for_each(
             kwargs[place] if isinstance(place, str) else args[place],

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from tracegrad.capture.lists import (
 from tracegrad.capture.sharing import share, sources
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot, set_slot, undo
 from tracegrad.capture.state import (
+    MERGE,
     Chosen,
     Conflict,
     Options,
@@ -102,8 +103,27 @@ def raise_unless(condition: Value, error: Exception) -> None:
         ops.check(holds, error=kind, message=message)
 
 
+def merged(value: Any, depth: int) -> Any:
+    """Return a list in the place of one that was chosen from lists that are made deeper than `depth`."""
+    if type(value) is Chosen and value.is_list and any(current().created_depth(o) > depth for o in value.options):
+        return linked_list(value)
+    return value
+
+
+def linked_list(chosen: Chosen) -> Any:
+    """Return a list in the place of one that was chosen, linked to those that it may be."""
+    made, block = MERGE[0](chosen), current().frame.block
+    for number, option in enumerate(chosen.options):
+        index, outcome = chosen.index.value, bool(number)
+        if chosen.index.dtype != BOOL:
+            index, outcome = stage(ops.equal, index, current().builder.constant(number)), True
+        link_objects(made, option, frozenset([(index, outcome)]), block)
+    return made
+
+
 def _settled(value: Any) -> Any:
     """Return what a value is that may be None, or not there, where the open branches say that it is there."""
+    value = merged(value, current().depth - 1)
     if isinstance(value, MaybeNone) and value.present.value in current().holding:
         return value.some
     if isinstance(value, OrNone) and value.present.value in current().holding:
@@ -206,6 +226,18 @@ def leave_branch(frame: Frame) -> dict[Storage, Value]:
     return writes
 
 
+class _Twin(NamedTuple):
+    """An object that was made on a side of an `if`, which another one of that side may be.
+
+    Attributes:
+        key: side and id, as in `_Join.made`.
+        condition: position of the result that says whether it is; None where that is not known.
+    """
+
+    key: tuple[int, int]
+    condition: int | None
+
+
 class _Join:
     """Collects the pairs of values that the two sides of an `if` yield."""
 
@@ -214,6 +246,8 @@ class _Join:
         self.types: list[ArrayType] = []
         #: side and id of an object that a side made -> what was made of it
         self.made: dict[tuple[int, int], list[Any]] = {}
+        #: the same -> what was made of others that it may be, with the conditions
+        self.chosen: dict[tuple[int, int], list[tuple[Any, Conditions | None]]] = {}
 
     def side(self, side: int) -> Conditions:
         return frozenset([(self.condition, side == 0)])
@@ -231,9 +265,17 @@ class _Join:
             block = current().frame.block
             for (made, _), plan in zip(identities(flatten(value)[1], shape), plans, strict=True):
                 for other, where in plan:
+                    if isinstance(where, _Twin):
+                        held = None if where.condition is None else frozenset([(results[where.condition], True)])
+                        self.chosen.setdefault(where.key, []).append((made, held))
+                        for twin in self.made.get(where.key, []):
+                            link_objects(made, twin, held, block)
+                        continue
                     if isinstance(where, tuple):
                         for twin in self.made.setdefault(where, []):
                             link_objects(made, twin, self.side(where[0]), block)
+                        for twin, held in self.chosen.get(where, []):
+                            link_objects(made, twin, held, block)
                         self.made[where].append(made)
                         continue
                     conditions = frozenset([(results[where], True)]) if isinstance(where, int) else where
@@ -244,23 +286,24 @@ class _Join:
 
     def _origins(self, side: int, origin: Any) -> Iterator[tuple[Any, Any]]:
         """Yield objects that what one side has is, and where: conditions, None, the position of a result that says it,
-        or the key of an object that this side made."""
+        the key of an object that this side made, or the twin that it may be."""
         capture, block = current(), self.branches[side].block
         if capture.created_depth(origin) <= capture.depth:
             yield origin, self.side(side)
             return
         yield origin, (side, id(origin))
         for way in ways(origin, block):
-            if capture.created_depth(way.other) > capture.depth or way.positions:
+            if way.positions:
                 continue
-            if way.conditions is None:
-                yield way.other, None
-                continue
-            values: list[Value | None] = [None, None]
-            for number, branch in enumerate(self.branches):
-                with capture.builder.into(branch.block):
-                    values[number] = holds(way.conditions) if number == side else capture.builder.constant(False)
-            yield way.other, self.add(ArrayType(BOOL), values)
+            position = None
+            if way.conditions is not None:
+                values: list[Value | None] = [None, None]
+                for number, branch in enumerate(self.branches):
+                    with capture.builder.into(branch.block):
+                        values[number] = holds(way.conditions) if number == side else capture.builder.constant(False)
+                position = self.add(ArrayType(BOOL), values)
+            is_own = capture.created_depth(way.other) > capture.depth
+            yield way.other, _Twin((side, id(way.other)), position) if is_own else position
 
     def link(self, joined: Tracer, sides: Sequence[Any]) -> Tracer:
         """Note of an array which arrays from before the branch it is, under the condition or its opposite."""
@@ -507,6 +550,17 @@ def _join_trees(
             return make
     if (left_tree.kind is Chosen or right_tree.kind is Chosen) and all(map(is_choice, trees)):
         return _join_chosen(join, name, trees, values, branches, span)
+    eligible = [_is_list(side) for side in trees]
+    if all(eligible):
+        return _join_chosen(join, name, trees, values, branches, span)
+    for side, (_, tree) in enumerate(trees):
+        if eligible[side] and tree.kind is Chosen:
+            with branches[side].reopened():
+                trees[side] = flatten(linked_list(Chosen(tree.data, from_value(values[side][0], weak=True))))
+                values[side] = {
+                    i: content_of(leaf) for i, leaf in enumerate(trees[side][0]) if isinstance(leaf, Tracer)
+                }
+    (left, left_tree), (right, right_tree) = trees
     if left_tree != right_tree:
         path, *sides = _find_difference(trees)
         conflict = branch_error(name, "structure", _shape_text(*sides[0]), _shape_text(*sides[1]), span, path)
@@ -691,9 +745,22 @@ def is_choice(side: tuple[list[Any], Tree]) -> bool:
     return tree.kind is Chosen or (tree.kind is None and is_option(leaves[0]))
 
 
+def _is_list(side: tuple[list[Any], Tree]) -> bool:
+    """Return whether a side is a list from before the branch, or was chosen among such."""
+    _, tree = side
+    options = tuple(tree.data) if tree.kind is Chosen else (tree.origin,)
+    capture = current()
+    return all(
+        isinstance(option, list)
+        and 0 <= capture.created_depth(option) <= capture.depth
+        and not any(way.positions for way in ways(option))
+        for option in options
+    )
+
+
 def options_of(leaves: list[Any], tree: Tree) -> tuple[Any, ...]:
     """Return what a value can be that is one of several options, or one itself."""
-    return tuple(tree.data) if tree.kind is Chosen else (leaves[0],)
+    return tuple(tree.data) if tree.kind is Chosen else (leaves[0] if tree.kind is None else tree.origin,)
 
 
 def merge_options(one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
@@ -704,9 +771,13 @@ def merge_options(one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
 
 def _place_of(option: Any, options: Sequence[Any]) -> int | None:
     for k, other in enumerate(options):
-        if other is option or (type(other) is type(option) and is_equal(other, option)):
+        if other is option or _is_equal_option(other, option):
             return k
     return None
+
+
+def _is_equal_option(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and not isinstance(one, list) and is_equal(one, other)
 
 
 def renumbered(index: Tracer, options: Sequence[Any], merged: Sequence[Any]) -> Tracer:
@@ -727,24 +798,26 @@ def _join_chosen(
     span: Any,
 ) -> Callable[[list[Value]], Any]:
     """Join values of which at least one has no form in compiled code, as the number of an option."""
-    texts = [
-        describe(leaves[0]) if tree.kind is None else " or ".join(map(describe, tree.data)) for leaves, tree in trees
-    ]
-    error = branch_error(name, "values", texts[0], texts[1], span)
     sides = [options_of(leaves, tree) for leaves, tree in trees]
-    if all(tree.kind is None for _, tree in trees):
+    texts = [" or ".join(map(_option_text, side)) for side in sides]
+    error = branch_error(name, "values", texts[0], texts[1], span)
+    if all(tree.kind is not Chosen for _, tree in trees):
         options = Options(tuple(reversed(sides[0] + sides[1])), error)
         return lambda results: Chosen(options, from_value(join.condition, weak=True))
     options = Options(merge_options(sides[1], sides[0]), error)
     if len(options) == 1:
         return _fixed(options[0])
     numbers: list[Value | None] = []
-    for branch, side, known in zip(branches, sides, values, strict=True):
+    for branch, side, known, (_, tree) in zip(branches, sides, values, trees, strict=True):
         with current().builder.into(branch.block):
-            index = from_value(known[0], weak=True) if known else asarray(0)
+            index = from_value(known[0], weak=True) if tree.kind is Chosen else asarray(0)
             numbers.append(renumbered(index, side, options).value)
     position = join.add(ArrayType(I64), numbers)
     return lambda results: Chosen(options, from_value(results[position], weak=True))
+
+
+def _option_text(option: Any) -> str:
+    return f"the list {getattr(option, 'name', '')}".rstrip() if isinstance(option, list) else describe(option)
 
 
 def _result(

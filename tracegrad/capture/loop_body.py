@@ -25,6 +25,7 @@ from tracegrad.capture.joins import (
     is_equal,
     is_fault,
     merge_options,
+    merged,
     options_of,
     raise_unless,
     user_name,
@@ -222,6 +223,7 @@ def _try_loop(
                 condition = run()
                 exit_trees = []
                 for position, value in enumerate(state.get()):
+                    value = merged(value, capture.depth - 1)
                     if position < len(entry):
                         value = settle_lengths(state, position, stand_ins.values[position], value, trips)
                     exit_trees.append(flatten(value))

@@ -105,6 +105,21 @@ class Chosen(Conflict):
         super().__init__("", options.error)
         self.options, self.index, self.certain = options, index, certain
 
+    @property
+    def is_list(self) -> bool:
+        """Whether the options are lists."""
+        return all(isinstance(option, list) for option in self.options)
+
+    def as_tracer(self) -> Tracer:
+        """Return the list that is chosen as an array."""
+        if not self.is_list:
+            raise self.error
+        return asarray(MERGE[0](self))
+
+
+#: makes a list of one that was chosen; choices.py puts its function here
+MERGE: list[Callable[[Chosen], Any]] = []
+
 
 def is_option(value: Any) -> bool:
     """Return whether a value can be one of those that a traced number chooses from."""

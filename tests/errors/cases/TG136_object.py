@@ -4,11 +4,11 @@ import tracegrad as tg
 
 
 def f(x):
-    gains, losses = [], []
-    for v in (x[0], x[1]):
-        (gains if v > 0 else losses).append(v)
-    return sum(gains) - 2 * sum(losses)
+    gains, losses = {"first": x[0]}, {"first": x[1]}
+    chosen = gains if x[0] > 0 else losses
+    del chosen["first"]
+    return sum(gains.values()) - 2 * sum(losses.values())
 
 
 def run():
-    tg.grad(f)(np.ones(2))
+    tg.grad(f)(np.array([1.0, -2.0]))
