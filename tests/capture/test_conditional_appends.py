@@ -291,21 +291,6 @@ def test_an_item_that_is_not_there_is_an_error(f: Callable[[Any], Any], backend:
         tg.grad(f, backend=backend)(POINTS[0])
 
 
-def returned(x: Any) -> Any:
-    values = []
-    for v in x:
-        if v > 0.5:
-            values.append(v)
-    return values
-
-
-@pytest.mark.parametrize("f", [returned])
-def test_refused(f: Callable[[Any], Any]) -> None:
-    with pytest.raises(TracegradError) as caught:
-        tg.function(f)(POINTS[0])
-    assert "list" in str(caught.value) or "length" in str(caught.value)
-
-
 def test_items_of_two_structures() -> None:
     def flow(x: Any) -> Any:
         found = []

@@ -19,6 +19,7 @@ from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, Rest
 from tracegrad.capture.guards import require_unchanged
 from tracegrad.capture.hooks import call
 from tracegrad.capture.lists import (
+    CapturedList,
     RecordKind,
     RecordList,
     StackedList,
@@ -28,7 +29,7 @@ from tracegrad.capture.lists import (
     rows_of,
     rows_text,
 )
-from tracegrad.capture.ragged import Ragged, unknown_length
+from tracegrad.capture.ragged import Cut, Ragged, unknown_length
 from tracegrad.capture.rooms import Room, rooms_of
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
@@ -156,7 +157,7 @@ def capture(
         try:
             returned = call(function, *args, **kwargs)
             state.owners.clear()  # a __dict__ that is returned is a dict as any other
-            result = collect(returned, results)
+            result = collect(returned, results, any_length=True)
             effects = _effects(state, results)
         except RestageError as error:
             raise error.refusal() from error
@@ -232,9 +233,15 @@ def _unique(names: list[str], taken: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(result)
 
 
-def collect(value: Any, results: list[Value]) -> Result:
-    """Append the array leaves of a returned value to the flat results."""
-    return collect_leaves(*_merged(*flatten(_opened(value))), results)
+def collect(value: Any, results: list[Value], *, any_length: bool = False) -> Result:
+    """Append the array leaves of a returned value to the flat results.
+
+    Args:
+        any_length: arrays and lists may be of a length that is known when the program has run.
+    """
+    value = _opened(value)
+    leaves, tree = flatten(_with_copies(value) if any_length else value)
+    return collect_leaves(*_settled(leaves, tree, any_length=any_length), results, any_length=any_length)
 
 
 def _opened(value: Any) -> Any:
@@ -245,23 +252,41 @@ def _opened(value: Any) -> Any:
     return value
 
 
-def _merged(leaves: Sequence[Any], tree: Tree) -> tuple[list[Any], Tree]:
-    """Return leaves and structure with lists in the place of those that were chosen from several."""
+def _with_copies(value: Any, around: frozenset[int] = frozenset()) -> Any:
+    """Return a value with copies in the place of views whose length is not known."""
+    if isinstance(value, Ragged):
+        return value.copy()
+    if type(value) not in (tuple, list, CapturedList, dict) or id(value) in around:
+        return value
+    inside = around | {id(value)}
+    if type(value) is dict:
+        return {key: _with_copies(item, inside) for key, item in value.items()}
+    return (tuple if type(value) is tuple else list)(_with_copies(item, inside) for item in value)
+
+
+def _settled(leaves: Sequence[Any], tree: Tree, *, any_length: bool) -> tuple[list[Any], Tree]:
+    """Return leaves and structure with lists in the place of those that were chosen from several, and the lengths of
+    lists."""
     if tree.kind is Chosen and all(isinstance(option, list) for option in tree.data):
-        return flatten(merge(Chosen(tree.data, leaves[0])))
-    parts = [_merged(own, child) for child, own in divide(list(leaves), tree.children)]
+        return _settled(*flatten(merge(Chosen(tree.data, leaves[0]))), any_length=any_length)
+    if tree.kind is None and isinstance(leaves[0], Ragged) and any_length:
+        return flatten(leaves[0].copy())
+    parts = [_settled(own, child, any_length=any_length) for child, own in divide(list(leaves), tree.children)]
     if not parts:
         return list(leaves), tree
     return [leaf for own, _ in parts for leaf in own], replace(tree, children=tuple(child for _, child in parts))
 
 
-def collect_leaves(leaves: Sequence[Any], tree: Tree, results: list[Value], *, can_be_none: bool = False) -> Result:
+def collect_leaves(
+    leaves: Sequence[Any], tree: Tree, results: list[Value], *, can_be_none: bool = False, any_length: bool = False
+) -> Result:
     """Append those of some leaves that are arrays or numbers to the flat results.
 
     Args:
         can_be_none: numbers that may be None can be returned: with whether they are there.
+        any_length: arrays of a length that is known when the program has run can be returned: with their lengths.
     """
-    _require_sure(tree, can_be_none)
+    _require_sure(tree, can_be_none, any_length)
     positions: list[Any] = []
     weak = []
     for leaf in leaves:
@@ -286,12 +311,12 @@ def collect_leaves(leaves: Sequence[Any], tree: Tree, results: list[Value], *, c
     return Result(tree, tuple(positions), tuple(weak))
 
 
-def _require_sure(tree: Tree, can_be_none: bool) -> None:
+def _require_sure(tree: Tree, can_be_none: bool, any_length: bool) -> None:
     if tree.kind is Unsure:
         raise unsure_error(tree.data, "is returned, or kept in an object from outside")
     if tree.kind is OrNone or (tree.kind is MaybeNone and not can_be_none):
         raise none_error()
-    if tree.kind is Ragged:
+    if tree.kind is Ragged and not any_length:
         raise unknown_length(
             "an array of a length known only at run time, which is returned or kept outside",
             "return the whole array and a mask, or what is computed of it: its length, a sum, a maximum, an element",
@@ -299,7 +324,7 @@ def _require_sure(tree: Tree, can_be_none: bool) -> None:
     if tree.kind is Chosen:
         raise tree.data.error
     for child in tree.children:
-        _require_sure(child, can_be_none)
+        _require_sure(child, can_be_none, any_length)
 
 
 def _effects(state: Capture, results: list[Value]) -> list[Effect]:
@@ -310,7 +335,7 @@ def _effects(state: Capture, results: list[Value]) -> list[Effect]:
 
     def add(container: Any, kind: str, key: Any) -> None:
         final = read_slot(container, kind, key)
-        result = None if isinstance(final, Undefined) else collect(final, results)
+        result = None if isinstance(final, Undefined) else collect(final, results, any_length=True)
         effects.append(Effect(state.originals.get(id(container), container), kind, key, result))
 
     inputs = {id(h.original): h.tracer for h in state.hidden.values()}
@@ -360,6 +385,8 @@ def _unflatten(tree: Tree, leaves: list[Any]) -> Any:
         children = leaves
     else:
         children = [_unflatten(child, own) for child, own in divide(leaves, tree.children)]
+    if tree.kind is Ragged:
+        return Cut(tree.data)(*children)
     if tree.kind is StackedList:
         return rows_of(children[0], tree.data[0].nested)
     if tree.kind is RecordList:
@@ -375,6 +402,8 @@ def result_text(tree: Tree, leaves: list[Any]) -> str:
             return _escaped(repr(leaf.value))
         return f"{{{leaf}}}"
     texts = [result_text(child, own) for child, own in divide(leaves, tree.children)]
+    if tree.kind is Ragged:
+        return Cut(tree.data).text(*texts)
     if tree.kind is StackedList:
         return rows_text(texts[0], tree.data[0].nested)
     if tree.kind is RecordList:

@@ -679,6 +679,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         return args[0].length
     if f is list and args and isinstance(args[0], StackedList):
         return args[0].copy()
+    if f is list and args and isinstance(args[0], sequences.Sequence_) and args[0].length is None:
+        return comprehensions.collect(comprehensions.Each(args[0], "", comprehensions.Item))
     if f is getattr:
         return getattr_(*args)
     if isinstance(f, types.FunctionType) and f in _COPIES:

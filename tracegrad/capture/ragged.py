@@ -308,6 +308,23 @@ class Ragged(Selection):
         return content
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Makes a result of a length that is known when the program has run: of a content, and the length of each axis."""
+
+    axes: tuple[int, ...]
+
+    def __call__(self, content: Any, *lengths: Any) -> Any:
+        known = dict(zip(self.axes, lengths, strict=True))
+        part = content[tuple(slice(known.get(k)) for k in range(max(self.axes) + 1))]
+        return part if part.shape == content.shape else part.copy()
+
+    def text(self, content: str, *lengths: str) -> str:
+        """Return the same as Python text."""
+        known = dict(zip(self.axes, lengths, strict=True))
+        return f"{content}[{', '.join(f':{known.get(k, str())}' for k in range(max(self.axes) + 1))}]"
+
+
 LEADING.append(lambda content, length: Ragged(content, {0: Axis(length)}))
 
 

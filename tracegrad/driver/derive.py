@@ -331,7 +331,7 @@ def tree_text(tree: Tree) -> str:
     if tree.kind == "dict":
         return "{{" + ", ".join(f"{k!r}: {t}" for k, t in zip(tree.data, texts, strict=True)) + "}}"
     if tree.kind == "call":
-        return f"list({texts[0]})"
+        return str(tree.data.text(*texts)) if hasattr(tree.data, "text") else f"list({texts[0]})"
     if tree.kind == "object":
         return "{{" + ", ".join(f"{k!r}: {t}" for k, t in zip(tree.data[1], texts, strict=True)) + "}}"
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"

@@ -35,6 +35,7 @@ from tracegrad.capture.hooks import call
 from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.known import contents_hold
 from tracegrad.capture.lists import RecordKind, RecordList, StackedList, records_of, rows_of
+from tracegrad.capture.ragged import Cut, Ragged
 from tracegrad.capture.sharing import passing
 from tracegrad.capture.sizes import SMALLEST
 from tracegrad.capture.slots import new_list, set_slot
@@ -281,6 +282,8 @@ def build_program(
     inputs = (*signature.leaves, *(Leaf(h.value.array_type, _kind(h.tracer)) for h in captured.hidden))
     primal = [v.array_type for v in captured.function.results]
     tree, weak = runtime_tree(captured.result)
+    if request.kind != "function":
+        _require_lengths(request, without_aux(captured.function.name, tree, primal)[0] if request.has_aux else tree)
     if request.kind == "function":
         interface = captured.function.interface
 
@@ -335,6 +338,21 @@ def build_program(
         dict(captured.write_back),
         owner=owner_of_defaults(function, names),
     )
+
+
+def _require_lengths(request: Request, tree: Tree) -> None:
+    """Check that what is differentiated has a size that is known before the program runs."""
+    if tree.kind == "call" and isinstance(tree.data, Cut):
+        raise ArgumentTypeError(
+            f"{request.kind} of an array or list whose length is known only when the function has run",
+            code="TG202",
+            span=None,
+            found="a result of which a traced condition decides how many elements it has",
+            help="differentiate a number that is computed of it (a sum, an element), and return the whole beside it "
+            "with has_aux=True",
+        )
+    for child in tree.children:
+        _require_lengths(request, child)
 
 
 def owner_of_defaults(function: Callable[..., Any], names: Sequence[str]) -> FunctionType | None:
@@ -451,6 +469,7 @@ def build_vjp_program(
     captured = primal.captured
     wrt = [i for i, leaf in enumerate(signature.leaves) if is_inexact(leaf.type.dtype)]
     out = without_aux(captured.function.name, primal.tree, primal.results)[0] if has_aux else primal.tree
+    _require_lengths(Request("vjp"), out)
     seeds = [i for i in leaf_numbers(out) if is_inexact(primal.results[i].dtype)]
     tree = Tree("tuple", None, tuple(inexact_part(t, wrt) for t in signature.arguments))
 
@@ -873,6 +892,8 @@ def runtime_tree(result: entry.Result) -> tuple[Tree, frozenset[int]]:
                 weak.add(leaf)
             return Tree("leaf", leaf, ())
         children = tuple(convert(child) for child in tree.children)
+        if tree.kind is Ragged:
+            return Tree("call", Cut(tree.data), children)
         if tree.kind is StackedList:
             nested = tree.data[0].nested
             return Tree("call", functools.partial(rows_of, nested=nested) if nested else list, children)
