@@ -161,6 +161,61 @@ def differences(x: Any) -> Any:
     return total + np.trapezoid(values, times) + np.sum(np.diff(times) * values[1:])
 
 
+def runs_of_positive_numbers(x: Any) -> Any:
+    total, run = 0.0, []
+    for v in x:
+        if v > 0:
+            run.append(v)
+        else:
+            total += sum(run) ** 2
+            run.clear()
+    return total + sum(run) ** 2 + len(run)
+
+
+def full_batches(x: Any) -> Any:
+    total, batch = 0.0, []
+    for k in range(20):
+        if x[k % 5] > -1.5:
+            batch.append(x[k % 5] * k)
+        if len(batch) == 3:
+            total += np.prod(batch)
+            batch.clear()
+    return total + sum(batch)
+
+
+def filled_again(x: Any) -> Any:
+    values = []
+    for k in range(20):
+        values.append(x[k % 5] * k)
+    total = sum(values)
+    values.clear()
+    for k in range(10):
+        values.append(x[k % 5] ** 2)
+    return total * sum(values) + len(values) * np.array(values)[3] + values[-1]
+
+
+def cleared_while_it_grows(x: Any) -> Any:
+    y, total, seen = x[0], 0.0, []
+    while abs(y) > 0.1:
+        y = y * -0.7
+        seen.append(y)
+        if y > 0.5:
+            total += sum(seen) ** 2
+            seen.clear()
+    return total + sum(seen)
+
+
+def parts_of_one_list(x: Any) -> Any:
+    values, start, total = [], 0, 0.0
+    for v in x:
+        if v > 0:
+            values.append(v)
+        else:
+            total += sum(values[start:]) ** 2
+            start = len(values)
+    return total + sum(values[start:]) ** 2
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     adaptive_steps,
     states_that_are_vectors,
@@ -175,6 +230,11 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     inserted_in_front,
     stack_of_intervals,
     differences,
+    runs_of_positive_numbers,
+    full_batches,
+    cleared_while_it_grows,
+    filled_again,
+    parts_of_one_list,
 ]
 
 

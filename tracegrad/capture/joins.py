@@ -899,6 +899,11 @@ def branch_error(name: str, what: str, left: str, right: str, span: Any, path: s
         name = repr(f"{known}{path}") if known == name else f"{path} of {known}" if path else known
         title = f"the two branches give {name} different {what}"
     help = f"make both branches give {name} one shape and structure, or compute it after the if"
+    if what == "structure" and left.startswith("a list of") and right.startswith("a list of"):
+        help = (
+            "change one list in place, `values.append(v)` and `values.clear()`, whose length may depend on it; "
+            "or keep where a part of it begins, `start = len(values)`, and use `values[start:]`"
+        )
     if what != "shapes" and "None" in (left, right) and left != right:
         help = (
             "use a value of the same structure that stands for None, or a flag beside the value that says whether "

@@ -119,6 +119,8 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if isinstance(own, StackedList) and name in ("insert", "reverse", "sort") and own.stays_stacked:
         slots.note_list(own)
         return getattr(own, name)(*args, **kwargs)
+    if isinstance(own, CapturedList) and name == "clear":
+        return _clear(own)
     if isinstance(own, StackedList) and name not in ("append", "extend", "pop", "copy"):
         require_own(own, f"list.{name}")
         slots.note_list(own)
@@ -199,6 +201,28 @@ def _pop_last(values: list[Any]) -> Any:
             raise
     slots.note_list(values)
     return values.pop()
+
+
+def _clear(values: CapturedList) -> None:
+    """Do `values.clear()`: under a traced condition, of a list whose length is known when the code runs."""
+    stacked = isinstance(values, StackedList)
+    if not (stacked and values.varies):
+        try:
+            require_own(values, "list.clear")
+        except NeedsPythonValue as error:
+            if stacked or values:
+                use = ListUse(values, values.kind) if stacked else use_of_index(values, values[0])
+                if use is not None:
+                    error.remedy = use._replace(
+                        replaced=False, capacity=count_of(values) if count_of(values) != 0 else 1
+                    )
+                raise
+            current().varying.add(id(values))  # it may hold something in another iteration
+    slots.note_list(values)
+    if stacked:
+        values.length, values.added = 0, values.added if values.varies else 0
+    else:
+        values.clear()
 
 
 def note_augmented(value: Any, op: str) -> None:
