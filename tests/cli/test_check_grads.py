@@ -79,3 +79,16 @@ def test_chosen_arguments() -> None:
 def test_not_finite() -> None:
     with pytest.raises(ArgumentError, match="not finite"):
         check_grads(lambda x: np.sum(np.log(x)), X, backends=("numpy",))
+
+
+BATCHED = {
+    "function": lambda f: tg.vmap(f),
+    "gradient": lambda f: tg.vmap(tg.grad(f)),
+    "compiled": lambda f: tg.vmap(tg.function(f)),
+    "decorated": lambda f: tg.function(tg.vmap(f)),
+}
+
+
+@pytest.mark.parametrize("kind", BATCHED)
+def test_batched_functions(kind: str) -> None:
+    check_grads(BATCHED[kind](lambda x: np.sum(np.sin(x) * x)), np.linspace(0.1, 1.0, 6).reshape(2, 3))

@@ -307,3 +307,16 @@ def test_the_complex_step_is_taken_at_every_point(monkeypatch: pytest.MonkeyPatc
     found = CliRunner().invoke(cli.main, words, standalone_mode=False)
     assert len(points) == len({tuple(p) for p in points}) == 3
     assert "a complex step, backend numpy: 13.0 digits" in found.output
+
+
+@pytest.mark.parametrize("name", ["rows", "gradients"])
+def test_targets_that_are_batched(tmp_path: Path, name: str) -> None:
+    (tmp_path / "batched.py").write_text(
+        "import numpy as np\nimport tracegrad as tg\n\n"
+        "def f(x):\n    return np.sum(np.sin(x) * x)\n\n"
+        "rows = tg.vmap(f)\ngradients = tg.vmap(tg.grad(f))\n"
+    )
+    words = [f"{tmp_path}/batched.py:{name}", "--arg", "x=f64[2,3]"]
+    done = CliRunner().invoke(cli.main, ["check", *words])
+    assert done.exit_code == 0 and done.output.endswith("agreed\n"), done.output
+    assert "straight-line code" in CliRunner().invoke(cli.main, ["explain", *words]).output

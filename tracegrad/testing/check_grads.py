@@ -23,6 +23,7 @@ from tracegrad.api import Transformed, bind, parameters_of
 from tracegrad.config import BACKENDS
 from tracegrad.custom import RuleCall, RuleSite, custom_vjp, noting_calls, noting_sites
 from tracegrad.driver import pipeline
+from tracegrad.driver.batching import Batch
 from tracegrad.driver.derive import Request, leaf_numbers
 from tracegrad.driver.pipeline import Specialization
 from tracegrad.errors import ArgumentError, ArgumentTypeError, TracegradError
@@ -102,8 +103,8 @@ def check_grads(
 
 
 def plain_function(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the user's own function for one decorated with `tg.function`, any other as it is."""
-    while isinstance(f, Transformed) and f._request.kind == "function":
+    """Return the user's own function for one decorated with `tg.function`, any other, also a `tg.vmap`, as it is."""
+    while isinstance(f, Transformed) and f._request.kind == "function" and not isinstance(f._function, Batch):
         f = f._function
     return f
 
