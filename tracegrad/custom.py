@@ -23,7 +23,7 @@ import numpy as np
 from tracegrad.api import bind, global_name, parameters_of
 from tracegrad.capture import context
 from tracegrad.capture.context import Place, current, user_span
-from tracegrad.capture.entry import Result, Static, collect
+from tracegrad.capture.entry import Result, Static, collect, collect_leaves
 from tracegrad.capture.functions import (
     Arguments,
     Body,
@@ -51,6 +51,9 @@ from tracegrad.ops import full
 from tracegrad.transform.linearity import find_nonlinear
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: numbers that a result holds as they are
+_INTEGERS = int | np.integer | np.bool_
 
 
 class _Wrapped(ABC):
@@ -343,7 +346,11 @@ class _WithRule(_Wrapped):
         """Return the flat results of a rule's first part, which must be like the function's own result."""
         wanted = opened.functions[0].results
         found: list[Value] = []
-        own = collect(value, found)
+        leaves, tree = flatten(value)
+        if tree == result.tree:  # a number that the rule knows may be computed by the function
+            pairs = zip(leaves, result.leaves, strict=True)
+            leaves = [x if isinstance(own, Static) or not isinstance(x, _INTEGERS) else asarray(x) for x, own in pairs]
+        own = collect_leaves(leaves, tree, found)
         own_text, text = _shape_text(own, found), _shape_text(result, wanted)
         if own.tree != result.tree or [type(x) for x in own.leaves] != [type(x) for x in result.leaves]:
             self._refuse(rule, "another structure than the function", f"{own_text}; the function returns {text}")
@@ -583,8 +590,9 @@ def _tangent_value(part: Any, kind: ArrayType, owner: _WithRule, rule: str, labe
 def _cast(value: Value, kind: ArrayType, owner: _WithRule, rule: str) -> Value:
     if value.dtype == kind.dtype:
         return value
-    if is_complex(value.dtype) and not is_complex(kind.dtype):
-        owner._refuse(rule, "complex numbers", f"{value.type}, and it must be {kind}")
+    for name, belongs in (("complex numbers", is_complex), ("floats", is_inexact)):
+        if belongs(value.dtype) and not belongs(kind.dtype):
+            owner._refuse(rule, name, f"{value.type}, and it must be {kind}")
     from_tracer = Tracer(context.Storage(value.array_type, current().depth, value))
     return cast_to(from_tracer, kind.dtype).value
 

@@ -14,6 +14,7 @@ import pytest
 
 import tracegrad as tg
 from tracegrad.driver import pipeline
+from tracegrad.errors import ArgumentTypeError
 from tracegrad.ir.parser import parse_function
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.verifier import verify_function
@@ -615,3 +616,54 @@ def test_a_rule_serves_all_sizes(backend, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(pipeline, "build_program", None)
             np.testing.assert_allclose(gradient(np.ones(11)), np.full(11, 1.0 / (1.0 + np.exp(-1.0))), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "kind, backend", [("jvp", "numpy"), ("jvp", "c"), ("vjp", "numpy"), ("vjp", "c"), ("callback", "numpy")]
+)
+def test_a_rule_may_give_python_numbers(kind: str, backend: str) -> None:
+    @tg.custom_jvp
+    def forward(x):
+        return {"y": 2.0 * x, "count": np.sum(x > 0), "mean": np.mean(0.0 * x + 2.0), "any": np.any(x > 0)}
+
+    forward.defjvp(
+        lambda p, t: (
+            {"y": 2.0 * p[0], "count": 2, "mean": 2, "any": True},
+            {"y": 2.0 * t[0], "count": None, "mean": 0, "any": None},
+        )
+    )
+    reverse = tg.custom_vjp(forward._function)
+    reverse.defvjp(
+        lambda x: ({"y": 2.0 * x, "count": np.int64(2), "mean": 2.0, "any": True}, 2),
+        lambda k, ct: (k * ct["y"],),
+    )
+
+    def called(x):
+        return tg.pure_callback(
+            forward._function,
+            {"y": "f64[2]", "count": "i64[]", "mean": "f64[]", "any": "bool[]"},
+            x,
+            rule=lambda p, t: (
+                {"y": 2.0 * p[0], "count": 2, "mean": 2, "any": True},
+                {"y": 2.0 * t[0], "count": None, "mean": 0.0, "any": None},
+            ),
+        )
+
+    function = {"jvp": forward, "vjp": reverse, "callback": called}[kind]
+
+    def f(x):
+        r = function(x)
+        return np.where(r["any"], np.sum(r["y"] ** 2) * r["count"] * r["mean"], 0.0)
+
+    x = np.array([1.0, 3.0])
+    np.testing.assert_allclose(tg.grad(f, backend=backend)(x), 32 * x, rtol=1e-14)
+
+
+def test_floats_for_integers_are_refused() -> None:
+    @tg.custom_jvp
+    def f(x):
+        return 2.0 * x, np.sum(x > 0)
+
+    f.defjvp(lambda p, t: ((2.0 * p[0], 1.5), (2.0 * t[0], None)))
+    with pytest.raises(ArgumentTypeError, match=r"the rule of f returns floats"):
+        tg.grad(lambda x: np.sum(f(x)[0]))(np.ones(2))
