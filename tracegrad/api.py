@@ -632,13 +632,13 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, backend: st
 
     Args:
         f: any function of arrays, numbers and pytrees of them.
-        primals: its arguments.
+        primals: its arguments; what has a default may be left out.
         has_aux: `f` returns (out, anything); return (out, pullback, anything).
 
     Returns:
-        (out, pullback). `pullback(ct)` takes a cotangent with the structure and shapes of `out` and returns a tuple
-        with one entry per primal, of the primal's structure (None for what carries no derivative). It may be called
-        again; a primal overwritten in between does not matter.
+        (out, pullback). `pullback(ct)` takes a cotangent with the structure and shapes of `out`, in which None is zero,
+        and returns a tuple with one entry per primal, of the primal's structure (None for what carries no derivative).
+        It may be called again; a primal overwritten in between does not matter.
 
     >>> out, pullback = vjp(lambda x: x**2, np.array([1.0, 2.0]))
     >>> pullback(np.array([1.0, 10.0]))[0].tolist()
@@ -646,15 +646,16 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, backend: st
     """
     _check_callable(f, "vjp")
     backend = _check_backend(backend)
-    made: VJP = _remembered(f, ("vjp", backend, has_aux), lambda: VJP(f, backend, has_aux))
+    count = len(primals)
+    made: VJP = _remembered(f, ("vjp", count, backend, has_aux), lambda: VJP(f, count, backend, has_aux))
     return made(*primals)
 
 
 class VJP:
-    """`tg.vjp` of one function, compiled once per signature."""
+    """`tg.vjp` of one function by its first arguments, `count` of them; compiled once per signature."""
 
-    def __init__(self, function: Callable[..., Any], backend: str, has_aux: bool = False) -> None:
-        self._function, self._backend, self._has_aux = function, backend, has_aux
+    def __init__(self, function: Callable[..., Any], count: int, backend: str, has_aux: bool = False) -> None:
+        self._function, self._count, self._backend, self._has_aux = function, count, backend, has_aux
         self._forward = _compiled(function, backend, dynamic=False)
         self._pullbacks = Specializations(self._compile, lambda made: None)
 
@@ -662,7 +663,8 @@ class VJP:
         """Return (out, pullback), and what is auxiliary."""
         names, values = bind(self._forward._parameters, self._function, primals, {})
         if context.is_capturing():
-            return _arranged(*pipeline.inline_vjp(self._function, names, values, self._has_aux), self._has_aux)
+            out, pull = pipeline.inline_vjp(self._function, names, values, self._count, self._has_aux)
+            return _arranged(out, pull, self._has_aux)
         signature, leaves = signature_of(names, values)
         kept = [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
 
@@ -678,7 +680,7 @@ class VJP:
         def pullback(ct: Any) -> tuple[Any, ...]:
             if context.is_capturing():
                 primals = _held([unflatten(tree, kept) for tree in signature.arguments])
-                return pipeline.inline_pullback(self._function, names, primals, ct, self._has_aux)
+                return pipeline.inline_pullback(self._function, names, primals, self._count, ct, self._has_aux)
             gradients: tuple[Any, ...] = pipeline.run(
                 made, find, lambda instance: instance.pull_back([*kept, *hidden], ct)
             )
@@ -688,7 +690,7 @@ class VJP:
 
     def _compile(self, signature: Signature, sizes: Mapping[str, int]) -> Specialization:
         program = pipeline.build_vjp_program(
-            self._function, signature, sizes, backend=self._backend, has_aux=self._has_aux
+            self._function, signature, sizes, count=self._count, backend=self._backend, has_aux=self._has_aux
         )
         return pipeline.compile_program(program, self._backend)
 

@@ -282,8 +282,9 @@ def _record(
         plain = [n.lstrip("=") for n in names]
         if plain != names:
             function = _remembered(function, ("positional", tuple(names)), lambda: _positional(function, names))
-        key = ("vjp", transformed._backend, False)
-        maker: VJP = _remembered(function, key, lambda: VJP(function, transformed._backend))
+        count, backend = len(arguments), transformed._backend
+        key = ("vjp", count, backend, False)
+        maker: VJP = _remembered(function, key, lambda: VJP(function, count, backend))
         leaves, spec = _flatten(arguments)
         signature, values = signature_of(plain, _unflatten(spec, [_array(x) for x in leaves]))
         with leaves_of_call(values):

@@ -58,6 +58,7 @@ from tracegrad.ir.core import Block, Function, Interface, Value, clone_function,
 from tracegrad.ir.inline import own_callees
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import ArrayType, dim_evaluate, dim_symbols, is_inexact, is_static
+from tracegrad.ops import full
 from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
 from tracegrad.runtime.call import Places, call_flat, check_writable, with_user_lines
 from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, open_custom, settings_of, unflatten
@@ -461,17 +462,23 @@ def build_vjp_program(
     signature: Signature,
     sizes: Mapping[str, int] | None = None,
     *,
+    count: int | None = None,
     backend: str = "numpy",
     has_aux: bool = False,
 ) -> Program:
-    """Return the program that maps arguments and a cotangent of the result to cotangents of the arguments."""
+    """Return the program that maps arguments and a cotangent of the result to cotangents of the arguments.
+
+    Args:
+        count: how many arguments, from the first, get a cotangent; by default all.
+    """
     primal = build_program(function, Request(), signature, sizes, backend=backend)
     captured = primal.captured
-    wrt = [i for i, leaf in enumerate(signature.leaves) if is_inexact(leaf.type.dtype)]
+    by = signature.arguments[:count]
+    wrt = [n for tree in by for n in leaf_numbers(tree) if is_inexact(signature.leaves[n].type.dtype)]
     out = without_aux(captured.function.name, primal.tree, primal.results)[0] if has_aux else primal.tree
     _require_lengths(Request("vjp"), out)
     seeds = [i for i in leaf_numbers(out) if is_inexact(primal.results[i].dtype)]
-    tree = Tree("tuple", None, tuple(inexact_part(t, wrt) for t in signature.arguments))
+    tree = Tree("tuple", None, tuple(inexact_part(t, wrt) for t in by))
 
     def build() -> Function:
         copy = clone_function(without_prints(captured.function))
@@ -486,7 +493,8 @@ def build_vjp_program(
 
     inputs = (*primal.inputs, *(Leaf(primal.results[i]) for i in seeds))
     results = tuple(signature.leaves[i].type for i in wrt)
-    made = Program(captured, Request("vjp"), signature, build, inputs, results, tree, frozenset(), {})
+    request = Request("vjp", tuple(range(len(by))), False, has_aux)
+    made = Program(captured, request, signature, build, inputs, results, tree, frozenset(), {})
     made.out = out
     return made
 
@@ -494,7 +502,8 @@ def build_vjp_program(
 def cotangent_leaves(
     tree: Tree, ct: Any, types: Sequence[ArrayType], path: str = "ct", of: str = "result"
 ) -> list[Any]:
-    """Return the leaves of a cotangent that has the structure of a result, or of the tangent of an argument.
+    """Return the leaves of a cotangent that has the structure of a result, or of the tangent of an argument; None is
+    zero.
 
     Args:
         tree: the structure, whose leaves are numbers in `types`.
@@ -504,6 +513,9 @@ def cotangent_leaves(
     Raises:
         ArgumentTypeError: it has another structure, or a leaf another shape.
     """
+    if ct is None:
+        kinds = [types[number] for number in leaf_numbers(tree)]
+        return [_zero(kind) for kind in kinds if is_inexact(kind.dtype)]
     if tree.kind == "leaf":
         kind = types[tree.data]
         if not is_inexact(kind.dtype):
@@ -548,10 +560,14 @@ def tangent_leaves(tree: Tree, tangent: Any, types: Sequence[ArrayType], name: s
     Raises:
         ArgumentTypeError: it does not fit the argument, or is not zero where the argument is no float.
     """
-    if tangent is None:
-        kinds = [types[number] for number in leaf_numbers(tree)]
-        return [np.zeros(kind.shape, kind.dtype) for kind in kinds if is_inexact(kind.dtype)]
     return cotangent_leaves(tree, tangent, types, tangent_name(name), "argument")
+
+
+def _zero(kind: ArrayType) -> Any:
+    """Return the zero of a type, whose sizes may be symbolic during a capture."""
+    if is_capturing():
+        return from_value(full(shape=kind.shape, dtype=kind.dtype, value=0.0))
+    return np.zeros(kind.shape, kind.dtype)
 
 
 def tangent_name(name: str) -> str:
@@ -598,20 +614,26 @@ def _misfit(path: str, wanted: str, found: str, of: str) -> ArgumentTypeError:
 
 
 def inline_vjp(
-    function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], has_aux: bool = False
+    function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], count: int, has_aux: bool = False
 ) -> tuple[Any, Any]:
-    """Stage `function` at traced arguments; return its result and a pullback that stages the cotangent sweep."""
+    """Stage `function` at traced arguments; return its result and the pullback to its first `count` arguments, which
+    stages the cotangent sweep."""
     request = Request("vjp", has_aux=has_aux)
     inner, out = _inline_primal(function, request, names, values)
-    return out, functools.partial(_pull_back, inner, len(values))
+    return out, functools.partial(_pull_back, inner, count)
 
 
 def inline_pullback(
-    function: Callable[..., Any], names: Sequence[str], values: Sequence[Any], ct: Any, has_aux: bool = False
+    function: Callable[..., Any],
+    names: Sequence[str],
+    values: Sequence[Any],
+    count: int,
+    ct: Any,
+    has_aux: bool = False,
 ) -> tuple[Any, ...]:
-    """Stage the pullback of `function` at some arguments, where it was taken before this capture."""
+    """Stage the pullback of `function` to its first `count` arguments, where it was taken before this capture."""
     request = Request("vjp", has_aux=has_aux)
-    return _pull_back(_capture_primal(function, request, names, values), len(values), ct)
+    return _pull_back(_capture_primal(function, request, names, values), count, ct)
 
 
 def _pull_back(inner: _Inner, count: int, ct: Any) -> tuple[Any, ...]:
