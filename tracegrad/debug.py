@@ -16,7 +16,7 @@ from tracegrad.api import Transformed, misused
 from tracegrad.driver import pipeline
 from tracegrad.driver.pipeline import Program
 from tracegrad.errors import TracegradError
-from tracegrad.ir.core import Operation, Value
+from tracegrad.ir.core import Function, Operation, Value
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import StackType
 from tracegrad.testing.interpret import Interpreter, bind_parameters
@@ -120,8 +120,9 @@ class _Tracker(Interpreter):
 
     def operation(self, operation: Operation, operands: list[Any], values: dict[Value, Any]) -> Sequence[Any]:
         results = list(super().operation(operation, operands, values))
-        if operation.op in ("stack", "undefined") or operation.blocks:
-            return results  # what blocks yield has been seen inside
+        is_inside = bool(operation.blocks) or isinstance(operation.attrs.get("function"), Function)
+        if operation.op in ("stack", "undefined") or is_inside:
+            return results  # what blocks yield and functions return has been seen inside
         if operation.op == "push":
             self.copy_origin(operands[1], operands[0][-1])
             return results
@@ -141,6 +142,13 @@ class _Tracker(Interpreter):
             ):  # an infinity that the user wrote is meant
                 self.note(operation, value, array, operands)
         return results
+
+    def call(self, operation: Operation, operands: list[Any]) -> Sequence[Any]:
+        function: Function = operation.attrs["function"]
+        values, _ = bind_parameters(function, operands, self.sizes)
+        for param, operand in zip(function.params, operands, strict=True):
+            self.copy_origin(operand, values[param])
+        return self.block(function.body, values)
 
     def copy_origin(self, source: Any, target: Any) -> None:
         found = self.origins.get(id(source))

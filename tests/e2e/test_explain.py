@@ -178,6 +178,34 @@ def test_debug_nans_names_the_argument() -> None:
         tg.function(lambda x: x * 2)(np.array([1.0, np.nan]))
 
 
+def falling(x, n):
+    if n <= 0:
+        return np.log(x)  # out of its domain
+    return falling(x - 0.25, n - 1) * x
+
+
+def rising(x, n):
+    if n <= 0:
+        return 2.0 * x
+    return rising(3.0 * x, n - 1) + x
+
+
+@each_backend
+def test_debug_nans_looks_into_recursion(backend: str) -> None:
+    def started(x, n):
+        return rising(np.log(x), n)  # not finite before the call
+
+    calls = {
+        "# out of its domain": (tg.grad(falling, backend=backend), 0.5, "log of x = -0.25"),
+        "# not finite before": (tg.function(started, backend=backend), -1.0, "log of x = -1.0"),
+    }
+    for mark, (function, x, text) in calls.items():
+        with pytest.raises(FloatingPointError) as raised, tg.debug_nans():
+            function(x, np.array(3))
+        assert raised.value.span.line == line_of(mark)
+        assert text in str(raised.value)
+
+
 def test_each_statement_is_explained_once() -> None:
     def promoted(x):
         s = 0  # becomes a float: the loop is captured twice
