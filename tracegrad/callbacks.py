@@ -31,7 +31,7 @@ from tracegrad.differences import central_differences, complex_steps
 from tracegrad.driver.pipeline import runtime_tree
 from tracegrad.errors import ArgumentError, ArgumentTypeError, CaptureError
 from tracegrad.ir.types import ArrayType, array_type, is_complex, is_float
-from tracegrad.ops.callbacks import callback_name, misfit
+from tracegrad.ops.callbacks import as_declared, callback_name, declared_texts, misfit
 from tracegrad.runtime.signature import NAMESPACE, Tree, unflatten
 
 #: numeric rules
@@ -306,7 +306,7 @@ def _numeric_rule(
     ]
     blocks = [ArrayType(kinds[k].dtype, (*kinds[k].shape, *types[i].shape)) for k in smooth for i, _ in moving]
     label = f"{rule.replace('-', '_')}_of_{_name(fn)}"
-    jacobian = iter(_stage(_jacobian_of(function, rule, moving, smooth, len(kinds)), blocks, label, *leaves))
+    jacobian = iter(_stage(_jacobian_of(function, rule, moving, smooth, declared_texts(kinds)), blocks, label, *leaves))
     moved: list[Any] = []
     for k in range(len(kinds)):
         if k not in smooth:
@@ -341,14 +341,17 @@ def _is_smooth(kind: ArrayType) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _jacobian_of(
-    fn: Callable[..., Any], rule: str, moving: tuple[tuple[int, complex], ...], smooth: tuple[int, ...], count: int
+    fn: Callable[..., Any],
+    rule: str,
+    moving: tuple[tuple[int, complex], ...],
+    smooth: tuple[int, ...],
+    results: tuple[str, ...],
 ) -> Callable[..., Any]:
     """Return the function that computes the Jacobian of each float result by each of some arguments or their parts."""
 
     def values(*args: Any) -> list[Any]:
-        returned = fn(*args)
-        parts = (returned,) if count == 1 else returned
-        return [np.asarray(parts[k]) for k in smooth]
+        found = as_declared(_name(fn), fn(*args), results, is_complex=rule == "complex-step")
+        return [found[k][0] for k in smooth]
 
     def jacobian(*args: Any) -> Any:
         if rule == "complex-step":

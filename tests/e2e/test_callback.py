@@ -361,3 +361,40 @@ def test_a_local_function_in_the_rule_of_another_callback(rule: str) -> None:
 
     assert tg.grad(f)(0.7) == pytest.approx(np.exp(0.7))
     assert tg.grad(tg.grad(f))(0.7) == pytest.approx(np.exp(0.7), rel=1e-6)
+
+
+@pytest.mark.parametrize("rule", ["finite-difference", "complex-step"])
+def test_a_numeric_rule_says_what_the_function_returned(rule: str) -> None:
+    def first(x):
+        return np.sin(x)[:1]
+
+    def pair(x):
+        return np.sin(x), np.sin(x)
+
+    def complex_numbers(x):
+        return np.sin(x) * 1j
+
+    cases = {
+        first: "first returns float64 array of shape (1,), not f64[3]",
+        pair: "pair returns float64 array of shape (2, 3), not f64[3]",
+        complex_numbers: "complex_numbers returns complex128 array of shape (3,), not f64[3]",
+    }
+    for fn, found in cases.items():
+        if fn is complex_numbers and rule == "complex-step":
+            continue  # its derivative is that of the real part
+        with pytest.raises(tg.errors.ArgumentTypeError, match="TG238") as caught:
+            tg.grad(lambda x, fn=fn: np.sum(tg.pure_callback(fn, "f64[3]", x, rule=rule)))(np.ones(3))
+        assert found in str(caught.value)
+
+
+def test_the_key_of_an_error_stays() -> None:
+    table: dict[Any, Any] = {}
+
+    def f(x):
+        return np.sum(tg.pure_callback(lambda x: table["missing"], "f64[3]", x))
+
+    with pytest.raises(KeyError) as caught:
+        tg.function(f)(np.ones(3))
+    assert caught.value.args == ("missing",)
+    (note,) = caught.value.__notes__
+    assert 'tg.pure_callback(lambda x: table["missing"]' in note

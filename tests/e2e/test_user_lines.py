@@ -213,3 +213,18 @@ def test_the_warning_without_compiler_names_the_call(monkeypatch: pytest.MonkeyP
         warnings.simplefilter("always")
         tg.function(lambda x: x * 2.0, backend="c")(1.0)
     assert [w.filename for w in caught] == [__file__]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_key_error_of_the_program_keeps_its_key(backend: str) -> None:
+    def f(x):
+        if x[0] > 0:
+            raise KeyError("weights")  # this line
+        return x.sum()
+
+    for transform in (tg.function, tg.grad):
+        with pytest.raises(KeyError) as caught:
+            transform(f, backend=backend)(X)
+        assert caught.value.args == ("weights",)
+        (note,) = caught.value.__notes__
+        assert "# this line" in note and note.count("-->") == 1

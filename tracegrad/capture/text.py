@@ -429,7 +429,8 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     if isinstance(error, TracegradError):
         return known.__name__, error.title if error.code == "TG138" else f"{error.title}: {error.found}"
     with messages():
-        text = str(error)
+        is_key = kind is KeyError and len(error.args) == 1 and isinstance(error.args[0], str)
+        text = error.args[0] if is_key else str(error)  # the text of a KeyError is the repr of its key
     return known.__name__, text if known is kind else f"{kind.__name__}: {text}" if text else kind.__name__
 
 

@@ -7,7 +7,7 @@ functions with callbacks.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,23 +46,42 @@ def run(name: str, results: tuple[str, ...], *arguments: Any) -> Any:
         view = np.asarray(argument).view()
         view.flags.writeable = False
         given.append(view if view.ndim else view[()])
-    returned = _FUNCTIONS[name](*given)
-    parts = (returned,) if len(results) == 1 else tuple(returned)
-    if len(parts) != len(results):
-        raise misfit(name.rpartition("_")[0], f"{len(parts)} arrays, not {len(results)}")
-    made = [_checked(name, part, text) for part, text in zip(parts, results, strict=True)]
+    made = [
+        array.astype(kind.dtype) if array.ndim else array.astype(kind.dtype)[()]
+        for array, kind in as_declared(name.rpartition("_")[0], _FUNCTIONS[name](*given), results)
+    ]
     return made[0] if len(made) == 1 else tuple(made)
 
 
-def _checked(name: str, part: Any, text: str) -> Any:
-    array = np.array(part)
-    if text.endswith("[*]"):
-        kind = array_type(text[:-3] + "[]").with_shape(array.shape)
-    else:
-        kind = array_type(text)
-    if array.shape != kind.shape or not np.can_cast(array.dtype, kind.dtype, "same_kind"):
-        raise misfit(name.rpartition("_")[0], f"{array.dtype} array of shape {array.shape}, not {kind}")
-    return array.astype(kind.dtype) if array.ndim else array.astype(kind.dtype)[()]
+def as_declared(
+    name: str, returned: Any, results: Sequence[str], *, is_complex: bool = False
+) -> list[tuple[Any, ArrayType]]:
+    """Return the arrays that a callback has returned, as copies, with their declared types.
+
+    Args:
+        name: of the callback, for errors.
+        is_complex: it got complex numbers for real ones, so that floats of it are complex too.
+
+    Raises:
+        ArgumentTypeError: it returns something else than was declared.
+    """
+    parts = (returned,) if len(results) == 1 else tuple(returned)
+    if len(parts) != len(results):
+        raise misfit(name, f"{len(parts)} arrays, not {len(results)}")
+    found = []
+    for part, text in zip(parts, results, strict=True):
+        array = np.array(part)
+        kind = array_type(text[:-3] + "[]").with_shape(array.shape) if text.endswith("[*]") else array_type(text)
+        fits = is_complex or np.can_cast(array.dtype, kind.dtype, "same_kind")
+        if array.shape != kind.shape or not fits:
+            raise misfit(name, f"{array.dtype} array of shape {array.shape}, not {kind}")
+        found.append((array, kind))
+    return found
+
+
+def declared_texts(kinds: Iterable[ArrayType]) -> tuple[str, ...]:
+    """Return the texts by which a call knows what its results are."""
+    return tuple(str(k) if is_static(k.shape) else f"{dtype_name(k.dtype)}[*]" for k in kinds)
 
 
 def misfit(name: str, found: str) -> ArgumentTypeError:
@@ -77,8 +96,7 @@ def misfit(name: str, found: str) -> ArgumentTypeError:
 
 
 def _text(operation: Operation, *operands: str) -> str:
-    kinds = [v.array_type for v in operation.results]
-    texts = tuple(str(k) if is_static(k.shape) else f"{dtype_name(k.dtype)}[*]" for k in kinds)
+    texts = declared_texts(v.array_type for v in operation.results)
     return f"tracegrad.ops.callbacks.run({', '.join([repr(operation.attrs['name']), repr(texts), *operands])})"
 
 

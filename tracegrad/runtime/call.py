@@ -185,11 +185,22 @@ def raise_kernel_error(
     count = text.count("%d")
     if count:
         text = text % (value, bound)[:count]
+    error = ERROR_CLASSES.get(kind, RuntimeError)(text)
     if line:
         span = places.find(file, line, column) if places is not None else None
-        text = f"{text}\n{(span or Span(file, line, column)).show()}"
+        _show(error, span or Span(file, line, column))
     with user_frames:
-        raise ERROR_CLASSES.get(kind, RuntimeError)(text)
+        raise error
+
+
+def _show(error: Exception, span: Span) -> None:
+    """Add a place to the text of an error that does not show one, as a note where it holds a key and no text."""
+    if any("\n  --> " in f"\n{text}" for text in (str(error), *getattr(error, "__notes__", ()))):
+        return
+    if len(error.args) == 1 and isinstance(error.args[0], str) and not isinstance(error, KeyError):
+        error.args = (f"{error.args[0]}\n{span.show()}",)
+    else:
+        error.add_note(span.show())
 
 
 _COMMENT = re.compile(r"\s*# (\S.*?):(\d+)  ")
@@ -226,8 +237,8 @@ def with_user_lines(load: Callable[[], tuple[Callable[..., Any], str]], places: 
             span = places.find(found[1], int(found[2]), error=error) if found is not None else None
             if span is not None and isinstance(error, TracegradError):
                 error.place(span)
-            elif span is not None and len(error.args) == 1 and "\n  --> " not in str(error):
-                error.args = (f"{error.args[0]}\n{span.show()}",)
+            elif span is not None:
+                _show(error, span)
             with user_frames:
                 raise
 
