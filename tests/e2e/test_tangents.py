@@ -104,3 +104,11 @@ def test_an_auxiliary_result_needs_a_tuple_of_two(inside: bool, backend: str) ->
     ):
         with pytest.raises(tg.errors.ArgumentTypeError, match="TG203"):
             (tg.function(run, backend=backend) if inside else run)(x)
+
+
+@pytest.mark.parametrize("transform", [tg.hessian, tg.hessian_diagonal, lambda f: lambda x: tg.hvp(f, (x,), (x,))])
+@pytest.mark.parametrize("f", [lambda x: x**3, lambda x: (x[0], x[1])])
+def test_second_derivatives_of_arrays_are_pointed_to(transform, f):
+    with pytest.raises(TypeError, match=r"tg\.jacobian") as caught:
+        transform(f)(np.ones(2))
+    assert "tg.vjp" not in str(caught.value)

@@ -23,6 +23,12 @@ from tracegrad.transform.vjp import gradient, without_prints
 SCALAR = frozenset({"grad", "value_and_grad", "hessian", "hessian_diagonal", "hvp"})
 #: requests that take one tangent per floating-point leaf of the arguments
 TANGENTS = frozenset({"jvp", "push", "hvp"})
+#: what gives the second derivatives of a function whose result is no scalar
+_FOR_ARRAYS = {
+    "hessian": "tg.jacobian(tg.jacobian(f))",
+    "hessian_diagonal": "tg.jacobian(tg.jacobian(f))",
+    "hvp": "tg.jvp of tg.jacobian(f)",
+}
 _MODES = {"jacobian": "", "jacfwd": "forward", "jacrev": "reverse"}
 
 
@@ -270,8 +276,8 @@ def check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: Re
             code="TG202",
             span=None,
             found=f"{name} returns {found}",
-            help="return one float; with has_aux=True return (scalar, anything); tg.vjp takes functions with several "
-            "results",
+            help="return one float; with has_aux=True return (scalar, anything); "
+            f"{_FOR_ARRAYS.get(kind, 'tg.vjp')} takes functions with several results",
         )
     found_type = primal[tree.data]
     if found_type.shape != ():
@@ -280,7 +286,8 @@ def check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: Re
             code="TG202",
             span=None,
             found=f"{name} returns {found_type}",
-            help="reduce it, for instance with np.sum; or use tg.vjp, which takes a cotangent of that shape",
+            help="reduce it, for instance with np.sum; or use "
+            + (_FOR_ARRAYS.get(kind) or "tg.vjp, which takes a cotangent of that shape"),
         )
     if not is_inexact(found_type.dtype):
         raise ArgumentTypeError(
@@ -296,7 +303,8 @@ def check_scalar(name: str, tree: Tree, primal: Sequence[ArrayType], request: Re
             code="TG202",
             span=None,
             found=f"{name} returns {found_type}",
-            help="return np.abs, np.real or np.imag of it; or use tg.vjp, which takes a complex cotangent",
+            help="return np.abs, np.real or np.imag of it"
+            + ("" if kind in _FOR_ARRAYS else "; or use tg.vjp, which takes a complex cotangent"),
         )
     return int(tree.data)
 
