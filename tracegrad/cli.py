@@ -85,7 +85,8 @@ _HINTS = {
 
 #: the same for `tracegrad dump` alone
 _DUMP_HINTS = {
-    "TG202": "--wrt none dumps the function itself; --transform jacobian takes functions with any results",
+    "TG202": "--wrt none dumps the function itself; --transform jacobian takes functions with any results, "
+    "--has-aux those that return (scalar, anything)",
 }
 
 #: what `--transform` takes
@@ -217,6 +218,13 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return functools.reduce(lambda made, option: option(made), reversed(options), command)
 
 
+aux_option = click.option(
+    "--has-aux",
+    is_flag=True,
+    help="The function returns a tuple of two: what to differentiate, then anything.",
+)
+
+
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -253,6 +261,7 @@ def main() -> None:
     help="What to make of the function; --wrt names the arguments differentiated (vjp: always all), under vmap those "
     "batched, all by default (along axis 0; give their types with the axis). Default: value_and_grad.",
 )
+@aux_option
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of the terminal.")
 @click.pass_context
 def dump(
@@ -264,6 +273,7 @@ def dump(
     emit: str,
     value: bool,
     transform: str | None,
+    has_aux: bool,
     output: str | None,
 ) -> None:
     """Print the generated gradient code of a function.
@@ -298,7 +308,8 @@ def dump(
     inputs = bind_inputs(function, read_inputs(file, arguments))
     command = shlex.join(["tracegrad", *ctx.find_root().obj])
     backend = "c" if emit == "c" else "numpy"
-    program = build(function, inputs, transform or ("value_and_grad" if value else "grad"), wrt, backend)
+    kind = transform or ("value_and_grad" if value else "grad")
+    program = build(function, inputs, kind, wrt, backend, has_aux=has_aux)
     text = program_text(program, emit)
     batched = _batched_arguments(program.signature, inputs, wrt) if transform == "vmap" else []
     text = f"{_header(program, target, command, emit, batched)}\n{text.lstrip()}"
@@ -308,16 +319,26 @@ def dump(
         write_file(output, text)
 
 
-def build(function: Callable[..., Any], inputs: Inputs, kind: str, wrt: str | None, backend: str = "numpy") -> Program:
+def build(
+    function: Callable[..., Any],
+    inputs: Inputs,
+    kind: str,
+    wrt: str | None,
+    backend: str = "numpy",
+    *,
+    has_aux: bool = False,
+) -> Program:
     """Capture and transform a function as `--wrt` says."""
     argnums = choose_arguments(wrt, inputs)
+    if has_aux and (kind == "vmap" or argnums is None):
+        raise click.UsageError(f"--has-aux is for derivatives, not for {'vmap' if kind == 'vmap' else '--wrt none'}")
     plain, element = function, _element_arguments(wrt, inputs) if kind == "vmap" else ()
     function, made = transformed(function, inputs, kind, argnums if wrt is not None else None)
-    request = RequestMaker(made if argnums is not None else "function", argnums)(inputs.names)
+    request = RequestMaker(made if argnums is not None else "function", argnums, has_aux)(inputs.names)
     signature, sizes = inputs.signature(), inputs.example_sizes()
     with readable_failures(plain, inputs, element), contextlib.redirect_stdout(sys.stderr):
         if request.kind == "vjp":
-            return pipeline.build_vjp_program(function, signature, sizes)
+            return pipeline.build_vjp_program(function, signature, sizes, backend=backend, has_aux=has_aux)
         if request.kind in ("jvp", "hvp"):
             request = dataclasses.replace(request, single=False)
         return pipeline.build_program(function, request, signature, sizes, backend=backend)
@@ -467,7 +488,9 @@ def _header(program: Program, target: str, command: str, emit: str, batched: Seq
     paths = signature.paths()
     hidden = [f"{h.place.name}: {leaf}" for h, leaf in zip(captured.hidden, program.inputs[len(paths) :], strict=False)]
     results = [str(v.type) for v in captured.function.results] if emit == "ir" else [str(t) for t in program.results]
-    written = [paths[i] if i < len(paths) else captured.hidden[i - len(paths)].place.name for i in captured.write_back]
+    stores = captured.effects if emit == "ir" or request.kind != "vjp" else []  # a pullback leaves all as it is
+    places = captured.write_back if emit == "ir" else program.write_back
+    written = [paths[i] if i < len(paths) else captured.hidden[i - len(paths)].place.name for i in places]
     sizes = pipeline.size_symbols(signature)
     facts = dict.fromkeys([*(f"{name} >= 2" for name in sizes), *map(str, captured.facts)])
     rows = {
@@ -477,7 +500,7 @@ def _header(program: Program, target: str, command: str, emit: str, batched: Seq
         "sizes": list(facts) if sizes else [],
         "results": results if emit != "python" else [],
         "the function writes into": written,
-        "the function stores into": list(dict.fromkeys(type(e.container).__name__ for e in captured.effects)),
+        "the function stores into": list(dict.fromkeys(type(e.container).__name__ for e in stores)),
     }
     lines.extend(f"{title}: {', '.join(items)}" for title, items in rows.items() if items)
     lines.append(f"made by tracegrad {VERSION}: {command}")
@@ -565,6 +588,7 @@ def _interval(ctx: click.Context, parameter: click.Parameter, value: str | None)
     "Hessian for symmetry and against hvp; hvp against differences of the gradient; vmap against a loop over the "
     "elements (--wrt names what is batched, all by default).",
 )
+@aux_option
 @click.option(
     "--time-limit",
     "limit_s",
@@ -584,6 +608,7 @@ def check(
     interval: tuple[float, float] | None,
     backend: tuple[str, ...],
     transform: str,
+    has_aux: bool,
     limit_s: float,
 ) -> None:
     """Check the gradient of a function against finite differences.
@@ -610,7 +635,7 @@ def check(
     backends = backend or BACKENDS
     checked = {"": function}
     if transform in ("hessian", "hvp"):
-        checked["gradient"] = grad(function, argnums=argnums)
+        checked["gradient"] = grad(function, argnums=argnums, has_aux=has_aux)
     elif transform == "vmap":
         checked[""] = transformed(function, inputs, transform, None if wrt is None else chosen)[0]
     given = [n.lstrip("=") for n, v in zip(inputs.names, inputs.values, strict=True) if Inputs([n], [v]).types()]
@@ -709,7 +734,8 @@ def _refuse_no_scalar(error: TracegradError, transform: str) -> NoReturn:
         f"--transform {transform} is for a function that returns a scalar",
         "TG202",
         error.found,
-        "reduce the result, for instance with np.sum; without --transform the derivatives of all results are checked",
+        "reduce the result, for instance with np.sum, or say --has-aux for a function that returns (scalar, anything); "
+        "without --transform the derivatives of all results are checked",
     )
 
 

@@ -320,3 +320,50 @@ def test_targets_that_are_batched(tmp_path: Path, name: str) -> None:
     done = CliRunner().invoke(cli.main, ["check", *words])
     assert done.exit_code == 0 and done.output.endswith("agreed\n"), done.output
     assert "straight-line code" in CliRunner().invoke(cli.main, ["explain", *words]).output
+
+
+@pytest.fixture
+def extra(tmp_path: Path) -> str:
+    (tmp_path / "extra.py").write_text(
+        "import numpy as np\n\n"
+        "def with_aux(x, a=2.0):\n    return np.sum(x**3) * a, {'twice': 2 * x, 'n': 3}\n\n"
+        "def writes(x, out):\n    out[:] = x**2\n    return np.sum(out * x)\n"
+    )
+    return str(tmp_path / "extra.py")
+
+
+@pytest.mark.parametrize("kind", ["grad", "value_and_grad", "jvp", "vjp", "jacobian", "hessian", "hvp"])
+def test_dump_with_aux(extra: str, kind: str) -> None:
+    done = CliRunner().invoke(
+        cli.main, ["dump", f"{extra}:with_aux", "--arg", "x=f64[3]", "--transform", kind, "--has-aux"]
+    )
+    assert done.exit_code == 0, done.output
+    made: dict[str, object] = {}
+    exec(done.output, made)
+    function = made[f"with_aux_{kind}"]
+    further = {"jvp": (T,), "hvp": (T,), "vjp": (1.0,)}.get(kind, ())
+    result = function(X, 2.0, *further)  # type: ignore[operator]
+    derivative = {"value_and_grad": lambda r: r[1], "jvp": lambda r: r[1], "hvp": lambda r: r[0][0]}
+    found = derivative.get(kind, lambda r: r[0])(result)
+    expected = {"jvp": np.sum(6 * X**2 * T), "hessian": np.diag(12 * X), "hvp": 12 * X * T}.get(kind, 6 * X**2)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_has_aux_where_it_is_needed(extra: str) -> None:
+    words = [f"{extra}:with_aux", "--arg", "x=f64[3]"]
+    refused = CliRunner().invoke(cli.main, ["dump", *words])
+    assert refused.exit_code == 2 and "--has-aux takes functions that return" in refused.output
+    none = CliRunner().invoke(cli.main, ["dump", *words, "--has-aux", "--wrt", "none"])
+    assert none.exit_code == 2 and "--has-aux is for derivatives" in none.output
+    assert CliRunner().invoke(cli.main, ["check", *words, "--transform", "hessian"]).exit_code == 2
+    done = CliRunner().invoke(cli.main, ["check", *words, "--transform", "hessian", "--has-aux"])
+    assert done.exit_code == 0 and "x (gradient)" in done.output
+
+
+def test_a_pullback_is_not_said_to_write(extra: str) -> None:
+    words = [f"{extra}:writes", "--arg", "x=f64[3]", "--arg", "out=f64[3]", "--transform"]
+    assert "writes into" not in CliRunner().invoke(cli.main, ["dump", *words, "vjp"]).output
+    for others in (["vjp", "--emit", "ir"], ["jvp"], ["grad"]):
+        assert "# the function writes into: out" in CliRunner().invoke(
+            cli.main, ["dump", *words, *others]
+        ).output.replace("//", "#")
