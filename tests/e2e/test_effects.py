@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tracegrad.errors import TracegradError
 
 each_backend = pytest.mark.parametrize("backend", ["numpy", "c"])
 DIRECTION = np.array([1.0, 3.0])
@@ -149,6 +150,68 @@ def test_inner_gradient_stores_into_objects_from_outside(kind: str, backend: str
         return tg.grad(inner)(x) + items["triple"] + values[-1]
 
     assert tg.value_and_grad(f, backend=backend)(2.0) == (10.0, 5.0)
+
+
+LAST: dict[str, Any] = {}
+
+#: what is stored, of the argument and of an array made of it; whether it is an array of its own
+STORED: dict[str, tuple[Callable[[Any, Any], Any], bool]] = {
+    "a copy": (lambda x, y: x.copy(), True),
+    "a new array": (lambda x, y: y, True),
+    "a part of a new array": (lambda x, y: y[1:], True),
+    "a tuple": (lambda x, y: (y[:1].copy(), 3, x[0]), True),
+    "a choice": (lambda x, y: np.where(x > 1, x, y), True),
+    "the argument": (lambda x, y: x, False),
+    "a view of the argument": (lambda x, y: x.reshape(3, 1), False),
+    "one of two": (lambda x, y: y if x[0] > 0 else x, False),
+    "an array twice": (lambda x, y: (y, y), False),
+    "an array that is returned": (lambda x, y: y, False),
+}
+
+
+@each_backend
+@pytest.mark.parametrize("name", STORED)
+def test_inner_gradient_stores_an_array(name: str, backend: str) -> None:
+    make, is_own = STORED[name]
+    x, has_aux = np.array([1.0, 2.0, 3.0]), name == "an array that is returned"
+
+    def f(x: Any) -> Any:
+        y = x * 2.0
+        LAST["of f"] = make(x, y)
+        return (np.sum(x**3), y) if has_aux else np.sum(x**3)
+
+    derivative = tg.jacfwd(tg.grad(f, has_aux=has_aux), has_aux=has_aux, backend=backend)
+    LAST.clear()
+    if not is_own:
+        with pytest.raises(TracegradError, match="TG208"):
+            derivative(x)
+        assert not LAST
+        return
+    np.testing.assert_allclose(derivative(x), np.diag(6 * x), rtol=1e-14)
+    found = LAST.pop("of f")
+    f(x)
+    expected = LAST["of f"]
+    pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
+    for mine, right in pairs:
+        np.testing.assert_array_equal(mine, right)
+
+
+@each_backend
+def test_an_array_that_an_inner_gradient_stores_carries_derivatives(backend: str) -> None:
+    def outer(x: Any) -> Any:
+        kept = {"last": 0.0 * x}
+
+        def inner(y: Any) -> Any:
+            kept["last"] = (2.0 * y) ** 2
+            return np.sum((2.0 * y) ** 3)
+
+        for _ in range(3):
+            slope = tg.grad(inner)(x)
+        kept["last"][0] = 5.0
+        return np.sum(slope * kept["last"])
+
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(tg.grad(outer, backend=backend)(x), [240.0, *(384 * x[1:] ** 3)], rtol=1e-13)
 
 
 @dataclasses.dataclass

@@ -7,12 +7,14 @@ refused, with the place of the store. Previous: entry.py; next: functions.py.
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tracegrad.capture.context import Frame, Storage, current
 from tracegrad.capture.lists import restore, snapshot
+from tracegrad.capture.sharing import sources
 from tracegrad.capture.slots import new_list, note_list, put_slot, read_slot
 from tracegrad.capture.state import flatten, is_same_object, kind_name, unflatten
 from tracegrad.capture.tracer import Tracer, from_value
@@ -80,23 +82,40 @@ def stored_at(frame: Frame, values: Sequence[Any]) -> Span | None:
 
 
 def follow(
-    frame: Frame, results: list[Value] | None, refuse: Callable[[Change], NoReturn]
+    frame: Frame, results: list[Value] | None, refuse: Callable[[Change], NoReturn], held: Sequence[Any] | None = None
 ) -> Callable[[Sequence[Value]], None]:
     """Return what stores again, after a call that happens once, what the code in a frame has stored outside.
 
     Args:
         results: of the function; the numbers that it stores are added. None where there can be no more.
         refuse: raises the error for a change that cannot be followed.
+        held: leaves of the arguments and of what is returned. Where they are given, an array that the code has made and
+            stores may be followed too, if it stands in no other place.
     """
     plans: list[tuple[Change, list[_Kept]]] = []
-    for change in changes_of(frame):
+    changes = changes_of(frame)
+    places = Counter(
+        leaf.root._storage
+        for leaf in (*(held or ()), *(leaf for change in changes for leaf in flatten(change.after)[0]))
+        if isinstance(leaf, Tracer)
+    )
+
+    def is_followed(leaf: Tracer) -> bool:
+        root = leaf.root._storage
+        alone = places[root] == 1 and all(storage is root for storage, _ in sources(root))
+        return not leaf.ndim or (held is not None and alone)
+
+    for change in changes:
         if change.kind != "list":
-            plans.append((change, [_keep(change.after, change, results, refuse)]))
+            plans.append((change, [_keep(change.after, change, results, refuse, is_followed)]))
         elif isinstance(change.before, tuple) or isinstance(change.after, tuple):
             refuse(change)  # its items are rows of an array
         else:
             known = {id(item) for item in change.before}
-            kept = [(lambda _, v=v: v) if id(v) in known else _keep(v, change, results, refuse) for v in change.after]
+            kept = [
+                (lambda _, v=v: v) if id(v) in known else _keep(v, change, results, refuse, is_followed)
+                for v in change.after
+            ]
             plans.append((change, kept))
 
     def store(values: Sequence[Value]) -> None:
@@ -111,12 +130,18 @@ def follow(
     return store
 
 
-def _keep(value: Any, change: Change, results: list[Value] | None, refuse: Callable[[Change], NoReturn]) -> _Kept:
+def _keep(
+    value: Any,
+    change: Change,
+    results: list[Value] | None,
+    refuse: Callable[[Change], NoReturn],
+    is_followed: Callable[[Tracer], bool],
+) -> _Kept:
     """Return what gives a stored value outside of the function, from the results of the call."""
     leaves, tree = flatten(value)
     if not any(map(_is_inside, leaves)):
         return lambda _: value
-    if results is None or tree.kind not in (None, tuple) or any(_is_inside(x) and x.ndim for x in leaves):
+    if results is None or tree.kind not in (None, tuple) or any(_is_inside(x) and not is_followed(x) for x in leaves):
         refuse(change)
     places = {}
     for number, leaf in enumerate(leaves):

@@ -798,7 +798,8 @@ def _capture_inner(
                 results.append(tracer.value)
         if any(has_changed(*argument) for argument in given):
             _refuse_store("an argument", stored_at(frame, [argument for argument, _, _ in given]))
-        store = follow(frame, results, lambda change: _refuse_store(change.label, change.span))
+        held = [*flatten(returned)[0], *stand_ins.values()]
+        store = follow(frame, results, lambda change: _refuse_store(change.label, change.span), held)
         block.yields = results
     for storage in leave_branch(frame):
         _refuse_store("an array from outside", frame.places.get(storage))
@@ -812,7 +813,7 @@ def _refuse_store(what: str, span: Span | None) -> NoReturn:
         code="TG208",
         span=span or user_span(),
         found=f"a store into {what} by the differentiated function",
-        help="return the new array as auxiliary value (has_aux=True)",
+        help="return the new array as auxiliary value (has_aux=True), or store a copy that stands in no other place",
     )
 
 
