@@ -369,3 +369,21 @@ def test_use_as_a_whole_is_refused(f: Callable[[Any], Any]) -> None:
     with pytest.raises(TracegradError, match="under a traced condition only"):
         tg.function(f)(POINTS[0])
     assert not hasattr(KEPT, "n")
+
+
+def many_keys(x, n):
+    means = {}
+    while n > 0:
+        for k in range(14):
+            means[k] = 0.9 * means.get(k, 0.0) + x[k] ** 2
+        n = n - 1
+    return sum(means.get(k, 0.0) for k in range(14))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_a_loop_fills_any_number_of_keys(backend: str) -> None:
+    x = np.linspace(0.1, 1.4, 14)
+    for n in (0, 1, 3):
+        value, gradient = tg.value_and_grad(many_keys, backend=backend)(x, np.array(n))
+        np.testing.assert_allclose(value, many_keys(x, n), rtol=1e-14)
+        np.testing.assert_allclose(gradient, 2 * x * sum(0.9**k for k in range(n)), rtol=1e-14)

@@ -288,19 +288,22 @@ def _try_loop(
 
     # which names are carries, and of which type
     carries: list[tuple[tuple[int, int], ArrayType]] = []
+    noted = False
     for position, ((before, tree), (after, after_tree)) in enumerate(zip(stand_ins.trees, exit_trees, strict=True)):
         if tree.kind is None and isinstance(before[0], Undefined):
             bound = not (after_tree.kind is None and isinstance(after[0], Undefined))
             if bound and (state.is_slot(position) or after_tree.kind is Unsure or state.label(position) in unbound):
                 state.note_unsure(position, after, after_tree)
-                raise _Again
+                noted = True
             continue
         if tree.kind is Unsure and after_tree.kind is not Unsure and position not in state.unsure:
             state.note_unsure(position, after, after_tree)
-            raise _Again
+            noted = True
+            continue
         if position not in state.maybe_none and _settles_as_maybe_none(before, tree, after, after_tree, trips):
             state.note_maybe_none(position, *((after, after_tree) if tree.kind is None else (before, tree)))
-            raise _Again
+            noted = True
+            continue
         if _settles_as_chosen(before, tree, after, after_tree, trips):
             options = merge_options(options_of(before, tree), options_of(after, after_tree))
             if len(options) > 1 and tuple(state.chosen.get(position, ())) != options:
@@ -308,7 +311,10 @@ def _try_loop(
                 state.chosen[position] = Options(
                     options, branch_error(state.label(position), "values", *found, user_span())
                 )
-                raise _Again
+                noted = True
+                continue
+        if noted:  # all else is judged once this is known
+            continue
         if tree != after_tree:
             raise RestageError(f"{state.label(position)!r} changes its structure")
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
@@ -335,6 +341,8 @@ def _try_loop(
                 mixed.add(key)
                 raise _Again
             carries.append((key, param.type))
+    if noted:
+        raise _Again
     _emit_loop(state, entry, captured, carries, emit, trips, sharing)
 
 
