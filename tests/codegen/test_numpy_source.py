@@ -346,7 +346,7 @@ def residuals(x, n):
     ct_y = np.float64(1.0)
     for k in reversed(range(n)):
         y = x_stack.pop()
-        ct_y = ct_y * np.cos(y)
+        ct_y *= np.cos(y)
     return ct_y
 """,
     ),

@@ -516,7 +516,7 @@ def unread(x: Any) -> Any:
 def test_a_throw_away_name_that_is_read_is_a_counter() -> None:
     text = text_of(relaxed, 1.5)
     assert "while trips < 50 and" in text
-    assert "trips = trips + 1" in text
+    assert "trips += 1" in text
     assert "in reversed(range(trips)):" in text
     assert not re.findall(r"^[^#]*\b_\b", text, re.MULTILINE)
     text = tg.function(powers, backend="numpy").source(1.5)

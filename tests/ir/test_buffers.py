@@ -34,6 +34,9 @@ class SharingEvaluator(Evaluator):
     def compute(self, operation: Operation, operands: list[Any]) -> list[Any]:
         if operation in self.plan.copied_views:
             return [r.copy() for r in super().compute(operation, operands)]
+        if operation in self.plan.updates and operation.result.shape:
+            operands[0][...] = super().compute(operation, operands)[0]
+            return operands[:1]
         if written_operand(operation) is None:
             return super().compute(operation, operands)
         array, *rest = operands
@@ -63,11 +66,11 @@ def run_sharing(function: Function, values: Sequence[Any], plan: BufferPlan) -> 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(programs(), st.booleans())
-def test_writes_are_not_seen(function: Function, copies_views: bool) -> None:
+def test_writes_are_not_seen(function: Function, for_numpy: bool) -> None:
     verify_function(function)
     values = arguments()
     kept = [v.copy() for v in values]
-    results = run_sharing(function, values, plan_buffers(function, copies_views=copies_views))
+    results = run_sharing(function, values, plan_buffers(function, for_numpy=for_numpy))
     for result, expected in zip(results, evaluate(function, kept), strict=True):
         np.testing.assert_array_equal(result, expected)
     for value, before in zip(values, kept, strict=True):
@@ -204,7 +207,7 @@ def test_a_small_view_is_copied_rather_than_its_array() -> None:
         """
     )
     assert writes == [False]
-    plan = plan_buffers(function, copies_views=True)
+    plan = plan_buffers(function, for_numpy=True)
     assert [o.op for o in plan.copied_views] == ["gather"]
     assert [o.op for o in plan.in_place] == ["scatter_set"]
     assert plan.copied_results == set()
@@ -261,3 +264,50 @@ def test_a_buffer_made_by_an_iteration_is_not_that_of_the_one_before() -> None:
     )
     # the first write copies, since %c is read after it; the others write to that copy
     assert writes == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("start", "returned", "in_place"),
+    [
+        ("exp %x", "%b", True),
+        ("exp %x", "%a", False),
+        ("exp %x", "%half", False),
+        ("reshape %x {shape=(4,)}", "%b", False),
+        ("broadcast_to %one {shape=(4,)}", "%b", False),
+    ],
+)
+def test_operators_write_in_place_where_nothing_sees_it(start: str, returned: str, in_place: bool) -> None:
+    function, plan, _ = planned(
+        f"""
+        func @f(%x: f64[4]) -> (f64[4], f64[{2 if returned == "%half" else 4}]) {{
+          %one: f64[] = constant {{value=1.0}}
+          %a: f64[4] = {start}
+          %half: f64[2] = slice %a {{start=(0,), stop=(2,), step=(1,)}}
+          %a.1: f64[4] = multiply %a, %x
+          %b: f64[4] = exp %x
+          return %a.1, {returned}
+        }}
+        """
+    )
+    assert plan.updates == set()
+    plan = plan_buffers(function, for_numpy=True)
+    assert [o.result.name for o in plan.updates] == ["a"] * in_place
+    x = np.arange(4.0)
+    expected = evaluate(function, [x.copy()])
+    for result, value in zip(run_sharing(function, [x], plan), expected, strict=True):
+        np.testing.assert_array_equal(result, value)
+
+
+def test_a_chosen_number_may_be_the_one_that_it_was_chosen_from() -> None:
+    function, _, _ = planned(
+        """
+        func @f(%x: f64[], %y: f64[], %c: bool[]) -> (f64[], f64[]) {
+          %a: f64[] = select %c, %x, %y
+          %a.1: f64[] = add %a, %y
+          return %a.1, %a
+        }
+        """
+    )
+    plan = plan_buffers(function, for_numpy=True)
+    assert not plan.updates
+    assert plan.copied_results == {1}

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tracegrad.codegen.windows import Window, find_windows
-from tracegrad.ir.buffers import BufferPlan, written_operand
+from tracegrad.ir.buffers import BufferPlan
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.liveness import has_effect, uses
 from tracegrad.ir.opdef import TABLE
@@ -335,8 +335,8 @@ class _Planner:
         """Return the buffers that an operation, or one inside its blocks, writes to in place."""
         roots: frozenset[Value] = frozenset()
         for inner in walk_operation(operation):
-            written = written_operand(inner)
-            if written is not None and inner in self.buffers.in_place:
+            written = self.buffers.written(inner)
+            if written is not None:
                 roots |= self.buffers.roots[written]
         return roots
 

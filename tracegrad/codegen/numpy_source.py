@@ -58,6 +58,7 @@ from tracegrad.codegen.trees import (
     parse_expression,
     parse_statement,
     scalar_type,
+    stored,
     strip_annotations,
     substitute,
     transposed,
@@ -206,7 +207,7 @@ class _FunctionEmitter:
 
     def __init__(self, module: _Module, function: Function) -> None:
         self.module, self.function = module, function
-        self.buffers = plan_buffers(function, copies_views=True)
+        self.buffers = plan_buffers(function, for_numpy=True)
         self.folding: Folding = plan_folding(function, self.buffers)
         self.in_loop: set[Operation] = {o for loop in _loops(function.body) for b in loop.blocks for o in walk(b)}
         self.read_in_loops = {v for o in self.in_loop for v in o.operands}
@@ -362,7 +363,7 @@ class _FunctionEmitter:
                 count = self.unpack(waiting)
                 if not count:
                     count = 1
-                    self.assign(self.names[operation.result], self.computed(operation))
+                    self.body.append(self.assignment(operation))
             del waiting[:count]
             self.explain_guard()
 
@@ -408,6 +409,13 @@ class _FunctionEmitter:
         if self.has_guard and not self.is_explained and self.module.comments:
             self.body.insert(-1, Comment("zero stays zero, even times infinity"))
             self.is_explained = True
+
+    def assignment(self, operation: Operation) -> ast.stmt:
+        """Return the statement that computes an operation with a variable, in place where nothing else sees it."""
+        target, node = ast.Name(self.names[operation.result], ast.Load()), self.computed(operation)
+        if operation in self.buffers.updates and self.names.get(operation.operands[0]) == target.id:
+            return assign_to(target, node)
+        return ast.Assign([stored(target)], node)
 
     def computed(self, operation: Operation) -> ast.expr:
         """Return the expression of an operation that has a variable."""

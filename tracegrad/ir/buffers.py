@@ -32,12 +32,17 @@ READ_ONLY = Value(ArrayType(BOOL), "read_only")
 #: elementwise ops whose NumPy text may return its operand or a view of it
 _SHARING_ELEMENTWISE = frozenset({"real", "imag", "conjugate", "cast", "stop_gradient", "barrier"})
 
+#: elementwise ops whose NumPy text of scalars is a conditional expression
+_CHOOSING = frozenset({"select", "keep_zero"})
+
 #: other ops whose result is a new array
 _FRESH = frozenset(
     """constant iota full dim undefined call pad concatenate argmax argmin cumsum cumprod cummax cummin argsort
     linear_recurrence dot_general solve triangular_solve cholesky det slogdet cofactor inv
     eigh svd qr pinv fft ifft rfft irfft""".split()
 )
+#: ops that Python writes as `x += y`
+_OPERATORS = frozenset({"add", "subtract", "multiply", "divide"})
 #: so many writes are repaired one by one, to copy as little as possible; after that all writes that are seen copy
 _MOST_REPAIRS = 40
 
@@ -53,6 +58,8 @@ class BufferPlan:
         in_place: operations with OpDef.inplace whose result takes over the operand's buffer; others copy the operand.
         overlapping: those of `in_place` with another operand that may lie in the buffer being written.
         copied_inits: (loop, position of the carry) where the carry starts as a copy of its initial value.
+        updates: sums and products that may be made in the buffer of their first operand, `x += y`, since nothing else
+            reads it afterwards.
         copied_views: slices and gathers whose result is copied at once, so that their array can be written to.
         copied_results: positions of the function's results that must be copied before they are returned, since they
             may share memory with a parameter, a constant or an earlier result.
@@ -62,22 +69,30 @@ class BufferPlan:
     in_place: set[Operation] = field(default_factory=set)
     overlapping: set[Operation] = field(default_factory=set)
     copied_inits: set[tuple[Operation, int]] = field(default_factory=set)
+    updates: set[Operation] = field(default_factory=set)
     copied_views: set[Operation] = field(default_factory=set)
     copied_results: set[int] = field(default_factory=set)
     roots: dict[Value, Roots] = field(default_factory=dict)
+
+    def written(self, operation: Operation) -> Value | None:
+        """Return the operand whose buffer an operation writes to, if it writes in place."""
+        if operation in self.updates:
+            return operation.operands[0]
+        return written_operand(operation) if operation in self.in_place else None
 
     def may_share(self, a: Value, b: Value) -> bool:
         """Return whether two values may lie in one buffer."""
         return not self.roots[a].isdisjoint(self.roots[b])
 
 
-def plan_buffers(function: Function, *, copies_views: bool = False) -> BufferPlan:
+def plan_buffers(function: Function, *, for_numpy: bool = False) -> BufferPlan:
     """Return which writes of a function may happen in place.
 
     Args:
-        copies_views: whether a small view may be copied to save the copy of a large array, see BufferPlan.copied_views.
+        for_numpy: whether a small view may be copied to save the copy of a large array (BufferPlan.copied_views), and
+            operators may write in place (BufferPlan.updates).
     """
-    return _Planner(function, copies_views).plan
+    return _Planner(function, for_numpy).plan
 
 
 def carries(loop: Operation) -> list[Value]:
@@ -91,8 +106,8 @@ def carry_params(loop: Operation) -> list[list[Value]]:
 
 
 class _Planner:
-    def __init__(self, function: Function, copies_views: bool) -> None:
-        self.function, self.copies_views = function, copies_views
+    def __init__(self, function: Function, for_numpy: bool) -> None:
+        self.function, self.for_numpy = function, for_numpy
         self.writes = [o for o in walk(function.body) if written_operand(o) is not None]
         self.loops_around = dict(_with_loops(function.body, ()))
         self.created_in: dict[Value, tuple[Operation, ...]] = {}
@@ -113,6 +128,8 @@ class _Planner:
                 write = next(w for w in self.writes if w in found)
                 self.repair(write, *found[write])
         self.drop_needless_copies()
+        if for_numpy:
+            self.add_updates()
         self.plan.roots = self.find_roots()
         self.finish()
 
@@ -181,6 +198,8 @@ class _Planner:
                 roots[params[position]] = roots[result]
 
     def result_roots(self, operation: Operation, result: Value, roots: dict[Value, Roots]) -> Roots:
+        if operation in self.plan.updates:
+            return roots[operation.operands[0]]
         written = written_operand(operation)
         if written is not None:
             return roots[written] if operation in self.plan.in_place else frozenset({result})
@@ -203,8 +222,8 @@ class _Planner:
         found: dict[Operation, tuple[Roots, set[Value]]] = {}
 
         def check(operation: Operation, live: set[Value]) -> None:
-            written = written_operand(operation)
-            if written is None or operation not in self.plan.in_place:
+            written = self.plan.written(operation)
+            if written is None:
                 return
             buffers = roots[written]
             seen = buffers & self.protected
@@ -253,13 +272,20 @@ class _Planner:
 
     def is_copyable_view(self, operation: Operation) -> bool:
         is_view = operation.op in ("slice", "gather") and not makes_fresh(operation)
-        return self.copies_views and is_view and operation not in self.plan.copied_views
+        return self.for_numpy and is_view and operation not in self.plan.copied_views
 
     def drop_needless_copies(self) -> None:
         for copy in sorted(self.plan.copied_inits, key=lambda c: c[1]):
             self.plan.copied_inits.discard(copy)
             if self.violations():
                 self.plan.copied_inits.add(copy)
+
+    def add_updates(self) -> None:
+        """Let operators write in place where nothing sees it."""
+        self.plan.updates = {o for o in walk(self.function.body) if _is_update(o)}
+        while self.plan.updates and (found := self.violations()):
+            seen = self.plan.updates & found.keys()
+            self.plan.updates -= seen or set(self.plan.updates)
 
     def finish(self) -> None:
         roots = self.plan.roots
@@ -288,6 +314,14 @@ def written_operand(operation: Operation) -> Value | None:
     return operation.operands[index]
 
 
+def _is_update(operation: Operation) -> bool:
+    """Return whether an operation is an operator that gives its first operand a new value, under its name."""
+    if operation.op not in _OPERATORS:
+        return False
+    old, new = operation.operands[0], operation.result
+    return old.type == new.type and old.name == new.name != ""
+
+
 def makes_fresh(operation: Operation) -> bool:
     """Return whether the results of an operation without blocks are new arrays, never views of its operands."""
     if operation.op == "gather":
@@ -301,6 +335,8 @@ def makes_fresh(operation: Operation) -> bool:
         return bool(operation.attrs["axes"])
     if operation.op in _FRESH:
         return True
+    if operation.op in _CHOOSING and not operation.result.shape:
+        return False
     return TABLE[operation.op].elementwise and operation.op not in _SHARING_ELEMENTWISE
 
 

@@ -17,7 +17,7 @@ def f_grad(y0):
     for _ in reversed(range(10)):
         y = y_stack.pop()
         # append.py:10  path.append(y)
-        ct_y = ct_y + 0.1
+        ct_y += 0.1
         # append.py:9  y = y + 0.1 * y * (1 - y)
         ct_y = ct_y - ct_y * (0.1 * y) + ct_y * (1.0 - y) * 0.1
     return ct_y

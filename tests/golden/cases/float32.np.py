@@ -11,7 +11,7 @@ def f_grad(x):
     for k in reversed(range(1, 4)):
         # float32.py:9  s = s + 0.5 * np.cos(k * x)
         cast_k = np.float32(k)
-        ct_x = ct_x - 0.16666667 * np.sin(cast_k * x) * cast_k
+        ct_x -= 0.16666667 * np.sin(cast_k * x) * cast_k
     # float32.py:8  for k in range(1, 4):
-    ct_x = ct_x + ct_s
+    ct_x += ct_s
     return ct_x

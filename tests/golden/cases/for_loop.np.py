@@ -21,7 +21,7 @@ def f_grad(x0, v0):
     for _ in reversed(range(100)):
         x = x_stack.pop()
         # for_loop.py:10  x = x + 0.1 * v
-        ct_v = ct_v + ct_x * 0.1
+        ct_v += ct_x * 0.1
         # for_loop.py:9  v = v - 0.1 * np.sin(x)
-        ct_x = ct_x - ct_v * 0.1 * np.cos(x)
+        ct_x -= ct_v * 0.1 * np.cos(x)
     return ct_x, ct_v

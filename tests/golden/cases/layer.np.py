@@ -22,7 +22,7 @@ def f_grad(w, x, labels):
     same = scores == largest[:, None]
     total = np.sum(same.astype(np.float64), axis=1)
     ct_quotient_1 = -ct_scores.sum(axis=1) / total
-    ct_scores = ct_scores + np.where(same, ct_quotient_1[:, None], 0.0)
+    ct_scores += np.where(same, ct_quotient_1[:, None], 0.0)
     # layer.py:7  scores = x @ w
     ct_w = x.T @ ct_scores
     return ct_w

@@ -25,7 +25,7 @@ def f_grad(a):
             # while_break.py:12  x = x - step
             x = x - step
         # while_break.py:8  while True:
-        trips = trips + 1
+        trips += 1
 
     # cotangents, from the result back to the arguments
     # while_break.py:8  while True:
@@ -45,9 +45,9 @@ def f_grad(a):
             ct_step = -ct_x
         # while_break.py:9  step = (x**3 - a) / (3 * x**2)
         ct_quotient = ct_step / product
-        ct_a = ct_a - ct_quotient
+        ct_a -= ct_quotient
         ct_product = (ct_quotient * x - ct_step * (step / product) * 3.0) * (2.0 * x)
         ct_x = ct_x + ct_quotient * square_x + ct_product
     # while_break.py:8  while True:
-    ct_a = ct_a + ct_x
+    ct_a += ct_x
     return ct_a
