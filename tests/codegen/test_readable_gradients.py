@@ -541,3 +541,39 @@ def test_tangents_of_values_without_names_are_called_after_them() -> None:
     assert not re.search(r"\bdifference_\d+ = ", rest)
     exact = tg.hessian(bent, backend="c")(x, w)
     np.testing.assert_allclose(tg.hessian(bent, backend="numpy")(x, w), exact, rtol=1e-12)
+
+
+def likelihood(k: Any, y: Any) -> Any:
+    factor = np.linalg.cholesky(k)
+    return y @ np.linalg.solve(factor, y) + np.sum(np.tril(k, -1))
+
+
+def test_triangles_are_called_so() -> None:
+    text = text_of(likelihood, np.eye(4) + 0.1, Y)
+    _, text = text.split("def likelihood_grad")
+    assert "np.tril(" in text
+    assert "np.arange" not in text
+    assert "np.where" not in text
+    assert "transpose_a=True)" in text
+
+
+def signs(x: Any, s: Any) -> Any:
+    return np.sum(np.cos(x * 0.5) / s) - np.sum(np.where(x > 0.2, np.maximum(0.0, x - s), x))
+
+
+def test_a_number_takes_the_sign_and_stands_on_the_right_of_comparisons() -> None:
+    text = text_of(signs, Y, 2.0)
+    assert "-(" not in text.replace("*(-(", "")
+    assert not re.search(r"0\.0 [=<>]=? ", text)
+
+
+def scaled_mixture(m: Any, s: Any) -> Any:
+    x = np.linspace(0.0, 1.0, 12).reshape(3, 4)
+    return np.sum(np.exp(-(((x - m) / np.exp(s)) ** 2)) / np.exp(s))
+
+
+def test_what_rows_share_is_not_written_out_for_each() -> None:
+    text = text_of(scaled_mixture, Y, 0.5 * Y)
+    assert "broadcast_to" not in text
+    text = tg.hessian(scaled_mixture, argnums=1, backend="numpy").source(Y, 0.5 * Y)
+    assert "broadcast_to" not in text

@@ -531,3 +531,53 @@ def test_casts_and_moves_meet_broadcasts() -> None:
     assert text.index("cast %n {dtype=f64}") < text.index("broadcast_to")
     body = "%u: f64[] = undefined {type=f64[]}\n%r: f64[3] = broadcast_to %u {shape=(3,)}\nreturn %r"
     assert "undefined {type=f64[3]}" in after(body, fold_constants)
+
+
+def test_what_a_broadcast_repeats_is_computed_once() -> None:
+    body = """
+%b: f64[4,3] = broadcast_to %x {shape=(4, 3)}
+%two: f64[4,3] = full {shape=(4, 3), dtype=f64, value=2.0}
+%t: f64[4,3] = broadcast_to %s {shape=(4, 3)}
+%e: f64[4,3] = exp %b
+%p: f64[4,3] = power %e, %two
+%q: f64[4,3] = divide %p, %t
+return %q
+"""
+    assert after(body, fold_constants, result="f64[4,3]") == (
+        "%0: f64[3] = exp %x\n"
+        "%1: f64[3] = full {shape=(3,), dtype=f64, value=2.0}\n"
+        "%2: f64[3] = power %0, %1\n"
+        "%3: f64[3] = broadcast_to %s {shape=(3,)}\n"
+        "%4: f64[3] = divide %2, %3\n"
+        "%q: f64[4,3] = broadcast_to %4 {shape=(4, 3)}\n"
+        "return %q"
+    )
+
+
+def test_what_no_broadcast_repeats_stays() -> None:
+    body = """
+%a: f64[3,1] = reshape %x {shape=(3, 1)}
+%b: f64[3,3] = broadcast_to %a {shape=(3, 3)}
+%c: f64[3,3] = broadcast_to %y {shape=(3, 3)}
+%d: f64[3,3] = add %b, %c
+return %d
+"""
+    assert after(body, fold_constants, result="f64[3,3]") == body.strip()
+
+
+def test_a_product_with_a_repeated_reciprocal_is_a_quotient() -> None:
+    body = """
+%r: f64[] = reciprocal %s
+%b: f64[3] = broadcast_to %r {shape=(3,)}
+%p: f64[3] = multiply %b, %x
+return %p
+"""
+    assert (
+        after(body, fold_constants)
+        == "%0: f64[3] = broadcast_to %s {shape=(3,)}\n%p: f64[3] = divide %x, %0\nreturn %p"
+    )
+
+
+def test_a_zero_is_kept_whatever_its_sign() -> None:
+    body = "%m: f64[3] = negative %x\n%k: f64[3] = keep_zero %m, %y\nreturn %k"
+    assert after(body, fold_constants) == "%k: f64[3] = keep_zero %x, %y\nreturn %k"

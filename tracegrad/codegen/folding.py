@@ -17,6 +17,7 @@ from tracegrad.ir.buffers import BufferPlan
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.liveness import has_effect, uses
 from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.triangles import triangle_of
 from tracegrad.ir.types import F64, ArrayType, Shape, is_float, is_inexact, is_integer
 from tracegrad.ops.text import dtype_text, numpy_text, subscript_text
 
@@ -38,6 +39,8 @@ LOGIC = {"logical_and": ("&", "and"), "logical_or": ("|", "or"), "logical_not": 
 
 #: operations that are statements whatever uses them
 _STATEMENTS = frozenset({"if", "for", "while", "call", "stack", "push", "pop", "check", "print", "undefined"})
+#: what masks of triangles are made of
+_OF_MASKS = frozenset("iota subtract broadcast_to less less_equal greater greater_equal".split())
 _ATOMS = frozenset({"constant", "full", "dim"})
 
 
@@ -89,6 +92,11 @@ def expression_text(operation: Operation) -> str:
     if is_row_of_scalars(operation):
         dtype = "" if operation.result.dtype == F64 else f", {dtype_text(operation.result.dtype)}"
         return f"np.array([{', '.join(operands)}]{dtype})"
+    triangle = triangle_of(operation)
+    if triangle is not None:
+        band, kept = triangle
+        diagonal = f", {band.diagonal}" if band.diagonal else ""
+        return f"np.{'triu' if band.is_upper else 'tril'}({operands[kept]}{diagonal})"
     axes = inserted_axes(operation)
     if axes:
         subscript = ", ".join("None" if k in axes else ":" for k in range(len(operation.result.shape)))
@@ -256,6 +264,8 @@ class _Planner:
         value = operation.result
         users = self.users.get(value, [])
         in_expressions = len(users) == self.uses.get(value, 0)
+        if self.is_mask_of_triangles(operation):
+            return True
         match operation.op:
             case "dim":
                 return True
@@ -280,10 +290,21 @@ class _Planner:
             case "reshape":
                 return not value.name and (bool(inserted_axes(operation)) or operation in self.elements)
             case "broadcast_to":
-                return not value.name and in_expressions and all(map(spreads_operands, users))
+                return not is_users_name(value.name) and in_expressions and all(map(spreads_operands, users))
             case "iota" if len(value.shape) > 1:
                 return not value.name and in_expressions and all(map(spreads_operands, users))
         return False
+
+    def is_mask_of_triangles(self, operation: Operation) -> bool:
+        """Return whether an operation only helps to choose triangles of matrices, whose text does not show it."""
+        value = operation.results[0]
+        if operation.op not in _OF_MASKS or len(value.shape) < 2 or value.name:
+            return False
+        users = self.users.get(value, [])
+        return bool(users) and len(users) == self.uses.get(value) and all(map(self.hides_mask, users))
+
+    def hides_mask(self, user: Operation) -> bool:
+        return triangle_of(user) is not None or self.is_mask_of_triangles(user)
 
     def is_place(self, operation: Operation) -> bool:
         """Return whether an operation makes an index out of a loop index and a number, which only indexing reads."""
@@ -352,16 +373,24 @@ class _Planner:
         longest = LONGEST_LINE if is_statement(operation) else LONGEST_OPERAND
         if not is_statement(operation) and operation.result not in self.folding.inline:
             longest = LONGEST_LINE
-        self.shorten(operation.operands, longest - self.own_size(operation))
+        operands = self.shown(operation)
+        self.shorten(operands, longest - self.own_size(operation))
         if not is_statement(operation):
             value = operation.result
-            self.size[value] = self.own_size(operation) + sum(map(self.size_of, operation.operands))
-            self.depth[value] = 1 + max((self.depth_of(v) for v in operation.operands), default=0)
+            self.size[value] = self.own_size(operation) + sum(map(self.size_of, operands))
+            self.depth[value] = 1 + max((self.depth_of(v) for v in operands), default=0)
             if operation.op == "broadcast_to" and value in self.folding.inline:
                 self.set_broadcast_size(operation)
             elif self.is_everywhere(operation):
                 # as light as what it is a view of
-                self.depth[value] = max((self.depth_of(v) for v in operation.operands), default=0)
+                self.depth[value] = max((self.depth_of(v) for v in operands), default=0)
+
+    def shown(self, operation: Operation) -> list[Value]:
+        """Return the operands that the text of an operation contains."""
+        text = self.folding.texts.get(operation)
+        if text is None:
+            return operation.operands
+        return [v for i, v in enumerate(operation.operands) if placeholder(i) in text]
 
     def shorten(self, operands: list[Value], longest: int) -> None:
         while True:
@@ -426,6 +455,11 @@ def _is_index(value: Value) -> bool:
 
 def _is_number(value: Value) -> bool:
     return value.producer is not None and value.producer.op == "constant"
+
+
+def is_users_name(name: str) -> bool:
+    """Return whether a name stands for a value of the user's code, not for a derivative."""
+    return bool(name) and not name.startswith(("ct_", "t_"))
 
 
 def spreads_operands(operation: Operation) -> bool:

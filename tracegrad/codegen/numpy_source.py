@@ -42,6 +42,7 @@ from tracegrad.codegen.folding import (
 )
 from tracegrad.codegen.text import BlankLine, Comment, print_source, with_comment
 from tracegrad.codegen.trees import (
+    MIRRORED,
     MethodCalls,
     add_to,
     assign_to,
@@ -63,6 +64,7 @@ from tracegrad.codegen.trees import (
     substitute,
     transposed,
     with_names,
+    with_sign,
     without_sign,
 )
 from tracegrad.codegen.variables import Names, assign_variables, identifier
@@ -71,7 +73,20 @@ from tracegrad.ir.bounds import static_value
 from tracegrad.ir.buffers import READ_ONLY, carries, carry_params, plan_buffers
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import BOOL, DTYPES, F64, I64, ArrayType, Dim, Shape, SymbolicDim, dim_symbols, is_inexact
+from tracegrad.ir.triangles import triangle_of
+from tracegrad.ir.types import (
+    BOOL,
+    DTYPES,
+    F64,
+    I64,
+    ArrayType,
+    Dim,
+    Shape,
+    SymbolicDim,
+    dim_symbols,
+    is_float,
+    is_inexact,
+)
 from tracegrad.ir.writes import filled_number, is_filled_with
 from tracegrad.ops import helpers
 from tracegrad.ops.shape import slices_text
@@ -822,6 +837,8 @@ class _FunctionEmitter:
                 return _Expression(self.rename_sizes(parse_expression(f"np.eye({size}{keyword})")), value.shape)
             case "cast" if is_size(operation):
                 return _Expression(self.expression(operation.operands[0]).node, (), is_literal=True)
+            case "select" if triangle_of(operation) is not None:
+                return _Expression(self.fill(self.template(operation), operation), value.shape)
             case "broadcast_to":
                 inner = self.expression(operation.operands[0])
                 if value in self.folding.inline:
@@ -953,6 +970,10 @@ class _FunctionEmitter:
             # the text converts an exponent of another dtype as the array that is not written here
             exponent = call(dtype_text(dtype), nodes[1]) if operation.operands[1].dtype != dtype else nodes[1]
             return _Expression(ast.BinOp(nodes[0], ast.Pow(), exponent), shape)
+        if operation.op in MIRRORED and operands[0].is_literal and not operands[1].is_literal:
+            return _Expression(ast.Compare(nodes[1], [MIRRORED[operation.op]()], [nodes[0]]), shape)
+        if operation.op == "negative" and is_float(dtype):
+            return _Expression(with_sign(nodes[0]), shape)
         if operation.op in ("add", "subtract") and (opposite := without_sign(nodes[1])) is not None:
             operator = ast.Sub() if operation.op == "add" else ast.Add()
             return _Expression(ast.BinOp(nodes[0], operator, opposite), shape)

@@ -17,6 +17,15 @@ from tracegrad.codegen.text import BlankLine, Comment
 from tracegrad.ir.types import BOOL
 from tracegrad.ops.text import dtype_text, number_text
 
+#: operators of the comparisons when their operands are exchanged
+MIRRORED: dict[str, type[ast.cmpop]] = {
+    "equal": ast.Eq,
+    "not_equal": ast.NotEq,
+    "less": ast.Gt,
+    "less_equal": ast.GtE,
+    "greater": ast.Lt,
+    "greater_equal": ast.LtE,
+}
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
@@ -58,8 +67,9 @@ def add_to(target: ast.expr, value: ast.expr) -> ast.stmt:
     """Return the statement `target += value`, or `target -= x` for a value -x."""
     place = stored(target)
     assert isinstance(place, ast.Name | ast.Subscript)
-    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
-        return ast.AugAssign(place, ast.Sub(), value.operand)
+    opposite = without_sign(value)
+    if opposite is not None:
+        return ast.AugAssign(place, ast.Sub(), opposite)
     return ast.AugAssign(place, ast.Add(), value)
 
 
@@ -68,10 +78,34 @@ def without_sign(node: ast.expr) -> ast.expr | None:
     match node:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return operand
+        case ast.BinOp(left, (ast.Mult() | ast.Div()) as operator, ast.UnaryOp(ast.USub(), ast.Constant() as number)):
+            return ast.BinOp(left, operator, number)
         case ast.BinOp(left, (ast.Mult() | ast.Div() | ast.MatMult()) as operator, right):
             first = without_sign(left)
             return None if first is None else ast.BinOp(first, operator, right)
     return None
+
+
+def with_sign(node: ast.expr) -> ast.expr:
+    """Return the negative of an expression: of a product or quotient a number or else the first factor has the sign."""
+    match node:
+        case ast.BinOp(left, (ast.Mult() | ast.Div()) as operator, ast.Constant(float()) as right):
+            if without_sign(left) is None and not _has_number(left):
+                return ast.BinOp(left, operator, with_sign(right))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return operand
+        case ast.Constant(float(number)):
+            return ast.UnaryOp(ast.USub(), ast.Constant(number))
+        case ast.BinOp(left, (ast.Mult() | ast.Div()) as operator, right):
+            return ast.BinOp(with_sign(left), operator, right)
+    return ast.UnaryOp(ast.USub(), node)
+
+
+def _has_number(node: ast.expr) -> bool:
+    """Return whether the first factor of a product or quotient is a number."""
+    while isinstance(node, ast.BinOp):
+        node = node.left
+    return isinstance(node, ast.Constant)
 
 
 def stored(node: ast.expr) -> ast.expr:

@@ -1,7 +1,7 @@
 """Which elements of an array a loop reads and writes, and whether it comes back to one of them later.
 
 Reads IR. Used by transform/ (to read residuals from the array that keeps them) and by passes/ (to drop writes that
-nobody reads). Previous: writes.py; next: nouns.py.
+nobody reads). Previous: writes.py; next: triangles.py.
 
 An index is known when it is a constant, or a loop index plus a constant. `x[t + 1] = f(x[t])` in a loop over t never
 comes back to element t after the write of element t + 1, so the element keeps what was written.

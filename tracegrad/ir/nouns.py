@@ -1,12 +1,13 @@
 """Names for values that have none in the user's code, from the operation that makes them.
 
-Reads IR. Used by transform/ (names of cotangents and stacks) and by codegen/. Previous: accesses.py; next folder: ops.
+Reads IR. Used by transform/ (names of cotangents and stacks) and by codegen/. Previous: triangles.py; next folder: ops.
 """
 
 from __future__ import annotations
 
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Value
+from tracegrad.ir.triangles import triangle_of
 
 _NOUNS = {
     "add": "total",
@@ -76,6 +77,8 @@ def noun_of(value: Value) -> str:
         return element
     if operand is not None and operand.name and len(operand.name) <= 8 and producer.op == "transpose":
         return f"{operand.name}_T"
+    if producer.op == "select" and triangle_of(producer) is not None:
+        return "triangle"
     return _NOUNS.get(producer.op, producer.op)
 
 

@@ -650,7 +650,7 @@ def linear_recurrence(a: Any, b: Any, axis: int, reverse: bool) -> Any:
     return result
 
 
-def triangular_solve(a: Any, b: Any, lower: bool, transpose_a: bool, unit_diagonal: bool) -> Any:
+def triangular_solve(a: Any, b: Any, lower: bool = True, transpose_a: bool = False, unit_diagonal: bool = False) -> Any:
     """Return x with T @ x = b, where T is the lower or upper triangle of a, transposed on demand."""
     triangle = np.tril(a) if lower else np.triu(a)
     if unit_diagonal:

@@ -22,6 +22,8 @@ from tracegrad.ops.elementwise import (
     greater,
     greater_equal,
     imag,
+    less,
+    less_equal,
     multiply,
     negative,
     real,
@@ -59,7 +61,7 @@ def lower_part(x: Any, *, strict: bool = False) -> Any:
 
 def upper_part(x: Any, *, strict: bool = False) -> Any:
     """Keep the upper triangle of the matrices of a stack; without the diagonal when strict."""
-    return swap_last(lower_part(swap_last(x), strict=strict))
+    return _masked(less if strict else less_equal, x)
 
 
 def _masked(compare: OpDef, x: Any) -> Any:
@@ -295,6 +297,12 @@ def _triangular_solve_jvp(
     )
 
 
+def _triangular_solve_text(operation: Operation, a: str, b: str) -> str:
+    attrs = operation.attrs
+    options = [f", {name}=True" for name in ("transpose_a", "unit_diagonal") if attrs[name]]
+    return f"triangular_solve({a}, {b}{'' if attrs['lower'] else ', lower=False'}{''.join(options)})"
+
+
 triangular_solve = register(OpDef(
     "triangular_solve", ("a", "b"),
     "x with t @ x = b, where t is the lower (else upper) triangle of a, with ones on the diagonal if unit_diagonal, "
@@ -302,7 +310,7 @@ triangular_solve = register(OpDef(
     attributes=("lower", "transpose_a", "unit_diagonal"), c_statement=c_rules.triangular_solve_statement,
     batch=batch_stacks,
     infer=infer_solve,
-    numpy="triangular_solve({a}, {b}, {lower}, {transpose_a}, {unit_diagonal})", numpy_helper="triangular_solve",
+    numpy=_triangular_solve_text, numpy_helper="triangular_solve",
     jvp=_triangular_solve_jvp, vjp=_triangular_solve_vjp,
     samples=tuple(
         Sample(types, {"lower": low, "transpose_a": t, "unit_diagonal": unit}, special_structure="invertible")
@@ -317,8 +325,8 @@ triangular_solve = register(OpDef(
 
 def _halved(x: Any) -> Any:
     """Keep the lower triangle with half the diagonal: the lower factor of a symmetric sum."""
-    half = multiply(x, full_like(x, 0.5))
-    return add(lower_part(x, strict=True), subtract(lower_part(half), lower_part(half, strict=True)))
+    twice = add(lower_part(x), lower_part(x, strict=True))
+    return multiply(twice, full_like(twice, 0.5))
 
 
 def _cholesky_jvp(tangents: Sequence[Any], out: Any, a: Any) -> Any:

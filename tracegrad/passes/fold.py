@@ -60,7 +60,7 @@ def _rules() -> dict[str, tuple[Rule, ...]]:
     for name, op in TABLE.items():
         general: tuple[Rule, ...] = () if op.effect or op.marker is BY_TRANSFORM else (_make_nothing, _evaluate)
         moves = (_move_filled, _move_undefined) if name in _MOVES else ()
-        small = (_with_scalars, _fill_elementwise) if op.elementwise else ()
+        small = (_with_scalars, _fill_elementwise, _before_broadcast) if op.elementwise else ()
         rules[name] = (*_SPECIFIC.get(name, ()), *moves, *small, *general)
     return rules
 
@@ -380,13 +380,47 @@ def _with_scalars(operation: Operation, builder: Builder) -> Value | None:
     return _op("reshape", _op(operation.op, *scalars, **operation.attrs), shape=shape)
 
 
+def _before_broadcast(operation: Operation, builder: Builder) -> Value | None:
+    """Compute once what a broadcast of all operands repeats."""
+    shape = operation.result.shape
+    sources: list[Value] = []
+    for operand in operation.operands:
+        made = operand.producer
+        if made is None or made.op not in ("broadcast_to", "full"):
+            return None
+        sources.append(made.operands[0] if made.op == "broadcast_to" else operand)
+    arrays = [v for v, operand in zip(sources, operation.operands, strict=True) if v is not operand]
+    least = max((len(v.shape) for v in arrays), default=0)
+    common: list[Any] = [1] * least
+    for value in arrays:
+        for axis, dim in enumerate(value.shape, least - len(value.shape)):
+            common[axis] = dim if dim != 1 else common[axis]
+    before = tuple(common)
+    if not arrays or before == shape:
+        return None
+    operands = [
+        _op("full", shape=before, dtype=v.dtype, value=v.producer.attrs["value"])
+        if v is operand and v.producer is not None
+        else _op("broadcast_to", v, shape=before)
+        for v, operand in zip(sources, operation.operands, strict=True)
+    ]
+    return _op("broadcast_to", _op(operation.op, *operands, **operation.attrs), shape=shape)
+
+
 def _multiply_by_reciprocal(operation: Operation, builder: Builder) -> Value | None:
     x, y = operation.operands
-    if (inner := _operand_made_by(operation, 1, "reciprocal")) is not None:
-        return _op("divide", x, inner.operands[0])
-    if (inner := _operand_made_by(operation, 0, "reciprocal")) is not None:
-        return _op("divide", y, inner.operands[0])
-    return None
+    if (divisor := _divisor(y)) is not None:
+        return _op("divide", x, divisor)
+    return None if (divisor := _divisor(x)) is None else _op("divide", y, divisor)
+
+
+def _divisor(value: Value) -> Value | None:
+    """Return x for 1 / x, also where that is repeated by a broadcast."""
+    made = value.producer
+    if made is not None and made.op == "broadcast_to":
+        inner = _divisor(made.operands[0])
+        return None if inner is None else _op("broadcast_to", inner, shape=value.shape)
+    return made.operands[0] if made is not None and made.op == "reciprocal" else None
 
 
 def _join_factors(operation: Operation, builder: Builder) -> Value | None:
@@ -426,6 +460,12 @@ def _keep_zero_of_negative(operation: Operation, builder: Builder) -> Value | No
     """Move a sign outwards, which changes at most that of a zero."""
     inner = _operand_made_by(operation, 1, "negative")
     return None if inner is None else _op("negative", _op("keep_zero", operation.operands[0], inner.operands[0]))
+
+
+def _keep_negative_zero(operation: Operation, builder: Builder) -> Value | None:
+    """Keep a zero whatever its sign is."""
+    inner = _operand_made_by(operation, 0, "negative")
+    return None if inner is None else _op("keep_zero", inner.operands[0], operation.operands[1])
 
 
 def _multiply_by_minus_one(operation: Operation, builder: Builder) -> Value | None:
@@ -507,7 +547,7 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
         _negative_factor,
         _join_factors,
     ),
-    "keep_zero": (_keep_zero_of_number, _keep_zero_of_negative),
+    "keep_zero": (_keep_zero_of_number, _keep_zero_of_negative, _keep_negative_zero),
     "divide": (_identity(lambda o: is_filled_with(o.operands[1], 1)), _negative_factor),
     "add": (_add_integer_zero, _add_negative, _add_same),
     "subtract": (

@@ -7,13 +7,13 @@ def f_grad(x, width):
     width = np.float64(width)
 
     # helper_closure.py:7  return x / (1.0 + np.exp(-x / width))
-    exp = np.exp(-(x / width))
+    exp = np.exp(-x / width)
     total = 1.0 + exp
     quotient = x / total
     # helper_closure.py:12  return np.sum(smooth(x, width) + smooth(2 * x, width))
     product = 2.0 * x
     # helper_closure.py:7  return x / (1.0 + np.exp(-x / width))
-    exp_1 = np.exp(-(product / width))
+    exp_1 = np.exp(-product / width)
     total_1 = 1.0 + exp_1
 
     # cotangents, from the result back to the arguments

@@ -53,7 +53,7 @@ def f_grad(x):
         ct_y = ct_y_stack_1.pop()
         # second_derivative.py:11  y = np.sin(y) * x
         ct_product = ct_ct_y * cos_y
-        ct_y_1 = -(ct_ct_y * (ct_y * x) * np.sin(y))
+        ct_y_1 = -ct_ct_y * (ct_y * x) * np.sin(y)
         ct_ct_y = ct_ct_y_1 + ct_product * x
         ct_x += ct_product * ct_y
         # second_derivative.py:10  for _ in range(5):

@@ -11,6 +11,6 @@ def f_grad(x):
 
     # cotangents, from the result back to the arguments
     # straight_line.py:7  r = np.sqrt(np.sum(x**2))
-    ct_x = -(np.sin(x_0) * exp * (0.5 / r)) * (2.0 * x)
+    ct_x = -np.sin(x_0) * exp * (0.5 / r) * (2.0 * x)
     ct_x[0] += exp * np.cos(x_0)
     return ct_x
