@@ -10,6 +10,7 @@ from tracegrad.passes.canonicalize import canonicalize
 from tracegrad.passes.cse import eliminate_common_subexpressions
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.elements import forward_elements
+from tracegrad.passes.factors import join_factors
 from tracegrad.passes.fold import fold_constants
 from tracegrad.passes.hoist import hoist_from_branches, hoist_invariants
 from tracegrad.passes.manager import Pass, run_passes
@@ -581,3 +582,52 @@ return %p
 def test_a_zero_is_kept_whatever_its_sign() -> None:
     body = "%m: f64[3] = negative %x\n%k: f64[3] = keep_zero %m, %y\nreturn %k"
     assert after(body, fold_constants) == "%k: f64[3] = keep_zero %x, %y\nreturn %k"
+
+
+def test_known_factors_meet_where_no_rounding_changes() -> None:
+    body = """
+%half: f64[] = constant {value=0.5}
+%a: f64[] = multiply %half, %s
+%b: f64[3] = broadcast_to %a {shape=(3,)}
+%two: f64[3] = full {shape=(3,), dtype=f64, value=2.0}
+%c: f64[3] = multiply %x, %two
+%d: f64[3] = divide %c, %y
+%e: f64[3] = multiply %b, %d
+return %e
+"""
+    assert after(
+        body.replace("%a:", "%0:").replace("%a ", "%0 ").replace("%c", "%1").replace("%b", "%2").replace("%d", "%3"),
+        join_factors,
+    ) == (
+        "%0: f64[3] = divide %x, %y\n%1: f64[3] = broadcast_to %s {shape=(3,)}\n%e: f64[3] = multiply %1, %0\nreturn %e"
+    )
+    # what has a name is what the name says
+    assert after(body, join_factors) == body.strip()
+
+
+THREE_TENTHS = "%0: f64[3] = full {shape=(3,), dtype=f64, value=0.3}\n"
+FACTORS = """%1: f64[3] = full {{shape=(3,), dtype=f64, value={}}}
+%2: f64[3] = multiply %0, %x
+%3: f64[3] = multiply %2, %y
+%4: f64[3] = multiply %3, %1
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        THREE_TENTHS + FACTORS.format(0.7) + "return %4",  # two roundings
+        THREE_TENTHS + FACTORS.format(2.0**40) + "return %4",  # y may be tiny
+        THREE_TENTHS + FACTORS.format(0.5) + "%5: f64[3] = add %4, %2\nreturn %5",  # needed once more
+    ],
+)
+def test_factors_stay_where_it_would_not_be_the_same_or_less(body: str) -> None:
+    assert after(body, join_factors) == body.strip()
+
+
+def test_the_factor_is_joined_to_the_one_that_is_no_power_of_two() -> None:
+    body = THREE_TENTHS + FACTORS.format(0.5) + "return %4"
+    assert after(body, join_factors) == (
+        "%0: f64[3] = full {shape=(3,), dtype=f64, value=0.15}\n"
+        "%1: f64[3] = multiply %0, %x\n%2: f64[3] = multiply %1, %y\nreturn %2"
+    )

@@ -13,11 +13,12 @@ from tracegrad.ir.core import Function, clone_function
 from tracegrad.ir.parser import parse_function
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.verifier import verify_function
+from tracegrad.passes.factors import join_factors
 from tracegrad.passes.manager import Pass, default_pipeline, run_passes
 from tracegrad.testing.interpret import interpret
 from tracegrad.transform.vjp import gradient
 
-PASSES = {p.__name__: p for p in default_pipeline()}
+PASSES = {p.__name__: p for p in (*default_pipeline(), join_factors)}
 
 
 def assert_same_values(before: Function, after: Function, arguments: tuple[object, ...]) -> None:

@@ -1,7 +1,7 @@
 """Common subexpressions: an operation that was done before, here or in an outer block, is not done again; nor a check.
 
 A branch knows also what the same side of an earlier branch on the same condition has computed and passed on. Reads and
-writes IR in place. Previous: elements.py; next: hoist.py.
+writes IR in place. Previous: elements.py; next: factors.py.
 """
 
 from __future__ import annotations

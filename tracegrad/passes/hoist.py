@@ -1,6 +1,6 @@
 """Moves loop-invariant operations in front of their loop.
 
-Reads and writes IR in place. Previous: cse.py; next: place.py.
+Reads and writes IR in place. Previous: factors.py; next: place.py.
 
 Moved are operations whose operands come from outside, when their result is not a large array that would have to live
 through the loop. An operation that can fault stays in a loop that may run zero times, and so does a branch or a loop.

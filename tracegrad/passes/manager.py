@@ -14,6 +14,7 @@ from tracegrad.passes.canonicalize import canonicalize
 from tracegrad.passes.cse import eliminate_common_subexpressions
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.elements import forward_elements
+from tracegrad.passes.factors import join_factors
 from tracegrad.passes.fold import drop_barriers, drop_stop_gradients, fold_constants
 from tracegrad.passes.hoist import hoist_from_branches, hoist_invariants
 from tracegrad.passes.inline import inline_functions
@@ -46,6 +47,8 @@ def final_pipeline() -> list[Pass]:
         inline_functions,
         drop_stop_gradients,
         *default_pipeline(),
+        join_factors,
+        fold_constants,
         hoist_from_branches,
         eliminate_common_subexpressions,
         set_what_is_added_once,
