@@ -411,3 +411,39 @@ def test_a_stack_of_products_is_computed_transposed(rng: np.random.Generator) ->
     }""")
     assert_agree(function, rng.normal(size=(3, 40, 30)), rng.normal(size=(3, 40, 50)))
     assert "tg_matmul_f64(1, 0, 50, 30, 40, y" in body_of(function)
+
+
+def filtered(x: Any, w: Any) -> Any:
+    out = np.zeros(len(x))
+    for i in range(len(x) - len(w) + 1):
+        out[i] = np.dot(x[i : i + len(w)], w)
+    return np.sum(np.tanh(out))
+
+
+@pytest.mark.parametrize("length", [3, 20])
+def test_windows_that_stay_inside_are_read_and_written_without_checks(length: int, rng: np.random.Generator) -> None:
+    x, w = rng.normal(size=40), rng.normal(size=length)
+    text = tg.grad(filtered, argnums=(0, 1), backend="c").source(x, w)
+    body = text[text.index("\nint filtered_grad(") :]
+    assert "tg_fail" not in body
+    assert "int64_t t" not in body.replace("for (int64_t t", "")  # no array of places
+    found, expected = (tg.grad(filtered, argnums=(0, 1), backend=b)(x, w) for b in ("c", "numpy"))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def wrapping(x: Any, n: Any) -> Any:
+    total = 0.0
+    for i in range(4):
+        total = total + np.sum(x[np.arange(3) + i - n] ** 2)
+    return total
+
+
+def test_windows_that_may_leave_are_checked() -> None:
+    x = np.arange(6.0)
+    gradient = tg.grad(wrapping, backend="c")
+    np.testing.assert_array_equal(gradient(x, np.int64(2)), tg.grad(wrapping, backend="numpy")(x, np.int64(2)))
+    with pytest.raises(IndexError):
+        gradient(x, np.int64(-1))
+    with pytest.raises(IndexError):
+        gradient(x, np.int64(7))

@@ -252,27 +252,29 @@ class Elements:
             return literal(not is_lowest, dtype)
         return literal(np.iinfo(dtype).min if is_lowest else np.iinfo(dtype).max, dtype)
 
-    def affine(self, value: Value) -> Dim | None:
-        """Return a rank-0 integer as arithmetic of sizes and loop indices, or None."""
+    def affine(self, value: Value, index: Sequence[Dim] = ()) -> Dim | None:
+        """Return an element of integers as arithmetic of sizes, loop indices and its place, or None."""
         operation = value.producer
         if not is_integer(value.dtype):
             return None
         if operation is None:
-            return self.loop_index(value)
+            return None if value.shape else self.loop_index(value)
         match operation.op:
-            case "constant" | "full":
+            case "full":
                 return int(operation.attrs["value"])
+            case "constant":
+                return None if value.shape else int(operation.attrs["value"])
+            case "iota":
+                return index[operation.attrs["axis"]]
             case "dim":
                 return self.sizes(operation.attrs["dim"])
             case "cast" | "reshape" | "broadcast_to":
-                if operation.operands[0].shape or not is_integer(operation.operands[0].dtype):
-                    return None
-                return self.affine(operation.operands[0])
+                return None if operation.operands[0].shape else self.affine(operation.operands[0])
             case "negative":
-                x = self.affine(operation.operands[0])
+                x = self.affine(operation.operands[0], index)
                 return None if x is None else -x
             case "add" | "subtract" | "multiply":
-                x, y = (self.affine(v) for v in operation.operands)
+                x, y = (self.affine(v, index) for v in operation.operands)
                 if x is None or y is None:
                     return None
                 if operation.op == "multiply":
@@ -286,7 +288,7 @@ class Elements:
 
     def index_of(self, value: Value, index: Sequence[Dim] = ()) -> Dim:
         """Return an element of an integer array for use in an index."""
-        number = self.affine(value) if not value.shape else None
+        number = self.affine(value, index)
         if number is not None:
             return number
         text = self.element(value, index)

@@ -178,7 +178,7 @@ class Views(Elements):
         return symbol(f"loop{id(value)}") if self._is_loop_index(value) else None
 
     def index_of(self, value: Value, index: Sequence[Dim] = ()) -> Dim:
-        number = self.affine(value) if not value.shape else None
+        number = self.affine(value, index)
         if number is not None:
             return number
         text = self.element(value, index)
