@@ -577,3 +577,17 @@ def test_what_rows_share_is_not_written_out_for_each() -> None:
     assert "broadcast_to" not in text
     text = tg.hessian(scaled_mixture, argnums=1, backend="numpy").source(Y, 0.5 * Y)
     assert "broadcast_to" not in text
+
+
+def diffused(u: Any) -> Any:
+    for _ in range(3):
+        change = np.zeros_like(u)
+        change[1:-1] = u[2:] - 2 * u[1:-1] + u[:-2]
+        u = u + 0.1 * np.sin(u - change)
+    return np.sum(u**2)
+
+
+def test_differences_are_pushed_and_no_masks() -> None:
+    text = text_of(diffused, np.ones((4, 2)))
+    assert "_stack.append(" in text
+    assert "np.tri" not in text

@@ -265,7 +265,8 @@ class Elements:
             case "constant":
                 return None if value.shape else int(operation.attrs["value"])
             case "iota":
-                return index[operation.attrs["axis"]]
+                axis: int = operation.attrs["axis"]
+                return index[axis]
             case "dim":
                 return self.sizes(operation.attrs["dim"])
             case "cast" | "reshape" | "broadcast_to":

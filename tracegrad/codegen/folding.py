@@ -297,8 +297,10 @@ class _Planner:
 
     def is_mask_of_triangles(self, operation: Operation) -> bool:
         """Return whether an operation only helps to choose triangles of matrices, whose text does not show it."""
-        value = operation.results[0]
-        if operation.op not in _OF_MASKS or len(value.shape) < 2 or value.name:
+        if operation.op not in _OF_MASKS:
+            return False
+        value = operation.result
+        if len(value.shape) < 2 or value.dtype.kind not in "bi" or value.name:
             return False
         users = self.users.get(value, [])
         return bool(users) and len(users) == self.uses.get(value) and all(map(self.hides_mask, users))
