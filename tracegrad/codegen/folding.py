@@ -52,11 +52,14 @@ class Folding:
         inline: values without a variable; their operation is written where they are used.
         texts: text of each operation that is an expression, over the placeholders of its operands.
         windows: gathers and scatters whose index array is written as a slice.
+        renewed: updates (BufferPlan.updates) that make a new array where they have a line of their own: what reads the
+            old one is written after them.
     """
 
     inline: set[Value] = field(default_factory=set)
     texts: dict[Operation, str] = field(default_factory=dict)
     windows: dict[Operation, Window] = field(default_factory=dict)
+    renewed: set[Operation] = field(default_factory=set)
 
     def reads(self, values: Iterable[Value]) -> set[Value]:
         """Return the variables that the expressions of some values read."""
@@ -206,7 +209,7 @@ class _Planner:
     def mark_candidates(self, block: Block, folds_yields: bool) -> None:
         """Add to `inline` whatever may be written where it is used, lengths aside."""
         position = {operation: i for i, operation in enumerate(block.operations)}
-        writes = [(i, roots) for i, o in enumerate(block.operations) if (roots := self.written_roots(o))]
+        writes = [(i, o, roots) for i, o in enumerate(block.operations) if (roots := self.written_roots(o))]
         effects = [i for i, o in enumerate(block.operations) if has_effect(o)]
         end = len(block.operations)
         # where the text of an operation ends up: the position of a statement, or None for several places
@@ -240,13 +243,15 @@ class _Planner:
             if sum(i < there for i in lines[-farthest - 2 : -1]) > farthest:
                 continue
             reads = frozenset[Value]().union(*(self.buffers.roots[v] for v in operation.operands))
-            if any(here < i < there and not roots.isdisjoint(reads) for i, roots in writes):
+            passed = {o for i, o, roots in writes if here < i < there and not roots.isdisjoint(reads)}
+            if not all(o in self.buffers.updates and o.result in self.folding.inline for o in passed):
                 continue
             if not TABLE[operation.op].elementwise and any(here < i < there for i in effects):
                 continue
             anchor[operation] = there
             lines.pop()
             self.folding.inline.add(value)
+            self.folding.renewed |= passed
             if is_in_term:
                 terms.add(operation)
 

@@ -428,7 +428,8 @@ class _FunctionEmitter:
     def assignment(self, operation: Operation) -> ast.stmt:
         """Return the statement that computes an operation with a variable, in place where nothing else sees it."""
         target, node = ast.Name(self.names[operation.result], ast.Load()), self.computed(operation)
-        if operation in self.buffers.updates and self.names.get(operation.operands[0]) == target.id:
+        in_place = operation in self.buffers.updates and operation not in self.folding.renewed
+        if in_place and self.names.get(operation.operands[0]) == target.id:
             return assign_to(target, node)
         return ast.Assign([stored(target)], node)
 
