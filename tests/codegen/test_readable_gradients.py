@@ -591,3 +591,24 @@ def test_differences_are_pushed_and_no_masks() -> None:
     text = text_of(diffused, np.ones((4, 2)))
     assert "_stack.append(" in text
     assert "np.tri" not in text
+
+
+def orbit(p: Any) -> Any:
+    state = np.array([1.0, 0.5])
+    energy = 0.0
+    for _ in range(3):
+        a, b = state
+        state = state + 0.1 * np.array([p[0] * a - a * b, a * b - p[1] * b])
+        energy = energy + state[0] ** 2
+    return energy
+
+
+def test_a_batch_stacks_columns_and_adds_in_place() -> None:
+    points = np.array([[0.3, 0.4], [0.1, 0.2], [0.5, 0.6]])
+    mapped = tg.vmap(orbit, backend="numpy")
+    np.testing.assert_allclose(mapped(points), [orbit(p) for p in points])
+    text = mapped.source(points)
+    assert "np.stack(" in text
+    assert "np.concatenate" not in text
+    assert "energy += " in text
+    assert "reshaped" not in text

@@ -95,6 +95,8 @@ def expression_text(operation: Operation) -> str:
     if is_row_of_scalars(operation):
         dtype = "" if operation.result.dtype == F64 else f", {dtype_text(operation.result.dtype)}"
         return f"np.array([{', '.join(operands)}]{dtype})"
+    if is_stack(operation):
+        return f"np.stack([{', '.join(operands)}], axis={operation.attrs['axis']})"
     triangle = triangle_of(operation)
     if triangle is not None:
         band, kept = triangle
@@ -129,6 +131,15 @@ def is_row_of_scalars(operation: Operation) -> bool:
     made = [v.producer for v in operation.operands if v.shape == (1,)]
     scalars = [o for o in made if o is not None and o.op == "reshape" and not o.operands[0].shape and not o.result.name]
     return bool(scalars) and len(made) == len(operation.operands)
+
+
+def is_stack(operation: Operation) -> bool:
+    """Return whether an operation joins arrays along an axis that they get for it."""
+    if operation.op != "concatenate" or len(operation.result.shape) < 2:
+        return False
+    made = [v.producer for v in operation.operands]
+    axes = {operation.attrs["axis"]}
+    return all(o is not None and not o.result.name and inserted_axes(o) == axes for o in made)
 
 
 def is_identity_matrix(operation: Operation) -> bool:

@@ -36,6 +36,7 @@ from tracegrad.codegen.folding import (
     is_identity_matrix,
     is_row_of_scalars,
     is_size,
+    is_stack,
     is_statement,
     placeholder,
     plan_folding,
@@ -854,6 +855,10 @@ class _FunctionEmitter:
                 return self.expression(operation.operands[0])
             case "concatenate" if is_row_of_scalars(operation):
                 mapping = {placeholder(i): self.scalar(v) for i, v in enumerate(operation.operands)}
+                return _Expression(substitute(self.template(operation), mapping), value.shape)
+            case "concatenate" if is_stack(operation):
+                rows = [v.producer.operands[0] for v in operation.operands if v.producer is not None]
+                mapping = {placeholder(i): self.whole(row) for i, row in enumerate(rows)}
                 return _Expression(substitute(self.template(operation), mapping), value.shape)
             case "reshape" if (item := self.item_of_slice(operation)) is not None:
                 return _Expression(item, value.shape)

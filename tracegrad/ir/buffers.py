@@ -282,7 +282,7 @@ class _Planner:
 
     def add_updates(self) -> None:
         """Let operators write in place where nothing sees it."""
-        self.plan.updates = {o for o in walk(self.function.body) if _is_update(o)}
+        self.plan.updates = {o for o in walk(self.function.body) if _is_update(o)} | _updates_of_carries(self.function)
         while self.plan.updates and (found := self.violations()):
             seen = self.plan.updates & found.keys()
             self.plan.updates -= seen or set(self.plan.updates)
@@ -320,6 +320,18 @@ def _is_update(operation: Operation) -> bool:
         return False
     old, new = operation.operands[0], operation.result
     return old.type == new.type and old.name == new.name != ""
+
+
+def _updates_of_carries(function: Function) -> set[Operation]:
+    """Return the operators that give what a loop carries its value for the next iteration."""
+    found = set()
+    for loop in walk(function.body):
+        if loop.op in ("for", "while"):
+            for old, new in zip(carry_params(loop)[-1], loop.blocks[-1].yields, strict=True):
+                made = new.producer
+                if made is not None and made.op in _OPERATORS and made.operands[0] is old and old.type == new.type:
+                    found.add(made)
+    return found
 
 
 def makes_fresh(operation: Operation) -> bool:

@@ -6,7 +6,7 @@ Reads IR. Used by transform/ (names of cotangents and stacks) and by codegen/. P
 from __future__ import annotations
 
 from tracegrad.ir.bounds import static_value
-from tracegrad.ir.core import Value
+from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.triangles import triangle_of
 
 _NOUNS = {
@@ -89,12 +89,23 @@ def _element(value: Value) -> str:
     part = producer.operands[0].producer
     if producer.op == "gather" and not producer.operands[1].shape:
         base, indices = producer.operands[0], [_index(v) for v in producer.operands[1:]]
-    elif producer.op == "reshape" and not value.shape and part is not None and part.op == "slice":
-        base, indices = part.operands[0], [str(start) for start in part.attrs["start"]]
+    elif producer.op == "reshape" and part is not None and part.op == "slice":
+        base, indices = part.operands[0], _dropped(part)
+        if len(indices) != len(base.shape) - len(value.shape):
+            return ""
     else:
         return ""
     name = "_".join([base.name, *indices])
-    return name if base.name and all(indices) and len(name) <= _LONGEST else "item"
+    if base.name and all(indices) and len(name) <= _LONGEST:
+        return name
+    return "part" if value.shape else "item"
+
+
+def _dropped(part: Operation) -> list[str]:
+    """Return where a slice takes one element of an axis, if it takes all of the other axes."""
+    places = zip(part.attrs["start"], part.attrs["stop"], part.operands[0].shape, strict=True)
+    chosen = [(start, stop) for start, stop, size in places if (start, stop) != (0, size)]
+    return [str(start) for start, stop in chosen if stop == start + 1]
 
 
 def _index(value: Value) -> str:

@@ -20,7 +20,7 @@ def f_grad(x):
             # early_return.py:9  if value < 0:
             chosen_stack.append(chosen)
             # early_return.py:8  for value in x:
-            carried = carried + 1
+            carried += 1
 
         # cotangents, from the result back to the arguments
         # early_return.py:8  for value in x:

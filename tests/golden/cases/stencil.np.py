@@ -24,7 +24,7 @@ def f_grad(u, k):
         ct_part = ct_u[1:-1].copy()
         ct_u[1:-1] = 0.0
         ct_product = ct_part * k
-        ct_k = ct_k + ct_part * total
+        ct_k += ct_part * total
         ct_u[:-2] += ct_product
         ct_u[1:-1] += ct_part - ct_product * 2.0
         ct_u[2:] += ct_product
