@@ -16,11 +16,9 @@ def f_grad(x):
     # second_derivative.py:10  for _ in range(5):
     y = x
     for _ in range(5):
-        y_stack_1.append(y)
         y_stack_2.append(y)
         # second_derivative.py:11  y = np.sin(y) * x
         sin_y = np.sin(y)
-        sin_stack_1.append(sin_y)
         sin_stack_2.append(sin_y)
         y = sin_y * x
 
@@ -47,8 +45,10 @@ def f_grad(x):
         cos_y = cos_stack.pop()
         # second_derivative.py:10  for _ in range(5):
         y = y_stack.pop()
+        y_stack_1.append(y)
         # second_derivative.py:11  y = np.sin(y) * x
         ct_ct_y_1 = sin_stack.pop()
+        sin_stack_1.append(ct_ct_y_1)
         # second_derivative.py:10  for _ in range(5):
         ct_y = ct_y_stack_1.pop()
         # second_derivative.py:11  y = np.sin(y) * x
@@ -64,15 +64,15 @@ def f_grad(x):
     ct_y = np.float64(0.0)
     for _ in reversed(range(5)):
         # second_derivative.py:11  y = np.sin(y) * x
-        sin_y = sin_stack_1.pop()
+        ct_sin_1 = sin_stack_1.pop()
         # second_derivative.py:10  for _ in range(5):
         y = y_stack_1.pop()
         # second_derivative.py:11  y = np.sin(y) * x
-        ct_x += ct_y * sin_y
-        ct_y_2 = ct_sin_stack.pop()
-        ct_y = (ct_y * x + ct_y_2) * np.cos(y)
+        ct_x += ct_y * ct_sin_1
+        ct_sin = ct_sin_stack.pop()
+        ct_y = (ct_y * x + ct_sin) * np.cos(y)
         # second_derivative.py:10  for _ in range(5):
-        ct_minus = ct_y_stack.pop()
-        ct_y += ct_minus
+        ct_y_1 = ct_y_stack.pop()
+        ct_y += ct_y_1
     ct_x += ct_y
     return ct_x
