@@ -100,6 +100,7 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.errors import CaptureError, NeedsPythonValue, TracedNameError, TracegradError
+from tracegrad.ir.types import is_integer
 from tracegrad.suggestion import suggest
 
 #: calls of one function nested deeper than this, under a traced condition, never end
@@ -475,6 +476,19 @@ def aug_name(value: Any, op: str, other: Any) -> Any:
     """`name op= other`: returns what the name is bound to afterwards."""
     if type(value) is OrNone:
         value = _operand(op, value)
+    if isinstance(value, list) and _is_of_numpy(other):
+        if op == "mul" and _repeats(other):
+            raise NeedsPythonValue(
+                "a list is repeated in place by a number that is known only when the compiled function runs",
+                code="TG101",
+                span=user_span(),
+                found=f"values *= {describe(other)}",
+                help="make a new list: `values = values * n`",
+            )
+        return operate(op, value, other)  # Python asks NumPy first, which makes an array
+    if isinstance(value, list) and op == "add":
+        call(value.extend, other)
+        return value
     if not isinstance(value, Tracer):
         note_augmented(value, op)
         if type(value) is dict and op == "or":
@@ -529,6 +543,8 @@ def operate(name: str, x: Any, y: Any) -> Any:
     if name in ("in", "not_in"):
         found = _contains(x, y)
         return found if name == "in" else branches.not_(found)
+    if name == "mul" and (repeated := _repeated(x, y)) is not NotImplemented:
+        return repeated
     if isinstance(x, StackedList) or isinstance(y, StackedList):
         if name == "add" and isinstance(x, list) and isinstance(y, list) and _has_unknown_length((x, y)):
             result = x.copy() if isinstance(x, StackedList) else new_container([*x])
@@ -547,6 +563,48 @@ def operate(name: str, x: Any, y: Any) -> Any:
     if result is NotImplemented and name in ("eq", "ne") and getattr(type(x), "__eq__", None) is object.__eq__:
         return operate("is" if name == "eq" else "is_not", x, y)
     return _OPERATORS[name](x, y) if result is NotImplemented else result
+
+
+def _is_of_numpy(value: Any) -> bool:
+    """Return whether a value is an array or a number of NumPy's, or a traced int or bool of Python's."""
+    return isinstance(value, Tracer | Selection | np.ndarray | np.generic)
+
+
+def _repeats(count: Any) -> bool:
+    """Return whether a traced value is a number that says how often a sequence is repeated.
+
+    Raises:
+        TypeError: it is another number.
+    """
+    if not isinstance(count, Tracer) or count.ndim or count.zero_dim:
+        return False
+    if not is_integer(count.dtype) and not (count.weak and count.dtype.kind == "b"):
+        raise TypeError(f"can't multiply sequence by non-int of type '{python_class(count).__name__}'")
+    return resolve_content(count) is None
+
+
+def _repeated(x: Any, y: Any) -> Any:
+    """`values * count` of a list and a traced number of times; NotImplemented for all else."""
+    values, count = (x, y) if isinstance(x, list | tuple | str) else (y, x)
+    if not isinstance(values, list | tuple | str):
+        return NotImplemented
+    if not _repeats(count):
+        if isinstance(count, Tracer) and not count.ndim and not count.zero_dim:
+            return operate("mul", values, int(resolve_content(count)))  # type: ignore[arg-type]
+        if not (isinstance(values, StackedList) and values.has_unknown_length and isinstance(count, int)):
+            return NotImplemented
+    elif not isinstance(values, list):
+        raise NeedsPythonValue(
+            f"a {type(values).__name__} is repeated by a number that is known only when the compiled function runs",
+            code="TG101",
+            span=user_span(),
+            found=f"{describe(values)} * {describe(count)}",
+            help="repeat a list of numbers, `[v] * n`, or use np.full",
+        )
+    times = sequences.make_range(count)
+    return comprehensions.collect(
+        comprehensions.Each(times, "", lambda _: comprehensions.Each(values, "", comprehensions.Item))
+    )
 
 
 def _operand(name: str, value: Any) -> Any:

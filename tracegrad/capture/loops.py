@@ -16,6 +16,7 @@ from typing import Any
 from tracegrad.capture.branches import and_, has_remedy, if_stmt, truth
 from tracegrad.capture.context import Frame, RestageError, Signal, current, user_span
 from tracegrad.capture.linear import ends
+from tracegrad.capture.lists import StackedList
 from tracegrad.capture.loop_body import Fault, Stop, faults, never_runs, stage_loop
 from tracegrad.capture.loop_state import UNROLL_LIMIT, LoopState
 from tracegrad.capture.sequences import Sequence_, as_sequence, is_zero
@@ -396,11 +397,11 @@ def _stage_while(
     span = user_span()
 
     def condition() -> Value:
-        before = [leaf for value in state.get() for leaf in flatten(value)[0]]
+        before = _parts(state)
         test = truth(test_fn())
         if not isinstance(test, Tracer):
             raise Stop
-        after = [leaf for value in state.get() for leaf in flatten(value)[0]]
+        after = _parts(state)
         if len(before) != len(after) or not all(map(is_same_object, before, after)):
             raise _BindingTest
         return test.value
@@ -415,7 +416,21 @@ def _stage_while(
     try:
         stage_loop(state, lambda: [([], condition), ([], body)], emit, None)
     except _BindingTest:
+        if names[-1:] == (_GOES_ON,):
+            raise RestageError("a list that the test of the loop changes is bound in its body") from None
         _stage_binding_while(test_fn, body_fn, get_state, set_state, names)
+
+
+def _parts(state: LoopState) -> list[Any]:
+    """Return what a test that binds names replaces."""
+    parts: list[Any] = []
+    for value in state.get():
+        parts.extend([value, value.buffer.value, value.length] if type(value) is StackedList else flatten(value)[0])
+    return parts
+
+
+#: the name of the variable that holds the test of a loop which binds names
+_GOES_ON = "tg_goes_on"
 
 
 class _BindingTest(Signal):
@@ -440,4 +455,4 @@ def _stage_binding_while(
         set_state(values[:-1])
         goes_on[0] = values[-1]
 
-    _stage_while(lambda: goes_on[0], body, lambda: (*get_state(), goes_on[0]), set_all, (*names, "tg_goes_on"))
+    _stage_while(lambda: goes_on[0], body, lambda: (*get_state(), goes_on[0]), set_all, (*names, _GOES_ON))
