@@ -17,12 +17,12 @@ from tests.transform.generate import Generator
 from tracegrad.codegen import c_blocks, c_elements, c_source
 from tracegrad.codegen.c_expression import CTYPES
 from tracegrad.codegen.c_source import emit_c
-from tracegrad.errors import CompileError, Span
+from tracegrad.errors import ArgumentTypeError, CompileError, Span
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, Value
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, OpDef, interpreter
 from tracegrad.ir.parser import parse_function
-from tracegrad.ir.types import ArrayType
+from tracegrad.ir.types import ArrayType, is_complex
 from tracegrad.passes.manager import run_passes
 from tracegrad.testing.interpret import interpret
 from tracegrad.testing.rules import Case, cases
@@ -34,12 +34,25 @@ OPS = sorted(name for name, op in TABLE.items() if op.marker is not BY_TRANSFORM
 def supported(case: Case) -> bool:
     types = [ArrayType(x.dtype, x.shape) for x in case.operands]
     types += case.op.infer(*types, **case.attrs)
-    return all(t.dtype in CTYPES for t in types)
+    return all(t.dtype in CTYPES and not is_complex(t.dtype) for t in types)
 
 
 def sample_cases(op: OpDef) -> Iterator[Case]:
     for dtype in ("f64", "f32"):
         yield from (c for c in cases(op, dtype) if supported(c))
+
+
+def complex_cases(op: OpDef) -> Iterator[Case]:
+    """Yield the samples with complex numbers, and those of floats with complex numbers in their place."""
+    for dtype in ("c128", "c64", "f64", "f32"):
+        for case in cases(op, dtype):
+            try:
+                types = [ArrayType(x.dtype, x.shape) for x in case.operands]
+                types += case.op.infer(*types, **case.attrs)
+            except ArgumentTypeError:
+                continue
+            if any(is_complex(t.dtype) for t in types) and all(t.dtype in CTYPES for t in types):
+                yield case
 
 
 def program_of(some: list[Case]) -> tuple[Function, list[Any]]:
@@ -80,7 +93,7 @@ def assert_agree(
         if along is not None:
             a = a * np.sign(np.sum(a * b, axis=along, keepdims=True))
             c = c * np.sign(np.sum(c * b, axis=along, keepdims=True))
-        tolerance = scale * (2e-5 if b.dtype == np.float32 else 1e-12)
+        tolerance = scale * (2e-5 if b.dtype in (np.float32, np.complex64) else 1e-12)
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=f"result {k}\n{kernel.source.text}")
         np.testing.assert_array_equal(a, c, err_msg=f"result {k} differs in a second call")
     return kernel
@@ -101,6 +114,24 @@ def test_every_op(name: str, small: int, monkeypatch: pytest.MonkeyPatch) -> Non
         return
     function, arrays = program_of(some)
     assert_agree(function, *arrays, vectors=VECTORS.get(name, (None,)), flags=("-O1",))
+
+
+#: what has no C text for complex numbers
+ONLY_REAL = frozenset({"cholesky", "cofactor", "eigh", "fft", "ifft", "irfft", "pinv", "qr", "rfft", "svd"})
+
+
+@pytest.mark.parametrize("small", [16, 0])
+@pytest.mark.parametrize("name", OPS)
+def test_complex_numbers_of_every_op(name: str, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(c_elements, "SMALL", small)
+    some = list(complex_cases(TABLE[name]))
+    assert name not in ONLY_REAL or some
+    if name in ONLY_REAL:
+        with pytest.raises(CompileError, match=rf"does not support {name} "):
+            emit_c(program_of(some)[0])
+    elif some:
+        function, arrays = program_of(some)
+        assert_agree(function, *arrays, flags=("-O1",))
 
 
 def gradient_of(text: str, wrt: tuple[int, ...]) -> Function:

@@ -29,11 +29,12 @@ from tracegrad.ir.core import (
 )
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import (
-    F32,
+    DTYPES,
     ArrayType,
     Dim,
     Shape,
     SymbolicDim,
+    is_inexact,
     is_integer,
     is_static,
     symbol,
@@ -45,6 +46,7 @@ SMALL = 16
 FEW = 6
 #: arrays of at most so many elements live on the stack
 LOCAL = 64
+_ZEROS = frozenset(literal(0, dtype) for dtype in CTYPES)
 
 
 def static_size(shape: Shape) -> int | None:
@@ -148,7 +150,7 @@ class Elements:
             names = {f"a{k}": v for k, v in enumerate(operation.operands)}
             used = slot_counts(template)
             texts = {name: self.repeated(names[name], index, count) for name, count in used.items()}
-            if operation.op in ("add", "subtract") and len(texts) == 2 and value.dtype.kind == "f":
+            if operation.op in ("add", "subtract") and len(texts) == 2 and is_inexact(value.dtype):
                 text = sum_of(texts["a0"], texts["a1"], minus=operation.op == "subtract")
             elif operation.op == "logical_not":
                 text = negation(texts["a0"])
@@ -219,9 +221,13 @@ class Elements:
 
     def plus(self, x: str, y: str) -> str:
         """Return a sum; a literal zero is left out."""
-        if x in ("0.0", "0.0f", "0"):
+        if x in _ZEROS:
             return y
-        return x if y in ("0.0", "0.0f", "0") else sum_of(x, y)
+        return x if y in _ZEROS else sum_of(x, y)
+
+    def times(self, dtype: np.dtype[Any], x: str, y: str) -> str:
+        """Return a product of two C expressions."""
+        return fill(_template_of("multiply", ArrayType(dtype)), {"a0": x, "a1": y})
 
     def offset(self, pointer: str, elements: Dim) -> str:
         """Return a pointer so many elements further."""
@@ -233,10 +239,9 @@ class Elements:
         reduction = TABLE[operation.op].c_reduce
         assert reduction is not None
         type = ArrayType(operation.operands[-1].dtype)
-        if reduction[1] == "add" and type.dtype.kind == "f":
+        if reduction[1] == "add" and is_inexact(type.dtype):
             return sum_of(x, y)
-        step = Operation(reduction[1], [Value(type), Value(type)], {}, [], [type], operation.span)
-        return fill(element_template(step), {"a0": x, "a1": y})
+        return fill(_template_of(reduction[1], type), {"a0": x, "a1": y})
 
     def initial(self, operation: Operation) -> str:
         """Return where that reduction begins."""
@@ -366,7 +371,7 @@ def element_template(operation: Operation) -> str:
     """Return the C text of an elementwise operation with a slot `{a0}`, `{a1}`, ... per operand."""
     record = TABLE[operation.op]
     dtype = operation.operands[0].dtype if operation.op != "select" else operation.result.dtype
-    suffix = "f" if dtype == F32 else ""
+    suffix = "f" if dtype in (DTYPES["f32"], DTYPES["c64"]) else ""
     if callable(record.c):
         text = record.c(_Slots(operation), operation, ())  # type: ignore[arg-type]
     else:
@@ -376,6 +381,11 @@ def element_template(operation: Operation) -> str:
     if not text:
         raise unsupported(f"{operation.op} of {dtype}", operation.span)
     return tidy(normalize_template(text, suffix))
+
+
+def _template_of(op: str, type: ArrayType) -> str:
+    """Return the C text of an elementwise operation on two operands of a type."""
+    return element_template(Operation(op, [Value(type), Value(type)], {}, [], [type]))
 
 
 def tidy(template: str) -> str:

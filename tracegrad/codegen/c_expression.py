@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.ir.types import DTYPES, Atom, Dim
+from tracegrad.ir.types import DTYPES, Atom, Dim, is_complex
 
 #: dtype -> C type of an element in memory
 CTYPES: dict[np.dtype[Any], str] = {
@@ -29,6 +29,8 @@ CTYPES: dict[np.dtype[Any], str] = {
     DTYPES["u64"]: "uint64_t",
     DTYPES["f32"]: "float",
     DTYPES["f64"]: "double",
+    DTYPES["c64"]: "float complex",
+    DTYPES["c128"]: "double complex",
 }
 
 # Binding strength, weakest first.
@@ -39,7 +41,7 @@ _BINARY = {
     ">": RELATION, "<=": RELATION, ">=": RELATION, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM, "*": PRODUCT,
     "/": PRODUCT, "%": PRODUCT, "?": CONDITIONAL, ":": CONDITIONAL, ",": COMMA,
 }  # fmt: skip
-_TYPE_WORD = r"(?:const|unsigned|signed|char|short|int|long|float|double|bool|size_t|u?int\d+_t)"
+_TYPE_WORD = r"(?:const|unsigned|signed|char|short|int|long|float|double|complex|bool|size_t|u?int\d+_t)"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<cast>\(\s*{_TYPE_WORD}(?:\s+{_TYPE_WORD})*[\s*]*\)(?=\s*[\w({{\-+!~.]))"
     r"|(?P<operand>\{\w+\}|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\w*|[A-Za-z_]\w*(?:\{f\})?|\"[^\"]*\")"
@@ -217,6 +219,8 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
 
     >>> literal(0.1, np.dtype("f4")), literal(2, np.dtype("f8")), literal(True, np.dtype("?"))
     ('0.1f', '2.0', '1')
+    >>> literal(2 - 1j, np.dtype("c16"))
+    'tg_complex(2.0, -1.0)'
     """
     if dtype.kind == "b":
         return "1" if value else "0"
@@ -230,6 +234,9 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
             return "INT32_MIN"
         return str(number) if abs(number) < 2**31 else f"{'-' if number < 0 else ''}INT64_C({abs(number)})"
     scalar = dtype.type(value)
+    if is_complex(dtype):
+        parts = ", ".join(literal(part, part.dtype) for part in (scalar.real, scalar.imag))
+        return f"tg_complex{'f' if dtype == DTYPES['c64'] else ''}({parts})"
     if np.isnan(scalar):
         return "NAN"
     if np.isinf(scalar):
@@ -306,6 +313,8 @@ RESERVED = frozenset(
     fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint
     nextafter
     nexttoward pow remainder remquo rint round scalbln scalbn sin sinh sqrt tan tanh tgamma trunc isnan isinf isfinite
+    complex imaginary cabs cacos cacosh carg casin casinh catan catanh ccos ccosh cexp cimag clog conj cpow cproj creal
+    csin csinh csqrt ctan ctanh
     j0 j1 jn y0 y1 yn gamma signgam signbit significand drem finite pow10 exp10 abs labs llabs div rand exit abort free
     malloc calloc realloc memcpy memset memmove index workspace pointers sizes error""".split()
 )

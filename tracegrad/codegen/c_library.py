@@ -34,7 +34,7 @@ def head_comment(name: str) -> str:
     )
 
 
-INCLUDES = """#include <math.h>
+_INCLUDES = """#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -47,6 +47,16 @@ INCLUDES = """#include <math.h>
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 """
+
+
+_COMPLEX_INCLUDE = """#include <complex.h>
+#undef I /* a name like others */
+"""
+
+
+def includes_for(text: str) -> str:
+    """Return what a text includes."""
+    return (_COMPLEX_INCLUDE if re.search(r"(double|float) complex", text) else "") + _INCLUDES
 
 
 def vector_maths(text: str) -> str:
@@ -72,8 +82,15 @@ def vector_maths(text: str) -> str:
 
 _FLOAT_FUNCTIONS = (
     "fabs sqrt exp log log1p expm1 pow floor ceil fmod copysign tgamma lgamma sin cos tan tanh rint trunc"
-    " fmax fmin exp2 hypot nextafter"
+    " fmax fmin exp2 hypot nextafter atan2 creal cimag cabs cpow"
 ).split()
+#: functions for real numbers of which the text is right for complex ones
+_FOR_COMPLEX = frozenset({"tg_matmul", "tg_lu", "tg_lu_solve", "tg_triangular_solve"})
+
+
+def has_prelude(name: str) -> bool:
+    """Return whether the prelude has a function, or a version for the dtype in its name."""
+    return _prelude_part(name) is not None
 
 
 @cache
@@ -103,10 +120,14 @@ def _prelude_part(name: str) -> str | None:
     if name in parts:
         return parts[name]
     base, _, short = name.rpartition("_")
+    if short == "c64" and (wide := _prelude_part(f"{base}_c128")) is not None:
+        return _single(wide)
+    if short == "c128" and base in _FOR_COMPLEX:
+        return _complex(parts[f"{base}_f64"])
     if f"{base}_f64" in parts and short in _SHORT_TYPES:
         return _derived(parts[f"{base}_f64"], short)
     if name.endswith("f") and name[:-1] in parts:
-        return _derived(parts[name[:-1]], "f32")
+        return _single(parts[name[:-1]])
     return None
 
 
@@ -117,20 +138,36 @@ _SHORT_TYPES = {
 
 
 def _derived(part: str, short: str) -> str:
-    """Return the text of a prelude part for another dtype than double."""
-    parts, _ = _prelude_parts()
-    text = re.sub(r"\bdouble\b", _SHORT_TYPES[short], part)
+    """Return the text of a prelude part for another real dtype than double."""
     if short == "f32":
-        text = re.sub(rf"\b({'|'.join(_FLOAT_FUNCTIONS)})\(", r"\1f(", text)
-        text = re.sub(r"(?<![\w.])(\d+\.\d*(?:[eE][-+]?\d+)?)(?![\w.])", r"\1f", text)
-        text = re.sub(r"->d(\w+)", r"->s\1", text)
-        text = re.sub(r"\b(tg_\w+)_f64\b", r"\1_f32", text)
-        for name in set(re.findall(r"\btg_\w+", text)):
-            if name in parts and re.search(r"\bdouble\b", parts[name].split("{")[0]) and not name.endswith("_f64"):
-                text = re.sub(rf"\b{name}\b", f"{name}f", text)
-        return text
+        return _single(part)
+    text = re.sub(r"\bdouble\b", _SHORT_TYPES[short], part)
     text = re.sub(r"\b(tg_\w+)_f64\b", rf"\1_{short}", text)
     return re.sub(r"isnan\([^()]*\)", "0", text)
+
+
+def _single(part: str) -> str:
+    """Return the text of a prelude part for float, or float complex."""
+    parts, _ = _prelude_parts()
+    text = re.sub(r"\bdouble\b", "float", part)
+    text = re.sub(rf"\b({'|'.join(_FLOAT_FUNCTIONS)})\(", r"\1f(", text)
+    text = re.sub(r"(?<![\w.])(\d+\.\d*(?:[eE][-+]?\d+)?)(?![\w.])", r"\1f", text)
+    text = re.sub(r"->([dz])(\w+)", lambda m: f"->{'s' if m[1] == 'd' else 'c'}{m[2]}", text)
+    text = re.sub(r"\b(tg_\w+)_f64\b", r"\1_f32", text)
+    text = re.sub(r"\b(tg_\w+)_c128\b", r"\1_c64", text)
+    for name in set(re.findall(r"\btg_\w+", text)):
+        if name in parts and re.search(r"\bdouble\b", parts[name].split("{")[0]) and not name.endswith("_f64"):
+            text = re.sub(rf"\b{name}\b", f"{name}f", text)
+    return text
+
+
+def _complex(part: str) -> str:
+    """Return the text of a prelude part for double complex; a product has an element as its second factor."""
+    text = re.sub(r"\bdouble\b", "double complex", part)
+    text = re.sub(r"(?<![\w[])(\w+(?:\[[^][]*\])?)\*(\w+\[[^][]*\])", r"tg_multiply_c128(\1, \2)", text)
+    text = re.sub(r"\bfabs\(", "cabs(", text)
+    text = re.sub(r"->d(\w+)", r"->z\1", text)
+    return re.sub(r"\b(tg_\w+)_f64\b", r"\1_c128", text)
 
 
 def prelude_for(text: str) -> str:
@@ -145,14 +182,9 @@ def prelude_for(text: str) -> str:
             part = _prelude_part(name)
             if part is None:
                 continue
-            base = (
-                name
-                if name in order
-                else f"{name.rpartition('_')[0]}_f64"
-                if f"{name.rpartition('_')[0]}_f64" in order
-                else name[:-1]
-            )
-            chosen[name] = (order[base], part)
+            stem = name.rpartition("_")[0]
+            source = next(n for n in (name, f"{stem}_c128", f"{stem}_f64", name[:-1]) if n in order)
+            chosen[name] = (order[source], part)
             waiting.append(part)
     texts = dict.fromkeys(part for _, part in sorted(chosen.values()))
     return "".join(f"{part}\n\n" for part in texts)

@@ -19,7 +19,6 @@ from tracegrad.codegen.c_elements import (
     static_size,
 )
 from tracegrad.codegen.c_expression import (
-    fill,
     sum_of,
     zero,
 )
@@ -35,6 +34,7 @@ from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import (
     Dim,
     Shape,
+    is_complex,
 )
 
 _CLAUSES = {"add": "+", "multiply": "*"}
@@ -349,7 +349,7 @@ class NestWriter(StackWriter):
             combiner, dtype = TABLE[reduction.operation.op].c_reduce, reduction.operation.result.dtype
             op = combiner[1] if combiner is not None else "add"
             names = list(reduction.columns.values()) or [reduction.name]
-            if op in _CLAUSES:
+            if op in _CLAUSES and not (op == "multiply" and is_complex(dtype)):
                 found.setdefault(_CLAUSES[op], []).extend(names)
             elif op in _EXTREMES and dtype.kind == "f":
                 found.setdefault(f"{_EXTREMES[op]}_f{8 * dtype.itemsize}", []).extend(names)
@@ -406,7 +406,7 @@ class NestWriter(StackWriter):
                 for axis, position in zip(axes, spread(index, x.shape), strict=True):
                     place[axis] = position
                 texts.append(self.element(operand, place))
-            return fill("{x}*{y}", {"x": texts[0], "y": texts[1]})
+            return self.times(x.dtype, *texts)
         return self.element(x, spread(index, x.shape))
 
     def fold(self, operation: Operation, target: str, text: str) -> None:

@@ -1,8 +1,8 @@
 /*
  * Helpers of generated C. The code generator copies into a text only those parts that it uses, so that the text stands alone.
  *
- * Parts are separated by blank lines. A function whose name ends in _f64 stands for all dtypes: the other versions (_f32,
- * _i64, ...) are derived from its text. The launcher reads tg_error and tg_blas from here.
+ * Parts are separated by blank lines. A function whose name ends in _f64 stands for all real dtypes: the other versions
+ * (_f32, _i64, ...) are derived from its text; so is _c64 from _c128. The launcher reads tg_error and tg_blas from here.
  */
 
 /* Errors: the kernel returns the kind, and leaves the details at the start of the workspace. */
@@ -60,6 +60,10 @@ typedef struct tg_blas {
     void (*dtrtrs)(char *uplo, char *trans, char *diag, int *n, int *nrhs, double *a, int *lda, double *b, int *ldb,
                    int *info);
     void (*strtrs)(char *uplo, char *trans, char *diag, int *n, int *nrhs, float *a, int *lda, float *b, int *ldb, int *info);
+    void (*zgemm)(char *transa, char *transb, int *m, int *n, int *k, void *alpha, void *a, int *lda, void *b, int *ldb,
+                  void *beta, void *c, int *ldc);
+    void (*cgemm)(char *transa, char *transb, int *m, int *n, int *k, void *alpha, void *a, int *lda, void *b, int *ldb,
+                  void *beta, void *c, int *ldc);
 } tg_blas;
 
 static const tg_blas *tg_blas_routines;
@@ -217,6 +221,86 @@ static inline int64_t tg_right_shift_i64(int64_t x, int64_t y)
 static inline uint64_t tg_right_shift_u64(uint64_t x, uint64_t y)
 {
     return y < 64 ? x >> y : 0;
+}
+
+/* Complex numbers as NumPy computes with them. A number is made of its parts, since x + I*y has a NaN where y is infinite;
+ * products and quotients are written out, since those of C turn a NaN into infinity where they can. */
+static inline double complex tg_complex(double real, double imag)
+{
+    const union {
+        double parts[2];
+        double complex number;
+    } made = {{real, imag}};
+    return made.number;
+}
+
+static inline double complex tg_multiply_c128(double complex x, double complex y)
+{
+    const double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
+    return tg_complex(a*c - b*d, a*d + b*c);
+}
+
+static inline double complex tg_square_c128(double complex x)
+{
+    return tg_multiply_c128(x, x);
+}
+
+static inline double complex tg_divide_c128(double complex x, double complex y)
+{
+    const double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
+    if (fabs(c) >= fabs(d)) {
+        if (c == 0.0 && d == 0.0) return tg_complex(a/fabs(c), b/fabs(c));
+        const double ratio = d/c, scale = 1.0/(c + d*ratio);
+        return tg_complex((a + b*ratio)*scale, (b - a*ratio)*scale);
+    }
+    const double ratio = c/d, scale = 1.0/(d + c*ratio);
+    return tg_complex((a*ratio + b)*scale, (b*ratio - a)*scale);
+}
+
+/* Small whole exponents by products; 0 to a power is 1, 0 or NaN. */
+static double complex tg_power_c128(double complex x, double complex y)
+{
+    const double exponent = creal(y), size = fabs(exponent);
+    if (y == 0.0) return 1.0;
+    if (x == 0.0) return exponent > 0.0 ? tg_complex(0.0, 0.0) : tg_complex(NAN, NAN);
+    if (cimag(y) != 0.0 || !(size < 100.0) || floor(size) < size) return cpow(x, y);
+    double complex factor = x;
+    int left = (int)size;
+    for (; !(left & 1); left >>= 1) factor = tg_square_c128(factor);
+    double complex result = factor;
+    while (left >>= 1) {
+        factor = tg_square_c128(factor);
+        if (left & 1) result = tg_multiply_c128(result, factor);
+    }
+    return exponent > 0.0 ? result : tg_divide_c128(1.0, result);
+}
+
+/* Near 0 without cancellation: cos y - 1 is -2 sin(y/2)^2. */
+static inline double complex tg_expm1_c128(double complex x)
+{
+    const double a = creal(x), b = cimag(x), half = sin(b/2.0);
+    return tg_complex(expm1(a)*cos(b) - 2.0*half*half, exp(a)*sin(b));
+}
+
+static inline double complex tg_log1p_c128(double complex x)
+{
+    const double a = creal(x) + 1.0, b = cimag(x);
+    return tg_complex(log(hypot(a, b)), atan2(b, a));
+}
+
+static inline bool tg_isnan_c128(double complex x)
+{
+    return isnan(creal(x)) || isnan(cimag(x));
+}
+
+static inline bool tg_isinf_c128(double complex x)
+{
+    return isinf(creal(x)) || isinf(cimag(x));
+}
+
+static inline bool tg_isfinite_c128(double complex x)
+{
+    return isfinite(creal(x)) && isfinite(cimag(x));
 }
 
 /* c (m x n) = a (m x k) b (k x n), row-major; transposed operands are stored as k x m and n x k. */

@@ -31,7 +31,7 @@ from tracegrad.codegen.c_expression import (
     index_text,
     wrap,
 )
-from tracegrad.codegen.c_library import INCLUDES, head_comment, prelude_for, vector_maths
+from tracegrad.codegen.c_library import head_comment, includes_for, prelude_for, vector_maths
 from tracegrad.codegen.c_parts import take_out_loops
 from tracegrad.codegen.c_writer import ERROR_KINDS, INDENT, WORD, Line, Memory
 from tracegrad.ir.bounds import static_value
@@ -312,14 +312,15 @@ class _Emitter(BlockWriter):
         prelude = prelude_for(everything)
         if "TG_THREADS" in everything:
             prelude = f"#include <pthread.h>\n\nenum {{ TG_THREADS = {self.threads} }};\n\n{prelude}"
-        return (
-            f"{head_comment(self.kernel)}\n{INCLUDES}\n{vector_maths(prelude + everything)}{prelude}"
+        body = (
+            f"{vector_maths(prelude + everything)}{prelude}"
             + "\n".join(declarations)
             + "\n\n"
             + "".join(f"{t}\n\n" for t in tables)
             + "\n\n".join(parts)
             + "\n"
         )
+        return f"{head_comment(self.kernel)}\n{includes_for(body)}\n{body}"
 
 
 def _numbered(name: str) -> Iterator[str]:

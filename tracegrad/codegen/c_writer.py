@@ -40,6 +40,7 @@ from tracegrad.codegen.c_expression import (
     wrap,
     zero,
 )
+from tracegrad.codegen.c_library import has_prelude
 from tracegrad.codegen.c_storage import Plan, Storage
 from tracegrad.errors import Span
 from tracegrad.ir.core import (
@@ -54,7 +55,9 @@ from tracegrad.ir.types import (
     StackType,
     SymbolicDim,
     dim_symbols,
+    is_complex,
     is_static,
+    real_dtype,
     symbol,
 )
 
@@ -318,10 +321,16 @@ class Writer(Elements):
             while name in self.file_names:
                 name = self.fresh(name)
             self.file_names.add(name)
-            self.tables[value] = name
-            numbers = [literal(x, array.dtype) for x in array.ravel()]
-            head = f"static const {self.ctype(array.dtype)} {name}[{array.size}] = {{"
-            self.table_texts.append("\n".join([head, *_filled(numbers, 112), "};"]))
+            if is_complex(array.dtype):  # there are no constant expressions for complex numbers
+                self.tables[value] = f"{name}.numbers"
+                ctype, parts = self.ctype(array.dtype), array.ravel().view(real_dtype(array.dtype))
+                fields = f"{self.ctype(parts.dtype)} parts[{parts.size}]; {ctype} numbers[{array.size}];"
+                head, end = f"static const union {{ {fields} }} {name} = {{{{", "}};"
+            else:
+                self.tables[value], parts = name, array.ravel()
+                head, end = f"static const {self.ctype(array.dtype)} {name}[{array.size}] = {{", "};"
+            numbers = [literal(x, parts.dtype) for x in parts]
+            self.table_texts.append("\n".join([head, *_filled(numbers, 112), end]))
         return f"{self.tables[value]}[{index_text(flatten(index, value.shape))}]"
 
     def pointer(self, value: Value) -> str:
@@ -355,7 +364,11 @@ class Writer(Elements):
         return symbol(self.loop_names[value]) if value in self.loop_names else None
 
     def helper(self, name: str, dtype: np.dtype[Any]) -> str:
-        return helper_name(name, dtype)
+        made = helper_name(name, dtype)
+        if not has_prelude(made):
+            what = self.current.op if self.current is not None else name.removeprefix("tg_")
+            raise unsupported(f"{what} of {dtype}", self.current.span if self.current is not None else None)
+        return made
 
     def store(self, value: Value, index: Sequence[Dim]) -> str:
         return self.in_row(value, index) if value in self.row_values else self.place(value, index)

@@ -74,6 +74,9 @@ class CEmitter(Protocol):
     def plus(self, x: str, y: str) -> str:
         """Return a sum of two C expressions; a literal zero is left out."""
 
+    def times(self, dtype: np.dtype[Any], x: str, y: str) -> str:
+        """Return a product of two C expressions of a dtype."""
+
     def literal(self, value: Any, dtype: np.dtype[Any]) -> str:
         """Return a C literal."""
 

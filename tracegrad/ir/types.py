@@ -50,6 +50,16 @@ def is_complex(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "c"
 
 
+def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the parts of a complex dtype; real dtypes stay."""
+    return {DTYPES["c64"]: DTYPES["f32"], DTYPES["c128"]: DTYPES["f64"]}.get(dtype, dtype)
+
+
+def complex_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the complex dtype whose parts have the given dtype; complex dtypes stay."""
+    return {DTYPES["f32"]: DTYPES["c64"], DTYPES["f64"]: DTYPES["c128"]}.get(dtype, dtype)
+
+
 def is_inexact(dtype: np.dtype[Any]) -> bool:
     """Return whether values of this dtype can carry a derivative."""
     return is_float(dtype) or is_complex(dtype)

@@ -14,7 +14,7 @@ from typing import Any
 
 from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.opdef import CEmitter
-from tracegrad.ir.types import DTYPES, F32, I64, Dim, Shape
+from tracegrad.ir.types import F32, I64, Dim, Shape, is_complex, is_inexact, real_dtype
 
 # Views
 
@@ -278,7 +278,7 @@ def dot_general_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim])
     text = None
     for point in itertools.product(*(range(int(x.shape[a])) for a in operation.attrs["contract"][0])):
         place_x, place_y = dot_places(operation, index, point)
-        product = emitter.fill("{x}*{y}", {"x": emitter.element(x, place_x), "y": emitter.element(y, place_y)})
+        product = emitter.times(x.dtype, emitter.element(x, place_x), emitter.element(y, place_y))
         text = product if text is None else emitter.plus(text, product)
     return emitter.literal(0, x.dtype) if text is None else text
 
@@ -393,7 +393,7 @@ def scan_statement(emitter: CEmitter, operation: Operation) -> None:
             place = _at(rest, axis, size - 1 - k if operation.attrs.get("reverse") else k)
             if operation.op == "linear_recurrence":
                 factor, term = (emitter.element(v, place) for v in operation.operands)
-                emitter.assign(total, emitter.fill("{a}*{r} + {b}", {"a": factor, "r": total, "b": term}))
+                emitter.assign(total, emitter.plus(emitter.times(x.dtype, factor, total), term))
             else:
                 emitter.assign(total, emitter.combine(operation, total, emitter.element(x, place)))
             emitter.assign(emitter.store(operation.result, place), total)
@@ -444,7 +444,7 @@ def dot_general_statement(emitter: CEmitter, operation: Operation) -> None:
     x, y = operation.operands
     (cx, cy), (bx, by) = operation.attrs["contract"], operation.attrs["batch"]
     result = operation.result
-    if x.dtype.kind == "f" and _matrix_product(emitter, operation):
+    if is_inexact(x.dtype) and _matrix_product(emitter, operation):
         return
     shape = emitter.shape(result)
     inner = tuple(emitter.shape(x)[a] for a in cx)
@@ -460,7 +460,7 @@ def dot_general_statement(emitter: CEmitter, operation: Operation) -> None:
             with emitter.loops(inner) as summed, emitter.loops(shape[len(bx) :], simd="") as index:
                 target = emitter.store(result, [*outer, *index])
                 place_x, place_y = dot_places(operation, [*outer, *index], summed)
-                product = emitter.fill("{x}*{y}", {"x": emitter.element(x, place_x), "y": emitter.element(y, place_y)})
+                product = emitter.times(x.dtype, emitter.element(x, place_x), emitter.element(y, place_y))
                 emitter.assign(target, product, add=True)
         return
     with emitter.loops(shape) as index:
@@ -468,7 +468,7 @@ def dot_general_statement(emitter: CEmitter, operation: Operation) -> None:
         emitter.line(f"{emitter.local_ctype(x.dtype)} {total} = {emitter.literal(0, x.dtype)};")
         with emitter.loops(inner, simd=f"reduction(+ : {total})") as summed:
             place_x, place_y = dot_places(operation, index, summed)
-            product = emitter.fill("{x}*{y}", {"x": emitter.element(x, place_x), "y": emitter.element(y, place_y)})
+            product = emitter.times(x.dtype, emitter.element(x, place_x), emitter.element(y, place_y))
             emitter.assign(total, product, add=True)
         emitter.assign(emitter.store(result, index), total)
 
@@ -586,7 +586,8 @@ def determinant_statement(emitter: CEmitter, operation: Operation) -> None:
     (a,) = operation.operands
     stack, size = _matrices(emitter, a)
     n = emitter.shape(a)[-1]
-    suffix = "f" if a.dtype == DTYPES["f32"] else ""
+    real = real_dtype(a.dtype)
+    suffix = "f" if real == F32 else ""
     factors, pivots = emitter.scratch(a.dtype, size), emitter.scratch(I64, n)
     pointer = emitter.pointer(a)
     type = emitter.local_ctype(a.dtype)
@@ -597,11 +598,16 @@ def determinant_statement(emitter: CEmitter, operation: Operation) -> None:
         is_det = operation.op == "det"
         emitter.line(f"{type} {sign} = {emitter.fill('({t}){x}'.replace('{t}', type), {'x': factored})};")
         if not is_det:
-            emitter.line(f"{type} {total} = {emitter.literal(0, a.dtype)};")
+            emitter.line(f"{emitter.local_ctype(real)} {total} = {emitter.literal(0, real)};")
         with emitter.loops((n,)) as (i,):
             pivot = f"{factors}[{emitter.dim(i * n + i)}]"
             if is_det:
-                emitter.line(f"{sign} *= {pivot};")
+                emitter.assign(sign, emitter.times(a.dtype, sign, pivot))
+            elif is_complex(a.dtype):
+                modulus = emitter.fresh("modulus")
+                emitter.line(f"const {emitter.local_ctype(real)} {modulus} = cabs{suffix}({pivot});")
+                emitter.assign(sign, emitter.times(a.dtype, sign, f"{pivot}/{modulus}"))
+                emitter.line(f"{total} += log{suffix}({modulus});")
             else:
                 emitter.line(f"if ({pivot} < {emitter.literal(0, a.dtype)}) {sign} = -{sign};")
                 emitter.line(f"{total} += log{suffix}(fabs{suffix}({pivot}));")

@@ -28,6 +28,7 @@ from tracegrad.ops.infer import (
     any_dtype,
     bits,
     boolean,
+    infer_blend,
     infer_cast,
     infer_power,
     infer_select,
@@ -109,7 +110,8 @@ negative: OpDef = linear(
 )
 multiply = elementwise(
     "multiply", XY, "Product, x * y.",
-    infer=same(numeric), numpy="{x} * {y}", c="{x} * {y}", cheap=True,
+    infer=same(numeric), numpy="{x} * {y}", cheap=True,
+    c=c_by_kind(f="{x} * {y}", c="tg_multiply({x}, {y})", i="{x} * {y}"),
     partials=(lambda out, x, y: y, lambda out, x, y: x),
     python=(np.multiply, operator.mul),
     samples=(Sample("f[2,3] f[2,3]"), Sample("f[] f[]"), Sample("i[3] i[3]"), Sample("c128[2] c128[2]")),
@@ -118,7 +120,8 @@ multiply = elementwise(
 
 divide: OpDef = elementwise(
     "divide", XY, "True quotient, x / y.",
-    infer=same(is_inexact), numpy="{x} / {y}", c="{x} / {y}", cheap=True, singular=(True, True),
+    infer=same(is_inexact), numpy="{x} / {y}", cheap=True, singular=(True, True),
+    c=c_by_kind(f="{x} / {y}", c="tg_divide({x}, {y})"),
     partials=(lambda out, x, y: reciprocal(y), lambda out, x, y: negative(divide(out, y))),
     python=(np.divide, np.true_divide, operator.truediv),
     samples=(
@@ -129,7 +132,7 @@ divide: OpDef = elementwise(
 )
 reciprocal: OpDef = elementwise(
     "reciprocal", X, "Inverse of a number, 1 / x.",
-    infer=same(is_inexact), c="1 / {x}",
+    infer=same(is_inexact), c=c_by_kind(f="1 / {x}", c="tg_divide(1, {x})"),
     numpy=lambda operation, x: f"np.reciprocal({x})" if operation.result.dtype == DTYPES["bf16"] else f"1.0 / {x}",
     cheap=True, singular=(True,),
     partials=(lambda out, x: negative(square(out)),),
@@ -137,7 +140,8 @@ reciprocal: OpDef = elementwise(
 )
 square: OpDef = elementwise(
     "square", X, "Square, x * x.",
-    infer=same(numeric), numpy="{x} ** 2", c="{x} * {x}", cheap=True,
+    infer=same(numeric), numpy="{x} ** 2", cheap=True,
+    c=c_by_kind(f="{x} * {x}", c="tg_square({x})", i="{x} * {x}"),
     partials=(lambda out, x: multiply(full_like(x, 2.0), x),),
     python=(np.square,), samples=(Sample("f[2,3]"), Sample("f[]"), Sample("i[3]"), Sample("c128[2]")),
     special=((-3.0, 9.0),),
@@ -192,11 +196,8 @@ def _power_in_exponent(out: Any, x: Any, y: Any) -> Any:
 def _power_c(emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> str:
     base, exponent = operation.operands
     x, y = emitter.element(base, index), emitter.element(exponent, index)
-    if is_integer(base.dtype):
-        return f"{emitter.helper('tg_power', base.dtype)}({x}, {y})"
-    if is_integer(exponent.dtype) and not is_complex(base.dtype):
-        return f"pow{c_suffix(base.dtype)}({x}, {y})"
-    return f"{'c' if is_complex(base.dtype) else ''}pow{c_suffix(base.dtype)}({x}, {y})"
+    name = f"pow{c_suffix(base.dtype)}" if is_float(base.dtype) else emitter.helper("tg_power", base.dtype)
+    return f"{name}({x}, {y})"
 
 
 def _power_text(operation: Operation, x: str, y: str) -> str:
@@ -237,7 +238,7 @@ exp2 = elementwise(
 )
 expm1 = elementwise(
     "expm1", X, "exp(x) - 1, accurate near 0.",
-    infer=same(is_inexact), numpy="np.expm1({x})", c=c_by_kind(f="expm1{f}({x})"),
+    infer=same(is_inexact), numpy="np.expm1({x})", c=c_by_kind(f="expm1{f}({x})", c="tg_expm1({x})"),
     singular=(True,), partials=(lambda out, x: add(out, ones_like(out)),), python=(np.expm1, math.expm1),
     special=((0.0, 0.0), (1e-20, 1e-20)),
 )
@@ -261,7 +262,7 @@ log10 = elementwise(
 )
 log1p = elementwise(
     "log1p", X, "log(1 + x), accurate near 0.",
-    infer=same(is_inexact), numpy="np.log1p({x})", c=c_by_kind(f="log1p{f}({x})"),
+    infer=same(is_inexact), numpy="np.log1p({x})", c=c_by_kind(f="log1p{f}({x})", c="tg_log1p({x})"),
     singular=(True,), partials=(lambda out, x: reciprocal(add(ones_like(x), x)),), python=(np.log1p, math.log1p),
     domain=(-0.7, 3.0), special=((0.0, 0.0), (1e-20, 1e-20)),
 )
@@ -701,17 +702,17 @@ greater_equal = comparison(
 
 isnan = nondifferentiable(
     "isnan", X, "Whether x is not a number.",
-    infer=predicate(is_inexact), numpy="np.isnan({x})", c=c_by_kind(f="isnan({x}) != 0"),
+    infer=predicate(is_inexact), numpy="np.isnan({x})", c=c_by_kind(f="isnan({x}) != 0", c="tg_isnan({x})"),
     cheap=True, python=(np.isnan, math.isnan), special=((math.nan, 1.0), (math.inf, 0.0)),
 )
 isinf = nondifferentiable(
     "isinf", X, "Whether x is infinite.",
-    infer=predicate(is_inexact), numpy="np.isinf({x})", c=c_by_kind(f="isinf({x}) != 0"),
+    infer=predicate(is_inexact), numpy="np.isinf({x})", c=c_by_kind(f="isinf({x}) != 0", c="tg_isinf({x})"),
     cheap=True, python=(np.isinf, math.isinf), special=((math.nan, 0.0), (-math.inf, 1.0)),
 )
 isfinite = nondifferentiable(
     "isfinite", X, "Whether x is neither infinite nor NaN.",
-    infer=predicate(is_inexact), numpy="np.isfinite({x})", c=c_by_kind(f="isfinite({x}) != 0"),
+    infer=predicate(is_inexact), numpy="np.isfinite({x})", c=c_by_kind(f="isfinite({x}) != 0", c="tg_isfinite({x})"),
     cheap=True, python=(np.isfinite, math.isfinite), special=((math.nan, 0.0), (1.0, 1.0)),
 )
 
@@ -772,7 +773,7 @@ select: OpDef = linear(
 )
 blend: OpDef = linear(
     "blend", ("condition", "x", "y"), "select of floats, in NumPy without a branch per element.", in_operands=(1, 2),
-    elementwise=True, infer=infer_select, numpy="blend({condition}, {x}, {y})", numpy_helper="blend",
+    elementwise=True, infer=infer_blend, numpy="blend({condition}, {x}, {y})", numpy_helper="blend",
     c="{condition} ? {x} : {y}", cheap=True,
     transpose=lambda ct, condition, x, y: (
         None, select(condition, ct, zeros_like(ct)), select(condition, zeros_like(ct), ct),

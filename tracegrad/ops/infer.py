@@ -24,10 +24,12 @@ from tracegrad.ir.types import (
     StackType,
     SymbolicDim,
     Type,
+    complex_dtype,
     is_complex,
     is_float,
     is_inexact,
     is_integer,
+    real_dtype,
 )
 
 Infer = Callable[..., tuple[Type, ...]]
@@ -129,16 +131,6 @@ def without(shape: Shape, axes: Sequence[int]) -> Shape:
     return tuple(d for k, d in enumerate(shape) if k not in axes)
 
 
-def real_dtype(dtype: DType) -> DType:
-    """Return the dtype of the parts of a complex dtype; real dtypes stay."""
-    return {DTYPES["c64"]: DTYPES["f32"], DTYPES["c128"]: DTYPES["f64"]}.get(dtype, dtype)
-
-
-def complex_dtype(dtype: DType) -> DType:
-    """Return the complex dtype whose parts have the given dtype; complex dtypes stay."""
-    return {DTYPES["f32"]: DTYPES["c64"], DTYPES["f64"]: DTYPES["c128"]}.get(dtype, dtype)
-
-
 # Elementwise
 
 
@@ -195,6 +187,11 @@ def infer_select(condition: ArrayType, x: ArrayType, y: ArrayType) -> tuple[Type
     if condition.shape != x.shape:
         fail_shape("condition and branches of a select differ in shape", f"{condition} and {x}")
     return (x,)
+
+
+def infer_blend(condition: ArrayType, x: ArrayType, y: ArrayType) -> tuple[Type, ...]:
+    require_dtype(is_float, x, y)
+    return infer_select(condition, x, y)
 
 
 def infer_cast(x: ArrayType, *, dtype: DType) -> tuple[Type, ...]:

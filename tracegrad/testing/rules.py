@@ -23,10 +23,9 @@ from tracegrad.errors import ArgumentTypeError
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import BY_TRANSFORM, NONDIFF, TABLE, OpDef, Sample, interpreter
-from tracegrad.ir.types import DTYPES, F64, ArrayType, array_type, is_complex, is_inexact
+from tracegrad.ir.types import DTYPES, F64, ArrayType, array_type, is_complex, is_inexact, real_dtype
 from tracegrad.ops.common import jvp_of, vjp_of
 from tracegrad.ops.evaluate import Evaluator
-from tracegrad.ops.infer import real_dtype
 
 Array = npt.NDArray[Any]
 Arrays = list[Array]

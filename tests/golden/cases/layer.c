@@ -75,6 +75,10 @@ typedef struct tg_blas {
     void (*dtrtrs)(char *uplo, char *trans, char *diag, int *n, int *nrhs, double *a, int *lda, double *b, int *ldb,
                    int *info);
     void (*strtrs)(char *uplo, char *trans, char *diag, int *n, int *nrhs, float *a, int *lda, float *b, int *ldb, int *info);
+    void (*zgemm)(char *transa, char *transb, int *m, int *n, int *k, void *alpha, void *a, int *lda, void *b, int *ldb,
+                  void *beta, void *c, int *ldc);
+    void (*cgemm)(char *transa, char *transb, int *m, int *n, int *k, void *alpha, void *a, int *lda, void *b, int *ldb,
+                  void *beta, void *c, int *ldc);
 } tg_blas;
 
 static const tg_blas *tg_blas_routines;

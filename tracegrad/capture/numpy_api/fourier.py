@@ -15,8 +15,8 @@ from tracegrad.capture.numpy_api.common import as_axes, as_axis, as_dim, covers,
 from tracegrad.capture.numpy_api.shape import join, slice_axis
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import Tracer, apply, asarray, call_handler, cast_to
-from tracegrad.ir.types import F64, is_complex, is_inexact
-from tracegrad.ops.infer import complex_dtype, factorable
+from tracegrad.ir.types import F64, complex_dtype, is_complex, is_inexact
+from tracegrad.ops.infer import factorable
 
 _SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
