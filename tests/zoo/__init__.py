@@ -11,4 +11,5 @@ FAMILIES = (
     "networks",
     "language",
     "arrays",
+    "waves",
 )
