@@ -134,6 +134,37 @@ def test_complex_numbers_of_every_op(name: str, small: int, monkeypatch: pytest.
         assert_agree(function, *arrays, flags=("-O1",))
 
 
+#: parts of complex numbers whose products and sums are exact
+PARTS = np.array([0.0, -0.0, 1.0, -2.5, 0.25, np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.parametrize("name", [o for o in OPS if TABLE[o].elementwise and o not in ("select", "blend", "cast")])
+def test_complex_special_values(name: str) -> None:
+    """Zeros of either sign (the sides of branch cuts), infinities and NaN in either part, as in NumPy."""
+    op = TABLE[name]
+    for dtype in (np.complex128, np.complex64):
+        parts = [a.ravel() for a in np.meshgrid(*[PARTS] * (2 * len(op.operands)), indexing="ij")]
+        operands = [np.empty(len(parts[0]), dtype) for _ in op.operands]
+        for operand, re, im in zip(operands, parts[::2], parts[1::2], strict=True):
+            operand.real, operand.imag = re, im
+        try:
+            op.infer(*[ArrayType(x.dtype, x.shape) for x in operands], **dict.fromkeys(op.attributes, 1))
+        except ArgumentTypeError:
+            return
+        function, arrays = program_of([Case(op, {}, operands, name)])
+        (found,) = Kernel(function)(*arrays)
+        with np.errstate(all="ignore"):
+            (expected,) = map(np.asarray, interpret(function, *arrays))
+            tolerance = np.abs(expected) * (1e-6 if dtype == np.complex64 else 1e-15)
+            for mine, theirs in ((found.real, expected.real), (found.imag, expected.imag)):
+                mine, theirs = mine.astype(np.float64), theirs.astype(np.float64)
+                zeros = (mine == 0.0) & (theirs == 0.0)
+                near = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs)) | (np.abs(mine - theirs) <= tolerance)
+                good = np.where(zeros, np.signbit(mine) == np.signbit(theirs), near)
+                wrong = [(*(str(x[k]) for x in operands), found[k], expected[k]) for k in np.flatnonzero(~good)[:5]]
+                assert not wrong, f"{name}: operands, result in C, in NumPy: {wrong}"
+
+
 def gradient_of(text: str, wrt: tuple[int, ...]) -> Function:
     return run_passes(gradient(parse_function(text), wrt))
 
@@ -350,6 +381,8 @@ def test_no_warnings(compiler: str, flags: tuple[str, ...]) -> None:
         pytest.skip(f"{compiler} is not installed")
     for text, wrt in ((CHAIN, (0,)), (LORENZ, (0, 1)), (NEWTON, (0,)), (SOFTMAX, (0, 1))):
         compile_text(emit_c(gradient_of(text, wrt)).text, flags, compiler)
+    every = [case for name in OPS if name not in ONLY_REAL for case in complex_cases(TABLE[name])]
+    compile_text(emit_c(program_of(every)[0]).text, flags, compiler)
 
 
 def test_comments_name_the_users_lines() -> None:

@@ -54,7 +54,6 @@ def test_hessian(backend: str) -> None:
     np.testing.assert_array_equal(blocks[1][0], np.diag(2 * DOUBLE))
 
 
-@pytest.mark.filterwarnings("ignore:.*complex.*")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.__name__)
 def test_complex(mode: Callable[..., Any], backend: str) -> None:

@@ -224,7 +224,8 @@ static inline uint64_t tg_right_shift_u64(uint64_t x, uint64_t y)
 }
 
 /* Complex numbers as NumPy computes with them. A number is made of its parts, since x + I*y has a NaN where y is infinite;
- * products and quotients are written out, since those of C turn a NaN into infinity where they can. */
+ * products and quotients are written out, since those of C turn a NaN into infinity where they can. Quotients go by the
+ * ratio of the parts of y (Smith 1962). */
 static inline double complex tg_complex(double real, double imag)
 {
     const union {
@@ -248,13 +249,16 @@ static inline double complex tg_square_c128(double complex x)
 static inline double complex tg_divide_c128(double complex x, double complex y)
 {
     const double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
-    if (fabs(c) >= fabs(d)) {
-        if (c == 0.0 && d == 0.0) return tg_complex(a/fabs(c), b/fabs(c));
-        const double ratio = d/c, scale = 1.0/(c + d*ratio);
-        return tg_complex((a + b*ratio)*scale, (b - a*ratio)*scale);
-    }
-    const double ratio = c/d, scale = 1.0/(d + c*ratio);
-    return tg_complex((a*ratio + b)*scale, (b*ratio - a)*scale);
+    const bool first = fabs(c) >= fabs(d), none = first && c == 0.0;
+    const double large = first ? c : d, small = first ? d : c, p = first ? a : b, q = first ? b : a;
+    const double ratio = small/large, scale = 1.0/(large + small*ratio);
+    const double real = (p + q*ratio)*scale, imag = (first ? q - p*ratio : p*ratio - q)*scale;
+    return tg_complex(none ? a*INFINITY : real, none ? b*INFINITY : imag);
+}
+
+static inline double tg_absolute_c128(double complex x)
+{
+    return hypot(creal(x), cimag(x));
 }
 
 /* Small whole exponents by products; 0 to a power is 1, 0 or NaN. */

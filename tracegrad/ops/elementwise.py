@@ -526,7 +526,7 @@ def _direction(modulus: Any, z: Any) -> Any:
 absolute = elementwise(
     "absolute", X, "Absolute value; the modulus of a complex number. Its derivative at 0 is 0.",
     infer=real_part(numeric), numpy="np.abs({x})", cheap=True,
-    c=c_by_kind(f="fabs{f}({x})", c="cabs{f}({x})", i="tg_absolute({x})"),
+    c=c_by_kind(f="fabs{f}({x})", c="tg_absolute({x})", i="tg_absolute({x})"),
     jvp=_absolute_jvp, vjp=_absolute_vjp, python=(np.absolute, np.abs, np.fabs, math.fabs, abs, operator.abs),
     samples=(
         Sample("f[2,3]", domain=(-2.0, -0.1)), Sample("f[]", domain=(0.1, 2.0)), Sample("i[3]", integers=(-4, 4)),
