@@ -108,6 +108,8 @@ VECTORS: dict[str, tuple[int | None, ...]] = {"eigh": (None, -2), "svd": (-2, No
 def test_every_op(name: str, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(c_elements, "SMALL", small)
     some = list(sample_cases(TABLE[name]))
+    if not some and any(complex_cases(TABLE[name])):
+        return  # of complex numbers only
     if not some:
         with pytest.raises(Exception, match="C backend"):
             c_source.emit_c(program_of(list(cases(TABLE[name])))[0])
@@ -117,7 +119,7 @@ def test_every_op(name: str, small: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 #: what has no C text for complex numbers
-ONLY_REAL = frozenset({"cholesky", "cofactor", "eigh", "fft", "ifft", "irfft", "pinv", "qr", "rfft", "svd"})
+ONLY_REAL = frozenset({"eigh", "pinv", "qr", "svd"})
 
 
 @pytest.mark.parametrize("small", [16, 0])

@@ -50,6 +50,16 @@ def systems(a: Any, v: Any) -> Any:
     return np.sum(np.abs(x) ** 2) + np.real(np.sum(np.linalg.inv(a + 3.0 * np.eye(3)) @ v))
 
 
+def matrices(a: Any, v: Any) -> Any:
+    hermitian = a @ np.conj(a.T) + np.eye(3)
+    large = np.kron(np.eye(2), a) + np.diag(np.concatenate([v, 2.0 * v])) + 0.3j
+    sign, logarithm = np.linalg.slogdet(large)
+    factor = np.linalg.cholesky(hermitian)
+    return (
+        np.abs(np.linalg.det(large) + np.linalg.det(a)) + sign.imag + logarithm + np.real(factor[2, 0] * factor[1, 1])
+    )
+
+
 def places(v: Any) -> Any:
     out = np.zeros((2, 4), dtype=v.dtype)
     out[0, :3] = v
@@ -78,6 +88,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (until_small, (0.9 + 0.5j,)),
     (products, (A, V)),
     (systems, (A, V)),
+    (matrices, (A, V)),
     (places, (V,)),
     (running, (V,)),
     (analytic, (V,)),

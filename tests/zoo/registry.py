@@ -26,14 +26,12 @@ class Program:
         inputs: makes its positional arguments; the same ones at each call.
         wrt: positions of the arguments to differentiate by.
         rtol: how far the gradient may be from differences, relative to the largest entry of the gradient.
-        fourier: it has Fourier transforms in it, so that the C backend warns and hands it to NumPy.
     """
 
     function: Callable[..., Any]
     make_inputs: Inputs
     wrt: tuple[int, ...]
     rtol: float
-    fourier: bool
 
     @property
     def name(self) -> str:
@@ -49,19 +47,16 @@ class Program:
 PROGRAMS: list[Program] = []
 
 
-def program(
-    inputs: Inputs, wrt: int | tuple[int, ...] = 0, rtol: float = 1e-7, fourier: bool = False
-) -> Callable[[Any], Any]:
+def program(inputs: Inputs, wrt: int | tuple[int, ...] = 0, rtol: float = 1e-7) -> Callable[[Any], Any]:
     """Register the decorated function, and return it unchanged."""
 
     def register(function: Any) -> Any:
-        PROGRAMS.append(Program(function, inputs, (wrt,) if isinstance(wrt, int) else wrt, rtol, fourier))
+        PROGRAMS.append(Program(function, inputs, (wrt,) if isinstance(wrt, int) else wrt, rtol))
         return function
 
     return register
 
 
 def parameters(programs: Sequence[Program]) -> list[Any]:
-    """Return programs as parameters of a test; the warning of the C backend is expected with Fourier transforms."""
-    expected = pytest.mark.filterwarnings("ignore:the C backend does not support \\w*fft:RuntimeWarning")
-    return [pytest.param(p, id=p.name, marks=expected if p.fourier else ()) for p in programs]
+    """Return programs as parameters of a test."""
+    return [pytest.param(p, id=p.name) for p in programs]

@@ -226,14 +226,14 @@ def rolling_maximum(x, width=4):
     return total
 
 
-@program(lambda rng: (rng.normal(size=16), 0.15), wrt=(0, 1), fourier=True)
+@program(lambda rng: (rng.normal(size=16), 0.15), wrt=(0, 1))
 def spectral_low_pass(x, cutoff):
     freqs = np.fft.rfftfreq(len(x))
     gain = 1 / (1 + (freqs / cutoff) ** 4)
     return np.fft.irfft(np.fft.rfft(x) * gain, n=len(x))
 
 
-@program(lambda rng: (rng.normal(size=15),), fourier=True)
+@program(lambda rng: (rng.normal(size=15),))
 def spectral_entropy(x):
     spectrum = np.fft.fft(x * np.hanning(len(x)))
     power = np.abs(spectrum) ** 2
@@ -241,21 +241,21 @@ def spectral_entropy(x):
     return -np.sum(p * np.log(p + 1e-12))
 
 
-@program(lambda rng: (rng.normal(size=(6, 5)), rng.normal(size=(3, 3))), wrt=(0, 1), fourier=True)
+@program(lambda rng: (rng.normal(size=(6, 5)), rng.normal(size=(3, 3))), wrt=(0, 1))
 def convolution_by_fft(image, kernel):
     shape = (image.shape[0] + kernel.shape[0] - 1, image.shape[1] + kernel.shape[1] - 1)
     product = np.fft.rfft2(image, s=shape) * np.fft.rfft2(kernel, s=shape)
     return np.fft.irfft2(product, s=shape)
 
 
-@program(lambda rng: (rng.normal(size=16),), fourier=True)
+@program(lambda rng: (rng.normal(size=16),))
 def spectral_derivative(u):
     k = 2j * np.pi * np.fft.fftfreq(u.size, d=1 / u.size)
     du = np.fft.ifft(k * np.fft.fft(u)).real
     return np.sum(u * du**2)
 
 
-@program(lambda rng: (rng.normal(size=16), 0.1), wrt=(0, 1), fourier=True)
+@program(lambda rng: (rng.normal(size=16), 0.1), wrt=(0, 1))
 def heat_equation_by_fft(u, dt, steps=5):
     decay = np.exp(-dt * (2 * np.pi * np.fft.rfftfreq(u.size)) ** 2)
     for _ in range(steps):

@@ -165,3 +165,25 @@ def scalar_recurrence(x, y):
         total += z**k / k
         z *= 1 - 0.1j
     return abs(total - 1.5) + total.conjugate().imag + cmath.pi * total.real
+
+
+@program(lambda rng: (0.3 * rng.normal(size=20), 0.1), wrt=(0, 1))
+def split_steps(potential, dt, steps=5):
+    """The same equation with kinetic steps between transforms."""
+    n = len(potential)
+    x = np.linspace(-4.0, 4.0, n, endpoint=False)
+    k = 2 * np.pi * np.fft.fftfreq(n, x[1] - x[0])
+    psi = np.exp(-(x**2) + 1j * x)
+    for _ in range(steps):
+        psi = np.exp(-0.5j * dt * potential) * psi
+        psi = np.fft.ifft(np.exp(-0.5j * dt * k**2) * np.fft.fft(psi))
+        psi = np.exp(-0.5j * dt * potential) * psi
+    return np.sum(np.abs(psi) ** 2 * x)
+
+
+@program(lambda rng: (rng.normal(size=53), 3.0), wrt=(0, 1))
+def analytic_signal(x, width):
+    """Envelope and phase by a transform of a prime length."""
+    gain = np.exp(-((np.arange(len(x)) - 8.0) ** 2) / width**2)
+    signal = np.fft.ifft(2 * gain * np.fft.fft(x))
+    return np.sum(np.abs(signal) ** 2), np.sum(signal.real[:5] * signal.imag[1:6])

@@ -82,10 +82,10 @@ def vector_maths(text: str) -> str:
 
 _FLOAT_FUNCTIONS = (
     "fabs sqrt exp log log1p expm1 pow floor ceil fmod copysign tgamma lgamma sin cos tan tanh rint trunc"
-    " fmax fmin exp2 hypot nextafter atan2 creal cimag cabs cpow"
+    " fmax fmin exp2 hypot nextafter atan2 creal cimag cabs conj cpow"
 ).split()
 #: functions for real numbers of which the text is right for complex ones
-_FOR_COMPLEX = frozenset({"tg_matmul", "tg_lu", "tg_lu_solve", "tg_triangular_solve"})
+_FOR_COMPLEX = frozenset({"tg_matmul", "tg_lu", "tg_lu_solve", "tg_triangular_solve", "tg_cofactor"})
 
 
 def has_prelude(name: str) -> bool:

@@ -448,6 +448,24 @@ static int tg_cholesky_f64(const double *restrict a, double *restrict factor, in
     return 1;
 }
 
+static int tg_cholesky_c128(const double complex *restrict a, double complex *restrict factor, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j <= i; j++) {
+            double complex sum = a[n*i + j];
+            for (int64_t l = 0; l < j; l++) sum -= tg_multiply_c128(factor[n*i + l], conj(factor[n*j + l]));
+            if (j < i) {
+                factor[n*i + j] = sum/creal(factor[n*j + j]);
+            } else {
+                if (!(creal(sum) > 0.0)) return 0;
+                factor[n*i + i] = sqrt(creal(sum));
+            }
+        }
+        for (int64_t j = i + 1; j < n; j++) factor[n*i + j] = 0.0;
+    }
+    return 1;
+}
+
 /* Reflect x (n elements) to a multiple of the first unit vector: x becomes v with v[0] = 1, such that 1 - factor v v' does
  * so; returns the multiple. */
 static double tg_reflect_f64(double *restrict x, int64_t n, double *restrict factor)
@@ -1323,27 +1341,45 @@ static inline float tg_betainc_f32(int64_t order_a, int64_t order_b, float a, fl
     return (float)tg_betainc_f64(order_a, order_b, a, b, x);
 }
 
+/* Whether the pivots of a are of sizes that leave digits to its inverse. */
+static int tg_is_even_f64(const double *restrict a, int64_t n)
+{
+    double least = INFINITY, greatest = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const double size = fabs(a[n*i + i]);
+        if (size < least) least = size;
+        if (size > greatest) greatest = size;
+    }
+    return least > 1e-4*greatest;
+}
+
+static int tg_is_even_c128(const double complex *restrict a, int64_t n)
+{
+    double least = INFINITY, greatest = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const double size = cabs(a[n*i + i]);
+        if (size < least) least = size;
+        if (size > greatest) greatest = size;
+    }
+    return least > 1e-4*greatest;
+}
+
 /* Cofactors of an n x n matrix: from the inverse where that is safe, else determinants of minors. */
 static void tg_cofactor_f64(const double *restrict a, double *restrict c, int64_t n, double *restrict minor,
                             int64_t *restrict pivots)
 {
     if (n > 4) {
         memcpy(minor, a, (size_t)(n*n)*sizeof(double));
-        double product = tg_lu_f64(minor, pivots, n), least = INFINITY, greatest = 0.0;
-        for (int64_t i = 0; i < n; i++) {
-            const double size = fabs(minor[n*i + i]);
-            product *= minor[n*i + i];
-            if (size < least) least = size;
-            if (size > greatest) greatest = size;
-        }
-        if (least > 1e-4*greatest) {
+        double product = tg_lu_f64(minor, pivots, n);
+        for (int64_t i = 0; i < n; i++) product = product*minor[n*i + i];
+        if (tg_is_even_f64(minor, n)) {
             for (int64_t i = 0; i < n*n; i++) c[i] = i % (n + 1) ? 0.0 : 1.0;
             tg_lu_solve_f64(minor, pivots, c, n, n);
             for (int64_t i = 0; i < n; i++) {
                 for (int64_t j = 0; j <= i; j++) {
-                    const double lower = c[n*i + j];
-                    c[n*i + j] = product*c[n*j + i];
-                    c[n*j + i] = product*lower;
+                    const double upper = product*c[n*j + i];
+                    c[n*j + i] = product*c[n*i + j];
+                    c[n*i + j] = upper;
                 }
             }
             return;
@@ -1358,10 +1394,143 @@ static void tg_cofactor_f64(const double *restrict a, double *restrict c, int64_
                 }
             }
             double determinant = tg_lu_f64(minor, pivots, n - 1);
-            for (int64_t k = 0; k < n - 1; k++) determinant *= minor[(n - 1)*k + k];
+            for (int64_t k = 0; k < n - 1; k++) determinant = determinant*minor[(n - 1)*k + k];
             c[n*i + j] = (i + j) % 2 ? -determinant : determinant;
         }
     }
+}
+
+/* roots[k] = exp(sign 2 pi i k/n); most are products of two others. Angles are doubles in single precision too. */
+static void tg_fft_roots_c128(double complex *restrict roots, int64_t n, int sign)
+{
+    int64_t block = 1;
+    while (block*block < n) block *= 2;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t rest = k % block;
+        if (rest == k || rest == 0) {
+            const double angle = sign*6.283185307179586477*(double)(2*k > n ? k - n : k)/(double)n;
+            roots[k] = tg_complex(cos(angle), sin(angle));
+        } else {
+            roots[k] = tg_multiply_c128(roots[k - rest], roots[rest]);
+        }
+    }
+}
+
+static void tg_fft_roots_c64(float complex *restrict roots, int64_t n, int sign)
+{
+    int64_t block = 1;
+    while (block*block < n) block *= 2;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t rest = k % block;
+        if (rest == k || rest == 0) {
+            const double angle = sign*6.283185307179586477*(double)(2*k > n ? k - n : k)/(double)n;
+            roots[k] = tg_complexf((float)cos(angle), (float)sin(angle));
+        } else {
+            roots[k] = tg_multiply_c64(roots[k - rest], roots[rest]);
+        }
+    }
+}
+
+/* One step of a transform of n numbers: transforms of r numbers, which are n/r apart in x and stride apart in y. */
+static void tg_fft_pass_c128(const double complex *restrict x, double complex *restrict y, const double complex *restrict roots,
+                             int64_t n, int64_t r, int64_t stride)
+{
+    const int64_t apart = n/r;
+    for (int64_t start = 0; start < apart; start += stride) {
+        for (int64_t k = 0; k < r; k++) {
+            const double complex *const in = x + start, turn = roots[start*k];
+            double complex *const out = y + r*start + k*stride;
+#pragma omp simd
+            for (int64_t i = 0; i < stride; i++) out[i] = in[i];
+            for (int64_t j = 1; j < r; j++) {
+                const double complex root = roots[j*k % r*apart];
+#pragma omp simd
+                for (int64_t i = 0; i < stride; i++) out[i] += tg_multiply_c128(root, in[i + j*apart]);
+            }
+#pragma omp simd
+            for (int64_t i = 0; i < stride; i++) out[i] = tg_multiply_c128(turn, out[i]);
+        }
+    }
+}
+
+/* The same for r = 4. */
+static void tg_fft_pass_of_4_c128(const double complex *restrict x, double complex *restrict y,
+                                  const double complex *restrict roots, int64_t n, int64_t stride, int sign)
+{
+    const int64_t apart = n/4;
+    for (int64_t start = 0; start < apart; start += stride) {
+        const double complex first = roots[start], second = roots[2*start], third = roots[3*start];
+        const double complex *const in = x + start;
+        double complex *const out = y + 4*start;
+#pragma omp simd
+        for (int64_t i = 0; i < stride; i++) {
+            const double complex a = in[i], b = in[i + apart], c = in[i + 2*apart], d = in[i + 3*apart];
+            const double complex even = a + c, odd = b + d, left = a - c, right = b - d;
+            const double complex turned = tg_complex(-sign*cimag(right), sign*creal(right));
+            out[i] = even + odd;
+            out[i + stride] = tg_multiply_c128(first, left + turned);
+            out[i + 2*stride] = tg_multiply_c128(second, even - odd);
+            out[i + 3*stride] = tg_multiply_c128(third, left - turned);
+        }
+    }
+}
+
+/* Transform n numbers in place, by the factors of n; each step sorts what it reads. Source: Stockham 1966. */
+static void tg_fft_by_factors_c128(double complex *restrict x, double complex *restrict work,
+                                   const double complex *restrict roots, int64_t n, int sign)
+{
+    double complex *from = x, *to = work;
+    for (int64_t stride = 1, r; stride < n; stride *= r) {
+        const int64_t left = n/stride;
+        r = left % 4 == 0 ? 4 : left % 2 == 0 ? 2 : 3;
+        while (left % r) r = r*r > left ? left : r + 2;
+        if (r == 4) tg_fft_pass_of_4_c128(from, to, roots, n, stride, sign);
+        else tg_fft_pass_c128(from, to, roots, n, r, stride);
+        double complex *const swapped = from;
+        from = to;
+        to = swapped;
+    }
+    if (from != x) memcpy(x, from, (size_t)n*sizeof(*x));
+}
+
+/* Transform n numbers in place as a convolution with chirps exp(sign pi i k^2/n), at a power of two; returns 0 when there is no
+ * memory. Source: Bluestein 1970. */
+static int tg_fft_by_chirps_c128(double complex *restrict x, const double complex *restrict roots, int64_t n)
+{
+    int64_t size = 1;
+    while (size < 2*n) size *= 2;
+    double complex *const numbers = calloc((size_t)(4*size + n), sizeof(double complex));
+    if (!numbers) return 0;
+    double complex *const chirps = numbers + size, *const work = chirps + size, *const turns = work + size;
+    double complex *const halves = turns + size;
+    const double angle = cimag(roots[1]) < 0.0 ? -3.141592653589793238 : 3.141592653589793238;
+    tg_fft_roots_c128(turns, size, -1);
+    for (int64_t k = 0, square = 0; k < n; square = (square + 2*k + 1) % (2*n), k++) {
+        halves[k] = tg_multiply_c128(roots[square/2], square % 2 ? tg_complex(cos(angle/(double)n), sin(angle/(double)n)) : 1.0);
+        numbers[k] = tg_multiply_c128(x[k], halves[k]);
+        chirps[k] = conj(halves[k]);
+        if (k) chirps[size - k] = chirps[k];
+    }
+    tg_fft_by_factors_c128(numbers, work, turns, size, -1);
+    tg_fft_by_factors_c128(chirps, work, turns, size, -1);
+    for (int64_t k = 0; k < size; k++) numbers[k] = conj(tg_multiply_c128(numbers[k], chirps[k]));
+    tg_fft_by_factors_c128(numbers, work, turns, size, -1);
+    for (int64_t k = 0; k < n; k++) x[k] = tg_multiply_c128(halves[k], conj(numbers[k]))/(double)size;
+    free(numbers);
+    return 1;
+}
+
+/* Transform n numbers in place; sign is -1, or 1 for the inverse, whose factor is left out. */
+static void tg_fft_c128(double complex *restrict x, double complex *restrict work, const double complex *restrict roots, int64_t n,
+                        int sign)
+{
+    int64_t odd = n, r = 3;
+    while (odd > 1 && odd % 2 == 0) odd /= 2;
+    while (r*r <= odd) {
+        if (odd % r) r += 2;
+        else odd /= r;
+    }
+    if (odd < 50 || !tg_fft_by_chirps_c128(x, roots, n)) tg_fft_by_factors_c128(x, work, roots, n, sign);
 }
 
 /* Elements first to last - 1 of a loop whose elements do not depend on each other; run() does them. */

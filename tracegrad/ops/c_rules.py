@@ -12,9 +12,17 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.opdef import CEmitter
-from tracegrad.ir.types import F32, I64, Dim, Shape, is_complex, is_inexact, real_dtype
+from tracegrad.ir.types import DTYPES, F32, I64, Dim, Shape, complex_dtype, is_complex, is_inexact, real_dtype
+
+
+def c_suffix(dtype: np.dtype[Any]) -> str:
+    """Return the suffix of C mathematics functions for a dtype: `f` for single precision, else nothing."""
+    return "f" if dtype in (F32, DTYPES["c64"]) else ""
+
 
 # Views
 
@@ -587,7 +595,7 @@ def determinant_statement(emitter: CEmitter, operation: Operation) -> None:
     stack, size = _matrices(emitter, a)
     n = emitter.shape(a)[-1]
     real = real_dtype(a.dtype)
-    suffix = "f" if real == F32 else ""
+    suffix = c_suffix(a.dtype)
     factors, pivots = emitter.scratch(a.dtype, size), emitter.scratch(I64, n)
     pointer = emitter.pointer(a)
     type = emitter.local_ctype(a.dtype)
@@ -716,6 +724,53 @@ def pinv_statement(emitter: CEmitter, operation: Operation) -> None:
 def _primary(pointer: str) -> str:
     """Return a pointer expression that can be subscripted."""
     return pointer if pointer.isidentifier() else f"({pointer})"
+
+
+# Statements: Fourier transforms
+
+
+def fourier_statement(emitter: CEmitter, operation: Operation) -> None:
+    """Transform line after line in a buffer, along one axis after the other."""
+    attrs, result = operation.attrs, operation.result
+    source = operation.operands[0]
+    for axis in attrs["axes"] if "axes" in attrs else (attrs["axis"],):
+        _transform_lines(emitter, operation, source, axis)
+        source = result
+
+
+def _transform_lines(emitter: CEmitter, operation: Operation, source: Value, axis: int) -> None:
+    result, is_inverse = operation.result, operation.op in ("ifft", "irfft")
+    given, made = emitter.shape(source), emitter.shape(result)
+    count = made[axis] if operation.op == "irfft" else given[axis]
+    dtype, n = complex_dtype(source.dtype), emitter.dim(count)
+    roots, line, work = (emitter.scratch(dtype, count) for _ in range(3))
+    emitter.line(f"{emitter.helper('tg_fft_roots', dtype)}({roots}, {n}, {1 if is_inverse else -1});")
+    factor = _fourier_factor(emitter, operation.attrs["norm"], is_inverse, real_dtype(dtype), n)
+    suffix = c_suffix(dtype)
+    with emitter.loops((*given[:axis], *given[axis + 1 :])) as rest:
+        with emitter.loops((given[axis],)) as (k,):
+            emitter.assign(f"{line}[{emitter.dim(k)}]", emitter.element(source, _at(rest, axis, k)))
+        if operation.op == "irfft":
+            emitter.line(f"{line}[0] = creal{suffix}({line}[0]);")
+            half = emitter.fresh("k")
+            with emitter.braces(f"for (int64_t {half} = 1; 2*{half} <= {n}; {half}++)"):
+                mirror = emitter.fill("{n} - {k}", {"n": n, "k": half})
+                emitter.line(f"if (2*{half} == {n}) {line}[{half}] = creal{suffix}({line}[{half}]);")
+                emitter.line(f"else {line}[{mirror}] = conj{suffix}({line}[{half}]);")
+        sign = 1 if is_inverse else -1
+        emitter.line(f"{emitter.helper('tg_fft', dtype)}({line}, {work}, {roots}, {n}, {sign});")
+        with emitter.loops((made[axis],)) as (k,):
+            number = f"{line}[{emitter.dim(k)}]"
+            number = f"creal{suffix}({number})" if operation.op == "irfft" else number
+            emitter.assign(emitter.store(result, _at(rest, axis, k)), f"{number}{factor}")
+
+
+def _fourier_factor(emitter: CEmitter, norm: str, is_inverse: bool, dtype: np.dtype[Any], n: str) -> str:
+    """Return what follows a number of a transform."""
+    if norm == ("forward" if is_inverse else "backward"):
+        return ""
+    size = emitter.fill(f"({emitter.ctype(dtype)}){{n}}", {"n": n})
+    return f"/sqrt{c_suffix(dtype)}({size})" if norm == "ortho" else f"/{size}"
 
 
 # Statements: stacks and checks

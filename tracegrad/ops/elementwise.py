@@ -23,6 +23,7 @@ import numpy as np
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import CEmitter, OpDef, Sample, type_of
 from tracegrad.ir.types import BOOL, DTYPES, F32, is_complex, is_float, is_inexact, is_integer
+from tracegrad.ops.c_rules import c_suffix
 from tracegrad.ops.creation import full_like, ones_like, zeros_like
 from tracegrad.ops.infer import (
     any_dtype,
@@ -45,11 +46,6 @@ from tracegrad.ops.text import dtype_text
 
 X = ("x",)
 XY = ("x", "y")
-
-
-def c_suffix(dtype: np.dtype[Any]) -> str:
-    """Return the suffix of C mathematics functions for a dtype: `f` for single precision, else nothing."""
-    return "f" if dtype in (F32, DTYPES["c64"]) else ""
 
 
 def c_by_kind(

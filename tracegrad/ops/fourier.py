@@ -11,6 +11,7 @@ from typing import Any
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import Sample, type_of
 from tracegrad.ir.types import F64, I64, Dim, is_complex
+from tracegrad.ops.c_rules import fourier_statement
 from tracegrad.ops.creation import dim, full_like, iota, zeros_like
 from tracegrad.ops.elementwise import cast, equal, logical_or, multiply, real, select
 from tracegrad.ops.infer import infer_fft, infer_irfft, infer_rfft
@@ -91,16 +92,17 @@ _SAMPLES = (
 fft = linear(
     "fft", ("x",), "Discrete Fourier transform along axes, complex; `norm` says where the factor goes, as in np.fft.",
     attributes=("axes", "norm"), infer=infer_fft, numpy=_fft_text, transpose=_fft_transpose, batch=batch_axes,
-    samples=_SAMPLES,
+    c_statement=fourier_statement, samples=_SAMPLES,
 )
 ifft = linear(
     "ifft", ("x",), "Inverse discrete Fourier transform along axes, complex.",
     attributes=("axes", "norm"), infer=infer_fft, numpy=_fft_text, transpose=_ifft_transpose, batch=batch_axes,
-    samples=_SAMPLES,
+    c_statement=fourier_statement, samples=_SAMPLES,
 )
 rfft = linear(
     "rfft", ("x",), "The first n // 2 + 1 elements of the transform of n real numbers along an axis.",
     attributes=("axis", "norm"), infer=infer_rfft, transpose=_rfft_transpose, batch=batch_axes,
+    c_statement=fourier_statement,
     numpy=lambda operation, x: f"np.fft.rfft({x}{_axis_text(operation)})",
     samples=(
         Sample("f[5]", {"axis": 0, "norm": "backward"}), Sample("f[4]", {"axis": 0, "norm": "ortho"}),
@@ -111,6 +113,7 @@ irfft = linear(
     "irfft", ("x",),
     "The `count` real numbers whose rfft along an axis is x; imaginary parts that no real numbers have are left out.",
     attributes=("count", "axis", "norm"), infer=infer_irfft, transpose=_irfft_transpose, batch=batch_axes,
+    c_statement=fourier_statement,
     numpy=lambda operation, x: f"np.fft.irfft({x}, {operation.attrs['count']}{_axis_text(operation)})",
     samples=(
         Sample("c128[3]", {"count": 5, "axis": 0, "norm": "backward"}),
