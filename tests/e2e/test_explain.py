@@ -95,7 +95,8 @@ def test_a_key_that_unrolls_a_loop_is_said_in_the_source() -> None:
         header = " ".join(line.strip("#/* ") for line in compiled.source(1.5, 5, backend=backend).splitlines())
         expected = f"test_explain.py:{line_of('# unrolled for its key')}: the loop is unrolled 5 times: "
         assert expected in header
-        assert f"dict key, at line {line_of('# the traced key')}" in header
+        assert "a dict key is known only when" in header
+        assert f"the compiled function runs, at line {line_of('# the traced key')}" in header
 
 
 def test_guards_and_recaptures() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -64,10 +65,11 @@ def test_what_cannot_be_captured() -> None:
 
 
 def unstageable(x: Any) -> Any:
-    items = {0: 1.0, 1: 2.0}
+    items = [1.0]
     while x[0] > 0:
-        x = x - items[int(x[1])]
-    return x
+        heapq.heappush(items, x[0])
+        x = x - items[0]
+    return np.sum(x)
 
 
 def test_causes_are_shown_in_the_same_way() -> None:
