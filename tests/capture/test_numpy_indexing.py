@@ -351,7 +351,7 @@ def test_masks(function: Any, arrays: Any) -> None:
     "function",
     [
         lambda x: np.sort(x[x > 0]),
-        lambda x: np.convolve(x[x > 0], np.ones(3)),
+        lambda x: np.fft.rfft(x[x > 0]),
         lambda x: x[x > 0] * x[x < 0],
         lambda x: np.concatenate([x[x > 0], x]),
     ],

@@ -328,7 +328,7 @@ def test_maximum_of_nothing(backend: str) -> None:
 
 def test_length_where_it_must_be_known() -> None:
     def f(x):
-        return np.histogram(x[: int(x[0])])[0].sum()
+        return np.fft.rfft(x[: int(x[0])])[0].real
 
     with pytest.raises(NeedsPythonValue, match="TG118"):
         tg.grad(f)(np.ones(3))

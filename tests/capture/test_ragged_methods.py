@@ -180,7 +180,6 @@ NEEDED: list[Callable[[Any], Any]] = [
     lambda c: c.tolist(),
     lambda c: c.take([0, 1]),
     lambda c: c.compress([True]),
-    lambda c: c.nonzero(),
     lambda c: c.searchsorted(c),
     lambda c: np.outer(c, c).ravel(),
     lambda c: np.take(c, 0, mode="clip"),

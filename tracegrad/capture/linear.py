@@ -5,6 +5,7 @@ Reads IR values; writes nothing. Used by numpy_api/ for slices and ranges whose 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from tracegrad.capture.sizes import decide
@@ -69,11 +70,17 @@ def ends(x: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim] |
 
 
 def _ends_of(value: Value, ranges: Mapping[Value, tuple[Dim, Dim]]) -> tuple[Dim, Dim] | None:
-    """Return the least and the greatest of a quotient by a number, a remainder, a bool, a choice, a maximum or a
-    minimum."""
+    """Return the least and the greatest of a quotient by a number, a remainder, a bool, a count of bools, a choice, a
+    maximum or a minimum."""
     operation = value.producer
     if operation is not None and operation.op == "cast" and operation.operands[0].dtype == BOOL:
         return 0, 1
+    if operation is not None and operation.op == "reduce_sum":
+        found = _ends_of(operation.operands[0], ranges)
+        if found is None or found != (0, 1):
+            return None
+        shape = operation.operands[0].shape
+        return 0, math.prod(shape[axis] for axis in operation.attrs["axes"])
     if operation is not None and operation.op == "remainder":
         divisor = static_value(operation.operands[1])
         return (0, divisor - 1) if divisor is not None and decide(divisor, ">") else None

@@ -17,7 +17,7 @@ import operator
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -73,6 +73,13 @@ class Axis:
     @property
     def length(self) -> Any:
         return self.stop if _is_zero(self.start) else self.stop - self.start
+
+
+class Stride(NamedTuple):
+    """Of how many elements one is taken, and where in the content the first of these stands, if that is known."""
+
+    step: int
+    first: int | None
 
 
 class Ragged(Selection):
@@ -154,7 +161,7 @@ class Ragged(Selection):
         return self.content.is_contiguous and not self.axes[last].backwards and all(d == 1 for d in before)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        handler = _HANDLERS.get(function)
+        handler = _HANDLERS.get(np.nonzero if function is np.where and len(args) == 1 else function)
         if handler is not None:
             try:
                 _signature(handler).bind(*args, **kwargs)
@@ -179,30 +186,107 @@ class Ragged(Selection):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, Ragged) and key.ndim == self.ndim == 1 and key.dtype.kind == "b":
             return self._selected(key)
-        if isinstance(key, Selection):
-            raise unknown_length()
-        inner, axes = self._resolve(key)
+        if isinstance(key, Selection) or _is_index_array(key):
+            return self._at_places(key)
+        inner, axes, steps = self._resolve(key)
         part = call_handler(operator.getitem, self.content, inner)
         if isinstance(part, Ragged):
             axes = {**part.axes, **axes}
             part = part.content
-        return Ragged(part, axes) if axes else part
+        if not axes:
+            return part
+        part = Ragged(part, axes)
+        for place, stride in steps.items():
+            part = part.thinned(place, stride)
+        return part
+
+    def _at_places(self, key: Any) -> Any:
+        """Return the elements at the places in an array of ints; that they are there is checked at run time."""
+        if isinstance(key, Masked) and (key.ndim > 1 or self.ndim > 1):
+            key = key.compressed()
+        own = self.forwards()
+        part = key.forwards() if isinstance(key, Ragged) else key
+        places = part.content if isinstance(part, Selection) else asarray(part)
+        if not is_integer(places.dtype) or 0 not in own.axes or (isinstance(part, Ragged) and part.ndim > 1):
+            raise unknown_length("an index array or a mask for a part of unknown length")
+        length = own.axes[0].length
+        places = call_handler(np.where, call_handler(np.less, places, 0), places + length, places)
+        found = call_handler(np.logical_and, places >= 0, places < length)
+        if isinstance(part, Selection):
+            inside = part.mask if isinstance(part, Masked) else _mask(part, (0,))
+            found = call_handler(np.logical_or, found, call_handler(np.logical_not, inside))
+            places = call_handler(np.where, inside, places, 0)
+        check(call_handler(np.all, found), "IndexError", _OUTSIDE)
+        content = _taken(_shifted(own.content, 0, own.axes[0]), 0, places)
+        if isinstance(part, Masked):
+            return part.like(content)
+        rest = {k - 1 + places.ndim: axis for k, axis in own.axes.items() if k}
+        if isinstance(part, Ragged):
+            rest[0] = part.axes[0]
+        return Ragged(content, rest) if rest else content
+
+    def thinned(self, k: int, stride: Stride) -> Ragged:
+        """Return every so many of the elements along an axis: a view where they begin at a place that is known."""
+        own, step = self.axes[k], stride.step
+        if stride.first is not None:
+            view = call_handler(operator.getitem, self.content, _at(k, slice(stride.first, None, step)))
+            length = _plus(own.stop, step - 1 - stride.first) // step
+            if not _at_least(length, 0):
+                length = make_weak(call_handler(np.maximum, length, 0))
+            return Ragged(view, {**self.axes, k: Axis(length)})
+        forwards = self.forwards()
+        content = _shifted(forwards.content, k, forwards.axes[k])
+        thin = call_handler(operator.getitem, content, _at(k, slice(None, None, step))).copy()
+        for storage in (thin._storage, self.content.root._storage):
+            current().pin(storage, "every so many elements of a part that begins at a traced place: `.copy()` it")
+        return Ragged(thin, {**forwards.axes, k: Axis((own.length + (step - 1)) // step)})
 
     def _selected(self, key: Ragged) -> Masked:
+        content, mask, _ = self._under(key)
+        return Masked(content.copy(), mask, 1)
+
+    def _under(self, key: Ragged) -> tuple[Tracer, Tracer, dict[int, Axis]]:
+        """Return a content, which of its elements a mask selects, and which are those of the array."""
         (content, mask), axes = _align([self.forwards(), key.forwards()])
         if axes:
             mask = call_handler(np.logical_and, mask, _mask(Ragged(mask, axes), axes))
-        return Masked(content.copy(), mask, 1)
+        return content, mask, axes
+
+    def _mask_of(self, places: Masked) -> Ragged:
+        """Return the mask of which `places` is the `np.nonzero`."""
+        size, (axis,) = places.mask.type.shape[0], self.axes.values()
+        beyond = call_handler(np.logical_and, places.mask, _positions(size) >= axis.length)
+        check(call_handler(np.logical_not, call_handler(np.any, beyond)), "IndexError", _OUTSIDE)
+        if not _is_zero(axis.start) or size != self.content.type.shape[0]:
+            raise unknown_length("an index array or a mask for a part of unknown length")
+        return Ragged(places.mask, {0: Axis(axis.length)})
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        inner, axes = self._resolve(key)
+        if isinstance(key, Selection):
+            self._write_at(key, value)
+            return
+        inner, axes, _ = self._resolve(key)
         if axes:
             self[key].write(value)
         else:
             call_handler(operator.setitem, self.content, inner, value)
 
-    def _resolve(self, key: Any) -> tuple[tuple[Any, ...], dict[int, Axis]]:
-        """Return a key for the content, and the ragged axes of what it selects."""
+    def _write_at(self, key: Selection, value: Any) -> None:
+        """Write into the elements that a mask selects: a number, or what has been selected by the same mask."""
+        if isinstance(key, Masked) and key.ndim == self.ndim == 1 and key.are_positions(0):
+            key = self._mask_of(key)
+        if not isinstance(key, Ragged) or key.dtype.kind != "b" or key.ndim != 1 or self.ndim != 1:
+            raise unknown_length("an index array or a mask for a part of unknown length")
+        content, mask, axes = self._under(key)
+        if isinstance(value, Masked) and same_value(value.mask.value, mask.value):
+            value = value.content
+        elif isinstance(value, Selection) or asarray(value).ndim:
+            raise unknown_length("elements of a part of unknown length, written by others than a number or their like")
+        new = cast_to(call_handler(np.where, mask, value, content), self.dtype)
+        self.write(Ragged(new, axes) if axes else new)
+
+    def _resolve(self, key: Any) -> tuple[tuple[Any, ...], dict[int, Axis], dict[int, Stride]]:
+        """Return a key for the content, the ragged axes of what it selects, and the steps other than 1 along these."""
         parts = list(key) if isinstance(key, tuple) else [key]
         missing = self.ndim - sum(1 for part in parts if part is not None and part is not Ellipsis)
         if missing < 0:
@@ -211,6 +295,7 @@ class Ragged(Selection):
         parts[dots[0] : dots[0] + 1] = [slice(None)] * missing
         inner: list[Any] = []
         axes: dict[int, Axis] = {}
+        steps: dict[int, Stride] = {}
         own = place = 0
         for part in parts:
             if part is None:
@@ -222,13 +307,15 @@ class Ragged(Selection):
             if isinstance(part, slice):
                 if axis is not None:
                     axes[place] = narrow(axis, part)
+                    if (stride := stride_of(axis, part)) is not None:
+                        steps[place] = stride
                 inner.append(part if axis is None else slice(None))
                 place += 1
             elif _is_index(part):
                 inner.append(part if axis is None else _position(part, axis))
             else:
                 raise unknown_length("an index array or a mask for a part of unknown length")
-        return tuple(inner), axes
+        return tuple(inner), axes, steps
 
     def picked(self, order: Ragged) -> Ragged:
         """Return the elements of a single axis at the positions in an array that is as long."""
@@ -382,6 +469,13 @@ def _is_index(part: Any) -> bool:
     return not tracer.ndim and is_integer(tracer.dtype)
 
 
+def _is_index_array(part: Any) -> bool:
+    if isinstance(part, tuple | slice) or part is None or part is Ellipsis:
+        return False
+    tracer = asarray(part)
+    return bool(tracer.ndim) and is_integer(tracer.dtype)
+
+
 def _number(part: Any) -> Any:
     """Return a bound or an index as an int, a size or a traced Python int."""
     if hasattr(part, "dim") or type(part) is int:
@@ -421,23 +515,30 @@ def _end(bound: Any, end: Any) -> Any:
     return make_weak(call_handler(np.where, bound.present, bound.some, end))
 
 
-def narrow(axis: Axis, part: slice) -> Axis:
-    """Return the elements of an axis that a slice selects.
-
-    Raises:
-        NeedsPythonValue: the step is not 1 or -1.
-    """
+def stride_of(axis: Axis, part: slice) -> Stride | None:
+    """Return which of the elements from its first to its last a slice takes, None where it takes all of them."""
     step = 1 if part.step is None else operator.index(part.step)
+    if abs(step) == 1:
+        return None
+    start = 0 if part.start is None else part.start
+    known = step > 0 and not axis.backwards and type(axis.start) is int and type(start) is int and start >= 0
+    return Stride(abs(step), axis.start + start if known else None)
+
+
+def narrow(axis: Axis, part: slice) -> Axis:
+    """Return the elements of an axis from the first to the last that a slice selects; `Ragged.thinned` takes every
+    second one, third one and so on."""
+    step = 1 if part.step is None else operator.index(part.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
     size = axis.length
     part = settled(part, size)
-    if step == 1:
+    if step > 0:
         low = 0 if part.start is None else _front(part.start, size, 0)
         high = size if part.stop is None else _front(part.stop, size, 0)
-    elif step == -1:
+    else:
         low = 0 if part.stop is None else _front(part.stop, size, -1) + 1
         high = size if part.start is None else _front(part.start, size, -1) + 1
-    else:
-        raise unknown_length(f"a slice with the step {step} and traced bounds")
     if not _is_zero(low) and not _at_least(high - low, 0):
         high = make_weak(call_handler(np.maximum, high, low))
     if axis.backwards:
@@ -1144,6 +1245,79 @@ def _diff(a: Any, n: Any = 1, axis: Any = -1) -> Any:
     return a[_at(k, slice(1, None))] - a[_at(k, slice(None, -1))]
 
 
+@_does(np.nonzero)
+def _nonzero(a: Ragged) -> tuple[Masked, ...]:
+    mask = a.content if a.dtype.kind == "b" else call_handler(np.not_equal, a.content, 0)
+    axes = {k: Axis(own.length) for k, own in a.axes.items()}
+    for k, own in a.axes.items():
+        mask = _shifted(mask, k, own)
+    mask = call_handler(np.logical_and, mask, _mask(Ragged(mask, axes), axes))
+    shape = mask.type.shape
+    places = [from_value(stage(ops.iota, shape=shape, dtype=I64, axis=k)) for k in range(len(shape))]
+    return tuple(Masked(place, mask, len(shape)) for place in places)
+
+
+@_does(np.flatnonzero)
+def _flatnonzero(a: Ragged) -> Masked:
+    return _nonzero(_reshape(a, -1))[0]
+
+
+@_does(np.argwhere)
+def _argwhere(a: Ragged) -> Any:
+    return call_handler(np.stack, _nonzero(a), 1)
+
+
+@_does(np.roll)
+def _roll(a: Any, shift: Any, axis: Any = None) -> Ragged:
+    if not isinstance(a, Ragged) or np.ndim(axis) or (axis is None and a.ndim > 1):
+        raise unknown_length()
+    (k,) = _chosen(a, axis)
+    if k not in a.axes:
+        return Ragged(call_handler(np.roll, a.content, shift, k), a.axes)
+    length = a.axes[k].length
+    content = _shifted(a.content, k, a.axes[k])
+    whole = length if _at_least(length, 1) else call_handler(np.maximum, length, 1)
+    places = call_handler(np.remainder, call_handler(np.subtract, _positions(content.type.shape[k]), shift), whole)
+    return Ragged(_taken(content, k, places), {**a.axes, k: Axis(length)})
+
+
+@_does(np.convolve)
+def _convolve(a: Any, v: Any, mode: Any = "full") -> Ragged:
+    given = [_as_operand(part) for part in (a, v)]
+    parts = [part for part in given if part is not None and part.ndim == 1]
+    if len(parts) < 2 or mode not in ("full", "same", "valid"):
+        raise unknown_length()
+    contents, lengths = [], []
+    for part in parts:
+        _require_some(part, (0,), "an array that is convolved cannot be empty")
+        own = {0: Axis(part.shape[0])} if part.axes else {}
+        content = _shifted(part.content, 0, part.axes[0]) if part.axes else part.content
+        contents.append(_filled(Ragged(content, own), (0,), 0))
+        lengths.append(part.shape[0])
+    n, m = lengths
+    full = Ragged(call_handler(np.convolve, *contents), {0: Axis(n + m - 1)})
+    if mode == "full":
+        return full
+    if _at_least(n - m, 0):
+        longer, shorter = n, m
+    else:
+        longer, shorter = (make_weak(call_handler(choose, n, m)) for choose in (np.maximum, np.minimum))
+    start = (shorter - 1) // 2 if mode == "same" else shorter - 1
+    middle: Ragged = full[start : start + longer if mode == "same" else longer]
+    return middle
+
+
+@_does(np.correlate)
+def _correlate(a: Any, v: Any, mode: Any = "valid") -> Ragged:
+    first, second = _as_operand(a), _as_operand(v)
+    if first is None or second is None or first.ndim != 1 or second.ndim != 1 or second.dtype.kind == "c":
+        raise unknown_length()
+    if mode != "full" and not _at_least(first.shape[0] - second.shape[0], 0):
+        shorter = "np.correlate of an array of unknown length takes a second one that is not longer"
+        check(call_handler(np.greater_equal, first.shape[0], second.shape[0]), "ValueError", shorter)
+    return _convolve(first, second[::-1].forwards() if second.axes else second.content[::-1], mode)
+
+
 @_does(np.trapezoid, *filter(None, [getattr(np, "trapz", None)]))
 def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
     values = y if isinstance(y, Ragged) else Ragged(asarray(y), {})
@@ -1242,6 +1416,20 @@ def leading(array: Any) -> tuple[Tracer, Any]:
         raise unknown_length()
     array = array.forwards()
     return _shifted(array.content, 0, array.axes[0]) if array.axes else array.content, array.shape[0]
+
+
+def together(*arrays: Any) -> tuple[list[Tracer], Tracer | None]:
+    """Return contents of one axis that hold the elements of arrays, equally many, and which of theirs belong to them
+    (None: all)."""
+    first = arrays[0]
+    if isinstance(first, Masked) and all(map(first._is_alike, arrays)):
+        flat = [call_handler(np.ravel, part.content) for part in arrays]
+        return flat, call_handler(np.ravel, first.mask)
+    parts = [_reshape(part, -1) if isinstance(part, Ragged) else part for part in map(_as_operand, arrays)]
+    if any(part is None or part.ndim != 1 for part in parts):
+        raise unknown_length()
+    contents, axes = _align([part.forwards() for part in parts if part is not None])
+    return contents, _mask(Ragged(contents[0], axes), axes) if axes else None
 
 
 @_does(np.searchsorted)

@@ -33,7 +33,7 @@ from tracegrad.capture.numpy_api.common import (
     spread,
     wrap_known,
 )
-from tracegrad.capture.ragged import Axis, Ragged, narrow, settled, unknown_length
+from tracegrad.capture.ragged import Axis, Ragged, Stride, narrow, settled, stride_of, unknown_length
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
     Tracer,
@@ -293,8 +293,9 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
         distance = 0
     if distance != 0:
         leaves = _leaves_axis(low.value, distance, size)
-        if leaves and step == 1:
-            return Item("ragged", axis, start=start, stop=stop, step=step, length=distance)
+        if leaves:
+            most = distance if step == 1 else None
+            return Item("ragged", axis, start=start, stop=stop, step=step, length=most)
         if leaves is not False:
             # Python cuts a slice that leaves the axis; with a fixed length that is an error instead
             whole = call_handler(
@@ -709,13 +710,17 @@ def _ragged_part(x: Tracer, items: Sequence[Item]) -> Ragged:
         raise unknown_length("a slice of unknown length together with an index array or a mask")
     base = x
     axes: dict[int, Axis] = {}
+    steps: dict[int, Stride] = {}
     others: list[Item] = []
     place = 0
     for item in items:
         if item.kind == "ragged":
             size = x.type.shape[item.axis]
-            axes[place] = narrow(Axis(as_size(size)), slice(item.start, item.stop, item.step))
+            taken = slice(item.start, item.stop, item.step)
+            axes[place], stride = narrow(Axis(as_size(size)), taken), stride_of(Axis(as_size(size)), taken)
             item, axes[place] = _cover(item, axes[place], size)
+            if stride is not None:
+                steps[place] = stride
         others.append(item)
         place += item.kind not in ("int", "point")
     while (lead := _leads_by_ints(base)) is not None:
@@ -727,7 +732,10 @@ def _ragged_part(x: Tracer, items: Sequence[Item]) -> Ragged:
         contiguous=base.is_contiguous and _keeps_contiguous(others),
         key=tuple(others),
     )
-    return Ragged(view, axes)
+    part = Ragged(view, axes)
+    for place, stride in steps.items():
+        part = part.thinned(place, stride)
+    return part
 
 
 # ---- masks known only at run time

@@ -51,6 +51,7 @@ from tracegrad.capture.numpy_api.elementwise import (
     subtract,
 )
 from tracegrad.capture.numpy_api.shape import join, slice_axis
+from tracegrad.capture.ragged import unknown_length
 from tracegrad.capture.tracer import (
     HANDLERS,
     Tracer,
@@ -321,8 +322,10 @@ def std(
     return safe_sqrt(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
 
 
-@covers(np.average)
+@covers(np.average, masked=True)
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    if isinstance(a, Selection) or isinstance(weights, Selection):
+        return _average_of_selected(a, axis, weights, returned, keepdims=keepdims)
     tracer = _strong(a)
     if weights is None:
         result = mean(tracer, axis, keepdims=keepdims)
@@ -347,7 +350,28 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return (result, scale) if returned else result
 
 
-@covers(np.cov)
+def _average_of_selected(a: Any, axis: Any, weights: Any, returned: bool, **kwargs: Any) -> Any:
+    """Average numbers of which it is known only at run time how many they are."""
+    if not kwargs["keepdims"]:
+        del kwargs["keepdims"]
+    if weights is None:
+        if returned:
+            raise unknown_length()
+        return call_handler(np.mean, a, axis, **kwargs)
+    values, weights = (part if isinstance(part, Selection) else asarray(part) for part in (a, weights))
+    if weights.ndim == 1 < values.ndim:
+        place = as_axis(axis, values.ndim)
+        column = tuple(-1 if k == place else 1 for k in range(values.ndim))
+        weights = call_handler(np.reshape, weights, column)
+        scale = call_handler(np.sum, weights)
+    else:
+        scale = call_handler(np.sum, weights, axis, **kwargs)
+    total = call_handler(np.sum, call_handler(np.multiply, values, weights), axis, **kwargs)
+    result = call_handler(np.divide, total, scale)
+    return (result, scale) if returned else result
+
+
+@covers(np.cov, masked=True)
 def cov(
     m: Any,
     y: Any = None,
@@ -359,6 +383,10 @@ def cov(
     *,
     dtype: Any = None,
 ) -> Tracer:
+    if isinstance(m, Selection) or isinstance(y, Selection):
+        if fweights is not None or aweights is not None or dtype is not None:
+            raise unknown_length()
+        return _cov_of_selected(m, y, rowvar, ddof if ddof is not None else 0 if bias else 1)
     tracer = call_handler(np.atleast_2d, _inexact(m))
     if not rowvar and asarray(m).ndim != 1:
         tracer = call_handler(np.transpose, tracer)
@@ -384,7 +412,25 @@ def cov(
     return call_handler(np.squeeze, divide(product, scale))  # type: ignore[no-any-return]
 
 
-@covers(np.corrcoef)
+def _cov_of_selected(m: Any, y: Any, rowvar: bool, ddof: Any) -> Tracer:
+    """Return covariances of numbers, real ones, of which it is known only at run time how many they are."""
+    series = [part if isinstance(part, Selection) else _inexact(part) for part in (m, y) if part is not None]
+    if any(part.dtype.kind == "c" for part in series) or (len(series) > 1 and series[0].ndim + series[1].ndim > 2):
+        raise unknown_length()
+    first = series[0]
+    if first.ndim == 1:
+        away = [call_handler(np.subtract, part, call_handler(np.mean, part)) for part in series]
+        rows = [[call_handler(np.sum, call_handler(np.multiply, one, other)) for other in away] for one in away]
+        product, count = asarray(rows if y is not None else rows[0][0]), call_handler(np.size, first)
+    else:
+        matrix = call_handler(np.transpose, first) if rowvar else first
+        centered = call_handler(np.subtract, matrix, call_handler(np.mean, matrix, 0))
+        product = call_handler(np.matmul, call_handler(np.transpose, centered), centered)
+        count = call_handler(np.shape, matrix)[0]
+    return divide(product, call_handler(np.maximum, count - ddof, 0))
+
+
+@covers(np.corrcoef, masked=True)
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tracer:
     c = cov(x, y, rowvar)
     if not c.ndim:

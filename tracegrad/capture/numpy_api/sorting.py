@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.masked import Selection
 from tracegrad.capture.numpy_api.common import (
     as_axes,
     as_axis,
@@ -46,6 +47,7 @@ from tracegrad.capture.numpy_api.elementwise import (
 from tracegrad.capture.numpy_api.indexing import take_along_axis
 from tracegrad.capture.numpy_api.reduce import any_
 from tracegrad.capture.numpy_api.shape import take_axis
+from tracegrad.capture.ragged import together
 from tracegrad.capture.tracer import (
     Tracer,
     apply,
@@ -321,7 +323,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tracer:
     return from_value(stage(ops.scatter_add, empty.value, index.value, values.value, axes=(0,)))
 
 
-def _edges(a: Tracer, bins: Any, limits: Any, weights: Any = None) -> Tracer:
+def _edges(a: Any, bins: Any, limits: Any, weights: Any = None) -> Tracer:
     """Return the edges of the bins of a histogram, whose number must be known."""
     if isinstance(bins, str):
         raise unsupported(f"a histogram with bins={bins!r} of traced values", "give the number of bins, or their edges")
@@ -357,14 +359,23 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     return _edges(_flat(a), bins, range)
 
 
-@covers(np.histogram)
+@covers(np.histogram, masked=True)
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """Count, or add the weights, per bin: the counts are constant in the values, as steps are."""
-    values = _flat(a)
-    edges = _edges(values, bins, range)
+    inside = None
+    if isinstance(a, Selection) or isinstance(weights, Selection):
+        edges = _edges(a, bins, range)
+        given, inside = together(*(part for part in (a, weights) if part is not None))
+        values, amounts = given[0], given[1] if weights is not None else None
+    else:
+        values = _flat(a)
+        edges = _edges(values, bins, range)
+        amounts = None if weights is None else _flat(weights)
     count = operator.index(edges.shape[0]) - 1
-    amounts = None if weights is None else _flat(weights)
-    sums = bincount(_bins(values, edges), amounts, minlength=count + 1)[:count]
+    places = _bins(values, edges)
+    if inside is not None:
+        places = select(inside, places, count)
+    sums = bincount(places, amounts, minlength=count + 1)[:count]
     if density:
         sums = divide(divide(sums, call_handler(np.diff, edges)), call_handler(np.sum, sums))
     return sums, edges
