@@ -7,6 +7,7 @@ hooks.py. Previous: loops.py; next: hooks.py.
 from __future__ import annotations
 
 import math
+import operator
 import statistics
 import sys
 import types
@@ -19,18 +20,19 @@ from tracegrad.capture import sequences
 from tracegrad.capture.branches import and_, do_nothing, if_exp, if_stmt, known_truth, not_, truth
 from tracegrad.capture.choices import merge
 from tracegrad.capture.context import RestageError, current, user_span
-from tracegrad.capture.lists import ItemKind, RecordList, StackedList, count_of, give_name, item_type
+from tracegrad.capture.lists import ItemKind, RecordList, StackedList, count_of, give_name, item_type, stacked_list
 from tracegrad.capture.loop_body import attempt
 from tracegrad.capture.loops import for_stmt
 from tracegrad.capture.natives import require_own_iterator
 from tracegrad.capture.protocols import iterable, unpack
 from tracegrad.capture.ragged import Ragged
-from tracegrad.capture.sequences import Sequence_, as_sequence
+from tracegrad.capture.sequences import Range, Sequence_, as_sequence
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list
 from tracegrad.capture.state import Chosen
 from tracegrad.capture.tracer import Tracer, call_handler, check, resolve_content, unsupported
 from tracegrad.errors import CaptureError, NeedsPythonValue
+from tracegrad.ir.types import ArrayType
 
 #: functions that read all items of an iterator before they return
 _READ_ALL = frozenset(
@@ -220,6 +222,40 @@ def sort(values: StackedList, key: Callable[[Any], Any] | None = None, *, revers
         values.reorder(_order(_keys(values, key), reverse=reverse))
 
 
+def ordered(values: Any, key: Callable[[Any], Any] | None, *, reverse: bool) -> Any:
+    """`sorted(values, key=key)` of many numbers in a range, array or list, by traced keys; else NotImplemented."""
+    is_list = isinstance(values, StackedList) and values.has_order and values.there is None
+    if not (isinstance(values, Range) or (is_list and not isinstance(values, RecordList))):
+        if not isinstance(values, Tracer) or values.ndim != 1:
+            return NotImplemented
+    sequence = as_sequence(values)
+    if sequence is None or (_size(sequence) or 0) <= _FEW_ITEMS:
+        return NotImplemented
+    items = values if isinstance(values, Tracer) else values.as_array()
+    if key is None:
+        chosen = call_handler(np.sort, items)
+        chosen = chosen[::-1] if reverse else chosen
+    else:
+        by = key
+        if not attempt(lambda: _is_of_traced(by(sequence.item(sequence.start)))):
+            return NotImplemented
+        keys: list[Any] = new_list([])
+        _loop(Each(values, "", lambda item: Item(by(item))), sequence, _appending_to(keys))
+        if not isinstance(keys, StackedList) or keys.has_unknown_length or not keys.has_order:
+            return NotImplemented
+        order = _order(keys, reverse=reverse)
+        chosen = (
+            order if isinstance(values, Range) and values.is_count else call_handler(operator.getitem, items, order)
+        )
+    weak = values.kind.weak if isinstance(values, StackedList) else isinstance(values, Range)
+    return stacked_list(chosen.copy(), ItemKind(ArrayType(items.dtype, ()), weak), items.shape[0])
+
+
+def _is_of_traced(key: Any) -> bool:
+    """Return whether a key is a traced number, or a tuple with one."""
+    return any(map(_is_of_traced, key)) if isinstance(key, tuple) else _count(key) > 0
+
+
 def _keys(values: StackedList, key: Callable[[Any], Any] | None) -> StackedList:
     """Return what a list is sorted by.
 
@@ -235,7 +271,7 @@ def _keys(values: StackedList, key: Callable[[Any], Any] | None) -> StackedList:
     return keys
 
 
-def _order(keys: StackedList, *, reverse: Any) -> Ragged:
+def _order(keys: StackedList, *, reverse: Any) -> Any:
     """Return the positions of the items in their order, in which equal ones stay in theirs."""
     columns = [column.as_array() for column in keys.parts()]
     if reverse:
@@ -243,10 +279,14 @@ def _order(keys: StackedList, *, reverse: Any) -> Ragged:
     order: Any = None
     for column in reversed(columns):
         if order is None:
-            order = call_handler(np.argsort, column)
+            order = call_handler(np.argsort, column, kind="stable")
         else:
-            order = order.picked(call_handler(np.argsort, column.picked(order)))
-    return call_handler(np.subtract, keys.length - 1, order)[::-1] if reverse else order  # type: ignore[no-any-return]
+            order = _picked(order, call_handler(np.argsort, _picked(column, order), kind="stable"))
+    return call_handler(np.subtract, keys.length - 1, order)[::-1] if reverse else order
+
+
+def _picked(values: Any, order: Any) -> Any:
+    return values.picked(order) if isinstance(values, Ragged) else values[order]
 
 
 class Spread(NamedTuple):

@@ -766,6 +766,10 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = binary_of(f, args) if not kwargs else NotImplemented
         if result is not NotImplemented:
             return result
+        if f is sorted and kwargs.keys() <= {"key", "reverse"} and isinstance(kwargs.get("reverse", False), int):
+            result = comprehensions.ordered(args[0], _key_of(kwargs), reverse=bool(kwargs.get("reverse", False)))
+            if result is not NotImplemented:
+                return result
         if isinstance(args[0], sequences.Sequence_) and args[0].static_length is None and kwargs.keys() == {"key"}:
             if f is max or f is min:
                 return comprehensions.greatest(args[0], _key_of(kwargs), least=f is min)

@@ -205,7 +205,7 @@ class Ragged(Selection):
         if isinstance(key, Masked) and (key.ndim > 1 or self.ndim > 1):
             key = key.compressed()
         own = self.forwards()
-        part = key.forwards() if isinstance(key, Ragged) else key
+        part: Any = key.forwards() if isinstance(key, Ragged) else key
         places = part.content if isinstance(part, Selection) else asarray(part)
         if not is_integer(places.dtype) or 0 not in own.axes or (isinstance(part, Ragged) and part.ndim > 1):
             raise unknown_length("an index array or a mask for a part of unknown length")
@@ -213,7 +213,7 @@ class Ragged(Selection):
         places = call_handler(np.where, call_handler(np.less, places, 0), places + length, places)
         found = call_handler(np.logical_and, places >= 0, places < length)
         if isinstance(part, Selection):
-            inside = part.mask if isinstance(part, Masked) else _mask(part, (0,))
+            inside = _mask(part, (0,)) if isinstance(part, Ragged) else part.mask
             found = call_handler(np.logical_or, found, call_handler(np.logical_not, inside))
             places = call_handler(np.where, inside, places, 0)
         check(call_handler(np.all, found), "IndexError", _OUTSIDE)

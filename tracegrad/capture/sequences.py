@@ -114,6 +114,19 @@ class Sequence_:
         return Sequence_(last[-1], last[0] - (1 if self.step > 0 else -1), -self.step, self.item, self.lists)
 
 
+class Range(Sequence_):
+    """The numbers of a `range`."""
+
+    @property
+    def is_count(self) -> bool:
+        """Whether they are 0, 1, 2 and so on."""
+        return is_zero(self.start) and self.step == 1
+
+    def as_array(self) -> Tracer:
+        """Return the numbers as an array."""
+        return asarray(call_handler(np.arange, self.start, self.stop, self.step))
+
+
 def make_range(*args: Any) -> Sequence_:
     """`range(...)` in captured code: bounds may be traced, the step is a Python int."""
     values = [
@@ -126,7 +139,7 @@ def make_range(*args: Any) -> Sequence_:
     for bound in (start, stop):
         if isinstance(bound, Tracer) and (bound.dtype.kind not in "iu" or bound.ndim):
             raise TypeError(f"'{bound.dtype}' object cannot be interpreted as an integer")
-    return Sequence_(start, stop, operator.index(step), lambda i: i)
+    return Range(start, stop, operator.index(step), lambda i: i)
 
 
 def as_sequence(iterable: Any) -> Sequence_ | None:
