@@ -19,8 +19,18 @@ from tracegrad.capture import branches, sequences
 from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, is_held, ways
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lists import RecordList, StackedList
+from tracegrad.capture.ragged import leading, unknown_length
 from tracegrad.capture.state import OrNone
-from tracegrad.capture.tracer import MaybeNone, Tracer, call_handler, from_value, is_traced, python_operator, stage
+from tracegrad.capture.tracer import (
+    MaybeNone,
+    Tracer,
+    asarray,
+    call_handler,
+    from_value,
+    is_traced,
+    python_operator,
+    stage,
+)
 from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.types import BOOL
 
@@ -73,7 +83,8 @@ def contains(item: Any, container: Any, operate: Operate) -> Any:
     if isinstance(container, RecordList):
         return _any_equal(item, list(container), operate)
     if isinstance(container, StackedList):
-        return contains(item, container.as_tracer(), operate)
+        same = operate("eq", container.as_array(), item)
+        return _truth(call_handler(np.any, same))
     if isinstance(container, sequences.Sequence_) and is_traced(item):
         if container.item(container.start) is container.start:  # a range
             return _in_range(item, container)
@@ -128,6 +139,26 @@ def compare_sequences(name: str, x: Any, y: Any, operate: Operate) -> Any:
         rest = functools.partial(branches.and_, _same(a, b, operate), functools.partial(_identity, result))
         result = branches.or_(_truth(operate(strict, a, b)), rest)
     return result
+
+
+def compare_of_unknown_length(name: str, x: Any, y: Any, operate: Operate) -> Any:
+    """Compare lists of numbers, of which it is known only at run time how many they are."""
+    parts = []
+    for values in (x, y):
+        if isinstance(values, StackedList) and (isinstance(values, RecordList) or not values.has_order):
+            raise unknown_length("a list of other things than numbers that is compared")
+        parts.append(leading(values.as_array() if isinstance(values, StackedList) else asarray(values)))
+    (a, n), (b, m) = parts
+    by_length = operate(name, n, m)
+    size = call_handler(min, a.shape[0], b.shape[0])
+    if isinstance(size, int) and size == 0:
+        return by_length
+    a, b = a[:size], b[:size]
+    both = call_handler(np.less, call_handler(np.arange, size), call_handler(np.minimum, n, m))
+    differ = call_handler(np.logical_and, call_handler(np.not_equal, a, b), both)
+    place = call_handler(np.argmax, differ)
+    by_item = operate(name, a[place], b[place])
+    return _truth(call_handler(np.where, call_handler(np.any, differ), by_item, by_length))
 
 
 def _same(a: Any, b: Any, operate: Operate) -> Any:

@@ -146,9 +146,12 @@ def total(add: Callable[[Any, Any], Any], step: Each, start: Any = 0) -> Any:
 
 def first(step: Each, *default: Any) -> Any:
     """`next` of a generator expression."""
-    found = attempt(lambda: _look(step))
-    if found is None or not found.tested:
-        return next(generate(step), *default)
+    step = step._replace(values=iterate(step.values))
+    sequence = as_sequence(step.values)
+    if sequence is None or _size(sequence) is not None:
+        found = attempt(lambda: _look(step))
+        if found is None or not found.tested:
+            return next(generate(step), *default)
     values = collect(step)
     given = truth(values)
     if default:

@@ -23,7 +23,14 @@ from tracegrad.capture import branches, comprehensions, copies, lookups, loops, 
 from tracegrad.capture.aliases import require_single, ways
 from tracegrad.capture.attempts import Attempt, context, passing
 from tracegrad.capture.choices import do_each, for_each, item_at, merge, store_item, test_each
-from tracegrad.capture.comparisons import compare_chain, compare_sequences, contains, identical, search
+from tracegrad.capture.comparisons import (
+    compare_chain,
+    compare_of_unknown_length,
+    compare_sequences,
+    contains,
+    identical,
+    search,
+)
 from tracegrad.capture.context import Call, Place, current, user_span
 from tracegrad.capture.convert import convert
 from tracegrad.capture.draws import call_random, is_random
@@ -546,10 +553,13 @@ def operate(name: str, x: Any, y: Any) -> Any:
     if name == "mul" and (repeated := _repeated(x, y)) is not NotImplemented:
         return repeated
     if isinstance(x, StackedList) or isinstance(y, StackedList):
-        if name == "add" and isinstance(x, list) and isinstance(y, list) and _has_unknown_length((x, y)):
-            result = x.copy() if isinstance(x, StackedList) else new_container([*x])
-            call(result.extend, y)
-            return result
+        if isinstance(x, list) and isinstance(y, list) and _has_unknown_length((x, y)):
+            if name in _COMPARISONS:
+                return compare_of_unknown_length(name, x, y, operate)
+            if name == "add":
+                result = x.copy() if isinstance(x, StackedList) else new_container([*x])
+                call(result.extend, y)
+                return result
         x, y = _plain_list(x), _plain_list(y)
     if name in _COMPARISONS and isinstance(x, list | tuple) and isinstance(y, type(x)) and is_traced((x, y)):
         return compare_sequences(name, x, y, operate)

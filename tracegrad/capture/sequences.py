@@ -102,6 +102,13 @@ class Sequence_:
     def __contains__(self, item: Any) -> bool:
         return any(item == i for i in self)
 
+    def counted(self) -> Sequence_:
+        """Return the same items numbered from 0 on, where one follows the other."""
+        if (self.step == 1 and is_zero(self.start)) or abs(self.step) != 1:
+            return self
+        count = self.stop - self.start if self.step == 1 else self.start - self.stop
+        return Sequence_(0, count, 1, lambda k: self.item(self.start + k * self.step), self.lists)
+
     def backwards(self) -> Sequence_:
         """Return the same items in reverse order."""
         if self.step == 1:
@@ -212,7 +219,7 @@ def make_zip(*iterables: Any, strict: bool = False) -> Any:
     """`zip(...)` in captured code."""
     sequences = [as_sequence(i) for i in iterables]
     if any(s is not None and s.length is None for s in sequences):
-        sequences = [s if s is not None else of_numbers(i) for s, i in zip(sequences, iterables, strict=True)]
+        sequences = [s.counted() if s is not None else of_numbers(i) for s, i in zip(sequences, iterables, strict=True)]
     if not iterables or not all(s is not None and s.step == 1 and is_zero(s.start) for s in sequences):
         rest = [s if s is not None else i for s, i in zip(sequences, iterables, strict=True)]
         return zip(*rest, strict=strict)
