@@ -16,7 +16,16 @@ import numpy as np
 
 from tracegrad.capture import branches, joins
 from tracegrad.capture.context import current
-from tracegrad.capture.lists import ITEM_LIMIT, ListUse, StackedList, can_stack, indexed_error, use_of_index
+from tracegrad.capture.lists import (
+    ITEM_LIMIT,
+    ListUse,
+    StackedList,
+    can_stack,
+    indexed_error,
+    presence_of,
+    some_of,
+    use_of_index,
+)
 from tracegrad.capture.slots import GetState, SetState, new_list
 from tracegrad.capture.state import MERGE, Chosen
 from tracegrad.capture.tracer import (
@@ -106,15 +115,26 @@ def item_at(items: Sequence[Any], key: Tracer) -> Any:
         NeedsPythonValue: the items cannot be chosen from, or a loop that runs at capture would know the number.
     """
     position = _position(items, key)
-    if all(map(joins.is_number, items)):
-        rows = [asarray(item) for item in items]
+    if all(item is None or joins.is_number(item) for item in items):
+        rows = [asarray(some_of(item)) for item in items if item is not None]
         if len({row.type.shape for row in rows}) == 1:
-            return _row(rows, position)
+            given = [presence_of(item) for item in items]
+            row = _row([_blank(rows[0]) if item is None else asarray(some_of(item)) for item in items], position)
+            if all(there is True for there in given):
+                return row
+            return joins.or_none(row, _row([asarray(there) for there in given], position))
     _require_few(items, key)
     try:
         return _halve(tuple(items), position, _same)
     except NeedsPythonValue as error:
         raise _refusal(items, key) from error
+
+
+def _blank(row: Tracer) -> Tracer:
+    """Return what stands for None in rows like this one."""
+    if row.weak:
+        return asarray(row.dtype.type(0).item())
+    return asarray(call_handler(np.zeros_like, row))
 
 
 def _refusal(items: Any, key: Tracer, stored: Any = None) -> NeedsPythonValue:

@@ -247,7 +247,7 @@ def stack_items(use: ListUse) -> bool:
             _adapt(values, use)
         else:
             kind = _kind_for(use)
-            keeps = kind.is_mutable and (use.replaced or any(item is None for item in values))
+            keeps = kind.is_mutable and (use.replaced or any(presence_of(item) is not True for item in values))
             make_room(values, kind, len(values) if use.capacity == 0 else use.capacity, keeps=keeps)
     except RestageError:
         return False
@@ -382,10 +382,9 @@ class StackedList(CapturedList):
             unstack(self)[key] = value
             return
         position = self._position(key)
+        self._note_presence(position, value)
         if value is not None:
-            self._put(position, value)
-        if self.there is not None:
-            self.there[position] = value is not None
+            self._put(position, value if self.there is None else some_of(value))
 
     def _use(self, stored: Any) -> ListUse | None:
         """Return what is needed for storing an item; of a list in lists, that the items of the outermost be wider."""
@@ -492,10 +491,13 @@ class StackedList(CapturedList):
             unstack(self)
             list.append(self, item)
             return
-        self._put(self.length, item)
-        if self.there is not None:
-            self.there[self.length] = True
+        self._note_presence(self.length, item)
+        self._put(self.length, item if self.there is None else some_of(item))
         self._count(1)
+
+    def _note_presence(self, position: Any, item: Any) -> None:
+        if self.there is not None:
+            self.there[position] = presence_of(item)
 
     def _count(self, number: int) -> None:
         """Note how many items were appended."""
@@ -1017,13 +1019,14 @@ def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = 
         _make_room_for_records(values, kind, capacity, keeps)
         return
     if not isinstance(values, StackedList):
-        items = list(values)
-        given = [item is not None for item in items]
+        given = [presence_of(item) for item in values]
+        items = [some_of(item) for item in values]
         keeps = keeps or (kind.is_mutable and not _are_apart(items))
-        if not all(given) and any(given):
+        has_items = any(there is not False for there in given)
+        if has_items and any(item is None for item in items):
             blank = _filled(kind, 1, [])[0]
             items = [blank if item is None else item for item in items]
-        buffer = _filled(kind, capacity, items if any(given) else [])
+        buffer = _filled(kind, capacity, items if has_items else [])
         if kind.is_mutable:
             for item in items:
                 _freeze(item, buffer._storage)
@@ -1032,7 +1035,7 @@ def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = 
         assert isinstance(values, StackedList)
         values.prefix, values.keeps, values.varies, values.table, values.room = (), keeps, False, None, None
         values.length = values.added = len(items)
-        values.there = None if all(given) else _filled(_FLAG, capacity, given)
+        values.there = None if all(there is True for there in given) else _filled(_FLAG, capacity, given)
     elif values.prefix:
         raise RestageError("a list in a list of lists grows")
     elif values.buffer.dtype == kind.type.dtype and decide(values.buffer.type.shape[0] - capacity, ">="):
@@ -1078,6 +1081,16 @@ def _make_room_for_records(values: CapturedList, kind: RecordKind, capacity: Dim
         assert isinstance(values, RecordList)
         _lay_out(values, columns, kind, count)
     values.kind = kind
+
+
+def presence_of(item: Any) -> Any:
+    """Return whether an item of a list is not None."""
+    return item.present if isinstance(item, MaybeNone) else item is not None
+
+
+def some_of(item: Any) -> Any:
+    """Return what an item of a list is where it is not None."""
+    return item.some if isinstance(item, MaybeNone) else item
 
 
 def _are_apart(items: list[Any]) -> bool:

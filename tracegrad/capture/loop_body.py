@@ -360,6 +360,8 @@ def _settles_as_maybe_none(
     is_none = after_tree.kind is None and after[0] is None
     if tree.kind in (MaybeNone, OrNone):
         return after_tree.kind not in (MaybeNone, OrNone) and (is_none or has_none_beside(after, after_tree))
+    if after_tree.kind in (MaybeNone, OrNone) and has_none_beside(before, tree):
+        return True
     if tree.kind is not None or before[0] is not None:
         return False
     # a loop of known length that binds a number in each iteration runs the first one by itself
