@@ -57,7 +57,7 @@ from tracegrad.capture.tracer import (
     result_dtype,
     stage,
 )
-from tracegrad.capture.trees import LEAF, Tree, identities
+from tracegrad.capture.trees import LEAF, Tree, divide, identities
 from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, TracedNameError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim
@@ -533,14 +533,8 @@ def _join_trees(
             leaves = []
             follow_one = join.follow([other_tree if k != side else None for k in range(2)])
             for index, leaf in enumerate(other):
-                pair: list[Value | None] = [None, None]
-                if isinstance(leaf, Tracer):
-                    pair[1 - side] = values[1 - side][index]
-                    given: list[Any] = [None, None]
-                    given[1 - side] = leaf
-                    leaves.append(_result(join, join.add(leaf.type, pair), leaf.weak, name, given))
-                else:
-                    leaves.append(_fixed(leaf))
+                given = [own[0] if k == side else leaf for k in range(2)]
+                leaves.append(_given(join, name, given, [known.get(index) for known in values]))
             return lambda results: follow_one(
                 unflatten(other_tree, [make(results) for make in leaves], new_list), results
             )
@@ -560,6 +554,7 @@ def _join_trees(
                 values[side] = {
                     i: content_of(leaf) for i, leaf in enumerate(trees[side][0]) if isinstance(leaf, Tracer)
                 }
+    trees, values = _beside_none(trees, values)
     (left, left_tree), (right, right_tree) = trees
     if left_tree != right_tree:
         path, *sides = _find_difference(trees)
@@ -577,12 +572,8 @@ def _join_trees(
         if isinstance(a, Conflict) or isinstance(b, Conflict):
             leaves.append(_fixed(a if isinstance(a, Conflict) else b))
             continue
-        if (a is None and is_number(b)) or (b is None and is_number(a)):
-            own = [([leaf], LEAF) for leaf in (a, b)]
-            known = [{0: side[index]} if index in side else {} for side in values]
-            make = _join_none(join, name, own, known, branches, span)
-            assert make is not None, "one side is a number"
-            leaves.append(make)
+        if a is NO_NUMBER or b is NO_NUMBER:
+            leaves.append(_given(join, name, [a, b], [side.get(index) for side in values]))
             continue
         if is_option(a) and is_option(b):
             own = [([leaf], LEAF) for leaf in (a, b)]
@@ -643,6 +634,80 @@ def _collapse(
 
     made = visit([tree for _, tree in trees])
     return list(zip(leaves, made, strict=True)), known
+
+
+def _given(join: _Join, name: str, sides: list[Any], values: list[Value | None]) -> Callable[[list[Value]], Any]:
+    """Join a leaf with one that is not bound, which is never read."""
+    side = int(isinstance(sides[0], Undefined))
+    leaf = sides[side]
+    if not isinstance(leaf, Tracer):
+        return _fixed(leaf)
+    given: list[Any] = [None, None]
+    pair: list[Value | None] = [None, None]
+    given[side], pair[side] = leaf, values[side]
+    return _result(join, join.add(leaf.type, pair), leaf.weak, name, given)
+
+
+#: what stands for the number where a number that may be None is None
+NO_NUMBER = Undefined("a number")
+
+#: the leaves of one side, each with its value at the end of the branch, and their structure
+_Side = tuple[list[tuple[Any, Value | None]], Tree]
+
+
+def meet_none(trees: list[tuple[list[Any], Tree]]) -> list[tuple[list[Any], Tree]]:
+    """Give two values one structure where one has a number inside, and the other None or a number that may be None."""
+    return _beside_none(trees, [{}, {}])[0]
+
+
+def _beside_none(
+    trees: list[tuple[list[Any], Tree]], values: list[dict[int, Value]]
+) -> tuple[list[tuple[list[Any], Tree]], list[dict[int, Value]]]:
+    """Give both sides one structure where one has a number inside, and the other None or a number that may be None."""
+    sides = [
+        ([(leaf, known.get(i)) for i, leaf in enumerate(leaves)], tree)
+        for (leaves, tree), known in zip(trees, values, strict=True)
+    ]
+    sides = _meet(sides)
+    return (
+        [([leaf for leaf, _ in pairs], tree) for pairs, tree in sides],
+        [{i: value for i, (_, value) in enumerate(pairs) if value is not None} for pairs, _ in sides],
+    )
+
+
+def _meet(sides: list[_Side]) -> list[_Side]:
+    one, other = (tree for _, tree in sides)
+    if one.kind is not None and (one.kind, one.data, len(one.children)) == (
+        other.kind,
+        other.data,
+        len(other.children),
+    ):
+        parts = zip(*(divide(pairs, tree.children) for pairs, tree in sides), strict=True)
+        found = [_meet([(pairs, tree) for tree, pairs in part]) for part in parts]
+        return [
+            (
+                [pair for part in found for pair in part[side][0]],
+                dataclasses.replace(sides[side][1], children=tuple(part[side][1] for part in found)),
+            )
+            for side in range(2)
+        ]
+    kinds = [_number_or_none(pairs, tree) for pairs, tree in sides]
+    if None in kinds or len(set(kinds)) == 1:
+        return sides
+    made: list[_Side] = []
+    for (pairs, _), kind in zip(sides, kinds, strict=True):
+        if kind != "either":
+            pairs = [(NO_NUMBER, None) if kind == "none" else pairs[0], (kind == "number", None)]
+        made.append((pairs, Tree(MaybeNone, None, (LEAF, LEAF))))
+    return made
+
+
+def _number_or_none(pairs: list[tuple[Any, Value | None]], tree: Tree) -> str | None:
+    """Return whether a part of a side is a number, None, or "either"; None where it is something else."""
+    if tree.kind is MaybeNone:
+        return "either"
+    leaf = pairs[0][0] if tree.kind is None else tree
+    return "none" if leaf is None else "number" if is_number(leaf) else None
 
 
 def _broadcast_zero(sides: list[tuple[Tracer, Value]], branches: list[Branch]) -> list[tuple[Tracer, Value]]:

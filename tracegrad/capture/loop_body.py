@@ -172,6 +172,7 @@ def stage_loop(
             state.set([*entry, *state.read_slots(len(entry))])
         except BaseException as error:
             state.set(entry)
+            state.close_opened()
             state.restore_lists()
             prepared = mark
             if not isinstance(error, Wider) or all(error.growth is not growth for growth in state.growing):
@@ -289,7 +290,8 @@ def _try_loop(
     # which names are carries, and of which type
     carries: list[tuple[tuple[int, int], ArrayType]] = []
     noted = False
-    for position, ((before, tree), (after, after_tree)) in enumerate(zip(stand_ins.trees, exit_trees, strict=True)):
+    for position, sides in enumerate(zip(stand_ins.trees, exit_trees, strict=True)):
+        (before, tree), (after, after_tree) = sides
         if tree.kind is None and isinstance(before[0], Undefined):
             bound = not (after_tree.kind is None and isinstance(after[0], Undefined))
             if bound and (state.is_slot(position) or after_tree.kind is Unsure or state.label(position) in unbound):
@@ -313,6 +315,9 @@ def _try_loop(
                 )
                 noted = True
                 continue
+        if _has_none_inside(tree, after_tree, trips) and state.note_none_inside(position, list(sides)):
+            noted = True
+            continue
         if noted:  # all else is judged once this is known
             continue
         if tree != after_tree:
@@ -366,6 +371,19 @@ def _settles_as_maybe_none(
         return False
     # a loop of known length that binds a number in each iteration runs the first one by itself
     return after_tree.kind in (MaybeNone, OrNone) or (trips is None and has_none_beside(after, after_tree))
+
+
+def _has_none_inside(tree: Tree, after_tree: Tree, trips: Dim | None) -> bool:
+    """Return whether a variable may have None inside where some iterations of a loop start, and a number where others
+    do."""
+    if tree.kind is None or tree.kind is MaybeNone:
+        return False
+    # a loop of known length that puts a number there in each iteration runs the first one by itself
+    return trips is None or any(map(_has_maybe_none, (tree, after_tree)))
+
+
+def _has_maybe_none(tree: Tree) -> bool:
+    return tree.kind is MaybeNone or any(map(_has_maybe_none, tree.children))
 
 
 def _settles_as_chosen(before: list[Any], tree: Tree, after: list[Any], after_tree: Tree, trips: Dim | None) -> bool:

@@ -13,8 +13,10 @@ from tracegrad import ops
 from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current
 from tracegrad.capture.joins import (
+    NO_NUMBER,
     has_none_beside,
     is_choice,
+    meet_none,
     merge_options,
     options_of,
     or_none,
@@ -44,7 +46,7 @@ from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot
 from tracegrad.capture.state import Chosen, Conflict, Options, OrNone, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, make_weak, stage
-from tracegrad.capture.trees import Tree, nodes
+from tracegrad.capture.trees import Tree, build, divide, nodes, open_container
 from tracegrad.ir.core import Value
 from tracegrad.ir.types import I64, ArrayType, Dim, dim_evaluate
 
@@ -68,6 +70,12 @@ class LoopState:
         self.unsure: dict[int, tuple[list[Any], Tree]] = {}
         #: variables that may be None where an iteration starts -> the leaves and the structure that they can have
         self.maybe_none: dict[int, tuple[list[Any], Tree]] = {}
+        #: variables in which there may be None where an iteration starts -> leaves and structure, with numbers for None
+        self.none_inside: dict[int, tuple[list[Any], Tree]] = {}
+        #: what `get` gave with numbers that may be None inside, and what it was before
+        self.opened: list[tuple[Any, Any]] = []
+        #: items and attributes that hold a number that may be None since, and what they held before
+        self.replaced: list[tuple[Any, str, Any, Any]] = []
         #: variables that are one of several Python values -> these
         self.chosen: dict[int, Options] = {}
         #: variables that change places -> the one whose object each is for in the next iteration
@@ -85,6 +93,8 @@ class LoopState:
             values[position] = self._as_unsure(position, values[position])
         for position in self.maybe_none:
             values[position] = self._as_maybe_none(position, values[position])
+        for position in self.none_inside:
+            values[position] = self._with_none_inside(position, values[position])
         for position, options in self.chosen.items():
             values[position] = self._as_chosen(values[position], options)
         return values
@@ -108,6 +118,56 @@ class LoopState:
         there = from_value(current().builder.constant(value is not None), weak=True)
         some = _stand_in_of(*self.maybe_none[position]) if value is None else value
         return or_none(some, there, absent=value is None)
+
+    def _with_none_inside(self, position: int, value: Any) -> Any:
+        leaves, tree = flatten(value)
+        samples, structure = self.none_inside[position]
+        (own, made), (_, other) = meet_none([(leaves, tree), (samples, structure)])
+        if made == tree or other != structure or made != structure:
+            return value
+        filled = [_sample_of(s) if leaf is NO_NUMBER else leaf for leaf, s in zip(own, samples, strict=True)]
+        result = self._opened(value, tree, made, filled)
+        if result is not value:
+            self.opened.append((result, value))
+        return result
+
+    def _opened(self, value: Any, tree: Tree, made: Tree, leaves: list[Any]) -> Any:
+        """Return a value with numbers that may be None inside; lists, dicts and objects get them in place."""
+        if made == tree:
+            return value
+        if made.kind is MaybeNone:
+            return unflatten(made, leaves, new_list)
+        found = open_container(value)
+        children = list(value) if found is None else found[1]
+        parts = zip(children, tree.children, divide(leaves, made.children), strict=True)
+        opened = [self._opened(child, old, new, own) for child, old, (new, own) in parts]
+        if made.origin is None:
+            result = build(made, opened)
+            current().register_created(result)
+            return result
+        kind = "item" if isinstance(value, list | dict) else "attr"
+        for key, before, after in zip(
+            range(len(children)) if made.kind is list else made.data, children, opened, strict=True
+        ):
+            if after is not before:
+                self.replaced.append((value, kind, key, before))
+                put_slot(value, kind, key, after)
+        return value
+
+    def note_none_inside(self, position: int, sides: list[tuple[list[Any], Tree]]) -> bool:
+        """Note of a variable that it may have None inside where an iteration starts; return whether it may."""
+        (before, tree), (after, after_tree) = meet_none(sides)
+        if tree != after_tree or (tree == sides[0][1] and after_tree == sides[1][1]):
+            return False
+        samples = [b if a is NO_NUMBER else a for a, b in zip(after, before, strict=True)]
+        self.none_inside[position] = samples, tree
+        return True
+
+    def close_opened(self) -> None:
+        """Put None back into lists, dicts and objects, where the loop is not staged after all."""
+        for container, kind, key, value in reversed(self.replaced):
+            put_slot(container, kind, key, value)
+        self.replaced.clear()
 
     def _as_chosen(self, value: Any, options: Options) -> Any:
         leaves, tree = flatten(value)
@@ -141,7 +201,7 @@ class LoopState:
             if isinstance(v, MaybeNone | OrNone) and v.absent
             else v.certain[0]
             if type(v) is Chosen and v.certain is not None
-            else v
+            else next((before for after, before in self.opened if after is v), v)
             for v in values
         ]
         self.set_names(tuple(values[: len(self.names)]))
