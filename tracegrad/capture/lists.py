@@ -482,9 +482,11 @@ class StackedList(CapturedList):
         Where there is no room, or the item is of another type, the list becomes an ordinary one.
         """
         if self.varies and not self.prefix and not self._takes(item) and (use := self._use(item)) is not None:
+            capacity = self.added + 1 if self.room is None else self.capacity
+            use = use._replace(replaced=False, capacity=capacity, room=self.room)
             if current().created_depth(self) != current().depth:
                 raise indexed_error(use, f"an item of another type: {describe(item)}")
-            stack_items(use._replace(replaced=False))
+            stack_items(use)
         if self.prefix or not self._takes(item) or not self._has_room(item):
             if id(self) in current().widen:
                 current().widen[id(self)](item)
