@@ -545,13 +545,28 @@ class StackedList(CapturedList):
             self.append(item)
 
     def pop(self, index: Any = -1) -> Any:
-        """Remove and return the last item."""
-        if index != -1:
+        """Remove and return an item."""
+        last = not isinstance(index, Tracer) and index == -1
+        if not last and not self.has_unknown_length:
             raise RestageError("an item inside a list is removed")
         self._give_copies("an array or list that is taken out of a list")
-        item = self[-1]
+        position = self._position(index)
+        item = self.item(position)
+        if not last:
+            self._close_gap(position)
         self._count(-1)
         return item
+
+    def _close_gap(self, position: Any) -> None:
+        """Move the items behind a position to the place before theirs."""
+        for column in self.parts():
+            with current().copying(True):
+                if isinstance(position, int):
+                    column.buffer[position:-1] = column.buffer[position + 1 :]
+                else:
+                    behind = as_size(self.capacity) - 1
+                    places = asarray(call_handler(np.arange, behind + 1))
+                    column.buffer[:] = column.buffer[call_handler(np.minimum, places + (places >= position), behind)]
 
     def _give_copies(self, found: str) -> None:
         """Let the list give copies from now on, where its items can be changed."""

@@ -84,9 +84,14 @@ def require_no_branch(values: Any, what: str) -> None:
     Raises:
         NeedsPythonValue: it does.
     """
-    capture = current()
-    if any(frame.kind == "branch" for frame in capture.frames[capture.created_depth(values) + 1 :]):
+    if _is_in_branch(values):
         require_own(values, what)
+
+
+def _is_in_branch(values: Any) -> bool:
+    """Return whether a branch is open that is younger than an object."""
+    capture = current()
+    return any(frame.kind == "branch" for frame in capture.frames[capture.created_depth(values) + 1 :])
 
 
 def _keeps_items(values: Any) -> bool:
@@ -148,8 +153,12 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             branches.write_slot(own, "item", key, value)
         return None
     target = args[0] if own is None or isinstance(own, types.ModuleType) else own
-    if isinstance(own, list) and name == "pop" and args in ((), (-1,)):
-        return _pop_last(own)
+    if isinstance(own, CapturedList) and name == "pop" and len(args) < 2 and not kwargs:
+        return _pop(own, *args)
+    if f is operator.delitem and isinstance(args[0], CapturedList) and not isinstance(args[1], slice):
+        if args[0].varies if isinstance(args[0], StackedList) else _is_in_branch(args[0]):
+            _pop(*args)
+            return None
     if _keeps_items(target) and (name in _MOVES or f is operator.delitem):
         require_no_branch(target, f"{kind_name(type(target))}.{name}" if target is own else "a deletion from a list")
         slots.note_list(target)
@@ -187,8 +196,8 @@ def _takes_key_in_branch(f: Any, target: Any) -> bool:
     return takes and all(frame.kind == "branch" and not frame.repeats for frame in capture.frames[made + 1 :])
 
 
-def _pop_last(values: list[Any]) -> Any:
-    """Do `values.pop()`: under a traced condition, of a list whose length is known when the code runs."""
+def _pop(values: CapturedList, index: Any = -1) -> Any:
+    """Do `values.pop(index)`: under a traced condition, of a list whose length is known when the code runs."""
     if not (isinstance(values, StackedList) and values.varies):
         try:
             (require_own if isinstance(values, StackedList) else require_no_branch)(values, "list.pop")
@@ -200,7 +209,7 @@ def _pop_last(values: list[Any]) -> Any:
                 error.remedy = ListUse(values, capacity=1)
             raise
     slots.note_list(values)
-    return values.pop()
+    return values.pop(index)
 
 
 def _clear(values: CapturedList) -> None:
