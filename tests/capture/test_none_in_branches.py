@@ -150,6 +150,37 @@ def _item(x: Any) -> Any:
     return (d["a"] if d["a"] is not None else x[1]) * d.get("b", 2.0)
 
 
+def _equal_to_a_number(x: Any) -> Any:
+    best = None
+    for i in range(len(x)):
+        if x[i] > 0.6:
+            best = i
+    s = x[0]
+    if best == 1:
+        s += x[1] ** 2
+    if best != 2:
+        s += x[2] ** 2
+    return s * 3 if 2 == best else s
+
+
+def _equal_to_another(x: Any) -> Any:
+    a = None if x[0] > 0 else x[1]
+    b = x[1] if x[2] > 0 else None
+    return x[0] * (2.0 if a == b else 3.0) * (5.0 if a != x[1] else 7.0)
+
+
+def _in_a_list_of_some(x: Any) -> Any:
+    found = [None, None, None]
+    for i in range(3):
+        if x[i] > 0:
+            found[i] = 2 - i
+    s = x[0]
+    for i in range(3):
+        if i in found:
+            s += x[i] ** 2
+    return s * 2 if None in found else s
+
+
 def _continue(x: Any) -> Any:
     def square(v: Any) -> Any:
         if v > 0:
@@ -166,7 +197,7 @@ def _continue(x: Any) -> Any:
 
 
 FUNCTIONS = [_is, _is_not, _in_a_list, _replaced, _truth, _as_number, _solver, _positions, _previous, _attribute]
-FUNCTIONS += [_array, _item, _continue]
+FUNCTIONS += [_array, _item, _continue, _equal_to_a_number, _equal_to_another, _in_a_list_of_some]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -546,6 +546,10 @@ def operate(name: str, x: Any, y: Any) -> Any:
     may_be_none = isinstance(x, MaybeNone | OrNone) or isinstance(y, MaybeNone | OrNone)
     if name in ("eq", "ne") and may_be_none and (x is None or y is None):
         return operate("is" if name == "eq" else "is_not", x, y)
+    has_axes = any(isinstance(z, Tracer | np.ndarray) and z.ndim for z in (x, y))
+    if name in ("eq", "ne") and not has_axes and (_is_number_or_none(x) or _is_number_or_none(y)):
+        same = _equal_or_none(x, y)
+        return same if name == "eq" else branches.not_(same)
     x, y = _operand(name, x), _operand(name, y)
     if name in ("in", "not_in"):
         found = _contains(x, y)
@@ -615,6 +619,19 @@ def _repeated(x: Any, y: Any) -> Any:
     return comprehensions.collect(
         comprehensions.Each(times, "", lambda _: comprehensions.Each(values, "", comprehensions.Item))
     )
+
+
+def _is_number_or_none(value: Any) -> bool:
+    """Return whether a value is a number that may be None, and no open branch says that it is not."""
+    return isinstance(value, MaybeNone) and value.present.value not in current().holding
+
+
+def _equal_or_none(x: Any, y: Any) -> Any:
+    """`x == y` of numbers of which one at least may be None."""
+    (x_there, x), (y_there, y) = ((z.present, z.some) if _is_number_or_none(z) else (True, z) for z in (x, y))
+    same = branches.and_(x_there, lambda: branches.and_(y_there, lambda: operate("eq", x, y)))
+    neither = branches.not_(branches.or_(x_there, lambda: y_there))
+    return branches.or_(same, lambda: neither)
 
 
 def _operand(name: str, value: Any) -> Any:
