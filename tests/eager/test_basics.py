@@ -261,3 +261,15 @@ def test_text_of_a_node_of_a_function() -> None:
     node = Double.apply(torch.ones(2, requires_grad=True)).grad_fn
     assert repr(node).startswith("<torch.autograd.function.DoubleBackward object at 0x")
     assert repr(node.next_functions[0][0]).startswith("<AccumulateGrad object at 0x")
+
+
+def test_grids_of_coordinates() -> None:
+    x, y = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor([10.0, 20.0])
+    across, down = torch.meshgrid(x, y, indexing="xy")
+    assert across.tolist() == [[1.0, 2.0, 3.0]] * 2 and down.tolist() == [[10.0] * 3, [20.0] * 3]
+    (across * down).sum().backward()
+    assert x.grad.tolist() == [30.0] * 3
+    rows, columns = torch.meshgrid(x, y, indexing="ij")
+    assert rows.shape == columns.shape == (3, 2) and rows[1, 0] == 2 and columns[0, 1] == 20
+    last = torch.meshgrid(x, y, torch.arange(4), indexing="xy")[2]
+    assert last.shape == (2, 3, 4) and last[0, 0].tolist() == [0, 1, 2, 3]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.eager.torch_like import torch
@@ -60,6 +62,47 @@ def test_a_view_of_what_got_another_shape_follows_a_write() -> None:
     y.mul_(3)
     (view * 1).sum().backward()
     assert x.grad.tolist() == [[8.0] * 3, [0.0] * 3]
+
+
+def test_a_write_into_a_view_of_what_got_another_shape() -> None:
+    def gradient(change: Any, write: Any) -> Any:
+        x = torch.arange(1.0, 10.0).view(3, 3).requires_grad_()
+        base = x * 1.5
+        view = base[1]
+        change(base)
+        write(view)
+        (base.sum() + view.sum()).backward()
+        return x.grad.tolist()
+
+    changes = (
+        lambda b: b.t_(), lambda b: b.swapaxes_(0, 1), lambda b: b.unsqueeze_(0), lambda b: b.squeeze_(),
+        lambda b: b.t_().unsqueeze_(1).transpose_(0, 2),
+    )  # fmt: skip
+    for change in changes:
+        assert gradient(change, lambda v: v[:1].fill_(7.0)) == [[1.5] * 3, [0.0, 3.0, 3.0], [1.5] * 3]
+        assert gradient(change, lambda v: v[1:].mul_(2)) == [[1.5] * 3, [3.0, 6.0, 6.0], [1.5] * 3]
+
+
+def test_a_write_into_a_view_whose_base_got_another_shape_where_nothing_is_recorded() -> None:
+    x = torch.ones(2, requires_grad=True)
+    base = torch.zeros(2, 3)
+    view = base[0]
+    with torch.no_grad():
+        base.t_()
+    view[1:] = x
+    (base * torch.arange(6.0).view(3, 2)).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    leaf = torch.zeros(2, 3).t_().requires_grad_()
+    row = leaf[0]
+    with torch.no_grad():
+        leaf.add_(1)
+    (row * row).sum().backward()
+    assert leaf.grad.tolist() == [[2.0, 2.0], [0.0, 0.0], [0.0, 0.0]] and leaf.is_leaf and not leaf._is_view()
+    part = torch.ones(2, 3)
+    first = part[0]
+    part.as_strided_((2, 2), (2, 1))
+    with pytest.raises(RuntimeError, match="make the view again"):
+        first[0] = x[0]
 
 
 def test_bounds_by_name() -> None:

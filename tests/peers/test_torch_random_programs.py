@@ -48,11 +48,16 @@ WALKS = (
     "log.extend(None if g is None else g.detach().numpy().copy() for g in "
     "T.autograd.grad({a}.sum(), [{b}], allow_unused=True, {keep}))",
 )  # fmt: skip
+#: another shape in place: of programs of their own, after views and before writes
+SHAPES = (
+    "{a}.t_()", "{a}.transpose_(0, 1)", "{a}.unsqueeze_(0)", "{a}.unsqueeze_(-1)", "{a}.squeeze_()", "{a}.squeeze_(0)",
+    "{a}.swapaxes_(0, -1)", "{a}.transpose_(-1, -2)",
+)  # fmt: skip
 KEEP = ("", "retain_graph=True", "retain_graph=True", "create_graph=True")
 NEW_NAME = (VALUES, VIEWS)
 
 
-def draw_program(rng: random.Random) -> list[str]:
+def draw_program(rng: random.Random, shapes: int = 0) -> list[str]:
     lines: list[str] = []
     names: list[str] = []
     for _ in range(rng.choice([1, 2, 2, 3])):
@@ -61,12 +66,12 @@ def draw_program(rng: random.Random) -> list[str]:
         values = (np.arange(np.prod(shape)).reshape(shape) * 0.37 + len(names) * 0.11 + 0.2).round(2).tolist()
         lines.append(f"{names[-1]} = T.tensor({values}, dtype=T.float64, requires_grad={rng.random() < 0.6})")
     for _ in range(rng.randint(4, 14)):
-        kind = rng.choices((VALUES, VIEWS, WRITES, STATES, WALKS), (22, 28, 22, 14, 14))[0]
+        kind = rng.choices((VALUES, VIEWS, WRITES, STATES, WALKS, SHAPES), (22, 28, 22, 14, 14, shapes))[0]
         line = rng.choice(kind).format(a=rng.choice(names), b=rng.choice(names), keep=rng.choice(KEEP))
         if kind in NEW_NAME:
             names.append(f"t{len(names)}")
             line = f"{names[-1]} = {line}"
-        quiet = kind in (VALUES, WRITES, STATES) and rng.random() < 0.12
+        quiet = kind in (VALUES, WRITES, STATES, SHAPES) and rng.random() < 0.12
         lines.append(f"with T.no_grad(): {line}" if quiet else line)
     return lines
 
@@ -138,4 +143,11 @@ def check_program(lines: list[str]) -> int:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_random_programs(group: int) -> None:
     compared = sum(check_program(draw_program(random.Random(f"{group} {k}"))) for k in range(60))
+    assert compared > 300
+
+
+@pytest.mark.parametrize("group", range(4))
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_random_programs_that_give_shapes_in_place(group: int) -> None:
+    compared = sum(check_program(draw_program(random.Random(f"shapes {group} {k}"), 22)) for k in range(60))
     assert compared > 300

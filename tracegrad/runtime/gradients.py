@@ -393,8 +393,6 @@ def detach_(self: Tensor) -> Tensor:
     """Cut the tensor from its graph."""
     if self._base is not None and self._origin == "multiple":
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
-    if self._base is not None and "_shaped" in self._base.__dict__:
-        self._base, self._steps, self._origin = None, (), ""  # no view of torch's: it was given another shape in place
     if self._base is not None:
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "

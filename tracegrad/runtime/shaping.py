@@ -666,8 +666,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     """Return coordinates of a grid."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     if indexing == "xy" and len(given) >= 2:
-        first = meshgrid(given[1], given[0], *given[2:])
-        return tuple(transpose(x, 0, 1) for x in (first[1], first[0], *first[2:]))
+        second, first, *others = meshgrid(given[1], given[0], *given[2:])
+        return (first, second, *others)
     shape = tuple(x._a.size for x in given)
     return tuple(
         expand(reshape(x, tuple(-1 if k == i else 1 for i in range(len(shape)))), shape) for k, x in enumerate(given)

@@ -145,7 +145,8 @@ def as_strided(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...],
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
         )
-    base = tensor if tensor._base is None or is_fixed(tensor) else tensor._base
+    owner = base_of(tensor)
+    base = tensor if owner is None or is_fixed(tensor) else owner
     start = (tensor.storage_offset() if offset is None else offset) - base.storage_offset()
     own = base.stride()
     places = memory_places(shape, strides, start)
@@ -265,6 +266,34 @@ if engine:
     _outline = engine.outline
 
 
+def base_of(view: Tensor) -> Tensor | None:
+    """Return what a view is a view of; where that was given another shape in place since, steps first lead back."""
+    base = view._base
+    changes = None if base is None else base.__dict__.get("_reshaped")
+    if changes is None:
+        return base
+    done = view.__dict__.get("_follows")
+    if done is None:
+        done = sum(version <= abs(view._seen) for version, _ in changes)
+    ways = [back for _, back in changes[done:]]
+    if None in ways:
+        raise RuntimeError(
+            "the base of a view was given another shape by as_strided_ after the view was made\n"
+            "  help: make the view again"
+        )
+    view._steps = (*ways[::-1], *view._steps)
+    view.__dict__["_follows"] = len(changes)
+    return base
+
+
+def way_back(step: Step, shape: tuple[int, ...]) -> Step | None:
+    """Return the step back from a step that gave something of this shape another one; None for a part of memory."""
+    kind, static, _ = step
+    if kind == "permute":
+        return kind, tuple(int(k) for k in np.argsort(static)), ()
+    return None if kind == "strided" else ("reshape", shape, ())
+
+
 def make_view(name: str, tensor: Tensor, step: Step, array: Array | None = None, *, multiple: bool = False) -> Tensor:
     """Return a view of a tensor.
 
@@ -281,7 +310,7 @@ def make_view(name: str, tensor: Tensor, step: Step, array: Array | None = None,
     if step[0] == "diagonal":
         array.flags.writeable = tensor._a.flags.writeable
     composition = _compositions.get(name) or _new_composition(name)
-    base, origin = tensor._base, tensor._origin
+    base, origin = base_of(tensor), tensor._origin
     if base is None or origin in _FIXED:
         base, origin = tensor, ""
     if multiple:
@@ -322,7 +351,7 @@ def is_fixed(tensor: Tensor) -> bool:
 
 def tangent_of(tensor: Tensor) -> Tensor | None:
     """Return the tangent of a tensor in forward mode; that of a view is a view of its base's."""
-    base = tensor._base
+    base = base_of(tensor)
     if base is None or is_fixed(tensor):
         return tensor._tangent[1] if tensor._tangent is not None and tensor._tangent[0] == mode.level else None
     tangent = tangent_of(base)
@@ -335,7 +364,7 @@ def tangent_of(tensor: Tensor) -> Tensor | None:
 
 def write_tangent(tensor: Tensor, out: Tensor) -> None:
     """Give a tensor whose content was replaced by `out` the tangent of that; its base changes with it."""
-    base = tensor._base
+    base = base_of(tensor)
     arriving = tangent_of(out)
     if base is None:
         tensor._tangent = None if arriving is None else (mode.level, arriving)
@@ -359,15 +388,13 @@ def refresh(view: Tensor) -> None:
     """Bring the node of a view up to date with writes into its memory."""
     if view._seen == view._storage.version:
         return
-    base = view._base
+    base = base_of(view)
     assert base is not None
     for fixed in (view, base):
         if is_fixed(fixed):
             raise _fixed_error(
                 view, fixed._origin, "is a view and its base or another view of its base has been modified inplace"
             )
-    if base._base is not None and not is_fixed(base):
-        view._base = base = base._base  # it was given another shape in place: this is what it was
     is_graph = base._requires_grad or base._node is not None
     note = base.__dict__.get("_detached_from")
     if note is not None and view._seen == -view._storage.version:
@@ -379,26 +406,7 @@ def refresh(view: Tensor) -> None:
         return
     if view._origin:
         raise _view_error(view, "its base or another view of its base has been")
-    _renew(view, _base_as_viewed(view, base))
-
-
-def _base_as_viewed(view: Tensor, base: Tensor) -> Tensor:
-    """Return the base in the shape that it had when a view of it was made (`reshaped` says when it got another).
-
-    Raises:
-        RuntimeError: it was a leaf, or was written since it got another shape where nothing is recorded.
-    """
-    version, before, node = base.__dict__.get("_reshaped", (0, None, None))
-    if "_base_as_viewed" not in view.__dict__ and abs(view._seen) >= version:
-        return base
-    before = view.__dict__.setdefault("_base_as_viewed", before)
-    if before._node is None or base._node is not node:
-        raise RuntimeError(
-            "the base of a view was given another shape in place, where nothing is recorded, after the view was made\n"
-            "  help: make the view again"
-        )
-    made: Tensor = before
-    return made
+    _renew(view, base)
 
 
 def _renew(view: Tensor, base: Tensor) -> None:
@@ -533,7 +541,7 @@ def _repeats(step: Step) -> bool:
 
 
 def _check_place_in_graph(tensor: Tensor) -> None:
-    base = tensor._base
+    base = base_of(tensor)
     for fixed in (tensor, base):
         if fixed is not None and is_fixed(fixed):
             raise _fixed_error(tensor, fixed._origin, "is a view and is being modified inplace")
@@ -602,8 +610,9 @@ def write(
     if mode.unusual and mode.tracing is not None:
         mode.tracing.refuse_write()
     check_writable(tensor, others, repeats=repeats)
-    if tensor._base is not None and tensor._node is not None and tensor._node.hooked and mode.grad:
-        _renew(tensor, tensor._base)  # hooks on what a view was are not called for what it becomes
+    base = base_of(tensor)
+    if base is not None and tensor._node is not None and tensor._node.hooked and mode.grad:
+        _renew(tensor, base)  # hooks on what a view was are not called for what it becomes
     out = compute(tensor)
     target, source = tensor._a, out._a
     if source.shape != target.shape:
@@ -643,14 +652,14 @@ def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
         write_tangent(tensor, out)
     if not mode.grad:
         return
-    base = tensor._base
+    base = base_of(tensor)
     if base is not None:
         if node is None and not needs_grad(base):
             return
         outline, operands = _outline(tensor._steps)
         holder = wrap(base._a)
         record_known(_COPY_SLICES, (outline,), [base, out, *operands[1:]], holder)
-        _hand_over(base, holder._node, 0)
+        hand_over(base, holder._node, 0)
         tensor._seen = -tensor._storage.version  # the node follows when it is asked for
         if tensor._retained:
             refresh(tensor)
@@ -664,10 +673,10 @@ def rebase(name: str, tensor: Tensor, out: Tensor) -> None:
         node.results = ((tensor._a.shape, tensor._a.dtype),)
         node.code, node.instruction = user_place()
         out._nr = 0
-    _hand_over(tensor, node, out._nr)
+    hand_over(tensor, node, out._nr)
 
 
-def _hand_over(tensor: Tensor, node: Node, nr: int) -> None:
+def hand_over(tensor: Tensor, node: Node, nr: int) -> None:
     """Make `node` the producer of a tensor that was written; a gradient that is kept is that of the new content."""
     before, before_nr = tensor._node, tensor._nr
     tensor._node, tensor._nr = node, nr

@@ -13,8 +13,8 @@ import numpy as np
 from tracegrad.runtime import building, creating, operate, reducing, shaping  # noqa: F401 attach the methods used here
 from tracegrad.runtime.operate import in_place
 from tracegrad.runtime.tape import Node, as_tensor, from_tensor, mode, node_class, part_saved
-from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public
-from tracegrad.runtime.views import check_writable, make_view, mark_written
+from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
+from tracegrad.runtime.views import check_writable, hand_over, make_view, mark_written, way_back
 
 for _name in (
     "addmm", "addmv", "atan2", "baddbmm", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "copysign",
@@ -82,17 +82,12 @@ def _shaped_in_place(name: str, function: Callable[..., Any], overloads: int = 1
 
     def apply(self: Tensor, *args: Any, **keywords: Any) -> Tensor:
         check_writable(self, repeats=True)
-        before = self
-        if self._base is None and not mode.grad:
-            before = _as_it_was(self)
-            _reshape_unrecorded(self, function(self.detach(), *args, **keywords)._a)
+        if self._base is None:
+            _reshape(self, lambda x: function(x, *args, **keywords), overloads)
         else:
-            _become_view(self, lambda before: function(before, *args, **keywords), overloads)
+            _become_view(self, function(self, *args, **keywords), overloads)
         part_saved(self)
         mark_written(self, name)
-        if before is not self:
-            self.__dict__["_reshaped"] = self._storage.version, before, self._node
-        self._seen = self._storage.version if mode.grad else 0  # what was not recorded follows from the base
         return self
 
     apply.__name__ = apply.__qualname__ = name
@@ -100,39 +95,39 @@ def _shaped_in_place(name: str, function: Callable[..., Any], overloads: int = 1
     method(name)(apply)
 
 
-def _reshape_unrecorded(self: Tensor, array: Array) -> None:
-    if self._node is not None:
+def _reshape(self: Tensor, function: Callable[[Tensor], Tensor], overloads: int) -> None:
+    before = wrap(self._a)
+    before._storage, before._node, before._nr = self._storage, self._node, self._nr
+    made = function(before)
+    if mode.grad and made._node is not self._node:
+        hand_over(self, _of_overload(made._node, overloads), made._nr)
+    elif self._node is not None and not mode.grad:
         node = node_class(self._node.title, ShapedNode)(((self._node, self._nr),))
         node.shape, node.code, node.instruction = self._a.shape, self._node.code, self._node.instruction
         self._node, self._nr = node, 0
-    self._a = array
+    for step in made._steps:
+        changes = self.__dict__.setdefault("_reshaped", [])
+        changes.append((self._storage.version + 1, way_back(step, self._a.shape)))
+    if self._tangent is not None:
+        self._tangent = self._tangent[0], function(self._tangent[1])
+    self._a = made._a
 
 
-def _as_it_was(self: Tensor) -> Tensor:
-    """Return a tensor with the array and the node of another."""
-    before: Tensor = object.__new__(Tensor)
-    for slot in Tensor.__slots__:
-        if not slot.startswith("__"):
-            setattr(before, slot, getattr(self, slot))
-    before._tangent = self._tangent
-    return before
-
-
-def _become_view(self: Tensor, function: Callable[[Tensor], Any], overloads: int) -> None:
-    before = self
-    if self._base is None:
-        before = _as_it_was(self)
-        before.__dict__["_shaped"] = True
-    made = function(before)
-    if made is before:
-        made = make_view("Alias", before, ("index", (Ellipsis,), ()))
+def _become_view(self: Tensor, made: Tensor, overloads: int) -> None:
+    if made is self:
+        made = make_view("Alias", self, ("index", (Ellipsis,), ()))
     if mode.grad and made._node is not None:
-        title = made._node.title
-        made._node.__class__ = node_class(f"{title[:-1]}{int(title[-1]) + overloads}")
-        self._node, self._nr = made._node, made._nr
+        self._node, self._nr = _of_overload(made._node, overloads), made._nr
         self._origin = made._origin
     for slot in ("_a", "_base", "_steps"):
         setattr(self, slot, getattr(made, slot))
+    self._seen = self._storage.version + 1 if mode.grad else 0  # what was not recorded follows from the base
+
+
+def _of_overload(node: Any, overloads: int) -> Any:
+    title = node.title
+    node.__class__ = node_class(f"{title[:-1]}{int(title[-1]) + overloads}")
+    return node
 
 
 for _name in ("swapaxes", "swapdims", "t", "transpose", "unsqueeze", "as_strided"):
