@@ -17,7 +17,7 @@ from tracegrad.nn import functional as F
 from tracegrad.runtime import creating, reducing
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
 from tracegrad.runtime.gradients import no_grad
-from tracegrad.runtime.operate import to_tensor
+from tracegrad.runtime.operate import broadcast_shape, to_tensor
 from tracegrad.runtime.shaping import broadcast_tensors, stack
 from tracegrad.runtime.tensor import Size, Tensor
 
@@ -127,6 +127,7 @@ def _parameters(*values: Any) -> tuple[Any, ...]:
     given = [v for v in values if isinstance(v, Tensor)]
     dtype = given[0]._a.dtype if given else None
     made = [to_tensor(v if isinstance(v, Tensor) else float(v), dtype) for v in values]
+    broadcast_shape(*made)
     return tuple(made if len({t._a.shape for t in made}) == 1 else broadcast_tensors(*made))
 
 

@@ -6,11 +6,12 @@ Reads functions of tensors; gives such functions. Arguments and results may be n
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from tracegrad.runtime import creating
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
 from tracegrad.runtime.gradients import enable_grad
 from tracegrad.runtime.gradients import grad as gradients_of
@@ -260,30 +261,106 @@ def vmap(
     Args:
         in_dims: the axis per argument, or in each the axis per tensor; None for what is the same for all elements.
         out_dims: the axis along which results are stacked, or one per result.
-        randomness, chunk_size: taken, and without effect: the elements are computed one after the other.
+        randomness: "error": random numbers are refused; "same": each element gets the same; "different": its own.
+        chunk_size: taken, and without effect: the elements are computed one after the other.
 
     Raises:
-        ValueError: no argument has an axis to go along, or the sizes differ.
+        ValueError: no argument has an axis to go along, the sizes differ, or a result is no tensor.
+        RuntimeError: there is no such randomness, or random numbers are asked for where that is an error.
     """
+    name = getattr(func, "__name__", repr(func))
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
 
     @functools.wraps(func)
     def call(*args: Any, **keywords: Any) -> Any:
-        axes = [in_dims] * len(args) if isinstance(in_dims, int) else list(in_dims)
-        leaves, places = _leaves(args), [axis for x, at in zip(args, axes, strict=True) for axis in _spread(at, x)]
+        leaves, places = _leaves(args), _mapped_axes(name, in_dims, args)
         sizes = {x.shape[axis] for x, axis in zip(leaves, places, strict=True) if axis is not None}
         if len(sizes) != 1:
-            what = f"got inconsistent sizes {sorted(sizes)} for" if sizes else "at least one input must have"
-            raise ValueError(f"vmap: {what} the mapped dimension")
+            raise ValueError(
+                "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+                f"{sorted(sizes)} for the mapped dimension"
+                if sizes
+                else "vmap: at least one input must have the mapped dimension"
+            )
         results = []
-        for k in range(sizes.pop()):
+        for k in _with_draws(randomness, sizes.pop()):
             element = [x if axis is None else x.select(axis, k) for x, axis in zip(leaves, places, strict=True)]
             results.append(func(*_rebuilt(args, element), **keywords))
         each = [_leaves(result) for result in results]
+        for x in each[0]:
+            if not isinstance(x, Tensor):
+                raise ValueError(
+                    f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(x)}. Did you mean to set "
+                    "out_dims= to None for output?"
+                )
+        if not isinstance(out_dims, int) and (not isinstance(results[0], tuple) or len(results[0]) != len(out_dims)):
+            raise ValueError(
+                f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
+                "`outputs`."
+            )
         to = _spread(out_dims, results[0])
         stacked = [stack(list(parts), axis) for axis, parts in zip(to, zip(*each, strict=True), strict=True)]
         return _rebuilt(results[0], stacked)
 
     return call
+
+
+def _mapped_axes(name: str, in_dims: Any, args: tuple[Any, ...]) -> list[int | None]:
+    """Return the axis to go along per leaf of the arguments, None for what stays.
+
+    Raises:
+        ValueError: there is no such axis, or the axes do not have the structure of the arguments.
+    """
+    place = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>):"
+    if not isinstance(in_dims, int | tuple):
+        raise ValueError(
+            f"{place} expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+            f"got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
+            "function with no inputs. The latter is unsupported."
+        )
+    axes = [in_dims] * len(args) if isinstance(in_dims, int) else list(in_dims)
+    if len(axes) != len(args):
+        raise ValueError(f"{place} in_dims is not compatible with the structure of `inputs`.")
+    places = []
+    for x, at in zip(args, axes, strict=True):
+        if isinstance(at, int) and not isinstance(x, Tensor | tuple | list | dict):
+            raise ValueError(
+                f"{place} Got in_dim={at} for an input but the input is of type {type(x)}. We cannot vmap over "
+                "non-Tensor arguments, please use None as the respective in_dim"
+            )
+        for leaf, axis in zip(_leaves(x), _spread(at, x), strict=True):
+            if axis is not None and not -leaf.dim() <= axis < leaf.dim():
+                raise ValueError(
+                    f"{place} Got in_dim={axis} for some input, but that input is a Tensor of dimensionality "
+                    f"{leaf.dim()} so expected in_dim to satisfy -{leaf.dim()} <= in_dim < {leaf.dim()}."
+                )
+            places.append(axis)
+    return places
+
+
+def _with_draws(randomness: str, count: int) -> Iterator[int]:
+    """Yield the numbers of elements; while each is computed, random numbers are as asked for."""
+    source = creating.default_generator.source.bit_generator
+    state, refused = source.state, mode.drawing_refused
+    for k in range(count):
+        if k and randomness == "same":
+            source.state = state
+        mode.drawing_refused = _NO_DRAWS if randomness == "error" else refused
+        try:
+            yield k
+        finally:
+            mode.drawing_refused = refused
+
+
+_NO_DRAWS = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+    "randomness flags on vmap or perform the randomness operation out of vmap"
+)
 
 
 def _spread(axes: Any, value: Any) -> list[Any]:

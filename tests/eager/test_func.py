@@ -50,7 +50,7 @@ def test_vmap() -> None:
     assert func.vmap(func.grad(lambda x: (x * x).sum()))(rows).tolist() == (rows * 2).tolist()
     first, second = func.vmap(lambda x: (x.sum(), {"twice": x * 2}))(rows)
     assert (first.tolist(), second["twice"].tolist()) == ([3.0, 12.0], (rows * 2).tolist())
-    with pytest.raises(ValueError, match="vmap: got inconsistent sizes"):
+    with pytest.raises(ValueError, match="vmap: Expected all tensors to have the same size in the mapped dimension"):
         func.vmap(torch.add)(rows, torch.ones(3))
 
 

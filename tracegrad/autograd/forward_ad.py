@@ -111,6 +111,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     before, mode.level = mode.level, -1
     try:
         primal: Tensor = view(tensor, tensor.shape)
+        primal._base, primal._steps = None, ()  # it has no tangent, as views of the tensor have
     finally:
         mode.level = before
     return UnpackedDualTensor(primal, tangent)

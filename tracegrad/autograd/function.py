@@ -200,7 +200,7 @@ class FunctionNode(Node):
         if ct is None or self.edges[number][0] is None:
             return None
         if not isinstance(ct, Tensor):
-            raise TypeError(f"expected Variable or None (got {type(ct).__name__})")
+            raise RuntimeError(f"expected Variable or None (got {type(ct).__name__})")
         shape, dtype = self.input_types[number]
         if ct._a.shape != shape:
             ct = _reduced(ct, shape, self.title, number)

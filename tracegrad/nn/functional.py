@@ -659,6 +659,13 @@ _PAD = Composition("ConstantPadNd", lambda pads, value, x: np.pad(x, pads, const
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
     """Add elements at the ends of axes, given from the last axis on: (left, right, top, bottom, ...)."""
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(pad) > 2 * input._a.ndim:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {input._a.ndim}"
+        )
     if mode != "constant":
         return resampling.padded_by(input, pad, mode)
     pairs = [(pad[k], pad[k + 1]) for k in range(0, len(pad), 2)][::-1]
@@ -744,7 +751,7 @@ def rms_norm(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but "
             f"got input of size{list(input._a.shape)}"
         )
-    least = float(np.finfo(input._a.dtype).eps) if eps is None else eps
+    least = float(np.finfo(np.promote_types(input._a.dtype, np.float32)).eps) if eps is None else eps
     return apply_composition(_RMS_NORM, (len(shape), least), [input, *_present(weight)])
 
 

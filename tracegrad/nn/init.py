@@ -12,7 +12,7 @@ import numpy as np
 
 from tracegrad.runtime.creating import randn, random_uniform, randperm
 from tracegrad.runtime.gradients import no_grad
-from tracegrad.runtime.tensor import Array, Tensor, wrap
+from tracegrad.runtime.tensor import METHODS, Array, Tensor, wrap
 
 
 def _set(tensor: Tensor, values: Array) -> Tensor:
@@ -28,7 +28,9 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """Fill with normal numbers."""
-    return _set(tensor, mean + std * randn(tensor._a.shape, dtype=tensor._a.dtype)._a)
+    with no_grad():
+        made: Tensor = METHODS["normal_"](tensor, mean, std)
+    return made
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

@@ -65,6 +65,35 @@ def _linear_weights(size: int, wanted: int, scale: float, align: bool) -> np.nda
     return weights
 
 
+#: modes that are for one number of axes
+_RANKS = {"linear": 3, "bilinear": 4, "trilinear": 5}
+
+
+def _check_resampled(input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners: bool | None) -> None:
+    if align_corners is not None and mode in ("nearest", "area"):
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    count, places = input._a.ndim, list(input._a.shape[2:])
+    for found, of, name, form in (
+        (size, "output", "output size of", "output size in (o1, o2, ...,oK)"),
+        (scale_factor, "scale_factor", "scale_factor of shape", "scale_factor in (s1, s2, ...,sK)"),
+    ):
+        if isinstance(found, list | tuple) and len(found) != len(places):
+            raise ValueError(
+                f"Input and {of} must have the same number of spatial dimensions, but got input with spatial "
+                f"dimensions of {places} and {name} {found}. Please provide input tensor in (N, C, d1, d2, ...,dK) "
+                f"format and {form} format."
+            )
+    if not 3 <= count <= 5:
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {count}D) for the modes: nearest | linear | "
+            f"bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
+        )
+    if count != _RANKS.get(mode, count):
+        raise NotImplementedError(f"Got {count}D input, but {mode} mode needs {_RANKS[mode]}D input")
+
+
 def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None, antialias: bool = False,
@@ -82,6 +111,7 @@ def interpolate(
         NotImplementedError: there is no such mode.
     """
     rank = input._a.ndim - 2
+    _check_resampled(input, size, scale_factor, mode, align_corners)
     if (size is None) == (scale_factor is None):
         raise ValueError("either size or scale_factor should be defined" if size is None else
                          "only one of size or scale_factor should be defined")  # fmt: skip

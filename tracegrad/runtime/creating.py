@@ -10,6 +10,7 @@ import json
 import math
 import operator
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from typing import cast as typed
@@ -18,7 +19,7 @@ import numpy as np
 
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange
-from tracegrad.runtime.operate import Number, cast, to_tensor
+from tracegrad.runtime.operate import Number, broadcast_shape, cast, to_tensor
 from tracegrad.runtime.shaping import sizes_of
 from tracegrad.runtime.tape import mode, needs_grad, record_flat
 from tracegrad.runtime.tensor import (
@@ -74,6 +75,8 @@ default_generator.seed()
 
 
 def _source(generator: Generator | None) -> np.random.Generator:
+    if mode.drawing_refused is not None:
+        raise RuntimeError(mode.drawing_refused)
     return (default_generator if generator is None else generator).source
 
 
@@ -200,6 +203,13 @@ def tensor(
     >>> tensor([1.0, 2.0]).dtype
     torch.float32
     """
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=3,
+        )
     return _finished(_array_of(data, dtype), requires_grad)
 
 
@@ -465,8 +475,14 @@ def randint(
     """Return random integers: randint(low, high, size) or randint(high, size)."""
     given, shape = (bounds[:-1], bounds[-1]) if size is None else (bounds, size)
     low, high = _bounds("randint", given, low=low, high=high)
+    _check_bounds(low, high)
     kind = np.dtype(np.int64) if dtype is None else dtypes.numpy_dtype(dtype)
     return _finished(_source(generator).integers(low, high, tuple(shape)).astype(kind), requires_grad)
+
+
+def _check_bounds(low: int, high: int) -> None:
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
 
 
 @public()
@@ -476,11 +492,19 @@ def randperm(n: int, *, dtype: Any = None, device: Any = None, generator: Any = 
     return wrap(_source(generator).permutation(n).astype(np.int64 if dtype is None else dtypes.numpy_dtype(dtype)))
 
 
+def _check_deviation(std: float) -> None:
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+
+
 @public()
 def normal(mean: Any, std: Any, size: Any = None, *, generator: Any = None) -> Tensor:
     """Return normal random numbers."""
+    if isinstance(std, Tensor) and (std._a < 0).any():
+        raise RuntimeError("normal expects all elements of std >= 0.0")
+    _check_deviation(0.0 if isinstance(std, Tensor) else std)
     centre, width = to_tensor(mean, dtypes.default_of(2)), to_tensor(std, dtypes.default_of(2))
-    shape = np.broadcast_shapes(centre._a.shape, width._a.shape) if size is None else tuple(size)
+    shape = broadcast_shape(centre, width) if size is None else tuple(size)
     made = wrap((centre._a + width._a * _source(generator).standard_normal(shape)).astype(centre._a.dtype))
     record_flat("NormalBackward2", std, made)
     return record_flat("NormalBackward1", mean, made)
@@ -499,6 +523,8 @@ def bernoulli(input: Tensor, *, generator: Any = None) -> Tensor:
 @public()
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Return numbers drawn from Poisson distributions with the given rates."""
+    if (input._a < 0).any():
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     made = wrap(_source(generator).poisson(input._a).astype(input._a.dtype))
     return record_flat("PoissonBackward0", input, made)
 
@@ -538,30 +564,49 @@ def random_uniform(low: float, high: float, shape: tuple[int, ...], dtype: np.dt
     return _source(None).uniform(low, high, shape).astype(dtype)
 
 
-def _drawn(name: str) -> Any:
-    def draw(self: Tensor, *parameters: float, generator: Any = None, **named: float) -> Tensor:
-        numbers = [*parameters, *named.values()]
-        shape = self._a.shape
-        if name == "uniform_":
-            values: Any = _source(generator).uniform(
-                numbers[0] if numbers else 0.0, numbers[1] if numbers else 1.0, shape
-            )
-        elif name == "normal_":
-            centre, width = [*numbers, *[0.0, 1.0][len(numbers) :]]
-            values = centre + width * _source(generator).standard_normal(shape)
-        elif name == "bernoulli_":
-            values = _source(generator).random(shape) < (numbers or [0.5])[0]
-        else:
-            values = _source(generator).exponential(1.0 / (numbers or [1.0])[0], shape)
-        self.copy_(wrap(np.asarray(values, self._a.dtype)))
+def _fill_with_draws(name: str, defaults: dict[str, float], draw: Callable[..., Any]) -> None:
+    """Attach a method that fills a tensor with random numbers.
+
+    Args:
+        defaults: parameters of the distribution, in order.
+        draw: gives numbers for a source, a shape and the parameters.
+    """
+
+    def apply(self: Tensor, *given: Any, generator: Any = None, **named: Any) -> Tensor:
+        wrong = next((key for key in named if key not in defaults), None)
+        if wrong is not None or len(given) > len(defaults):
+            raise TypeError(f"{name}() got an unexpected " + (f"keyword argument '{wrong}'" if wrong else "argument"))
+        parameters = {**defaults, **dict(zip(defaults, given, strict=False)), **named}
+        numbers = [p._a if isinstance(p, Tensor) else p for p in parameters.values()]
+        self.copy_(wrap(np.asarray(draw(_source(generator), self._a.shape, *numbers), self._a.dtype)))
         return self
 
-    draw.__doc__ = f"Fill with random numbers: {name}."
-    return draw
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"Fill with random numbers: {name}."
+    method(name)(apply)
 
 
-for _name in ("uniform_", "normal_", "bernoulli_", "exponential_"):
-    method(_name)(_drawn(_name))
+def _draw_uniform(source: np.random.Generator, shape: tuple[int, ...], low: float, high: float) -> Any:
+    if low > high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+    return source.uniform(low, high, shape)
+
+
+def _draw_normal(source: np.random.Generator, shape: tuple[int, ...], mean: float, std: float) -> Any:
+    _check_deviation(std)
+    return mean + std * source.standard_normal(shape)
+
+
+def _draw_exponential(source: np.random.Generator, shape: tuple[int, ...], rate: float) -> Any:
+    if rate <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
+    return source.exponential(1.0 / rate, shape)
+
+
+_fill_with_draws("uniform_", {"from": 0.0, "to": 1.0}, _draw_uniform)
+_fill_with_draws("normal_", {"mean": 0.0, "std": 1.0}, _draw_normal)
+_fill_with_draws("bernoulli_", {"p": 0.5}, lambda source, shape, p: source.random(shape) < p)
+_fill_with_draws("exponential_", {"lambd": 1.0}, _draw_exponential)
 
 
 # ---- like others
@@ -661,9 +706,34 @@ def _only(self: Tensor) -> Any:
     return item(self)
 
 
-method("__float__")(lambda self: float(_only(self)))
-method("__int__")(lambda self: int(_only(self)))
-method("__complex__")(lambda self: complex(_only(self)))
+def _to_number(kind: Any, title: str) -> Any:
+    def convert(self: Tensor) -> Any:
+        value = _only(self)
+        if needs_grad(self):
+            _warn_of_number()
+        if isinstance(value, complex) and kind is not complex:
+            if value.imag:
+                raise RuntimeError(f"value cannot be converted to type {title} without overflow")
+            value = value.real
+        return kind(value)
+
+    return convert
+
+
+@functools.cache
+def _warn_of_number() -> None:
+    """Warn, once, that a number has no gradient."""
+    warnings.warn(
+        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+        "Consider using tensor.detach() first.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+method("__float__")(_to_number(float, "double"))
+method("__int__")(_to_number(int, "int64_t"))
+method("__complex__")(_to_number(complex, "c10::complex<double>"))
 
 
 @method("__bool__")
@@ -863,6 +933,7 @@ def random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: A
     if high is None:
         digits = np.finfo(self._a.dtype).nmant + 1 if self._a.dtype.kind == "f" else 8 * self._a.itemsize - 1
         low, high = (0, low) if low else (0, 2 ** min(digits, 63))
+    _check_bounds(low, high)
     self.copy_(wrap(_source(generator).integers(low, high, self._a.shape).astype(self._a.dtype)))
     return self
 

@@ -103,6 +103,16 @@ def scalar_name(dtype: NumpyDtype) -> str:
     }.get(name, name)  # fmt: skip
 
 
+def check_fits(array: np.ndarray[Any, Any], dtype: NumpyDtype) -> None:
+    """Check that complex numbers which are written among others are real.
+
+    Raises:
+        RuntimeError: one is not.
+    """
+    if array.dtype.kind == "c" and dtype.kind != "c" and array.imag.any():
+        raise RuntimeError(f"value cannot be converted to type {scalar_name(dtype)} without overflow")
+
+
 def number_array(value: Any, dtype: NumpyDtype) -> np.ndarray[Any, Any]:
     """Return an array of rank 0 for a Python number; a negative one wraps around where the dtype has no sign.
 
@@ -110,6 +120,9 @@ def number_array(value: Any, dtype: NumpyDtype) -> np.ndarray[Any, Any]:
         OverflowError: it does not fit into 64 bits.
         RuntimeError: it does not fit into the dtype.
     """
+    if isinstance(value, complex | np.complexfloating) and dtype.kind != "c":
+        check_fits(np.asarray(value), dtype)
+        value = value.real
     if dtype.kind not in "iu" or not isinstance(value, int):
         return np.asarray(value, dtype)
     if not -(2**63) <= value < 2**63 and dtype != np.uint64:

@@ -368,7 +368,7 @@ def _set_data(self: Tensor, value: Tensor) -> None:
 
 
 setattr(Tensor, "requires_grad", property(_requires_grad, _assign_requires_grad))  # noqa: B010
-setattr(Tensor, "grad", property(_grad, _set_grad))  # noqa: B010
+setattr(Tensor, "grad", property(_grad, _set_grad, lambda self: _set_grad(self, None)))  # noqa: B010
 setattr(Tensor, "grad_fn", property(_grad_fn))  # noqa: B010
 setattr(Tensor, "is_leaf", property(_is_leaf))  # noqa: B010
 setattr(Tensor, "retains_grad", property(lambda self: self._retained))  # noqa: B010

@@ -704,6 +704,8 @@ def _plan_pow(input: Any, exponent: Any) -> Any:
     input, exponent = number_of(input), number_of(exponent)
     if not isinstance(exponent, Tensor):
         require_tensors(input)
+    if isinstance(exponent, bool) and isinstance(input, Tensor) and input._a.dtype == np.bool_:
+        return Plan(_POW_INTEGER, (int(exponent), input._a.dtype), [input])
     _refuse_bools("pow", input, exponent)
     if isinstance(input, Tensor) and isinstance(exponent, int | float) and float(exponent).is_integer():
         dtype = dtypes.result_type([input._a], [exponent])
@@ -718,7 +720,7 @@ def _plan_pow(input: Any, exponent: Any) -> Any:
 
 power = public("pow")(method("pow")(named(_plan_pow, "pow", _plan_pow.__doc__ or "")))
 method("__pow__")(planned()(lambda x, y: _plan_pow(x, wrap(y) if isinstance(y, np.ndarray) else y)))
-_operator("rpow", lambda x, y: elementwise(_NUMBER_POW, (y, x)))
+_operator("rpow", lambda x, y: _plan_pow(y, x))
 
 # ---- bounds and choice
 
@@ -801,6 +803,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
     if mask._a.dtype != np.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
     broadcast_shape(input, mask)
+    if isinstance(value, Tensor):
+        dtypes.check_fits(value._a, input._a.dtype)
     return Plan(_MASKED_FILL, (), [input, mask, operand_of(value, input._a.dtype)])
 
 

@@ -5,9 +5,9 @@ Reads and writes tensors. Previous: operate.py; next: reducing.py.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -779,12 +779,7 @@ def _check_mask(shape: tuple[int, ...], axis: int, full: tuple[int, ...]) -> Non
 
 def _index_error(error: IndexError) -> IndexError:
     """Return NumPy's error for index arrays in torch's words."""
-    text = str(error).replace("for axis", "for dimension")
-    found = re.search(r"could not be broadcast together with shapes (.*)$", text)
-    if found:
-        shapes = ", ".join(f"[{s.rstrip(',')}]".replace(",", ", ") for s in re.findall(r"\(([^)]*)\)", found[1]))
-        text = f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
-    return IndexError(text)
+    return IndexError(str(error).replace("for axis", "for dimension"))
 
 
 def _split_index(entries: Sequence[Any], array: Array) -> tuple[list[Any], list[Tensor | None]]:
@@ -834,6 +829,13 @@ def _template(chosen: Sequence[Tensor | None], array: Array) -> tuple[tuple[Any,
         for place in places:
             template.append(("at", len(operands)))
             operands.append(wrap(place.astype(np.int64)))
+    try:
+        np.broadcast_shapes(*[o._a.shape for o in operands])
+    except ValueError:
+        shapes = ", ".join(str(list(o._a.shape)) for o in operands)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+        ) from None
     return tuple(template), operands
 
 
@@ -946,8 +948,8 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
         _fill(make_view("Slice", self, _basic_step(entries, self._a)), given)
         return
     place, template, operands = _advanced(self, entries)
-    if isinstance(value, Tensor) and given._a.ndim:
-        _check_put(self, given)
+    if isinstance(value, Tensor):
+        _check_put(self, given, [e for e in entries if isinstance(e, Tensor)])
     given = reshape(given, _without_leading_ones(given._a.shape, 0))
     try:
         if given._a.ndim:
@@ -964,6 +966,7 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
 def _fill(place: Tensor, given: Tensor) -> None:
     """Write values into a view."""
     shape = place._a.shape
+    _warn_of_discarded(given, place)
     if given._a.ndim > len(shape):
         given = reshape(given, _without_leading_ones(given._a.shape, len(shape)))
     if given._a.ndim:
@@ -975,8 +978,11 @@ def _fill(place: Tensor, given: Tensor) -> None:
         )  # fmt: skip
 
 
-def _check_put(self: Tensor, values: Tensor) -> None:
-    if values._a.dtype != self._a.dtype:
+def _check_put(self: Tensor, values: Tensor, indices: Sequence[Tensor]) -> None:
+    """Check the dtype of values that are written; one number under a mask has to fit, as in masked_fill."""
+    if values._a.size == 1 and len(indices) == 1 and indices[0]._a.ndim and indices[0]._a.dtype == np.bool_:
+        dtypes.check_fits(values._a, self._a.dtype)
+    elif values._a.dtype != self._a.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {self.dtype.title} for the destination "
             f"and {values.dtype.title} for the source."
@@ -994,14 +1000,26 @@ def _check_values(place: tuple[int, ...], shape: tuple[int, ...]) -> None:
 @method("index_put_")
 def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write values at index arrays, or add them."""
-    _check_put(self, values)
-    template, operands = _template([None if i is None else _mask_of(to_tensor(i)) for i in indices], self._a)
+    given = [None if i is None else _mask_of(to_tensor(i)) for i in indices]
+    _check_put(self, values, [] if accumulate else [i for i in given if i is not None])
+    template, operands = _template(given, self._a)
     return write(
         "index_put_",
         self,
-        lambda x: apply_composition(_INDEX_PUT, (template, accumulate), [x, values, *operands]),
+        lambda x: apply_composition(_INDEX_PUT, (template, accumulate), [x, cast(values, x._a.dtype), *operands]),
         [values],
     )
+
+
+def _warn_of_discarded(source: Tensor, place: Tensor) -> None:
+    if source._a.dtype.kind == "c" and dtypes.category(place._a.dtype) < 3:
+        _warn_of_casting()
+
+
+@functools.cache
+def _warn_of_casting() -> None:
+    """Warn, once, that a complex number loses a part."""
+    warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=5)
 
 
 _FULL_COPY = Composition("Copy", lambda x, y: np.broadcast_to(_cast(y, x.dtype), x.shape), layout=None)
@@ -1013,6 +1031,7 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     if type(number_of(other)) not in Number:
         require_tensors(other)
     source = to_tensor(other)
+    _warn_of_discarded(source, self)
 
     def compute(x: Tensor) -> Tensor:
         check_written(x._a.shape, source._a.shape)
@@ -1032,7 +1051,9 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Set all elements to a number."""
     if type(number_of(value)) not in Number:
         require_tensors(value)
-    filler = to_tensor(value, self._a.dtype)
+    given = value if isinstance(value, Tensor) else to_tensor(value, self._a.dtype)
+    _warn_of_discarded(given, self)
+    filler = cast(given, self._a.dtype)
     if filler._a.ndim:
         raise RuntimeError(
             f"fill_ only supports 0-dimension value tensor but got tensor with {filler._a.ndim} dimensions."
@@ -1245,6 +1266,9 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
 @method("index_fill")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     """Return a copy with positions of an axis filled."""
+    given = to_tensor(value)
+    if dtypes.category(given._a.dtype) == 3 > dtypes.category(input._a.dtype):
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     return _put_slices(_INDEX_FILL, False, input, dim, index, to_tensor(value, input._a.dtype))
 
 

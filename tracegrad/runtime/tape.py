@@ -63,6 +63,7 @@ class Mode(threading.local):
 
     Attributes:
         saving_refused: why hooks on saved values are not allowed, None if they are.
+        drawing_refused: why random numbers are not, None if they are.
         tracing: a call with traced values (traced.Application).
         walk: the backward walk that is under way.
         unusual: inference mode, forward mode, anomaly mode, tracing or hooks on saved values are on; looked at once per
@@ -77,6 +78,7 @@ class Mode(threading.local):
     saving = _flag("saving", ())
     tracing = _flag("tracing", None)
     saving_refused: str | None = None
+    drawing_refused: str | None = None
     unusual = False
     walk: Walk | None = None
 

@@ -20,7 +20,6 @@ from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, expanded, is_dense, reshaped, strided
 from tracegrad.runtime.tape import (
-    _CLONE,
     Cotangent,
     Edge,
     FlatNode,
@@ -363,25 +362,24 @@ def tangent_of(tensor: Tensor) -> Tensor | None:
 
 
 def write_tangent(tensor: Tensor, out: Tensor) -> None:
-    """Give a tensor whose content was replaced by `out` the tangent of that; its base changes with it."""
+    """Write the tangent of `out`, which replaced the content of a tensor, into that of the tensor or of its base."""
     base = base_of(tensor)
     arriving = tangent_of(out)
-    if base is None:
+    owner = tensor if base is None else base
+    before = tangent_of(owner)
+    if before is None and (arriving is None or base is None):
         tensor._tangent = None if arriving is None else (mode.level, arriving)
-        return
-    before = tangent_of(base)
-    if before is None and arriving is None:
         return
     level, mode.level = mode.level, -1
     try:
-        place = tangent = wrap(np.zeros_like(base._a)) if before is None else apply_composition(_CLONE, (), [before])
+        place = tangent = wrap(np.zeros_like(owner._a)) if before is None else before
         for step in tensor._steps:
             place = make_view("AsStrided", place, step)
         zeros = wrap(np.zeros_like(tensor._a))
         write("copy_", place, lambda _: zeros if arriving is None else arriving)
     finally:
         mode.level = level
-    base._tangent = (level, tangent)
+    owner._tangent = (level, tangent)
 
 
 def refresh(view: Tensor) -> None:
