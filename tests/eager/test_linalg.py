@@ -56,3 +56,11 @@ def test_sizes_of_transforms():
     )
     with pytest.raises(RuntimeError, match="Invalid normalization mode"):
         tg.fft.fft(x, norm="none")
+
+
+def test_the_triangle_of_a_wide_matrix() -> None:
+    x = tg.arange(12.0, dtype=tg.float64).view(3, 4).sin().requires_grad_()
+    q, r = tg.linalg.qr(x)
+    assert tg.allclose(q @ r, x) and r.shape == (3, 4)
+    (slope,) = tg.autograd.grad((r**2).sum(), x)
+    assert tg.allclose(slope, 2 * x)

@@ -139,7 +139,7 @@ def is_stack(operation: Operation) -> bool:
         return False
     made = [v.producer for v in operation.operands]
     axes = {operation.attrs["axis"]}
-    return all(o is not None and not o.result.name and inserted_axes(o) == axes for o in made)
+    return all(o is not None and len(o.results) == 1 and not o.result.name and inserted_axes(o) == axes for o in made)
 
 
 def is_identity_matrix(operation: Operation) -> bool:
