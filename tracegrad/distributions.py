@@ -17,13 +17,13 @@ from tracegrad.nn import functional as F
 from tracegrad.runtime import creating, reducing
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
 from tracegrad.runtime.gradients import no_grad
-from tracegrad.runtime.operate import broadcast_shape, to_tensor
+from tracegrad.runtime.operate import to_tensor
 from tracegrad.runtime.shaping import broadcast_tensors, stack
 from tracegrad.runtime.tensor import Size, Tensor
 
 __all__ = [
-    "Bernoulli", "Beta", "Categorical", "Dirichlet", "Distribution", "Exponential", "Independent", "Laplace",
-    "MultivariateNormal", "Normal", "Uniform", "kl_divergence",
+    "Bernoulli", "Beta", "Binomial", "Categorical", "Dirichlet", "Distribution", "Exponential", "Gamma", "Independent",
+    "Laplace", "LogNormal", "MultivariateNormal", "Normal", "Poisson", "StudentT", "Uniform", "kl_divergence",
 ]  # fmt: skip
 
 
@@ -127,8 +127,7 @@ def _parameters(*values: Any) -> tuple[Any, ...]:
     given = [v for v in values if isinstance(v, Tensor)]
     dtype = given[0]._a.dtype if given else None
     made = [to_tensor(v if isinstance(v, Tensor) else float(v), dtype) for v in values]
-    broadcast_shape(*made)
-    return tuple(made if len({t._a.shape for t in made}) == 1 else broadcast_tensors(*made))
+    return tuple(broadcast_tensors(*made))
 
 
 #: torch's name of what scales and rates must be
@@ -247,6 +246,156 @@ class Exponential(Distribution):
         return 1.0 - self.rate.log()
 
 
+class LogNormal(Distribution):
+    """Exponentials of normal numbers of a mean and a standard deviation."""
+
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.base_dist = Normal(loc, scale, validate_args)
+        super().__init__(self.base_dist.batch_shape, (), validate_args)
+
+    loc = property(lambda self: self.base_dist.loc)
+    scale = property(lambda self: self.base_dist.scale)
+    mean = property(lambda self: (self.loc + self.scale.pow(2) / 2).exp())
+    mode = property(lambda self: (self.loc - self.scale.square()).exp())
+
+    @property
+    def variance(self) -> Any:
+        squared = self.scale.pow(2)
+        return squared.expm1() * (2 * self.loc + squared).exp()
+
+    def _support(self, value: Any) -> tuple[str, Any]:
+        return _POSITIVE, value > 0
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.base_dist.rsample(sample_shape).exp()
+
+    def _log_prob(self, value: Any) -> Any:
+        logarithm = value.log()
+        return self.base_dist._log_prob(logarithm) - logarithm
+
+    def cdf(self, value: Any) -> Any:
+        """Return the probability of at most a value."""
+        return self.base_dist.cdf(value.log())
+
+    def icdf(self, value: Any) -> Any:
+        """Return the quantile of a probability."""
+        return self.base_dist.icdf(value).exp()
+
+    def entropy(self) -> Any:
+        return self.base_dist.entropy() + self.loc
+
+
+class StudentT(Distribution):
+    """Student's distributions of degrees of freedom, about a place, of a width."""
+
+    parameters = ("df", "loc", "scale")
+
+    def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
+        self.df, self.loc, self.scale = _parameters(df, loc, scale)
+        super().__init__(self.df.shape, (), validate_args)
+
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        return (
+            ("df", _POSITIVE, self.df > 0), ("loc", "Real()", self.loc == self.loc),
+            ("scale", _POSITIVE, self.scale > 0),
+        )  # fmt: skip
+
+    mode = property(lambda self: self.loc)
+
+    @property
+    def mean(self) -> Any:
+        """The place; NaN of at most one degree of freedom."""
+        return self.loc.where(self.df > 1, math.nan)
+
+    @property
+    def variance(self) -> Any:
+        above = (self.df > 2).logical_and(self.df < math.inf)
+        df = self.df.where(above, 3.0)
+        bounded = self.scale.pow(2) * df / (df - 2)
+        found = bounded.where(above, self.scale.pow(2).where(self.df > 2, math.inf))
+        return found.where(self.df > 1, math.nan)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        with no_grad():
+            df = self.df.expand(*self._shape(sample_shape))
+            squares = 2 * creating.log_gamma_variates(df / 2).exp()
+            noise = creating.empty(*df.shape, dtype=df.dtype).normal_()
+            return (self.loc + self.scale * noise * (squares / df).rsqrt()).to(df.dtype)
+
+    def _log_prob(self, value: Any) -> Any:
+        df, place = self.df, (value - self.loc) / self.scale
+        total = self.scale.log() + 0.5 * df.log() + 0.5 * math.log(math.pi) + (0.5 * df).lgamma()
+        return -0.5 * (df + 1.0) * (place**2 / df).log1p() - (total - (0.5 * (df + 1.0)).lgamma())
+
+    def entropy(self) -> Any:
+        half, more = 0.5 * self.df, 0.5 * (self.df + 1)
+        beta = half.lgamma() + 0.5 * math.log(math.pi) - more.lgamma()
+        return self.scale.log() + more * (more.digamma() - half.digamma()) + 0.5 * self.df.log() + beta
+
+
+class Gamma(Distribution):
+    """Gamma distributions of a concentration and a rate."""
+
+    parameters = ("concentration", "rate")
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = _parameters(concentration, rate)
+        super().__init__(self.rate.shape, (), validate_args)
+
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        return ("concentration", _POSITIVE, self.concentration > 0), ("rate", _POSITIVE, self.rate > 0)
+
+    def _support(self, value: Any) -> tuple[str, Any]:
+        return "GreaterThanEq(lower_bound=0.0)", value >= 0
+
+    mean = property(lambda self: self.concentration / self.rate)
+    mode = property(lambda self: ((self.concentration - 1) / self.rate).clamp(min=0))
+    variance = property(lambda self: self.concentration / self.rate.pow(2))
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        with no_grad():
+            given = self.concentration.expand(*self._shape(sample_shape))
+            drawn = creating.log_gamma_variates(given).exp().to(given.dtype) / self.rate
+            return drawn.clamp(min=float(np.finfo(given._a.dtype).tiny))
+
+    def _log_prob(self, value: Any) -> Any:
+        given, rate = self.concentration, self.rate
+        return given.xlogy(rate) + (given - 1).xlogy(value) - rate * value - given.lgamma()
+
+    def entropy(self) -> Any:
+        given = self.concentration
+        return given - self.rate.log() + given.lgamma() + (1.0 - given) * given.digamma()
+
+
+class Poisson(Distribution):
+    """Counts of a rate."""
+
+    parameters = ("rate",)
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = _parameters(rate)
+        super().__init__(self.rate.shape, (), validate_args)
+
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        return (("rate", "GreaterThanEq(lower_bound=0.0)", self.rate >= 0),)
+
+    def _support(self, value: Any) -> tuple[str, Any]:
+        return "IntegerGreaterThan(lower_bound=0)", (value % 1 == 0) & (value >= 0)
+
+    mean = property(lambda self: self.rate)
+    mode = property(lambda self: self.rate.floor())
+    variance = property(lambda self: self.rate)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        with no_grad():
+            return creating.poisson(self.rate.expand(*self._shape(sample_shape)))
+
+    def _log_prob(self, value: Any) -> Any:
+        return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()
+
+
 class Laplace(_Symmetric):
     """Laplace distributions of a mean and a scale."""
 
@@ -318,7 +467,7 @@ class Independent(Distribution):
 class _OfProbabilities(Distribution):
     """What is given by probabilities, or by logits: one of them; the other is made when it is asked for."""
 
-    parameters = ("probs", "logits")
+    parameters: tuple[str, ...] = ("probs", "logits")
 
     def __init__(self, probs: Any, logits: Any, axes: int, validate_args: bool | None) -> None:
         """Keep what was given, the last `axes` axes of which belong to one variable."""
@@ -378,6 +527,56 @@ class Bernoulli(_OfProbabilities):
 
     def entropy(self) -> Any:
         return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+
+
+class Binomial(Bernoulli):
+    """How many of some tries succeed, by the probability of one or its logit."""
+
+    parameters = ("total_count", "probs", "logits")
+
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        given = logits if probs is None else probs
+        if given is not None:
+            self.total_count, given = _parameters(total_count, given)
+        super().__init__(None if probs is None else given, None if logits is None else given, validate_args)
+
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        count = self.total_count
+        return (
+            ("total_count", "IntegerGreaterThan(lower_bound=0)", (count % 1 == 0) & (count >= 0)),
+            *super()._constraints(),
+        )
+
+    def _support(self, value: Any) -> tuple[str, Any]:
+        inside = (value % 1 == 0) & (value >= 0) & (value <= self.total_count)
+        return f"IntegerInterval(lower_bound=0, upper_bound={self.total_count})", inside
+
+    mean = property(lambda self: self.total_count * self.probs)
+    variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
+
+    @property
+    def mode(self) -> Any:
+        """The most likely count."""
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        with no_grad():
+            return creating.binomial(*(t.expand(*self._shape(sample_shape)) for t in (self.total_count, self.probs)))
+
+    def _log_prob(self, value: Any) -> Any:
+        count, ways = self.total_count, (self.total_count + 1).lgamma() - (value + 1).lgamma()
+        ways = ways - (count - value + 1).lgamma()
+        return ways + value * self.logits - count * F.softplus(self.logits)
+
+    def entropy(self) -> Any:
+        most = int(self.total_count.max())
+        if not bool((self.total_count == most).all()):
+            raise NotImplementedError("Inhomogeneous total count not supported by `entropy`.")
+        counts = creating.arange(1 + most, dtype=self.logits.dtype).reshape(-1, *(1,) * len(self.batch_shape))
+        chances = self._log_prob(counts)
+        return -(chances.exp() * chances).sum(0)
 
 
 class Categorical(_OfProbabilities):

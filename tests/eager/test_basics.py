@@ -273,3 +273,11 @@ def test_grids_of_coordinates() -> None:
     assert rows.shape == columns.shape == (3, 2) and rows[1, 0] == 2 and columns[0, 1] == 20
     last = torch.meshgrid(x, y, torch.arange(4), indexing="xy")[2]
     assert last.shape == (2, 3, 4) and last[0, 0].tolist() == [0, 1, 2, 3]
+
+
+def test_tensors_that_have_the_shape_are_not_broadcast() -> None:
+    x, y = torch.ones(3, requires_grad=True), torch.tensor(2.0)
+    first, second = torch.broadcast_tensors(x, y)
+    assert first is x and second.tolist() == [2.0] * 3
+    with pytest.raises(RuntimeError, match="The size of tensor a"):
+        torch.broadcast_tensors(x, torch.ones(2))

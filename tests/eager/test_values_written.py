@@ -128,3 +128,38 @@ def test_warnings_of_numbers_and_copies() -> None:
     assert int(x) == 1 and float(x.detach()) == 1.5  # it is said once
     with pytest.warns(UserWarning, match="To copy construct from a tensor"):
         assert torch.tensor(x).item() == 1.5
+
+
+def test_densities_add_up_to_one_and_samples_have_the_means() -> None:
+    D = torch.distributions
+    torch.manual_seed(0)
+    a, b = torch.tensor([0.7, 2.0, 3.5]), torch.tensor([1.5, 1.0, 0.5])
+    places = torch.linspace(1e-4, 60.0, 120001).view(-1, 1)
+    for made in (D.Gamma(a + 1, b), D.LogNormal(a / 4, b / 3)):
+        assert torch.allclose(torch.trapezoid(made.log_prob(places).exp(), places, dim=0), torch.ones(3), atol=1e-3)
+    line = torch.linspace(-400.0, 400.0, 200001).view(-1, 1)
+    weights = D.StudentT(a + 3, a, b).log_prob(line).exp()
+    assert torch.allclose(torch.trapezoid(weights, line, dim=0), torch.ones(3), atol=1e-3)
+    counts = torch.arange(40.0).view(-1, 1)
+    assert torch.allclose(D.Poisson(a).log_prob(counts).exp().sum(0), torch.ones(3))
+    assert torch.allclose(D.Binomial(39, a / 4).log_prob(counts).exp().sum(0), torch.ones(3), atol=1e-4)
+    for made in (D.Gamma(a, b), D.LogNormal(a, b / 3), D.StudentT(a + 5, a, b), D.Poisson(a), D.Binomial(5, a / 4)):
+        drawn = made.sample((20000,))
+        assert drawn.shape == (20000, 3)
+        assert ((drawn.mean(0) - made.mean).abs() < 6 * made.stddev / 20000**0.5).all()
+
+
+def test_a_buffer_is_found_among_attributes() -> None:
+    module = torch.nn.Module()
+    module.kept, module.passing = torch.nn.Buffer(torch.ones(2)), torch.nn.Buffer(torch.zeros(1), persistent=False)
+    assert list(module.state_dict()) == ["kept"]
+    assert [name for name, _ in module.named_buffers()] == ["kept", "passing"]
+    assert isinstance(module.kept, torch.nn.Buffer) and not isinstance(torch.ones(1), torch.nn.Buffer)
+
+
+def test_functions_of_complex_numbers() -> None:
+    z = torch.tensor([1 + 2j, -0.5 + 0.1j], dtype=torch.complex128, requires_grad=True)
+    assert torch.allclose(10 ** z.log10(), z) and torch.allclose(2 ** z.log2(), z)
+    assert torch.allclose(z.sigmoid() * (1 + (-z).exp()), torch.ones_like(z))
+    assert torch.allclose(torch.logsumexp(z, 0).exp(), z.exp().sum())
+    assert torch.autograd.gradcheck(lambda x: (x.log10(), x.log2(), x.sigmoid(), x.logsumexp(0)), (z,))

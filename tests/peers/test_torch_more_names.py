@@ -218,6 +218,108 @@ def names_of_nodes(T: Any) -> Any:
     return [*[type(y.grad_fn).__name__ for y in made], mean.grad_fn is None]
 
 
+def counts_and_waits(T: Any) -> Any:
+    D, found = T.distributions, []
+    p, q = T.tensor([0.5, 2.0, 3.0], requires_grad=True), T.tensor([1.5, 1.0, 0.7], requires_grad=True)
+    times, counts = T.tensor([0.3, 1.2, 2.5]), T.tensor([0.0, 2.0, 5.0])
+    for made, value in (
+        (D.Gamma(p, q), times), (D.StudentT(p + 3, q, p), times), (D.LogNormal(p, q), times), (D.Poisson(p), counts),
+        (D.Binomial(5, p / 4), counts), (D.Binomial(T.tensor([5.0, 6.0, 7.0]), logits=p), counts),
+        (D.StudentT(T.tensor([0.5, 1.5, 2.5])), times),
+    ):  # fmt: skip
+        weights = made.log_prob(value)
+        slopes = (
+            T.autograd.grad(weights.sum() + made.mean.sum(), (p, q), allow_unused=True) if weights.requires_grad else []
+        )
+        found += [
+            repr(made),
+            made.mean,
+            made.mode,
+            made.variance,
+            made.stddev,
+            weights,
+            list(made.sample((4,)).shape),
+            *slopes,
+        ]
+    found += [
+        D.Gamma(p, q).entropy(),
+        D.StudentT(p, q).entropy(),
+        D.LogNormal(p, q).entropy(),
+        D.Binomial(5, p / 4).entropy(),
+    ]
+    found += [
+        D.LogNormal(p, q).cdf(times),
+        D.LogNormal(p, q).icdf(times / 3),
+        list(D.LogNormal(p, q).rsample((2,)).shape),
+    ]
+    for call in (
+        lambda: D.Gamma(-p, q), lambda: D.Poisson(-p), lambda: D.LogNormal(p, -q),
+        lambda: D.Binomial(-1, p / 4), lambda: D.Binomial(5, p), lambda: D.Gamma(p, q).log_prob(-times),
+        lambda: D.Poisson(p).log_prob(times), lambda: D.LogNormal(p, q).log_prob(-times),
+        lambda: D.Binomial(4, p / 4).log_prob(counts), lambda: D.Binomial(4).mean,
+    ):  # fmt: skip
+        try:
+            found.append(str(call()))
+        except ValueError as error:
+            found.append(str(error))
+    return found
+
+
+def single_steps(T: Any) -> Any:
+    x, h, c = images(T, 2, 3), images(T, 2, 2), images(T, 2, 2) * 2
+    found = []
+    for name, gates in (("lstm_cell", 4), ("gru_cell", 3), ("rnn_tanh_cell", 1), ("rnn_relu_cell", 1)):
+        w, v, b = images(T, gates * 2, 3), images(T, gates * 2, 2), images(T, gates * 2)
+        for biases in ((), (b, b * 2)):
+            made = getattr(T, name)(x, (h, c) if gates == 4 else h, w, v, *biases)
+            outs = made if isinstance(made, tuple) else (made,)
+            found += [*outs, *T.autograd.grad(sum((out**2).sum() for out in outs), (x, h, w, v))]
+    return found
+
+
+def logarithms_of_complex_numbers(T: Any) -> Any:
+    z, found = T.tensor([1 + 2j, -0.5 + 0.1j], requires_grad=True), []
+    for y in (z.log10(), z.log2(), z.sigmoid(), T.logsumexp(z, 0, keepdim=True)):
+        found += [T.view_as_real(y), T.view_as_real(T.autograd.grad(y.abs().sum(), z)[0])]
+    return found
+
+
+def states_of_modules(T: Any) -> Any:
+    class Counted(T.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.kept, self.passing = T.nn.Buffer(T.ones(2)), T.nn.Buffer(T.zeros(1), persistent=False)
+            self.calls = 3
+
+        def get_extra_state(self) -> Any:
+            return {"calls": self.calls}
+
+        def set_extra_state(self, state: Any) -> None:
+            self.calls = state["calls"] + 1
+
+    first, second = T.nn.Sequential(Counted()), T.nn.Sequential(Counted())
+    first[0].calls = 7
+    keys = repr(second.load_state_dict(first.state_dict()))
+    first[0].kept = T.nn.Buffer(T.zeros(3), persistent=False)
+    return [
+        keys, second[0].calls, list(second.state_dict()), [name for name, _ in second.named_buffers()],
+        list(first.state_dict()), isinstance(second[0].kept, T.nn.Buffer), isinstance(T.ones(1), T.nn.Buffer),
+        second.to_empty(device="cpu")[0].kept.shape[0], T.nn.utils.get_total_norm([T.ones(2), T.ones(3)]),
+        T.nn.utils.get_total_norm([T.ones(2), -2 * T.ones(3)], float("inf")), T.nn.utils.get_total_norm([]),
+    ]  # fmt: skip
+
+
+def formats_of_memory(T: Any) -> Any:
+    x, last = images(T, 1, 2, 3, 4), T.channels_last
+    T.set_float32_matmul_precision("high")
+    return [
+        repr(last), repr(T.channels_last_3d), x.to(memory_format=last), x.contiguous(memory_format=last),
+        x.clone(memory_format=last), x.is_contiguous(memory_format=last), x.double(memory_format=T.preserve_format),
+        x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2).is_contiguous(memory_format=last),
+        list(T.nn.Conv2d(2, 2, 1).to(memory_format=last).weight.shape), T.get_float32_matmul_precision(),
+    ]  # fmt: skip
+
+
 def sums_without_nan(T: Any) -> Any:
     x = T.tensor([[1.0, float("nan")], [2.0, 3.0]], requires_grad=True)
     return [T.nansum(x), T.nansum(x, 0, dtype=T.float64), T.nansum(T.tensor([1, 2])), *with_slope(T, x, x.nansum(1))]
@@ -228,6 +330,7 @@ CALLS = (
     lp_pool, unpool, unpool_sequences, shuffle_channels, triplets, normed_volumes, initial_values, chosen_numbers,
     memory, linearized, stacked_modules, laplace, independent, averages,
     shares, normal_vectors, parts_of_distributions, values_that_there_are_not, statistics, rates,
+    counts_and_waits, single_steps, logarithms_of_complex_numbers, states_of_modules, formats_of_memory,
 )  # fmt: skip
 
 

@@ -11,14 +11,14 @@ from tracegrad.nn.containers import ModuleDict, ModuleList, ParameterDict, Param
 from tracegrad.nn.layers import *  # noqa: F403
 from tracegrad.nn.module import Module
 from tracegrad.nn.modules import *  # noqa: F403
-from tracegrad.nn.parameter import Parameter
+from tracegrad.nn.parameter import Buffer, Parameter
 from tracegrad.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
 
 __all__ = [
-    "GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict",
-    "ParameterList", "RNNBase", "RNNCell", "RNNCellBase", "Sequential", "functional", "init", "layers", "losses",
-    "module", "modules", "parameter", "recurrent", "resampling", "utils",
+    "GRU", "LSTM", "RNN", "Buffer", "GRUCell", "LSTMCell", "Module", "ModuleDict", "ModuleList", "Parameter",
+    "ParameterDict", "ParameterList", "RNNBase", "RNNCell", "RNNCellBase", "Sequential", "functional", "init",
+    "layers", "losses", "module", "modules", "parameter", "recurrent", "resampling", "utils",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tracegrad.nn.backward_hooks import BackwardHooks
-from tracegrad.nn.parameter import Parameter
+from tracegrad.nn.parameter import Buffer, Parameter
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.creating import require_cpu
 from tracegrad.runtime.gradients import no_grad, reset_gradient
@@ -21,6 +21,10 @@ from tracegrad.runtime.tensor import Device, Tensor, is_differentiable
 
 def _type_name(value: Any) -> str:
     return value.type_name() if type(value) is Tensor else type(value).__name__
+
+
+#: under which name a state has what is no tensor
+_EXTRA_STATE = "_extra_state"
 
 
 class IncompatibleKeys(NamedTuple):
@@ -74,6 +78,10 @@ class Module:
                     f"cannot assign '{_type_name(value)}' as child module '{name}' (torch.nn.Module or None expected)"
                 )
             self._modules[name] = None
+        elif isinstance(value, Buffer) and "_buffers" in self.__dict__:
+            self.__dict__.pop(name, None)
+            self._buffers[name] = value
+            (self._transient.discard if vars(value)["persistent"] else self._transient.add)(name)
         elif "_buffers" in self.__dict__ and name in self._buffers:
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
@@ -318,10 +326,26 @@ class Module:
         for name, tensor in [*self._parameters.items(), *self._buffers.items()]:
             if tensor is not None and name not in self._transient:
                 state[prefix + name] = tensor if keep_vars else tensor.detach()
+        if self._has_extra_state():
+            state[prefix + _EXTRA_STATE] = self.get_extra_state()
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         return state
+
+    def get_extra_state(self) -> Any:
+        """Return what belongs to the state beside tensors; a module that has such defines this, and set_extra_state."""
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called. Please file an issue at "
+            "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take what get_extra_state gave."""
+        raise RuntimeError("the state has more than tensors, and the module does not define set_extra_state")
+
+    def _has_extra_state(self) -> bool:
+        return type(self).get_extra_state is not Module.get_extra_state
 
     def load_state_dict(self, state_dict: Mapping[str, Tensor], strict: bool = True) -> Any:
         """Copy parameters and buffers from a dict.
@@ -335,6 +359,11 @@ class Module:
         missing = [k for k in own if k not in state_dict]
         unexpected = [k for k in state_dict if k not in own]
         faults = []
+        for path, module in self.named_modules():
+            key = f"{path}.{_EXTRA_STATE}" if path else _EXTRA_STATE
+            if module._has_extra_state() and key in state_dict:
+                module.set_extra_state(state_dict[key])
+            own.pop(key, None)
         for kind, names in (("Unexpected", unexpected), ("Missing", missing)):
             if strict and names:
                 listed = ", ".join(f'"{name}"' for name in names)
@@ -399,6 +428,10 @@ class Module:
                         if tensor is not None and is_differentiable(tensor._a.dtype):
                             tensor._a = cast(tensor.detach(), kind)._a
         return self
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Module:
+        """Return the module: its tensors are on the CPU already; other devices are refused."""
+        return self.to(device)
 
     def double(self) -> Module:
         """Convert to float64."""

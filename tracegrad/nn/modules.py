@@ -715,6 +715,29 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
+def get_total_norm(
+    tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """Return the norm of tensors taken together.
+
+    Raises:
+        RuntimeError: with `error_if_nonfinite`, it is infinite or NaN.
+    """
+    given, order = [tensors] if isinstance(tensors, Tensor) else list(tensors), float(norm_type)
+    if not given:
+        return creating.tensor(0.0)
+    norms = [reducing.vector_norm(t, order) for t in given]
+    dtype = functools.reduce(dtypes.join, [n._a.dtype for n in norms])
+    total: Tensor = reducing.vector_norm(stack([cast(n, dtype) for n in norms]), order)
+    if error_if_nonfinite and not np.isfinite(total._a):
+        raise RuntimeError(
+            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be "
+            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
+        )
+    return total
+
+
 def clip_grad_norm_(
     parameters: Any,
     max_norm: float,
@@ -729,19 +752,8 @@ def clip_grad_norm_(
     """
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     grads = [p._grad for p in given if p._grad is not None]
-    order = float(norm_type)
-    if not grads:
-        return creating.tensor(0.0)
     with no_grad():
-        norms = [reducing.vector_norm(g, order) for g in grads]
-        dtype = functools.reduce(dtypes.join, [n._a.dtype for n in norms])
-        total: Tensor = reducing.vector_norm(stack([cast(n, dtype) for n in norms]), order)
-        if error_if_nonfinite and not np.isfinite(total._a):
-            raise RuntimeError(
-                f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be "
-                "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
-                "`error_if_nonfinite=False`"
-            )
+        total = get_total_norm(grads, norm_type, error_if_nonfinite)
         factor = ((total + 1e-6).reciprocal() * max_norm).clamp(max=1.0)
         for g in grads:
             g.mul_(factor)

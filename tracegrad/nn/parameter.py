@@ -11,6 +11,23 @@ from tracegrad.runtime.printing import tensor_text
 from tracegrad.runtime.tensor import Tensor, is_differentiable, type_name
 
 
+class _OfBuffers(type):
+    """Tensors given to modules as buffers count as `Buffer`."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, Tensor) and "persistent" in value.__dict__
+
+
+class Buffer(metaclass=_OfBuffers):
+    """A tensor that a module finds among its attributes, and that is no parameter."""
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        given = Tensor() if data is None else data
+        made = given.detach().requires_grad_(given.requires_grad)
+        made.__dict__["persistent"] = persistent
+        return made
+
+
 class Parameter(Tensor):
     """A tensor that a module finds among its attributes; it requires grad."""
 

@@ -5,7 +5,7 @@ Reads and writes tensors. Previous: layers.py; next: utils/rnn.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -195,6 +195,40 @@ class GRUCell(RNNCellBase):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
         super().__init__("GRU", input_size, hidden_size, bias, dtype)
+
+
+def _cell(kind: str, input: Tensor, hx: Any, weights: Sequence[Tensor | None]) -> Any:
+    from_input, needed = _from_input(_KINDS[kind], input, [w for w in weights if w is not None])
+    made = _step(_KINDS[kind], from_input, (hx,) if isinstance(hx, Tensor) else tuple(hx), needed)
+    return made if len(made) == 2 else made[0]
+
+
+def lstm_cell(
+    input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Any:
+    """Return state and memory after a step of LSTM."""
+    return _cell("LSTM", input, hx, (w_ih, w_hh, b_ih, b_hh))
+
+
+def gru_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Any:
+    """Return the state after a step of GRU."""
+    return _cell("GRU", input, hx, (w_ih, w_hh, b_ih, b_hh))
+
+
+def rnn_tanh_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Any:
+    """Return tanh(W x + b + V h + c)."""
+    return _cell("tanh", input, hx, (w_ih, w_hh, b_ih, b_hh))
+
+
+def rnn_relu_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Any:
+    """Return relu(W x + b + V h + c)."""
+    return _cell("relu", input, hx, (w_ih, w_hh, b_ih, b_hh))
 
 
 #: options of layers that their text shows where they are not as usual

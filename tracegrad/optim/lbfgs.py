@@ -76,7 +76,7 @@ class LBFGS(Optimizer):
                 loss = closure()
             first.append(loss)
             state["func_evals"] += 1
-            return float(loss), self._gradient()
+            return loss.item(), self._gradient()
 
         def along(start: Array, direction: Array, t: float) -> tuple[float, Array]:
             return evaluate(start + t * direction)

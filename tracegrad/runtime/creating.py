@@ -529,6 +529,13 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     return record_flat("PoissonBackward0", input, made)
 
 
+@public()
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """Return numbers of successes in so many tries, drawn with the given probabilities."""
+    drawn = _source(generator).binomial(count._a.astype(np.int64), prob._a)
+    return record_flat("BinomialBackward0", prob, wrap(np.asarray(drawn, prob._a.dtype)))
+
+
 def log_gamma_variates(concentration: Tensor) -> Tensor:
     """Return logarithms of numbers drawn from gamma distributions: those of small concentrations would underflow.
 
@@ -761,9 +768,10 @@ def contains(self: Tensor, value: Any) -> bool:
 
 @method("to")
 def to(
-    self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False
-) -> Any:
-    """Return the tensor in another dtype; itself if nothing changes."""
+    self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Any:  # fmt: skip
+    """Return the tensor in another dtype; itself if nothing changes. A format of memory is taken, and has no effect."""
     for argument in args:
         if isinstance(argument, Tensor):
             dtype = argument.dtype
@@ -797,7 +805,7 @@ def type_as(self: Tensor, other: Tensor) -> Any:
 
 
 def _conversion(name: str, dtype: dtypes.DType) -> None:
-    def convert(self: Tensor) -> Any:
+    def convert(self: Tensor, memory_format: Any = None) -> Any:
         return cast(self, dtype.dtype)
 
     convert.__doc__ = f"Return the tensor as {dtype.name}."

@@ -41,6 +41,8 @@ NAMES.update(
     strided=Symbol("torch.strided"),
     contiguous_format=Symbol("torch.contiguous_format"),
     preserve_format=Symbol("torch.preserve_format"),
+    channels_last=Symbol("torch.channels_last"),
+    channels_last_3d=Symbol("torch.channels_last_3d"),
 )
 for _name in (
     "float16", "half", "bfloat16", "float32", "float64", "double", "complex64", "cfloat", "complex128", "cdouble",

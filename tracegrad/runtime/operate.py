@@ -216,8 +216,15 @@ def _op(op: Any, x: Any, **attrs: Any) -> Any:
 
 
 def sigmoid_of(x: Any) -> Any:
-    """Return 1 / (1 + exp(-x)): accurate at both ends, and it never overflows."""
+    """Return 1 / (1 + exp(-x)): of real numbers accurate at both ends, and it never overflows."""
+    if x.dtype.kind == "c":
+        return 1 / (1 + np.exp(-x))
     return _op(ops.logistic, x)
+
+
+def _log_in_base(base: float, of_real: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the logarithm in a base, of complex numbers too."""
+    return lambda x: np.log(x) * x.real.dtype.type(1 / math.log(base)) if x.dtype.kind == "c" else of_real(x)
 
 
 def relu_of(x: Any) -> Any:
@@ -249,7 +256,8 @@ def _sign(x: Any) -> Any:
 
 _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
     "exp": ("Exp", np.exp), "exp2": ("Exp2", np.exp2), "expm1": ("Expm1", np.expm1), "log": ("Log", np.log),
-    "log2": ("Log2", np.log2), "log10": ("Log10", np.log10), "log1p": ("Log1P", np.log1p), "sqrt": ("Sqrt", np.sqrt),
+    "log2": ("Log2", _log_in_base(2.0, np.log2)), "log10": ("Log10", _log_in_base(10.0, np.log10)),
+    "log1p": ("Log1P", np.log1p), "sqrt": ("Sqrt", np.sqrt),
     "rsqrt": ("Rsqrt", lambda x: 1.0 / np.sqrt(x)), "reciprocal": ("Reciprocal", np.reciprocal),
     "sin": ("Sin", np.sin), "cos": ("Cos", np.cos), "tan": ("Tan", np.tan), "asin": ("Asin", np.arcsin),
     "acos": ("Acos", np.arccos), "atan": ("Atan", np.arctan), "sinh": ("Sinh", np.sinh), "cosh": ("Cosh", np.cosh),

@@ -517,13 +517,14 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 def _greatest(axes: Any, x: Any) -> Any:
-    """Return the greatest element over axes as a constant, 0 where there is none."""
+    """Return the greatest element, or real part, over axes as a constant, 0 where there is none."""
+    x = x.real if x.dtype.kind == "c" else x
     return _stopped(np.max(x, axis=axes, keepdims=True)) if x.size else x.dtype.type(0)
 
 
 def _log_sum_exp(axes: Axes, keep: bool, x: Any) -> Any:
     greatest = _greatest(axes, x)
-    safe = np.where(np.isfinite(greatest), greatest, x.dtype.type(0))
+    safe = np.where(np.isfinite(greatest), greatest, greatest.dtype.type(0))
     total = np.log(np.sum(np.exp(x - safe), axis=axes, keepdims=True)) + safe
     return total if keep else np.squeeze(total, axes)
 
@@ -583,6 +584,8 @@ def _exponential(composition: Composition, input: Tensor, dim: int, dtype: Any) 
     kind = input._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
     if dtypes.category(kind) < 2:
         require_floats(name, input)
+    if dtypes.category(kind) == 3:
+        raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{dtypes.of(kind).title}'")
     return Plan(composition, (axis_of(dim, input._a.ndim), kind), [input])
 
 

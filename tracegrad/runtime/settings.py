@@ -14,7 +14,7 @@ import numpy as np
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.tensor import Tensor, method, public
 
-_kept = {"threads": 1, "deterministic": False}
+_kept: dict[str, Any] = {"threads": 1, "deterministic": False, "precision": "highest"}
 
 
 @public()
@@ -89,13 +89,27 @@ def set_num_threads(int: int) -> None:
 @public()
 def get_num_threads() -> int:
     """Return the number that was set, 1 at first."""
-    return _kept["threads"]
+    return int(_kept["threads"])
 
 
 @public()
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Keep the mode: all operations are deterministic."""
     _kept["deterministic"] = mode
+
+
+@public()
+def set_float32_matmul_precision(precision: str) -> None:
+    """Keep the precision: products are computed in that of their operands."""
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(f"{precision} is not one of 'highest', 'high', or 'medium'")
+    _kept["precision"] = precision
+
+
+@public()
+def get_float32_matmul_precision() -> str:
+    """Return the precision that was set, "highest" at first."""
+    return str(_kept["precision"])
 
 
 @public()

@@ -309,9 +309,9 @@ method("broadcast_to")(broadcast_to)
 
 @public()
 def broadcast_tensors(*tensors: Tensor) -> Any:
-    """Return views of one shape."""
-    shape = np.broadcast_shapes(*[x._a.shape for x in tensors])
-    return tuple(expand(x, shape) for x in tensors)
+    """Return tensors of one shape: those that have it as they are, views of the others."""
+    shape = broadcast_shape(*tensors) if tensors else ()
+    return tuple(x if x._a.shape == shape else expand(x, shape) for x in tensors)
 
 
 _TILE = Composition("Repeat", lambda sizes, x: np.tile(x, sizes))

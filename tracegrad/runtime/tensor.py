@@ -308,8 +308,10 @@ class Tensor:
         """Return the memory that the tensor shares with its views."""
         return UntypedStorage(self)
 
-    def is_contiguous(self) -> bool:
-        """Return whether elements lie in row-major order without gaps."""
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Return whether elements lie in row-major order without gaps, or with the second axis last."""
+        if str(memory_format).startswith("torch.channels_last"):
+            return bool(np.moveaxis(self._a, 1, -1).flags.c_contiguous)
         return self._a.flags.c_contiguous
 
     def is_floating_point(self) -> bool:

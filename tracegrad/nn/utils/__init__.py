@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracegrad.nn.modules import clip_grad_norm_, clip_grad_value_
+from tracegrad.nn.modules import clip_grad_norm_, clip_grad_value_, get_total_norm
 from tracegrad.nn.utils import parametrizations, parametrize, rnn
 from tracegrad.nn.utils.reparametrized import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from tracegrad.runtime.gradients import no_grad
@@ -15,7 +15,7 @@ from tracegrad.runtime.shaping import cat, reshape
 from tracegrad.runtime.tensor import Tensor
 
 __all__ = [
-    "clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "parametrizations", "parametrize",
+    "clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector", "parametrizations", "parametrize",
     "remove_spectral_norm", "remove_weight_norm", "rnn", "spectral_norm", "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
 
