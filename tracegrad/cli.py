@@ -49,7 +49,7 @@ from tracegrad.config import BACKENDS, VERSION, configure_logging, load_options
 from tracegrad.custom import RuleCall
 from tracegrad.driver import pipeline
 from tracegrad.driver.cache import Cache, open_cache
-from tracegrad.driver.derive import leaf_numbers
+from tracegrad.driver.derive import Request, leaf_numbers
 from tracegrad.driver.explain import why as explain_entry
 from tracegrad.driver.pipeline import Program
 from tracegrad.errors import ArgumentTypeError, InternalError, TracegradError
@@ -69,7 +69,14 @@ from tracegrad.testing.check_grads import (
     float_arguments,
     plain_function,
 )
-from tracegrad.testing.identities import COMMON, OF_TRANSFORM, NonlinearRule, Trial, find_nonlinear_rule
+from tracegrad.testing.identities import (
+    COMMON,
+    OF_TRANSFORM,
+    NonlinearRule,
+    Trial,
+    find_nonlinear_rule,
+    without_auxiliary,
+)
 from tracegrad.testing.time_limit import limited
 
 OUTSIDE.add(__file__)
@@ -91,6 +98,9 @@ _DUMP_HINTS = {
 
 #: what `--transform` takes
 TRANSFORMS = ("grad", "value_and_grad", "jvp", "vjp", "jacobian", "hessian", "hvp", "vmap")
+
+#: those that take functions with one float as their result
+_OF_SCALARS = ("grad", "value_and_grad", "hessian", "hvp")
 
 #: how many more inputs `check` draws for rules, and by what their floats are multiplied
 _RULE_POINTS = 30
@@ -331,7 +341,7 @@ def build(
     """Capture and transform a function as `--wrt` says."""
     argnums = choose_arguments(wrt, inputs)
     if has_aux and (kind == "vmap" or argnums is None):
-        raise click.UsageError(f"--has-aux is for derivatives, not for {'vmap' if kind == 'vmap' else '--wrt none'}")
+        raise _misused_aux("vmap" if kind == "vmap" else "--wrt none")
     plain, element = function, _element_arguments(wrt, inputs) if kind == "vmap" else ()
     function, made = transformed(function, inputs, kind, argnums if wrt is not None else None)
     request = RequestMaker(made if argnums is not None else "function", argnums, has_aux)(inputs.names)
@@ -342,6 +352,10 @@ def build(
         if request.kind in ("jvp", "hvp"):
             request = dataclasses.replace(request, single=False)
         return pipeline.build_program(function, request, signature, sizes, backend=backend)
+
+
+def _misused_aux(what: str) -> click.UsageError:
+    return click.UsageError(f"--has-aux is for derivatives, not for {what}")
 
 
 def transformed(
@@ -583,8 +597,7 @@ def _interval(ctx: click.Context, parameter: click.Parameter, value: str | None)
 @click.option(
     "--transform",
     type=click.Choice(TRANSFORMS),
-    default="grad",
-    help="What to check besides: jvp and vjp against differences; the Jacobian against jvp, and in both modes; the "
+    help="What to check besides: that there is a gradient of one float (grad); jvp and vjp against differences; the Jacobian against jvp, and in both modes; the "
     "Hessian for symmetry and against hvp; hvp against differences of the gradient; vmap against a loop over the "
     "elements (--wrt names what is batched, all by default).",
 )
@@ -607,7 +620,7 @@ def check(
     seed: int,
     interval: tuple[float, float] | None,
     backend: tuple[str, ...],
-    transform: str,
+    transform: str | None,
     has_aux: bool,
     limit_s: float,
 ) -> None:
@@ -633,9 +646,12 @@ def check(
         refuse("there is no gradient to check", "TG808", "--wrt none", "name arguments of the function")
     argnums = chosen if isinstance(chosen, tuple) else (chosen,)
     backends = backend or BACKENDS
+    if has_aux and transform == "vmap":
+        raise _misused_aux(transform)
     checked = {"": function}
+    gradient = grad(function, argnums=argnums, has_aux=has_aux)
     if transform in ("hessian", "hvp"):
-        checked["gradient"] = grad(function, argnums=argnums, has_aux=has_aux)
+        checked["gradient"] = gradient
     elif transform == "vmap":
         checked[""] = transformed(function, inputs, transform, None if wrt is None else chosen)[0]
     given = [n.lstrip("=") for n, v in zip(inputs.names, inputs.values, strict=True) if Inputs([n], [v]).types()]
@@ -651,14 +667,9 @@ def check(
         _print_nonlinear(nonlinear)
         raise click.exceptions.Exit(1)
     with readable_failures(function, inputs, element), contextlib.redirect_stdout(io.StringIO()):
-        instances = {}
-        for of, f in checked.items():
-            try:
-                instances[of] = build_instances(f, argnums, signature, sizes, backends)
-            except ArgumentTypeError as error:
-                if error.code != "TG202":
-                    raise
-                _refuse_no_scalar(error, transform)
+        if transform in _OF_SCALARS:
+            _require_scalar(gradient, transform, signature, sizes)
+        instances = {of: build_instances(f, argnums, signature, sizes, backends) for of, f in checked.items()}
         made = instances[""]
         compared = [
             (f"{what} of the {of}" if of else what, f, argnums, digits_of)
@@ -668,8 +679,10 @@ def check(
         batched = [
             p for p in element if any(signature.leaves[n].type.shape for n in leaf_numbers(signature.arguments[p]))
         ]
+        differentiated = without_auxiliary(function) if has_aux and transform in _OF_SCALARS else function
         compared += [
-            (what, function, tuple(batched) or argnums, digits_of) for what, digits_of in OF_TRANSFORM[transform]
+            (what, differentiated, tuple(batched) or argnums, digits_of)
+            for what, digits_of in OF_TRANSFORM.get(transform or "", ())
         ]
         rng = np.random.default_rng(seed)
         rows: list[Comparison] = []
@@ -729,14 +742,22 @@ def check(
     click.echo(click.style("agreed", fg="green", bold=True))
 
 
-def _refuse_no_scalar(error: TracegradError, transform: str) -> NoReturn:
-    refuse(
-        f"--transform {transform} is for a function that returns a scalar",
-        "TG202",
-        error.found,
-        "reduce the result, for instance with np.sum, or say --has-aux for a function that returns (scalar, anything); "
-        "without --transform the derivatives of all results are checked",
-    )
+def _require_scalar(
+    gradient: Callable[..., Any], transform: str, signature: Signature, sizes: Mapping[str, int]
+) -> None:
+    """Refuse a function that has no gradient because its result is no scalar."""
+    try:
+        pipeline.build_program(gradient, Request(), signature, sizes)
+    except ArgumentTypeError as error:
+        if error.code != "TG202":
+            raise
+        refuse(
+            f"--transform {transform} is for a function that returns a scalar",
+            "TG202",
+            error.found,
+            "reduce the result, for instance with np.sum, or say --has-aux for a function that returns (scalar, "
+            "anything); without --transform the derivatives of all results are checked",
+        )
 
 
 def find_nonlinear(

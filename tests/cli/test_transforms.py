@@ -274,6 +274,26 @@ def test_check_of_vmap_says_which_axis_the_function_does_not_get(tmp_path: Path)
     assert "which NumPy refuses too" in done.stderr
 
 
+@pytest.mark.parametrize("body", ["x[0, 1]", "np.sum(x @ np.ones((2, 3)))", "x + np.ones(3)", "x[np.ones((2, 2)) > 0]"])
+def test_vmap_says_of_any_misfit_which_axis_is_missing(tmp_path: Path, body: str) -> None:
+    module = tmp_path / "model.py"
+    module.write_text(f"import numpy as np\n\ndef f(x):\n    return {body}\n")
+    words = ["check", f"{module}:f", "--arg", "x=f64[3,2]" if "@" not in body else "x=f64[2,3]"]
+    done = CliRunner().invoke(cli.main, [*words, "--transform", "vmap"])
+    assert done.exit_code == 2
+    assert "vmap calls f with one element at a time, without axis 0 of x" in done.stderr
+
+
+@pytest.mark.parametrize("rest", ["{'n': 1, 'y': x * 2}", "(True, x * 2, None, 'text')", "(np.argmax(x), [2, x > 0])"])
+def test_check_of_vmap_with_constant_results(tmp_path: Path, rest: str) -> None:
+    module = tmp_path / "model.py"
+    module.write_text(f"import numpy as np\n\ndef f(x):\n    return {rest}\n")
+    done = CliRunner().invoke(cli.main, ["check", f"{module}:f", "--arg", "x=f64[3,2]", "--transform", "vmap"])
+    assert done.exit_code == 0, done.output
+    for backend in ("numpy", "c"):
+        assert f"vmap and a loop over the elements, backend {backend}: 16.0 digits" in done.output
+
+
 @pytest.mark.parametrize(
     ("kind", "words", "header"),
     [
@@ -352,12 +372,38 @@ def test_dump_with_aux(extra: str, kind: str) -> None:
 def test_has_aux_where_it_is_needed(extra: str) -> None:
     words = [f"{extra}:with_aux", "--arg", "x=f64[3]"]
     refused = CliRunner().invoke(cli.main, ["dump", *words])
-    assert refused.exit_code == 2 and "--has-aux takes functions that return" in refused.output
+    assert refused.exit_code == 2 and "--has-aux those that return (scalar, anything)" in refused.output
     none = CliRunner().invoke(cli.main, ["dump", *words, "--has-aux", "--wrt", "none"])
     assert none.exit_code == 2 and "--has-aux is for derivatives" in none.output
     assert CliRunner().invoke(cli.main, ["check", *words, "--transform", "hessian"]).exit_code == 2
     done = CliRunner().invoke(cli.main, ["check", *words, "--transform", "hessian", "--has-aux"])
     assert done.exit_code == 0 and "x (gradient)" in done.output
+
+
+@pytest.mark.parametrize("kind", ["value_and_grad", "hessian", "hvp"])
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_check_with_aux_makes_all_comparisons(extra: str, kind: str, backend: str) -> None:
+    words = [f"{extra}:with_aux", "--arg", "x=f64[3]", "--wrt", "x,a", "--backend", backend]
+    done = CliRunner().invoke(cli.main, ["check", *words, "--transform", kind, "--has-aux"])
+    assert done.exit_code == 0, done.output
+    assert all(f"{what}, backend {backend}" in done.output for what in OWN_LINES[kind])
+
+
+def test_check_refuses_aux_with_vmap(extra: str) -> None:
+    words = [f"{extra}:with_aux", "--arg", "x=f64[3]", "--transform", "vmap", "--has-aux"]
+    done = CliRunner().invoke(cli.main, ["check", *words])
+    assert done.exit_code == 2 and "--has-aux is for derivatives, not for vmap" in done.output
+
+
+@pytest.mark.parametrize("kind", ["grad", "value_and_grad", "hessian", "hvp"])
+def test_check_refuses_a_gradient_of_no_scalar(tmp_path: Path, kind: str) -> None:
+    module = tmp_path / "vector.py"
+    module.write_text("def f(x):\n    return x * 2\n")
+    words = ["check", f"{module}:f", "--arg", "x=f64[3]"]
+    done = CliRunner().invoke(cli.main, [*words, "--transform", kind])
+    assert done.exit_code == 2
+    assert f"--transform {kind} is for a function that returns a scalar [TG202]" in done.stderr
+    assert CliRunner().invoke(cli.main, words).exit_code == 0
 
 
 def test_a_pullback_is_not_said_to_write(extra: str) -> None:

@@ -28,7 +28,15 @@ from tracegrad.capture.state import Undefined, flatten, has_changed, kind_name, 
 from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
 from tracegrad.capture.trees import Tree, is_mapping
 from tracegrad.driver.pipeline import call_arguments, hoist_stacks, target_backend
-from tracegrad.errors import ArgumentError, CaptureError, Span, TracegradError
+from tracegrad.errors import (
+    ArgumentError,
+    CaptureError,
+    ShapeError,
+    Span,
+    TracedIndexError,
+    TracedValueError,
+    TracegradError,
+)
 from tracegrad.ir.core import Block, Function, Value
 from tracegrad.ir.types import ArrayType, Dim
 from tracegrad.runtime.signature import settings_of
@@ -128,7 +136,8 @@ class Batch:
         try:
             return call(self._function, *args, **kwargs)
         except TracegradError as error:
-            if error.code == "TG138" and batched:
+            refused = error.code == "TG138" or isinstance(error, TracedValueError | TracedIndexError | ShapeError)
+            if refused and batched:
                 taken = ", ".join(f"axis {leaf.axis} of {leaf.path}" for leaf in batched)
                 error.explain(
                     f"vmap calls {self.__name__.removesuffix('_vmap')} with one element at a time, without {taken}",

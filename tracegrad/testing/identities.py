@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -88,11 +88,20 @@ class Trial:
         """Return the leaves of what belongs to the arguments that are differentiated."""
         return [leaf for a in self.argnums for leaf in flatten(tangents[a])[2]]
 
-    def plain(self, arguments: Sequence[Any]) -> list[Any]:
-        """Return the leaves of what the plain function gives."""
+    def run(self, arguments: Sequence[Any]) -> Any:
+        """Return what the plain function gives."""
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return flatten(self.function(*arguments))[2]
+            return self.function(*arguments)
+
+    def plain(self, arguments: Sequence[Any]) -> list[Any]:
+        """Return the leaves of what the plain function gives."""
+        return flatten(self.run(arguments))[2]
+
+    def plain_numbers(self, arguments: Sequence[Any]) -> list[Any]:
+        """Return the leaves of what the plain function gives, and Python's ints and bools among them."""
+        tree, _, leaves = flatten(self.run(arguments))
+        return list(_numbers(tree, leaves))
 
     def jvp(self, tangents: Sequence[Any]) -> list[Any]:
         """Return the leaves of the tangent of the result, by forward mode."""
@@ -256,7 +265,7 @@ def element_digits(trial: Trial) -> float:
     rows = []
     for b in range(len(trial.leaves(trial.arguments)[0])):
         pairs = zip(trial.positional(), axes, strict=True)
-        rows.append(trial.plain([x if axis is None else _element(x, b) for x, axis in pairs]))
+        rows.append(trial.plain_numbers([x if axis is None else _element(x, b) for x, axis in pairs]))
     return _array_digits(found, [np.stack(column) for column in zip(*rows, strict=True)])
 
 
@@ -281,6 +290,25 @@ OF_TRANSFORM: Final[Mapping[str, Sequence[tuple[str, DigitsOf]]]] = {
 }
 
 
+def without_auxiliary(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of what is differentiated alone, the first of two results."""
+
+    @functools.wraps(function)
+    def first(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)[0]
+
+    return first
+
+
+def _numbers(tree: Tree, leaves: Sequence[Any]) -> Iterator[Any]:
+    if tree.kind == "leaf":
+        yield leaves[tree.data]
+    elif tree.kind == "static" and isinstance(tree.data[1], int):
+        yield tree.data[1]
+    for child in tree.children:
+        yield from _numbers(child, leaves)
+
+
 def _element(value: Any, number: int) -> Any:
     tree, _, leaves = flatten(value)
     return unflatten(tree, [np.array(leaf)[number] for leaf in leaves])
@@ -300,8 +328,9 @@ def _array_digits(found: Sequence[Any], expected: Sequence[Any]) -> float:
     """Return to how many digits arrays agree: the least of all pairs, each relative to its largest element."""
     least = MOST_DIGITS
     for x, y in zip(found, expected, strict=True):
-        size = max(float(np.max(np.abs(a), initial=0.0)) for a in (x, y))
-        error = float(np.max(np.abs(np.subtract(x, y)), initial=0.0)) if np.shape(x) == np.shape(y) else math.inf
+        a, b = (np.multiply(part, 1.0) for part in (x, y))  # bools have no difference
+        size = float(max(np.max(np.abs(a), initial=0.0), np.max(np.abs(b), initial=0.0)))
+        error = float(np.max(np.abs(a - b), initial=0.0)) if a.shape == b.shape else math.inf
         least = min(least, digits(error, 0.0, size))
     return least
 
