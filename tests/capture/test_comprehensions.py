@@ -4,16 +4,20 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import statistics
-from collections.abc import Callable
-from typing import Any
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import tracegrad as tg
 from tests.capture.agreement import check_agreement
+from tests.differences import central_differences
 from tracegrad.config import BACKENDS
 from tracegrad.errors import TracegradError
 
@@ -329,3 +333,100 @@ def test_a_list_that_grows_under_its_loop_is_refused(backend: str) -> None:
     with pytest.raises(TracegradError) as caught:
         tg.grad(work_list, backend=backend)(POINTS[0])
     assert caught.value.code == "TG134"
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+def updated(p: Any, pairs: Iterable[Any]) -> Any:
+    p = dict(p)
+    p.update(pairs)
+    return p
+
+
+def from_pairs(pairs: Iterable[Any]) -> Any:
+    return {key: value for key, value in pairs}
+
+
+#: new parameters from a generator expression that is an argument of a call
+STEPS: dict[str, Callable[..., Any]] = {
+    "dict": lambda p, r: dict((k, p[k] - r * p[k]) for k in p),
+    "dict with keywords": lambda p, r: dict(((k, p[k] - r * p[k]) for k in p), b=p["b"] * 0.5),
+    "OrderedDict": lambda p, r: OrderedDict((k, p[k] - r * p[k]) for k in p),
+    "defaultdict": lambda p, r: dict(defaultdict(float, ((k, p[k] - r * p[k]) for k in p))),
+    "update": lambda p, r: updated(p, ((k, p[k] - r * p[k]) for k in p)),
+    "deque": lambda p, r: dict(zip(p, deque(p[k] - r * p[k] for k in p))),
+    "_make": lambda p, r: Pair._make(p[k] - r * p[k] for k in p)._asdict(),
+    "reduce": lambda p, r: {"a": functools.reduce(lambda s, v: s + v, (p[k] * r for k in p)), "b": p["b"]},
+    "zip": lambda p, r: {k: v for k, v in zip(p, (p[k] - r * p[k] for k in p))},
+    "zip, first": lambda p, r: {k: v for v, k in zip((p[k] - r * p[k] for k in p), p)},
+    "enumerate": lambda p, r: {"ab"[i]: v - i * r for i, v in enumerate(p[k] * 0.9 for k in p)},
+    "chain": lambda p, r: dict(zip(p, itertools.chain((p[k] - r * p[k] for k in "a"), (p[k] for k in "b")))),
+    "accumulate": lambda p, r: dict(zip(p, itertools.accumulate(p[k] * r for k in p))),
+    "islice": lambda p, r: dict(zip(p, itertools.islice((p[k] * r for k in "aab"), 1, None))),
+    "starmap": lambda p, r: dict(zip(p, itertools.starmap(lambda v, k: v * k, ((p[k], r) for k in p)))),
+    "own function": lambda p, r: from_pairs((k, p[k] - r * p[k]) for k in p),
+}
+
+
+def in_vmap(step: Callable[..., Any], x: Any) -> Any:
+    return np.sum(np.array([end(step({"a": x[0], "b": x[1]}, r)) for r in (x[2], 0.5 * x[2])]))
+
+
+def in_real_vmap(step: Callable[..., Any], x: Any) -> Any:
+    return np.sum(tg.vmap(lambda r: end(step({"a": x[0], "b": x[1]}, r)))(np.array([x[2], 0.5 * x[2]])))
+
+
+def in_branch(step: Callable[..., Any], x: Any) -> Any:
+    p = {"a": x[0], "b": x[1]}
+    if x[2] > 0.35:
+        p = step(p, x[2])
+    else:
+        p = step(p, 2 * x[2])
+    return end(p)
+
+
+def in_while(step: Callable[..., Any], x: Any) -> Any:
+    p, n = dict(a=x[0], b=x[1]), 0.0
+    while n < 1.1:
+        p, n = dict(step(p, x[2])), n + x[2]
+    return end(p)
+
+
+def in_long_loop(step: Callable[..., Any], x: Any) -> Any:
+    p = {"a": x[0], "b": x[1]}
+    for _ in range(130):
+        p = dict(step(p, x[2]))
+    return end(p)
+
+
+def end(p: Any) -> Any:
+    return p["a"] ** 2 + np.sin(p["b"]) * p["a"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("region", [in_real_vmap, in_branch, in_while, in_long_loop], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("name", STEPS)
+def test_generators_given_to_calls(name: str, region: Callable[..., Any], backend: str) -> None:
+    plain = in_vmap if region is in_real_vmap else region
+    x = np.array([0.7, 0.4, 0.31])
+    value, gradient = tg.value_and_grad(functools.partial(region, STEPS[name]), backend=backend)(x)
+    expected = functools.partial(plain, STEPS[name])
+    np.testing.assert_allclose(value, expected(x), rtol=1e-11, atol=1e-300)
+    np.testing.assert_allclose(gradient, central_differences(expected, x), rtol=1e-6, atol=1e-7)
+
+
+def test_a_generator_from_outside_a_loop_is_refused() -> None:
+    def f(x: Any) -> Any:
+        items = (v * v for v in x)
+        total = 0.0
+        while total < x[0]:
+            total = total + sum(dict(enumerate(items)).values())
+        return total
+
+    with pytest.raises(
+        TracegradError, match="a generator from outside the loop or branch|items taken from an iterator"
+    ):
+        tg.grad(f)(np.ones(3))

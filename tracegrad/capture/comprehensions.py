@@ -98,7 +98,9 @@ class Generated(NamedTuple):
         reads_all = f in _READ_ALL if isinstance(f, Hashable) else False
         if reads_all or (isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, list)):
             return collect(self.step)
-        return generate(self.step)
+        items = generate(self.step)
+        current().register_created(items)
+        return items
 
 
 def generate(step: Step) -> Iterator[Any]:
