@@ -597,9 +597,9 @@ def _interval(ctx: click.Context, parameter: click.Parameter, value: str | None)
 @click.option(
     "--transform",
     type=click.Choice(TRANSFORMS),
-    help="What to check besides: that there is a gradient of one float (grad); jvp and vjp against differences; the Jacobian against jvp, and in both modes; the "
-    "Hessian for symmetry and against hvp; hvp against differences of the gradient; vmap against a loop over the "
-    "elements (--wrt names what is batched, all by default).",
+    help="What to check besides: that there is a gradient of one float (grad); jvp and vjp against differences; the "
+    "Jacobian against jvp, and in both modes; the Hessian for symmetry and against hvp; hvp against differences of the "
+    "gradient; vmap against a loop over the elements (--wrt names what is batched, all by default).",
 )
 @aux_option
 @click.option(
