@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from tracegrad.api import MEMORY, Transformed, arrays_of, bind, explains_misuse, parameters_of
@@ -20,7 +21,7 @@ from tracegrad.driver.pipeline import Program
 from tracegrad.errors import Span
 from tracegrad.frames import with_user_frames
 from tracegrad.ir.core import Function, Operation, Value, clone_function, walk
-from tracegrad.ir.inline import inline_calls
+from tracegrad.ir.inline import inline_calls, is_inlinable, own_callees
 from tracegrad.ir.types import is_inexact, is_integer
 from tracegrad.runtime.signature import Signature, signature_of
 from tracegrad.transform.activity import carries_derivative, dependencies
@@ -43,7 +44,7 @@ class Cut:
 
     Attributes:
         inputs: the inputs on such a path, as the user writes them.
-        reason: "integer cast", "comparison", "rounding", "stop_gradient", or the operation.
+        reason: "integer cast", "comparison", "rounding", "stop_gradient", "custom rule", or the operation.
     """
 
     span: Span | None
@@ -190,13 +191,16 @@ def _recaptures(f: Any, plain: Any) -> dict[str, str]:
 def find_cuts(program: Program) -> tuple[list[Cut], dict[str, str]]:
     """Return where paths lose their derivative, and the float inputs whose gradient is zero for that reason."""
     function = clone_function(program.captured.function)
-    inline_calls(function)
+    inline_calls(function, _is_transparent)
+    called = own_callees(function)
+    for callee in called:
+        inline_calls(callee, _is_transparent)
     smooth: dict[Value, list[Value]] = {}
     every: dict[Value, list[Value]] = {}
     operations: dict[Value, Operation] = {}
-    for operation in walk(function.body):
+    for operation in (o for part in (function, *called) for o in walk(part.body)):
         operations.update(dict.fromkeys(operation.results, operation))
-        for source, target in dependencies(operation):
+        for source, target in _smooth_paths(operation):
             if carries_derivative(source) and carries_derivative(target):
                 smooth.setdefault(source, []).append(target)
         for source, target in _uses(operation):
@@ -229,6 +233,63 @@ def find_cuts(program: Program) -> tuple[list[Cut], dict[str, str]]:
             zero[name] = f"every path to the result is cut: {', '.join(places)}"
     ordered = sorted(found.items(), key=lambda c: (c[0][0].file, c[0][0].line) if c[0][0] is not None else ("", 0))
     return [Cut(span, tuple(inputs), reason) for (span, reason), inputs in ordered], zero
+
+
+def _is_transparent(operation: Operation) -> bool:
+    """Return whether a call has the derivative of the body of its function."""
+    return is_inlinable(operation) and "arguments" not in operation.attrs
+
+
+def _smooth_paths(operation: Operation) -> Iterator[tuple[Value, Value]]:
+    """Yield (source, target) wherever a derivative passes, or both are one value."""
+    if operation.op == "call":
+        yield from _through_call(operation)
+    elif operation.op == "while":
+        yield from dependencies(operation)
+        yield from _tested(operation)
+    elif "arguments" in operation.attrs:
+        yield from _by_rule(operation)
+    else:
+        yield from dependencies(operation)
+
+
+def _through_call(operation: Operation) -> Iterator[tuple[Value, Value]]:
+    body = operation.attrs["function"].body
+    yield from zip(operation.operands, body.params, strict=True)
+    yield from zip(body.yields, operation.results, strict=True)
+
+
+def _tested(operation: Operation) -> Iterator[tuple[Value, Value]]:
+    """Yield what a `while` carries with the parameter of its condition."""
+    condition, body = operation.blocks
+    for init, param, after in zip(operation.operands, condition.params, body.yields, strict=True):
+        yield init, param
+        yield after, param
+
+
+def _by_rule(operation: Operation) -> Iterator[tuple[Value, Value]]:
+    """Yield (argument, result) wherever the rule of a call makes a derivative of one from that of the other."""
+    count = operation.attrs["arguments"]
+    arguments = [v for v in operation.operands[:count] if carries_derivative(v)]
+    results = [v for v in operation.results if carries_derivative(v)]
+    reverse = operation.op == "custom_vjp"
+    rule: Function = operation.attrs["backward" if reverse else "rule"]
+    if reverse:
+        others = len(operation.operands) - count
+        first = len(rule.params) - others - len(results)
+        given, made = rule.params[first : first + len(results)], rule.results
+    else:
+        given, made = rule.params[count : count + len(arguments)], rule.results[len(operation.results) :]
+    sources, targets = (results, arguments) if reverse else (arguments, results)
+    edges: dict[Value, list[Value]] = {}
+    for inner in walk(rule.body):
+        for source, target in product(inner.operands, inner.results) if inner.op == "call" else _uses(inner):
+            edges.setdefault(source, []).append(target)
+    for seed, source in zip(given, sources, strict=True):
+        reached = _reach([seed], edges)
+        for derivative, target in zip(made, targets, strict=True):
+            if derivative in reached:
+                yield (target, source) if reverse else (source, target)
 
 
 def _input_names(program: Program, function: Function) -> dict[Value, str]:
@@ -264,23 +325,22 @@ def _uses(operation: Operation) -> Iterator[tuple[Value, Value]]:
         deciding = operation.operands[: {"if": 1, "for": 2}.get(operation.op, 0)]
         if operation.op == "while":
             deciding = list(operation.blocks[0].yields)
-            for init, param, after in zip(
-                operation.operands, operation.blocks[0].params, operation.blocks[1].yields, strict=True
-            ):
-                yield init, param
-                yield after, param
+            yield from _tested(operation)
         inside = [p for block in operation.blocks for p in block.params] if operation.op == "for" else []
         for source in deciding:
             for target in [*operation.results, *inside[:1]]:
                 yield source, target
         return
-    for source in operation.operands:
-        for target in operation.results:
-            yield source, target
+    if operation.op == "call":
+        yield from _through_call(operation)
+        return
+    yield from product(operation.operands, operation.results)
 
 
 def _reason(operation: Operation, after: list[Operation]) -> str:
     name = operation.op
+    if "arguments" in operation.attrs:
+        return "custom rule"
     if name == "trunc" and after and all(o.op == "cast" and is_integer(o.result.dtype) for o in after):
         return "integer cast"
     if name == "cast":

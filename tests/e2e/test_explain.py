@@ -71,6 +71,69 @@ def test_other_cuts() -> None:
     assert set(found.zero) == {"a", "b", "d"}
 
 
+def factorial(n, x, a):
+    return x if n < 1 else x * factorial(n - 1, x, a)  # what ends the recursion
+
+
+def even(n, x, k):
+    return x if n < 1 else np.sin(odd(n - 1, x, k)) * np.floor(k)  # a rounding in a recursion
+
+
+def odd(n, x, k):
+    return 2 * x if n < 1 else np.cos(even(n - 1, x, k))
+
+
+def counted(n, x):
+    y = x
+    while n >= 1:  # what ends the loop
+        y = y * x
+        n = n - 1
+    return y
+
+
+@tg.custom_vjp
+def rounded(x, y):
+    return np.round(x) * y
+
+
+rounded.defvjp(lambda x, y: (rounded(x, y), x), lambda x, ct: (ct, None))
+
+
+@tg.custom_jvp
+def stepped(x, y):
+    return np.floor(x) * y
+
+
+@stepped.defjvp
+def _(primals, tangents):
+    return stepped(*primals), tangents[0] * primals[1]
+
+
+def straight_through(x, y):
+    return rounded(x, 3.0) * stepped(x, 2.0) + np.sum(rounded(1.0, y)) * stepped(1.0, y)  # the rules leave out y
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "zero"),
+    [
+        (factorial, (3.0, 2.0, 1.0), {"n": ("comparison", "# what ends the recursion"), "a": None}),
+        (even, (4.0, 0.3, 2.5), {"n": ("comparison", "# a rounding in a"), "k": ("rounding", "# a rounding in a")}),
+        (counted, (3.0, 2.0), {"n": ("comparison", "# what ends the loop")}),
+        (straight_through, (1.5, 2.0), {"y": ("custom rule", "# the rules leave out y")}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_zero_gradients_in_recursion_loops_and_rules(function, arguments, zero) -> None:
+    found = tg.explain(function)(*arguments)
+    gradients = tg.grad(function, argnums=tuple(range(len(arguments))))(*arguments)
+    names = function.__code__.co_varnames
+    assert {name for name, gradient in zip(names, gradients, strict=False) if gradient == 0} == set(found.zero)
+    for name, cut in zero.items():
+        expected = f"is cut: {cut[0]} at {line_of(cut[1])}" if cut else "it is not used"
+        assert expected in found.zero[name]
+    assert {name for cut in found.cuts for name in cut.inputs} == {name for name, cut in zero.items() if cut}
+
+
 def test_unrolled_loop() -> None:
     def f(x):
         layers = [np.sin, np.cos, np.tanh]
