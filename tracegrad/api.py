@@ -984,7 +984,8 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, backend:
         f: a function of one element; any transform of a function, such as `grad(g)`.
         in_axes: the axis along which the elements of the arguments are stacked; None for what is the same for all
             elements. An int stands for all arguments (Python numbers among them are the same for all elements); a tuple
-            has one entry per argument: an int, None, or a tree of them with the structure of the argument.
+            has one entry per argument: an int, None, or a tree of them with the structure of the argument. Fields that
+            are declared `int` or `bool`, and what holds no array, are the same for all elements, whatever is given.
         out_axes: the axis along which the results are stacked, or a tree of axes with the structure of the result; None
             for a result that is the same for all elements.
         backend: "numpy" or "c".

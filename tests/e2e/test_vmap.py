@@ -192,6 +192,53 @@ def test_trees_of_axes(backend: str) -> None:
     assert found["name"][1].tolist() == [2] * 5
 
 
+@dataclass
+class Settings:
+    w: Any
+    scale: int = 2
+    signed: bool = True
+    act: str = "tanh"
+    bias: Any = None
+
+
+class Powers(NamedTuple):
+    base: Any
+    power: int = 3
+
+
+@each_backend
+def test_axes_given_as_an_object_leave_its_settings_out(backend: str) -> None:
+    def f(layer, powers, factor):
+        assert layer.act == "tanh"
+        z = np.tanh(layer.w) if layer.signed else layer.w
+        z = z if layer.bias is None else z + layer.bias
+        return Settings(layer.scale * np.sum(z) * factor + powers.base**powers.power, layer.scale, bias=z)
+
+    rng = np.random.default_rng(8)
+    w, base, bias = (rng.normal(size=shape) for shape in ((3, 2), 3, (2, 3)))
+    out_axes = Settings(0, bias=1)
+    for layer, axes in ((Settings(w), Settings(0)), (Settings(w, 4, False, "tanh", bias), Settings(0, bias=1))):
+        for powers in (Powers(0), (0, None), Powers(0, 0), 0):
+            g = tg.vmap(f, in_axes=(axes, powers, None), out_axes=out_axes, backend=backend)
+            found = g(layer, Powers(base, 2), 1.5)
+            biases = [None] * 3 if layer.bias is None else bias.T
+            rows = [
+                f(Settings(w[b], layer.scale, layer.signed, bias=biases[b]), Powers(base[b], 2), 1.5) for b in range(3)
+            ]
+            close(found.w, [row.w for row in rows])
+            close(found.bias, np.stack([row.bias for row in rows], axis=1))
+            assert found.act == "tanh" and np.all(found.scale == layer.scale)
+
+    def counted(x):
+        return Settings(x, np.sum(x > 0))
+
+    for axes in (0, Settings(1, 0)):
+        found = tg.vmap(counted, out_axes=axes, backend=backend)(w)
+        assert found.scale.tolist() == np.sum(w > 0, axis=1).tolist()
+    with pytest.raises(ValueError, match="TG220"):
+        tg.vmap(f, in_axes=(Settings("text"), 0, None), backend=backend)(Settings(w), Powers(base), 1.5)
+
+
 @each_backend
 def test_defaults_keywords_and_numbers_are_the_same_for_all(backend: str) -> None:
     def f(x, scale=2.0, *, power=2, mode="plain"):

@@ -9,9 +9,9 @@ transforms of and in a batched function need nothing more.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,12 +79,15 @@ class Batch:
         outer = [leaf.tracer.value for argument in arguments for leaf in argument.leaves if leaf.axis is not None]
         staged = current().builder.inline(made.function.body, outer)
         leaves = list(static)
-        axes = [axis for axis, _ in _axes_of(tree, self._out_axes, "out_axes", "the result")]
+        held = iter([leaf is _ARRAY for leaf in static])
+        places = _places_of(tree, held, self._out_axes, "out_axes", "the result")
         results = zip(made.results, staged, strict=True)
         for position, leaf in enumerate(static):
             if leaf is _ARRAY:
                 has, value = next(results)
-                leaves[position] = from_value(_placed(value, has, axes[position], size))
+                place = places[position]
+                axis = place.given if has and place.is_setting else place.axis
+                leaves[position] = from_value(_placed(value, has, axis, size))
         for leaf, (has, value) in zip(written, results, strict=True):
             assert leaf.axis is not None, "only batched arguments have stand-ins"
             leaf.tracer.assign(_placed(value, has, leaf.axis, size))
@@ -195,8 +198,10 @@ class _Argument:
         """
         leaves, tree = flatten(value)
         found = []
-        for leaf, (axis, path) in zip(leaves, _axes_of(tree, spec, "in_axes", name), strict=True):
-            tracer = asarray(leaf) if axis is not None and _is_array(leaf) else None
+        held = iter([_is_array(leaf) for leaf in leaves])
+        for leaf, place in zip(leaves, _places_of(tree, held, spec, "in_axes", name), strict=True):
+            axis, path = place.axis, place.path
+            tracer = asarray(leaf) if axis is not None else None
             if tracer is None or (tracer.weak and not exact):
                 found.append(_Leaf(leaf, path, None))
                 continue
@@ -243,19 +248,45 @@ def _per_argument(in_axes: Any, names: Sequence[str], defaults: frozenset[str]) 
     return [*in_axes, *[None] * (len(names) - len(in_axes))]
 
 
-def _axes_of(tree: Tree, spec: Any, name: str, path: str) -> list[tuple[int | None, str]]:
-    """Return axis and path of each leaf; an axis stands for everything below it, but fields declared `int` or `bool`.
+class _Place(NamedTuple):
+    """What is said of a leaf.
 
-    Leaves of a list filled in a loop are stacked along an axis of their own, which stays in front.
+    Attributes:
+        given: the axis; None also for a leaf that is no array.
+        is_setting: whether it stands in a field declared `int` or `bool`.
     """
-    if spec is None or (isinstance(spec, int) and not isinstance(spec, bool)):
-        if tree.kind is None:
-            return [(spec, path)]
-        if tree.kind is StackedList or tree.kind is RecordList:
-            kinds = [tree.data[0]] if tree.kind is StackedList else tree.data[0].fields
-            return [(spec if spec is None or spec < 0 else spec + 1 + kind.nested, path) for kind in kinds]
-        settings = settings_of(tree.kind)
-        specs = [None if key[1:] in settings else spec for key in _keys(tree)]
+
+    given: int | None
+    path: str
+    is_setting: bool
+
+    @property
+    def axis(self) -> int | None:
+        return None if self.is_setting else self.given
+
+
+def _places_of(
+    tree: Tree, held: Iterator[bool], spec: Any, name: str, path: str, is_setting: bool = False
+) -> list[_Place]:
+    """Return the place of each leaf; an axis stands for everything below it.
+
+    What is given for leaves that are no arrays is not read. Leaves of a list filled in a loop are stacked along an axis
+    of their own, which stays in front.
+
+    Args:
+        held: whether each leaf is an array.
+    """
+    is_axis = spec is None or (isinstance(spec, int) and not isinstance(spec, bool))
+    if tree.kind is None and not (next(held) and (is_axis or not is_setting)):
+        return [_Place(None, path, is_setting)]
+    if tree.kind is None and is_axis:
+        return [_Place(spec, path, is_setting)]
+    if is_axis and (tree.kind is StackedList or tree.kind is RecordList):
+        kinds = [tree.data[0]] if tree.kind is StackedList else tree.data[0].fields
+        axes = [spec if spec is None or spec < 0 else spec + 1 + kind.nested for kind in kinds if next(held)]
+        return [_Place(axis, path, is_setting) for axis in axes]
+    if is_axis:
+        specs = [spec] * len(tree.children)
     elif is_mapping(tree):
         if not isinstance(spec, dict) or set(spec) != set(tree.data):
             raise _misfit(f"{name}: {spec!r} for {path}, a dict with keys {list(tree.data)}", _SAME)
@@ -270,9 +301,11 @@ def _axes_of(tree: Tree, spec: Any, name: str, path: str) -> list[tuple[int | No
         specs = [getattr(spec, field) for field in tree.data]
     else:
         raise _misfit(f"{name}: {spec!r} for {path}", _SAME)
+    settings = settings_of(tree.kind)
     found = []
     for key, child, part in zip(_keys(tree), tree.children, specs, strict=True):
-        found.extend(_axes_of(child, part, name, path + key))
+        inside = is_setting or key[1:] in settings
+        found.extend(_places_of(child, held, part, name, path + key, inside))
     return found
 
 
@@ -282,8 +315,9 @@ _SAME = "give an int or None for the whole, or the same structure with an int or
 def _keys(tree: Tree) -> list[str]:
     if is_mapping(tree):
         return [f"[{key!r}]" for key in tree.data]
-    if isinstance(tree.data, tuple):
-        return [f".{field}" for field in tree.data]
+    fields = tree.data if isinstance(tree.data, tuple) else getattr(tree.kind, "_fields", None)
+    if fields is not None:
+        return [f".{field}" for field in fields]
     return [f"[{k}]" for k in range(len(tree.children))]
 
 
