@@ -330,6 +330,17 @@ def generalize(
     return signature.with_shapes(shapes), sizes
 
 
+def position_of(argnum: int, names: Sequence[str]) -> int | None:
+    """Return the position that a number means: a negative one counts from the last argument that is not passed by
+    keyword; None where there is no such argument.
+
+    >>> position_of(-1, ["x", "y", "=scale"])
+    1
+    """
+    count = len(names) if argnum >= 0 else sum(not name.startswith("=") for name in names)
+    return argnum % count if -count <= argnum < count else None
+
+
 class RequestMaker:
     """Makes the Request for given argument names: `argnums` may be names."""
 
@@ -348,8 +359,10 @@ class RequestMaker:
         if isinstance(argnum, str):
             if argnum in plain:
                 return plain.index(argnum)
-        elif isinstance(argnum, int) and not isinstance(argnum, bool) and -len(names) <= argnum < len(names):
-            return argnum % len(names)
+        elif isinstance(argnum, int) and not isinstance(argnum, bool):
+            position = position_of(argnum, names)
+            if position is not None:
+                return position
         raise ArgumentError(
             "argnums names an argument that the function does not have",
             code="TG205",
@@ -592,7 +605,8 @@ def grad(f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, back
 
     Args:
         f: returns one float; with `has_aux`, a tuple (float, anything).
-        argnums: the argument to differentiate by: its position or name, or a tuple of them.
+        argnums: the argument to differentiate by: its position or name, or a tuple of them. Negative positions count
+            from the last that is not keyword-only.
         has_aux: return (gradient, auxiliary value).
         backend: "numpy" or "c".
 

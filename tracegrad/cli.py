@@ -41,7 +41,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from tracegrad.api import RequestMaker, grad, vmap
+from tracegrad.api import RequestMaker, grad, position_of, vmap
 from tracegrad.capture.context import OUTSIDE
 from tracegrad.capture.numpy_api import creation as _creation  # noqa: F401 fills HANDLERS
 from tracegrad.capture.tracer import HANDLERS, LATE, register_late
@@ -396,8 +396,8 @@ def choose_arguments(wrt: str | None, inputs: Inputs) -> int | tuple[int, ...] |
     chosen = []
     for word in (part.strip() for part in wrt.strip().removesuffix(",").split(",")):
         position = names.index(word) if word in names else None
-        if position is None and word.removeprefix("-").isdecimal() and -len(names) <= int(word) < len(names):
-            position = int(word) % len(names)
+        if position is None and word.removeprefix("-").isdecimal():
+            position = position_of(int(word), inputs.names)
         if position is None or position in chosen:
             refuse(
                 f"--wrt names {'no argument' if position is None else 'an argument twice'}: {word or 'nothing'}",

@@ -413,3 +413,11 @@ def test_a_pullback_is_not_said_to_write(extra: str) -> None:
         assert "# the function writes into: out" in CliRunner().invoke(
             cli.main, ["dump", *words, *others]
         ).output.replace("//", "#")
+
+
+def test_a_negative_position_of_wrt_is_no_keyword(tmp_path: Path) -> None:
+    module = tmp_path / "scaled.py"
+    module.write_text("def f(x, y, *, k=3):\n    return x * y**k\n")
+    words = ["dump", f"{module}:f", "--arg", "x=2.0", "--arg", "y=2.0", "--wrt"]
+    assert "# value and gradient by y of" in CliRunner().invoke(cli.main, [*words, "-1"]).output
+    assert CliRunner().invoke(cli.main, [*words, "-3"]).exit_code == 2

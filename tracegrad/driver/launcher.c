@@ -440,6 +440,14 @@ static int allocate_results(Executable *self, Frame *frame)
     return 1;
 }
 
+static PyObject *new_double(double value)
+{
+    PyObject *scalar = PyDoubleArrType_Type.tp_alloc(&PyDoubleArrType_Type, 0);
+    if (scalar != NULL)
+        PyArrayScalar_ASSIGN(scalar, Double, value);
+    return scalar;
+}
+
 static PyObject *result_leaf(Executable *self, Frame *frame, int index)
 {
     Py_ssize_t place = self->n_inputs + index;
@@ -450,9 +458,7 @@ static PyObject *result_leaf(Executable *self, Frame *frame, int index)
         if (spec->typenum == NPY_DOUBLE && spec->form == FORM_PYTHON)
             scalar = PyFloat_FromDouble(*(const double *)data);
         else if (spec->typenum == NPY_DOUBLE) {
-            scalar = PyDoubleArrType_Type.tp_alloc(&PyDoubleArrType_Type, 0);
-            if (scalar != NULL)
-                PyArrayScalar_ASSIGN(scalar, Double, *(const double *)data);
+            scalar = new_double(*(const double *)data);
         } else {
             scalar = PyArray_Scalar((void *)data, spec->descr, NULL);
             if (spec->form == FORM_PYTHON && scalar != NULL)
@@ -657,6 +663,49 @@ static int bind_all(Executable *self, Frame *frame, PyObject *const *arguments, 
     return !self->writes || !has_shared_write(self, frame);
 }
 
+/* Return what a Python target gave with NumPy scalars for Python's floats and complex numbers; takes the reference. */
+static PyObject *with_numpy_scalars(PyObject *value)
+{
+    if (PyFloat_CheckExact(value)) {
+        PyObject *scalar = new_double(PyFloat_AS_DOUBLE(value));
+        Py_DECREF(value);
+        return scalar;
+    }
+    if (PyComplex_CheckExact(value)) {
+        Py_complex number = PyComplex_AsCComplex(value);
+        PyArray_Descr *descr = PyArray_DescrFromType(NPY_CDOUBLE);
+        Py_DECREF(value);
+        value = descr == NULL ? NULL : PyArray_Scalar(&number, descr, NULL);
+        Py_XDECREF(descr);
+        return value;
+    }
+    int failed = 0;
+    if (PyTuple_CheckExact(value)) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value) && !failed; i++) {
+            PyObject *item = with_numpy_scalars(PyTuple_GET_ITEM(value, i));
+            PyTuple_SET_ITEM(value, i, item);
+            failed = item == NULL;
+        }
+    } else if (PyList_CheckExact(value)) {
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value) && !failed; i++) {
+            PyObject *item = with_numpy_scalars(PyList_GET_ITEM(value, i));
+            PyList_SET_ITEM(value, i, item);
+            failed = item == NULL;
+        }
+    } else if (PyDict_CheckExact(value)) {
+        PyObject *key, *item;
+        Py_ssize_t position = 0;
+        while (!failed && PyDict_Next(value, &position, &key, &item)) {
+            PyObject *made = with_numpy_scalars(Py_NewRef(item));
+            failed = made == NULL || (made != item && PyDict_SetItem(value, key, made) < 0);
+            Py_XDECREF(made);
+        }
+    }
+    if (failed)
+        Py_CLEAR(value);
+    return value;
+}
+
 static PyObject *call_bound(Executable *self, PyObject *const *arguments)
 {
     _Alignas(16) char small[2048];
@@ -682,6 +731,8 @@ static PyObject *call_bound(Executable *self, PyObject *const *arguments)
         memcpy(values + 1, arguments, (size_t)self->n_arguments * sizeof *values);
         size_t count = (size_t)(self->n_arguments + n_passed) | PY_VECTORCALL_ARGUMENTS_OFFSET;
         result = PyObject_Vectorcall(self->target, values + 1, count, NULL);
+        if (result != NULL)
+            result = with_numpy_scalars(result);
     } else if (fits && (fits = allocate_results(self, &frame)) > 0 && run_kernel(self, &frame) == 0) {
         const Node *position = self->result_nodes;
         if (self->writes)

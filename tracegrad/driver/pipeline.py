@@ -215,7 +215,7 @@ class Specialization:
         for check in BEFORE_RUN:
             check(program, every)
         results = call_flat(self.flat, every, program.inputs, [""] * len(every))
-        value: tuple[Any, ...] = unflatten(program.tree, results)
+        value: tuple[Any, ...] = unflatten(program.tree, [_finish(r, weak=False) for r in results])
         return value
 
 
@@ -233,7 +233,10 @@ def run(
 
 
 def _finish(result: Any, weak: bool) -> Any:
-    return result.item() if weak and isinstance(result, np.generic | np.ndarray) else result
+    """Return a result as a Python number if it is weak, any other number as NumPy's."""
+    if weak:
+        return result.item() if isinstance(result, np.generic | np.ndarray) else result
+    return np.asarray(result)[()] if type(result) in (float, complex) else result
 
 
 # ---- front: capture and transform

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracegrad.api import Transformed, bind, parameters_of
+from tracegrad.api import RequestMaker, Transformed, bind, parameters_of
 from tracegrad.config import BACKENDS
 from tracegrad.custom import RuleCall, RuleSite, custom_vjp, noting_calls, noting_sites
 from tracegrad.driver import pipeline
@@ -88,7 +88,10 @@ def check_grads(
     """
     plain = plain_function(f)
     names, values = bind(parameters_of(plain), plain, args, kwargs)
-    positions = [_position(a, names) for a in argnums] if argnums is not None else float_arguments(names, values)
+    if argnums is None:
+        positions = float_arguments(names, values)
+    else:
+        positions = list(RequestMaker("grad", tuple(argnums))(names).argnums)
     signature = signature_of(names, values)[0]
     made = build_instances(plain, positions, signature, {}, backends)
     rng = np.random.default_rng(seed)
@@ -107,10 +110,6 @@ def plain_function(f: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(f, Transformed) and f._request.kind == "function" and not isinstance(f._function, Batch):
         f = f._function
     return f
-
-
-def _position(argnum: int | str, names: Sequence[str]) -> int:
-    return [n.lstrip("=") for n in names].index(argnum) if isinstance(argnum, str) else range(len(names))[argnum]
 
 
 def float_arguments(names: Sequence[str], values: Sequence[Any]) -> list[int]:
