@@ -483,19 +483,20 @@ def aug_name(value: Any, op: str, other: Any) -> Any:
     """`name op= other`: returns what the name is bound to afterwards."""
     if type(value) is OrNone:
         value = _operand(op, value)
-    if isinstance(value, list) and _is_of_numpy(other):
-        if op == "mul" and _repeats(other):
-            raise NeedsPythonValue(
-                "a list is repeated in place by a number that is known only when the compiled function runs",
-                code="TG101",
-                span=user_span(),
-                found=f"values *= {describe(other)}",
-                help="make a new list: `values = values * n`",
-            )
-        return operate(op, value, other)  # Python asks NumPy first, which makes an array
-    if isinstance(value, list) and op == "add":
-        call(value.extend, other)
-        return value
+    if isinstance(value, list) and special_method(value, f"__i{op}__") is None:
+        if _is_of_numpy(other):
+            if op == "mul" and _repeats(other):
+                raise NeedsPythonValue(
+                    "a list is repeated in place by a number that is known only when the compiled function runs",
+                    code="TG101",
+                    span=user_span(),
+                    found=f"values *= {describe(other)}",
+                    help="make a new list: `values = values * n`",
+                )
+            return operate(op, value, other)  # Python asks NumPy first, which makes an array
+        if op == "add":
+            call(value.extend, other)
+            return value
     if not isinstance(value, Tracer):
         note_augmented(value, op)
         if type(value) is dict and op == "or":
