@@ -364,13 +364,18 @@ def _matmul(self: Masked, a: Any, b: Any) -> Any:
     return _rows_like(self, call_handler(np.matmul, self._filled(0), b))
 
 
+def cutoff(size: Any, dtype: np.dtype[Any]) -> Any:
+    """Return what NumPy takes singular values for zero below, relative to the greatest, of a matrix of some size."""
+    return size * float(np.finfo(np.result_type(dtype, np.float32)).eps)
+
+
 def _least_squares(self: Masked, a: Any, b: Any, rcond: Any = None) -> Any:
     """Rows of zeros change no solution."""
     if not (self._is_row(a) and self._is_row(b)) or a.ndim != 2:
         return NotImplemented
     if rcond is None:
         size = call_handler(np.maximum, self._count(), a.content.shape[1])
-        rcond = size * float(np.finfo(np.result_type(a.dtype, np.float32)).eps)
+        rcond = cutoff(size, a.dtype)
     return call_handler(np.linalg.lstsq, a._filled(0), b._filled(0), rcond)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.linear import difference, ends, quotient
-from tracegrad.capture.masked import ELEMENTWISE, LEADING, OF_ELEMENTS, Masked, Selection, extreme, same_value
+from tracegrad.capture.masked import ELEMENTWISE, LEADING, OF_ELEMENTS, Masked, Selection, cutoff, extreme, same_value
 from tracegrad.capture.memory import UNKNOWN
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
@@ -170,12 +170,10 @@ class Ragged(Selection):
             return handler(*(args if function in _VIEWS else _all_forwards(args)), **kwargs)
         args = _all_forwards(args)
         place = OF_ELEMENTS.get(function, len(args))
-        if place < len(args) and sum(isinstance(a, Ragged) for a in args) == 1:
-            own = args[place]
-            if isinstance(own, Ragged):
-                return Ragged(
-                    call_handler(function, *args[:place], own.content, *args[place + 1 :], **kwargs), own.axes
-                )
+        own = args[place] if place < len(args) else None
+        if isinstance(own, Ragged) and sum(isinstance(a, Ragged) for a in args) == 1:
+            result = call_handler(function, *args[:place], own.content, *args[place + 1 :], **kwargs)
+            return Ragged(result, own.axes)
         is_ufunc = isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
         if (is_ufunc or function in ELEMENTWISE) and not set(kwargs) - {"_python"}:
             return _elementwise(function, args, kwargs)
@@ -1021,7 +1019,7 @@ def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         raise unknown_length()
     if rcond is None:
         size = call_handler(np.maximum, matrix.shape[0], matrix.shape[1])
-        rcond = size * float(np.finfo(np.result_type(matrix.dtype, np.float32)).eps)
+        rcond = cutoff(size, matrix.dtype)
     rows, values = _contracted(matrix, 0, right, 0)
     return call_handler(np.linalg.lstsq, rows.content, values.content, rcond)
 
@@ -1032,7 +1030,7 @@ def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: Any = False, w: 
     if points is None or values is None or points.ndim != 1 or 1 in values.axes:
         raise unknown_length()
     if rcond is None:
-        rcond = points.shape[0] * float(np.finfo(np.result_type(points.dtype, np.float32)).eps)
+        rcond = cutoff(points.shape[0], points.dtype)
     weights = _as_operand(call_handler(np.ones_like, points, dtype=values.dtype) if w is None else w)
     if weights is None:
         raise unknown_length()

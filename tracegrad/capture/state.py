@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from numbers import Number
 from typing import Any
 
@@ -258,8 +257,7 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
     if found is None:
         return [value], LEAF
     data, children, origin = found
-    leaves, tree = _flatten_children(kind, data, children, origin)
-    return leaves, tree if origin is not None else replace(tree, fixed=value)
+    return _flatten_children(kind, data, children, origin, fixed=None if origin is not None else value)
 
 
 def kind_name(kind: type) -> str:
@@ -281,7 +279,9 @@ def has_changed(value: Any, leaves: Sequence[Any], tree: Tree) -> bool:
     return structure != tree or any(a is not b for a, b in zip(found, leaves, strict=True))
 
 
-def _flatten_children(kind: Any, data: Any, children: list[Any], origin: Any = None) -> tuple[list[Any], Tree]:
+def _flatten_children(
+    kind: Any, data: Any, children: list[Any], origin: Any = None, fixed: Any = None
+) -> tuple[list[Any], Tree]:
     leaves: list[Any] = []
     trees = []
     if id(origin) in _opened.ids:
@@ -301,7 +301,7 @@ def _flatten_children(kind: Any, data: Any, children: list[Any], origin: Any = N
             trees.append(tree)
     finally:
         _opened.ids.discard(id(origin))
-    return leaves, Tree(kind, data, tuple(trees), origin)
+    return leaves, Tree(kind, data, tuple(trees), origin, fixed)
 
 
 def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], list[Any]] = list) -> Any:
