@@ -120,10 +120,7 @@ class Transformed:
             return self._run(signature, values, arguments)
 
     def _run(self, signature: Signature, values: Sequence[Any], arguments: Sequence[Any]) -> Any:
-        def find() -> Specialization:
-            with leaves_of_call(values):
-                return self._find(signature)
-
+        find = _finder(self._find, signature, values)
         return pipeline.run(find(), find, lambda made: made.call(values, arguments))
 
     def _find(self, signature: Signature) -> Specialization:
@@ -328,6 +325,18 @@ def generalize(
                 shape.append(size)
         shapes.append(tuple(shape))
     return signature.with_shapes(shapes), sizes
+
+
+def _finder(
+    find: Callable[[Signature], Specialization], signature: Signature, leaves: Sequence[Any]
+) -> Callable[[], Specialization]:
+    """Return what finds the instance for a call with some leaves, once more where its lists had too little room."""
+
+    def find_for_call() -> Specialization:
+        with leaves_of_call(leaves):
+            return find(signature)
+
+    return find_for_call
 
 
 def position_of(argnum: int, names: Sequence[str]) -> int | None:
@@ -681,11 +690,7 @@ class VJP:
             return _arranged(out, pull, self._has_aux)
         signature, leaves = signature_of(names, values)
         kept = [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
-
-        def find() -> Specialization:
-            with leaves_of_call(leaves):
-                return self._pullbacks.find(signature)
-
+        find = _finder(self._pullbacks.find, signature, leaves)
         made = find()
         hidden = made.program.hidden_values()
         out = self._forward(*primals)
@@ -830,11 +835,7 @@ class Forward:
             )
             return self._per_primal(result, chosen, primals)
         signature, arguments = signature_of(names, values)
-
-        def find() -> Specialization:
-            with leaves_of_call(arguments):
-                return self._specializations.find(signature)
-
+        find = _finder(self._specializations.find, signature, arguments)
         made = find()
         types = [leaf.type for leaf in signature.leaves]
         chosen = made.program.request.argnums
