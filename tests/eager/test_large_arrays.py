@@ -79,3 +79,39 @@ def test_products_of_stacks_are_products_in_the_text() -> None:
     x = torch.ones(3, 4, 5, requires_grad=True)
     out = x @ torch.ones(3, 5, 2, requires_grad=True)
     assert "einsum" not in out.grad_fn.source()
+
+
+#: by torch and by NumPy, from an array and a mask
+CHOICES = {
+    "where": (lambda x, there: torch.where(there, x, x * 2), lambda x, there: np.where(there, x, x * 2)),
+    "where_number": (lambda x, there: torch.where(there, x, 0), lambda x, there: np.where(there, x, 0)),
+    "masked_fill": (lambda x, there: x.masked_fill(there, 1), lambda x, there: np.where(there, 1, x)),
+    "clamp": (lambda x, there: x.clamp(0, 3), lambda x, there: np.clip(x, 0, 3)),
+    "relu": (lambda x, there: F.relu(x), lambda x, there: np.maximum(x, 0)),
+    "triu": (lambda x, there: torch.triu(x.reshape(100, 100)), lambda x, there: np.triu(x.reshape(100, 100))),
+    "maximum": (lambda x, there: torch.maximum(x, -x), lambda x, there: np.maximum(x, -x)),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"])
+def test_choices_of_every_dtype(dtype: str, name: str, rng: np.random.Generator) -> None:
+    array = rng.integers(0 if dtype == "uint8" else -5, 6, size=10000).astype(dtype)
+    there = array % 3 == 1
+    by_torch, by_numpy = CHOICES[name]
+    found = by_torch(torch.tensor(array), torch.tensor(there)).numpy()
+    assert found.dtype == array.dtype
+    np.testing.assert_array_equal(found, by_numpy(array, there))
+
+
+def test_pooling_and_losses_of_a_large_batch() -> None:
+    x = torch.arange(64 * 28 * 28, dtype=torch.float32).reshape(64, 1, 28, 28)
+    pooled, places = F.max_pool2d(x, 2, return_indices=True)
+    np.testing.assert_array_equal(pooled.numpy(), x.numpy()[:, :, 1::2, 1::2])
+    np.testing.assert_array_equal(places.numpy()[0], np.arange(28 * 28).reshape(1, 28, 28)[:, 1::2, 1::2])
+    scores = torch.zeros(5000, 10, requires_grad=True)
+    labels = torch.arange(5000) % 10
+    F.cross_entropy(scores, labels, ignore_index=3).backward()
+    expected = (np.full((5000, 10), 0.1) - np.eye(10)[labels.numpy()]) * (labels.numpy() != 3)[:, None] / 4500
+    np.testing.assert_allclose(scores.grad.numpy(), expected, rtol=1e-5)
+    assert F.nll_loss(scores, labels).item() == 0.0

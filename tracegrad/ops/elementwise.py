@@ -768,13 +768,13 @@ select: OpDef = linear(
     ),
 )
 blend: OpDef = linear(
-    "blend", ("condition", "x", "y"), "select of floats, in NumPy without a branch per element.", in_operands=(1, 2),
+    "blend", ("condition", "x", "y"), "select of reals, in NumPy without a branch per element.", in_operands=(1, 2),
     elementwise=True, infer=infer_blend, numpy="blend({condition}, {x}, {y})", numpy_helper="blend",
     c="{condition} ? {x} : {y}", cheap=True,
     transpose=lambda ct, condition, x, y: (
         None, select(condition, ct, zeros_like(ct)), select(condition, zeros_like(ct), ct),
     ),
-    samples=(Sample("b[2,3] f[2,3] f[2,3]"), Sample("b[] f[] f[]")),
+    samples=(Sample("b[2,3] f[2,3] f[2,3]"), Sample("b[] f[] f[]"), Sample("b[6] i[6] i[6]")),
 )
 
 

@@ -190,7 +190,7 @@ def infer_select(condition: ArrayType, x: ArrayType, y: ArrayType) -> tuple[Type
 
 
 def infer_blend(condition: ArrayType, x: ArrayType, y: ArrayType) -> tuple[Type, ...]:
-    require_dtype(is_float, x, y)
+    require_dtype(real_number, x, y)
     return infer_select(condition, x, y)
 
 
