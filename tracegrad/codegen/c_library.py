@@ -59,6 +59,36 @@ def includes_for(text: str) -> str:
     return (_COMPLEX_INCLUDE if re.search(r"(double|float) complex", text) else "") + _INCLUDES
 
 
+#: gcc's vectorizer forgets the order of elements that are read under a condition, a few side by side. Source: GCC
+#: PR 114375, "disallow SLP discovery of permuted mask loads", in gcc 14.
+_NO_MASKED_GROUPS = """#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
+#pragma GCC optimize ("no-tree-loop-if-convert") /* its masked loads mix up elements: GCC PR 114375 */
+#endif
+
+"""
+_CONDITIONAL_READ = re.compile(r"\?[^;]*\[|\bif \([^;]*\{\n(?!\s*return)")
+_INNER_LOOP = re.compile(r"^ {8,}for \(int64_t (\w+) = ([^;]+); \1 [<>]=? ([^;]+); ", re.M)
+_SIDE_BY_SIDE = re.compile(r"\b\d+\*\w+ [+-] \d+\b|\b(?:double|float) complex\b")
+#: gcc takes loops of up to so many turns apart
+_MOST_TURNS = 16
+
+
+def avoid_masked_groups(text: str) -> str:
+    """Return what keeps gcc from wrong code, if a text reads a few elements side by side under a condition."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    if not _CONDITIONAL_READ.search(text):
+        return ""
+    return _NO_MASKED_GROUPS if _SIDE_BY_SIDE.search(text) or any(map(_is_short, _INNER_LOOP.finditer(text))) else ""
+
+
+def _is_short(loop: re.Match[str]) -> bool:
+    """Return whether gcc can see that a loop has few turns: both ends are numbers, or lie a number apart."""
+    start, end = loop.group(2), loop.group(3)
+    if end.isdigit() and start.isdigit():
+        return abs(int(end) - int(start)) <= _MOST_TURNS
+    return not start.isdigit() and re.search(rf"\b{re.escape(start)}\b", end) is not None
+
+
 def vector_maths(text: str) -> str:
     """Return declarations that let gcc call the vector versions of the functions of libm that a text uses."""
     words = set(_WORD.findall(text))

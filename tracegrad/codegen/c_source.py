@@ -31,7 +31,7 @@ from tracegrad.codegen.c_expression import (
     index_text,
     wrap,
 )
-from tracegrad.codegen.c_library import head_comment, includes_for, prelude_for, vector_maths
+from tracegrad.codegen.c_library import avoid_masked_groups, head_comment, includes_for, prelude_for, vector_maths
 from tracegrad.codegen.c_parts import take_out_loops
 from tracegrad.codegen.c_writer import ERROR_KINDS, INDENT, WORD, Line, Memory
 from tracegrad.ir.bounds import static_value
@@ -313,7 +313,7 @@ class _Emitter(BlockWriter):
         if "TG_THREADS" in everything:
             prelude = f"#include <pthread.h>\n\nenum {{ TG_THREADS = {self.threads} }};\n\n{prelude}"
         body = (
-            f"{vector_maths(prelude + everything)}{prelude}"
+            f"{avoid_masked_groups(everything)}{vector_maths(prelude + everything)}{prelude}"
             + "\n".join(declarations)
             + "\n\n"
             + "".join(f"{t}\n\n" for t in tables)

@@ -19,6 +19,10 @@
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
+#pragma GCC optimize ("no-tree-loop-if-convert") /* its masked loads mix up elements: GCC PR 114375 */
+#endif
+
 /* Vector versions of these functions are in glibc's libmvec. */
 #if defined(__GLIBC__) && defined(__x86_64__) && __GNUC__ >= 9 && !defined(__clang__) \
     && __GLIBC__ == 2 && __GLIBC_MINOR__ >= 22
