@@ -18,8 +18,9 @@ from tracegrad import ops
 from tracegrad.capture import branches, sequences
 from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, is_held, ways
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.lists import RecordList, StackedList
-from tracegrad.capture.ragged import leading, unknown_length
+from tracegrad.capture.ragged import leading
 from tracegrad.capture.state import OrNone
 from tracegrad.capture.tracer import (
     MaybeNone,

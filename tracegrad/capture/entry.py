@@ -18,6 +18,7 @@ from tracegrad.capture.choices import merge
 from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, RestageError, Storage, capturing
 from tracegrad.capture.guards import require_unchanged
 from tracegrad.capture.hooks import call
+from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.lists import (
     CapturedList,
     RecordKind,
@@ -29,7 +30,7 @@ from tracegrad.capture.lists import (
     rows_of,
     rows_text,
 )
-from tracegrad.capture.ragged import Cut, Ragged, unknown_length
+from tracegrad.capture.ragged import Cut, Ragged
 from tracegrad.capture.rooms import Room, rooms_of
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size

@@ -27,8 +27,9 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.aliases import hold
+from tracegrad.capture.axes import Axis
 from tracegrad.capture.context import RestageError, Storage, alias_error, current, user_span
-from tracegrad.capture.ragged import Axis, Ragged, leading
+from tracegrad.capture.ragged import Ragged, leading
 from tracegrad.capture.rooms import Room, find_room
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (

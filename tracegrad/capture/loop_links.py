@@ -14,11 +14,12 @@ from typing import Any
 from tracegrad import ops
 from tracegrad.capture.aliases import ALWAYS, alias_error, supersede, ways
 from tracegrad.capture.aliases import link as link_objects
+from tracegrad.capture.axes import Axis
 from tracegrad.capture.context import Frame, RestageError, current
 from tracegrad.capture.joins import link
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.loop_state import Lengths, LoopState, StandIns
-from tracegrad.capture.ragged import Axis, Ragged
+from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import Key, Sharing
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import put_slot, read_slot, set_slot

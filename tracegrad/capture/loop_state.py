@@ -11,6 +11,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.aliases import link as link_objects
+from tracegrad.capture.axes import Axis
 from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current
 from tracegrad.capture.joins import (
     NO_NUMBER,
@@ -40,7 +41,7 @@ from tracegrad.capture.lists import (
 )
 from tracegrad.capture.masked import Masked
 from tracegrad.capture.memory import layout_of, set_layout
-from tracegrad.capture.ragged import Axis, Ragged
+from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import share
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot

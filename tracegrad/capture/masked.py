@@ -1,6 +1,6 @@
 """The elements that a traced mask selects, `a[mask]`: their number is known only at run time.
 
-Previous: tracer.py; next: ragged.py.
+Previous: tracer.py; next: lengths.py.
 
 A Masked keeps the whole array and the mask. Elementwise operations work on the whole array; reductions leave the other
 elements out by a select; assigning it back at the same mask is a select. For all else the selected elements are moved

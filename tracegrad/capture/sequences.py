@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.context import user_span
+from tracegrad.capture.lengths import span_of
 from tracegrad.capture.lists import StackedList, count_of
 from tracegrad.capture.masked import Masked
-from tracegrad.capture.ragged import Ragged, span_of
+from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sizes import as_dim, decide
 from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import flatten, unflatten

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.capture.axes import Axis
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lists import CapturedList, RecordList, StackedList, make_record, record_list, stacked_list
 from tracegrad.capture.masked import Masked
-from tracegrad.capture.ragged import Axis, Ragged
+from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, require
 from tracegrad.capture.trees import LEAF, Tree, build, divide, open_container
 from tracegrad.errors import NeedsPythonValue, TracedNameError, TracegradError

@@ -18,9 +18,9 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.aliases import require_single
 from tracegrad.capture.context import RestageError, current, user_span
+from tracegrad.capture.lengths import span_of
 from tracegrad.capture.linear import difference
 from tracegrad.capture.lists import ItemKind, StackedList, item_type, join_kinds, stacked_list
-from tracegrad.capture.ragged import span_of
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
     Tracer,

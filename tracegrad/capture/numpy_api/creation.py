@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.axes import Axis, measured
 from tracegrad.capture.constants import constant_value
 from tracegrad.capture.context import user_span
+from tracegrad.capture.lengths import count_between
 from tracegrad.capture.linear import difference
 from tracegrad.capture.memory import UNKNOWN, layout_of, set_layout
 from tracegrad.capture.numpy_api.common import (
@@ -46,7 +48,7 @@ from tracegrad.capture.numpy_api.elementwise import (
     resolve,
     subtract,
 )
-from tracegrad.capture.ragged import Axis, Ragged, count_between, measured
+from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import (
     Tracer,

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.axes import Axis, Stride, narrow, settled, stride_of
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.linear import difference, ends, most_above
 from tracegrad.capture.masked import Masked, Selection, same_value, unknown_count
 from tracegrad.capture.numpy_api.common import (
@@ -33,7 +35,7 @@ from tracegrad.capture.numpy_api.common import (
     spread,
     wrap_known,
 )
-from tracegrad.capture.ragged import Axis, Ragged, Stride, narrow, settled, stride_of, unknown_length
+from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import (
     Tracer,

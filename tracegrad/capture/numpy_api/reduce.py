@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.numpy_api.common import (
     as_axes,
@@ -51,7 +52,6 @@ from tracegrad.capture.numpy_api.elementwise import (
     subtract,
 )
 from tracegrad.capture.numpy_api.shape import join, slice_axis
-from tracegrad.capture.ragged import unknown_length
 from tracegrad.capture.tracer import (
     HANDLERS,
     Tracer,

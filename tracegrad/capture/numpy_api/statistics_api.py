@@ -1,6 +1,6 @@
 """The statistics module on traced numbers.
 
-Previous: sorting.py; next: scipy_special.py.
+Previous: sorting.py; next: ragged_reduce.py.
 
 Results are Python floats. Python adds exactly and rounds once; here sums are rounded as NumPy's are.
 """
