@@ -20,10 +20,10 @@ import optree
 
 from tracegrad import ops
 from tracegrad.capture import context
+from tracegrad.capture.calls import call as call_captured
 from tracegrad.capture.context import Place
 from tracegrad.capture.convert import keep_converted
 from tracegrad.capture.guards import lift
-from tracegrad.capture.hooks import call as call_captured
 from tracegrad.capture.known import leaves_of_call
 from tracegrad.capture.sizes import SMALLEST
 from tracegrad.capture.tracer import Tracer, apply

@@ -22,6 +22,7 @@ import numpy as np
 
 from tracegrad.api import bind, global_name, parameters_of
 from tracegrad.capture import context
+from tracegrad.capture.calls import call
 from tracegrad.capture.context import Place, current, user_span
 from tracegrad.capture.entry import Result, Static, collect, collect_leaves
 from tracegrad.capture.functions import (
@@ -38,7 +39,6 @@ from tracegrad.capture.functions import (
     split_arguments,
 )
 from tracegrad.capture.guards import lift
-from tracegrad.capture.hooks import call
 from tracegrad.capture.sharing import passing
 from tracegrad.capture.state import flatten, kind_name
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value

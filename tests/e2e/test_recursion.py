@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
-from tracegrad.capture import hooks
+from tracegrad.capture import user_calls
 from tracegrad.driver import pipeline
 from tracegrad.errors import CaptureError
 from tracegrad.ir.core import Function, walk
@@ -562,7 +562,7 @@ def test_a_recursive_function_gives_a_number_or_none(f: Any, depth: int, p: floa
 
 @each_backend
 def test_many_calls_at_capture_are_refused(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
-    monkeypatch.setattr(hooks, "CALLS_LIMIT", 200)
+    monkeypatch.setattr(user_calls, "CALLS_LIMIT", 200)
     parts = [{"part": 0.5, "name": str(k)} for k in range(30)]
 
     def halve(low: Any, high: Any, p: Any, k: int) -> Any:

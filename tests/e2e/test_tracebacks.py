@@ -95,7 +95,7 @@ def test_all_frames_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACEGRAD_TRACEBACK", "full")
     with pytest.raises(KeyError) as caught:
         tg.grad(outer_missing)({"w": X})
-    assert any("hooks.py" in f.filename for f in traceback.extract_tb(caught.value.__traceback__))
+    assert any("calls.py" in f.filename for f in traceback.extract_tb(caught.value.__traceback__))
 
 
 def test_faults_of_tracegrad_keep_all_frames() -> None:

@@ -1,6 +1,6 @@
 """`try` and `contextlib.suppress` around what fails only when the compiled function runs.
 
-Called by hooks.py. Previous: comparisons.py; next: copies.py.
+Called by hooks.py and calls.py. Previous: comparisons.py; next: copies.py.
 
 Handlers run at capture: they catch what goes wrong there. A fault of a staged operation comes later, and no handler
 sees it. So after the body of a `try` the operations that it staged are looked through, and one whose fault a handler

@@ -1,6 +1,6 @@
 """Python values that a traced number chooses: items of lists and tuples, and strings, functions and objects.
 
-Called by hooks.py. Previous: presence.py; next: hooks.py.
+Called by operators.py, members.py and calls.py. Previous: presence.py; next: operators.py.
 
 What is done with a `state.Chosen` is done with each of its options, under the condition that it is the one. An item of
 a list is a row of the items as an array where they have one shape, and else chosen in the same way.

@@ -1,6 +1,6 @@
 """`x is y`, `x in y` and comparisons of tuples and lists, where traced values take part.
 
-Called by hooks.py. Previous: text.py; next: hooks.py.
+Called by operators.py. Previous: text.py; next: operators.py.
 
 Python answers these with a bool at once; here the answer may be traced. `None`, classes and other objects are compared
 natively.

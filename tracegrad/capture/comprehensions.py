@@ -1,7 +1,7 @@
 """List comprehensions and generator expressions: run at capture, or staged as a loop that appends to a list.
 
 convert.py makes steps of `f(a) for a in values if test(a)`: an Each with a When in it, and an Item in that. Called by
-hooks.py. Previous: loops.py; next: hooks.py.
+hooks.py. Previous: loops.py; next: iterables.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Copies of objects of the user's classes and of containers: `copy.copy`, `copy.deepcopy`, `dataclasses.replace`.
 
-The originals run as Python code that is not captured, and what they make could not be followed. Called by hooks.py.
-Previous: attempts.py; next: hooks.py.
+The originals run as Python code that is not captured, and what they make could not be followed. Called by calls.py.
+Previous: attempts.py; next: calls.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random numbers in captured code: drawn at capture where a generator that the code has made from a constant seed gives
 the same ones at every call, refused elsewhere.
 
-Called by hooks.py. Previous: natives.py; next: hooks.py.
+Called by calls.py. Previous: natives.py; next: calls.py.
 
 What a draw gives is a constant of the program, and the generator is Python's own object, which is as far as it would be
 in Python. So a draw stands where the generator was made, or in a loop that is unrolled.

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.capture import hooks as _hooks  # noqa: F401 fills the namespace of converted code
 from tracegrad.capture import known as _known  # noqa: F401 finds contents
 from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLERS
+from tracegrad.capture.calls import call
 from tracegrad.capture.choices import merge
 from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, RestageError, Storage, capturing
 from tracegrad.capture.guards import require_unchanged
-from tracegrad.capture.hooks import call
 from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.lists import (
     CapturedList,

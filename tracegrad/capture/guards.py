@@ -1,7 +1,7 @@
 """What captured code reads from outside: arrays and floats become hidden inputs, everything else is guarded.
 
-Called by hooks.py at each read of a global, a closure variable, an attribute, a default or a method. Previous:
-loops.py; next: hooks.py.
+Called at each read of a global, a closure variable, an attribute, a default or a method. Previous: loops.py; next:
+hooks.py.
 
 A hidden input is a parameter of the function in IR that is read again at every call, so that it is never stale. Ints,
 bools, strings, functions, classes and the structure of containers are assumed to stay as they are, and checked at every

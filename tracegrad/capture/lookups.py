@@ -1,6 +1,6 @@
 """Items of dicts by traced ints: one of the values that a dict has, or of those that an array keeps for it (tables.py).
 
-Called by hooks.py. Previous: choices.py; next: hooks.py.
+Called by operators.py, members.py and calls.py. Previous: choices.py; next: operators.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Calls of Python's own functions and methods that change objects: done now, noted, or refused in a staged region.
 
-Called by hooks.py. Previous: protocols.py; next: hooks.py.
+Called by operators.py, members.py and calls.py. Previous: protocols.py; next: operators.py.
 
 A staged region is run once at capture, so what it changes in an object from outside would happen once and not in each
 iteration, or on both sides of a branch. Items, attributes and `append` are followed (slots.py); all other changes ask

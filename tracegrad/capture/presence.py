@@ -1,8 +1,8 @@
 """Items of dicts and attributes that are there under a traced condition only: reads, tests and counts of them.
 
 A slot that one side of a branch or a turn of a loop makes holds a `state.Unsure` afterwards, with the condition. What
-asks for the slot gets a traced answer, and what asks for all of them is refused. Called by hooks.py. Previous:
-guards.py; next: protocols.py.
+asks for the slot gets a traced answer, and what asks for all of them is refused. Called by operators.py, members.py
+and calls.py. Previous: guards.py; next: protocols.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What Python enters by itself: operators, iteration, attribute access and the making of objects of the user's classes.
 
-Called by hooks.py, so that these methods are captured like other functions. Previous: presence.py; next: natives.py.
+Called by operators.py, members.py and calls.py, so that these methods are captured like other functions. Previous:
+presence.py; next: natives.py.
 Where code runs that is not captured, a traced value answers what it is by its `__class__` (tracer.py).
 """
 

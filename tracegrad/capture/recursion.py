@@ -1,6 +1,7 @@
 """Recursion that a traced condition ends: the function becomes a function of the IR that calls itself.
 
-Called by hooks.py when a function is called that is running already. Previous: functions.py; next folder: transform.
+Called by user_calls.py when a function is called that is running already. Previous: functions.py; next folder:
+transform.
 
 A call is staged when, since the function was entered, a branch or loop on traced values was opened, and its arguments
 have the shapes of those before; numbers that differ between the two calls become traced. All other recursion runs at
@@ -18,7 +19,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tracegrad.capture import hooks
+from tracegrad.capture import user_calls
 from tracegrad.capture.changes import changes_of, stored_at, written_in
 from tracegrad.capture.context import Call, Capture, Frame, Signal, Storage, current, user_span
 from tracegrad.capture.entry import Result, Static, collect_leaves
@@ -530,4 +531,4 @@ def _is_same_result(a: Result, b: Result) -> bool:
     return a.tree == b.tree and a.weak == b.weak and plain(a) == plain(b)
 
 
-hooks.RECURSION.append(stage_recursive_call)
+user_calls.RECURSION.append(stage_recursive_call)

@@ -1,7 +1,7 @@
 """Texts that hold traced values: `f"{x}"`, `str(x)`, `"%d" % x`, `"{}".format(x)`, and what messages show of them.
 
-Called by hooks.py; print (numpy_api/scalar.py) writes the parts of a text into its operation. Previous: sizes.py; next:
-comparisons.py.
+Called by hooks.py and calls.py; print (numpy_api/scalar.py) writes the parts of a text into its operation. Previous:
+sizes.py; next: comparisons.py.
 
 What a text says of a traced value is known only when the compiled function runs. So such a text is a `TracedText`: it
 may be joined with others and printed. Whatever needs its characters (a dict key, a comparison, its length) asks for a

@@ -42,7 +42,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {}
 LATE: dict[str, Callable[[], None]] = {}
 #: function of another kind of array -> what calls it with traced values: `caller(function, args, keywords)`
 CALLERS_OF_OTHERS: dict[Any, Callable[..., Any]] = {}
-#: how a handler calls a function that the user passed: hooks.py puts its `call` here, which converts the function
+#: how a handler calls a function that the user passed: calls.py puts its `call` here, which converts the function
 CALLERS: list[Callable[..., Any]] = []
 #: finds the content of a traced value that Python asks for, or None: known.py puts its function here
 RESOLVERS: list[Callable[[Any, bool], Any]] = []

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.calls import call
 from tracegrad.capture.changes import changes_of, stored_at
 from tracegrad.capture.context import Frame, Storage, current, user_span
 from tracegrad.capture.entry import leaf_name
-from tracegrad.capture.hooks import call
 from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.lists import RecordList, StackedList
 from tracegrad.capture.sharing import passing

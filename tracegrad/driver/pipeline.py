@@ -27,11 +27,11 @@ from tracegrad import codegen
 from tracegrad.capture import entry
 from tracegrad.capture import recursion as _recursion  # noqa: F401 stages recursive calls
 from tracegrad.capture.attempts import error_name
+from tracegrad.capture.calls import call
 from tracegrad.capture.changes import follow, stored_at
 from tracegrad.capture.context import Place, Storage, current, is_capturing, user_level, user_span
 from tracegrad.capture.entry import Captured
 from tracegrad.capture.guards import Compared, Same, is_open_container
-from tracegrad.capture.hooks import call
 from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.known import contents_hold
 from tracegrad.capture.lists import RecordKind, RecordList, StackedList, records_of, rows_of

@@ -1,0 +1,310 @@
+"""Calls in converted code: of functions of Python and NumPy, of the user's, of methods, classes and all else.
+
+hooks.py gives `call` to converted code. Previous: user_calls.py; next: hooks.py.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import dataclasses
+import functools
+import inspect
+import operator
+import types
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tracegrad.capture import comprehensions, copies, lookups, sequences
+from tracegrad.capture.aliases import ways
+from tracegrad.capture.attempts import context
+from tracegrad.capture.choices import for_each, merge
+from tracegrad.capture.comparisons import search
+from tracegrad.capture.context import current
+from tracegrad.capture.draws import call_random, is_random
+from tracegrad.capture.guards import (
+    guard_class,
+    guard_native,
+    guard_presence,
+    is_user_function,
+    lift_partial,
+    new_container,
+    refuse_changing,
+    special_method,
+)
+from tracegrad.capture.iterables import SEQUENCES, call_on_stacked, is_of_arrays, is_on_stacked, key_of
+from tracegrad.capture.joins import chosen_error
+from tracegrad.capture.lists import CapturedList, StackedList
+from tracegrad.capture.members import getattr_, getitem, setitem
+from tracegrad.capture.natives import call_changing, changes_object, require_own_iterator
+from tracegrad.capture.operators import OPERATOR_NAMES, operate
+from tracegrad.capture.presence import call_on_dict, find_attribute
+from tracegrad.capture.protocols import binary_of, find_in_class, iterated, makes_plainly, special_of
+from tracegrad.capture.state import Chosen, Conflict, OrNone, Unsure, none_error
+from tracegrad.capture.text import call_with_text
+from tracegrad.capture.tracer import ALWAYS, CALLERS, CALLERS_OF_OTHERS, HANDLERS, Tracer, call_handler, is_traced
+from tracegrad.capture.user_calls import call_cached, call_function, instantiate, instantiate_plainly, wrap_result
+
+
+def _is_captured(f: Any) -> bool:
+    """Return whether a function or class is the user's, or a method: it takes values as they are."""
+    if isinstance(f, types.MethodType):
+        return _is_captured(f.__func__)
+    if isinstance(f, types.FunctionType):
+        return is_user_function(f)
+    return isinstance(f, type) and isinstance(find_in_class(f, "__init__"), types.FunctionType)
+
+
+def _leaves_iterators(f: Any) -> bool:
+    """Return whether a function takes no items of an iterator by itself."""
+    return _is_captured(f) or (isinstance(f, Hashable) and f in _LOOKS)
+
+
+def _place_of_choice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str | None:
+    """Return the position or keyword of the first argument that a traced number chooses."""
+    places: list[int | str] = [*range(len(args)), *kwargs]
+    values = (*args, *kwargs.values())
+    return next((place for place, value in zip(places, values, strict=True) if type(value) is Chosen), None)
+
+
+def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """`f(*args, **kwargs)`."""
+    if any(type(argument) is comprehensions.Generated for argument in args):
+        of_steps = _OF_STEPS.get(f) if isinstance(f, types.BuiltinFunctionType) else None
+        if of_steps is not None and type(args[0]) is comprehensions.Generated and not kwargs:
+            result = of_steps(args[0].step, *args[1:])
+            if result is not NotImplemented:
+                return result
+        args = tuple(a.given_to(f) if type(a) is comprehensions.Generated else a for a in args)
+    if isinstance(f, type) and issubclass(f, BaseException) and (args and type(args[0]) is Chosen):
+        chosen = args[0]
+        if chosen.index.root._storage.depth == current().depth and current().frame.kind == "branch":
+            raise chosen.error
+        return chosen_error(f, chosen, [call(f, option, *args[1:], **kwargs) for option in chosen.options])
+    spread = next((a for a in args if type(a) is comprehensions.Spread), None)
+    if spread is not None:
+        return spread.given_to(f if len(args) == 1 and set(kwargs) <= {"strict"} else None)
+    result = call_with_text(f, args, kwargs, call, HANDLERS[print])
+    if result is not NotImplemented:
+        return result
+    if not callable(f):
+        return f(*args, **kwargs)  # raises Python's error
+    if type(f) is OrNone:
+        return call(f.read("'NoneType' object is not callable"), *args, **kwargs)
+    if any(type(argument) is OrNone for argument in (*args, *kwargs.values())) and not _keeps_arguments(f):
+        args, kwargs = _present(f, args), dict(zip(kwargs, _present(f, kwargs.values()), strict=True))
+    if type(f) is Chosen:
+        return for_each(f, lambda option: call(option, *args, **kwargs))
+    if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, StackedList):
+        f = getattr(f.__self__, f.__name__)  # read before the list became one whose items are rows
+    place = _place_of_choice(args, kwargs)
+    if place is not None and isinstance(f, Hashable) and f in SEQUENCES:
+        args, place = tuple(merge(a) if type(a) is Chosen else a for a in args), None
+    if place is not None and not _is_captured(f):
+        return for_each(
+            kwargs[place] if isinstance(place, str) else args[place],
+            lambda option: call(
+                f,
+                *(option if number == place else argument for number, argument in enumerate(args)),
+                **{name: option if name == place else argument for name, argument in kwargs.items()},
+            ),
+        )
+    if not _is_captured(f):
+        result = lookups.call_by_key(f, args, kwargs, call)
+        if result is not NotImplemented:
+            return result
+    for argument in (*args, *kwargs.values()):
+        if type(argument) is Conflict:
+            raise argument.error
+        if type(argument) is Unsure:  # of a dict in `f(**d)`
+            raise argument.refusal("gives the arguments of a call")
+    result = _look_into(f, args, kwargs)
+    if result is not NotImplemented:
+        return result
+    if f is hasattr:
+        guard_presence(*args)
+        unsure = find_attribute(*args)
+        if unsure is not None:
+            return unsure.condition
+    elif f in (isinstance, type):
+        guard_class(args[0])
+    elif args:
+        if isinstance(f, type | types.BuiltinFunctionType) and not kwargs:
+            result = call_on_dict(f, args)
+            if result is not NotImplemented:
+                return result
+        args = iterated(f, args)
+        method = special_of(f, args[0]) if not kwargs else None
+        if method is not None:
+            return _call_special(method, args)
+        result = binary_of(f, args) if not kwargs else NotImplemented
+        if result is not NotImplemented:
+            return result
+        if f is sorted and kwargs.keys() <= {"key", "reverse"} and isinstance(kwargs.get("reverse", False), int):
+            result = comprehensions.ordered(args[0], key_of(kwargs), reverse=bool(kwargs.get("reverse", False)))
+            if result is not NotImplemented:
+                return result
+        if isinstance(args[0], sequences.Sequence_) and args[0].static_length is None and kwargs.keys() == {"key"}:
+            if f is max or f is min:
+                return comprehensions.greatest(args[0], key_of(kwargs), least=f is min)
+    if is_random(f):
+        return wrap_result(call_random(f, args, kwargs))
+    refuse_changing(f)
+    for argument in args:
+        if type(argument) is not Tracer and isinstance(argument, Iterator) and not _leaves_iterators(f):
+            require_own_iterator(argument)
+    if isinstance(f, types.BuiltinFunctionType) and f in OPERATOR_NAMES and len(args) == 2:
+        return operate(OPERATOR_NAMES[f], *args)
+    result = _call_method_of_list(f, args, kwargs)
+    if result is not NotImplemented:
+        return result
+    if changes_object(f, args):
+        return wrap_result(call_changing(f, args, kwargs))
+    try:
+        handler = HANDLERS.get(f)
+    except TypeError:
+        handler = None
+    if handler is not None:
+        if is_of_arrays(f):
+            args = tuple(list(a) if isinstance(a, collections.deque) else a for a in args)
+        if is_on_stacked(f, args, kwargs):
+            return call_on_stacked(f, args, kwargs)
+        if f in ALWAYS or is_traced(args) or is_traced(kwargs):
+            result = call_handler(f, *args, **kwargs)
+            if isinstance(result, Iterator) and not isinstance(result, Tracer):  # a zip of Python values
+                for arg in args:
+                    require_own_iterator(arg)
+                current().register_created(result)
+            return result
+        guard_native(f, args, kwargs)
+        return wrap_result(f(*args, **kwargs))
+    if isinstance(f, Hashable) and f in CALLERS_OF_OTHERS and (is_traced(args) or is_traced(kwargs)):
+        return CALLERS_OF_OTHERS[f](f, args, kwargs)
+    if isinstance(f, types.FunctionType):
+        result = call_function(f, args, kwargs)
+        if inspect.isgeneratorfunction(f):
+            current().register_created(result)
+        return result
+    if isinstance(f, types.MethodType):
+        if isinstance(f.__self__, Tracer):
+            result = f(*args, **kwargs)
+            return _as_own(result) if isinstance(result, list) else result
+        if isinstance(f.__self__, contextlib.ExitStack) and f.__name__ in ("enter_context", "push"):
+            args = tuple(context(arg) for arg in args)
+        return call(f.__func__, f.__self__, *args, **kwargs)
+    if isinstance(f, functools.partial):
+        bound, keywords = lift_partial(f)
+        return call(f.func, *bound, *args, **{**keywords, **kwargs})
+    if isinstance(f, type):
+        return instantiate(f, args, kwargs)
+    if isinstance(f, types.BuiltinMethodType) and f.__name__ == "__new__":
+        return new_container(f(*args, **kwargs))
+    if makes_plainly(f):
+        return instantiate_plainly(f.__self__, args, kwargs)
+    if isinstance(f, functools._lru_cache_wrapper):
+        return call_cached(f, args, kwargs)
+    module = getattr(f, "__module__", None) or ""
+    if is_traced(args) or is_traced(kwargs):
+        if isinstance(f, np.vectorize):
+            return call_handler(np.vectorize.__call__, f, *args, **kwargs)
+        is_array_function = module.startswith(("numpy", "scipy", "math", "cmath")) and not hasattr(f, "__tracegrad__")
+        if isinstance(f, np.ufunc) or is_array_function:
+            return call_handler(f, *args, **kwargs)
+    if not hasattr(f, "__tracegrad__"):
+        method = getattr(type(f), "__call__", None)  # noqa: B004 the method, not a test
+        if isinstance(method, types.FunctionType):
+            special_method(f, "__call__")
+            return call_function(method, (f, *args), kwargs)
+        guard_native(f, args, kwargs)
+    return wrap_result(f(*args, **kwargs))
+
+
+def _look_into(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Do what functions of Python do that read a list, an attribute or an item; NotImplemented: f is none of them."""
+    if f is len and isinstance(args[0], StackedList):
+        args[0].note_range()
+        return args[0].length
+    if f is list and args and isinstance(args[0], StackedList):
+        return args[0].copy()
+    if f is list and args and isinstance(args[0], sequences.Sequence_) and args[0].length is None:
+        return comprehensions.collect(comprehensions.Each(args[0], "", comprehensions.Item))
+    if f is getattr:
+        return getattr_(*args)
+    if isinstance(f, types.FunctionType) and f in _COPIES:
+        return _COPIES[f](getattr_, *args, **kwargs)
+    if f is vars and args:
+        return getattr_(args[0], "__dict__")
+    if isinstance(f, types.BuiltinFunctionType) and f in _ITEMS:
+        return _ITEMS[f](*args)
+    return NotImplemented
+
+
+def _call_method_of_list(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a method of a list or tuple that meets traced values; NotImplemented: f is none, or Python's own does."""
+    name, own = getattr(f, "__name__", ""), getattr(f, "__self__", None)
+    if isinstance(f, types.BuiltinMethodType) and name in _SEARCHES and len(args) == 1:
+        if isinstance(own, list | tuple) and (is_traced(own) or is_traced(args) or any(map(ways, args))):
+            return search(name, own, args[0], operate)
+    if name == "extend" and isinstance(own, CapturedList):
+        sequence = sequences.as_sequence(args[0])
+        if sequence is not None and sequence.length is None:
+            return comprehensions.extend(own, sequence)
+    if name == "sort" and isinstance(own, StackedList) and own.has_unknown_length:
+        return comprehensions.sort(own, key_of(kwargs), reverse=kwargs.get("reverse", False))
+    return NotImplemented
+
+
+def _keeps_arguments(f: Any) -> bool:
+    """Return whether a function takes values as they are: the user's, a method of a container, or getattr."""
+    own = getattr(f, "__self__", None)
+    return _is_captured(f) or f is getattr or isinstance(own, list | dict | collections.deque)
+
+
+def _present(f: Any, values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return arguments of a call that takes values, not what may be None."""
+    if f in _LOOKS:
+        raise none_error(f"is given to {f.__name__}")
+    message = f"{getattr(f, '__name__', 'a function')} expects a value, and there is None"
+    return tuple(value.read(message) if type(value) is OrNone else value for value in values)
+
+
+def _call_special(method: types.FunctionType, args: tuple[Any, ...]) -> Any:
+    if method.__name__ != "__next__" or len(args) == 1:
+        return call(method, *args)
+    try:
+        return call(method, args[0])
+    except StopIteration:
+        return args[1]
+
+
+#: functions that take no items of an iterator
+_LOOKS = frozenset(
+    {iter, next, isinstance, callable, id, hash, print, repr, str, bool, hasattr, getattr, setattr, type}
+)
+#: methods of lists and tuples that compare their items
+_SEARCHES = frozenset({"index", "count", "remove"})
+
+
+def _as_own(values: Any) -> Any:
+    """Register the lists of `tolist`, inner ones too."""
+    return new_container([_as_own(v) for v in values]) if isinstance(values, list) else values
+
+
+_ITEMS: dict[Any, Callable[..., Any]] = {operator.getitem: getitem, operator.setitem: setitem}
+_COPIES: dict[Any, Callable[..., Any]] = {
+    copy.copy: copies.copied,
+    copy.deepcopy: copies.copied_deeply,
+    dataclasses.replace: copies.replaced,
+}
+#: functions of a generator expression that need not make all its items; NotImplemented: they do
+_OF_STEPS: dict[Any, Callable[..., Any]] = {
+    next: comprehensions.first,
+    sum: functools.partial(comprehensions.total, functools.partial(operate, "add")),
+    any: functools.partial(comprehensions.holds_for, any),
+    all: functools.partial(comprehensions.holds_for, all),
+}
+
+CALLERS.append(call)

@@ -1,0 +1,125 @@
+"""Functions of Python and NumPy that take iterables or a list that a staged loop has filled: on the array of its items.
+
+Called by calls.py. Previous: comprehensions.py; next: operators.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracegrad.capture import branches, comprehensions, sequences
+from tracegrad.capture.lists import RecordList, StackedList
+from tracegrad.capture.tracer import ALWAYS, HANDLERS, Tracer, call_handler, call_user, full_name
+
+#: the greatest of so many items is found by comparing them one by one
+_FEW_ITEMS = 8
+
+
+def is_of_arrays(f: Any) -> bool:
+    return isinstance(f, np.ufunc) or full_name(f).startswith("numpy.")
+
+
+#: functions that join a list of arrays: what they make of arrays stacked along axis 0
+_ROWS: dict[Any, Callable[[Tracer], Any]] = {
+    np.stack: lambda rows: rows.copy(),
+    np.vstack: lambda rows: (
+        rows.copy() if rows.ndim == 2 else rows.reshape(-1, *rows.shape[2:]) if rows.ndim > 2 else rows[:, None]
+    ),
+    np.concatenate: lambda rows: rows.reshape(-1, *rows.shape[2:]),
+    sum: lambda rows: call_handler(np.sum, rows, axis=0),
+}
+
+
+def has_unknown_length(args: tuple[Any, ...]) -> bool:
+    return any(isinstance(a, StackedList) and a.has_unknown_length for a in args)
+
+
+def _is_long(args: tuple[Any, ...]) -> bool:
+    """Return whether a list of numbers that a staged loop has filled is too long to compare them one by one."""
+    values = args[0]
+    return len(args) == 1 and not values.kind.is_mutable and values.there is None and not _has_few(values.length)
+
+
+def _has_few(length: Any) -> bool:
+    return isinstance(length, int) and length <= _FEW_ITEMS
+
+
+def is_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a function takes lists that a staged loop has filled as the array of their items."""
+    if not any(isinstance(a, StackedList) for a in args):
+        return False
+    return (
+        f in _ROWS
+        or is_of_arrays(f)
+        or (has_unknown_length(args) and f not in SEQUENCES)
+        or (f in (max, min) and not kwargs and _is_long(args))
+    )
+
+
+def call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a NumPy function with lists that a staged loop has filled: on the array of their items."""
+    if not is_of_arrays(f) and any(isinstance(a, RecordList) and not a.has_unknown_length for a in args):
+        args = tuple(list(a) if isinstance(a, RecordList) else a for a in args)
+        return call_handler(f, *args, **kwargs)
+    if f in _ROWS and len(args) == 1 and not kwargs:
+        return _ROWS[f](args[0].as_array())
+    if f in (max, min) and "default" in kwargs and len(args) == 1:
+        rest = {name: value for name, value in kwargs.items() if name != "default"}
+        return branches.if_exp(args[0], lambda: call_on_stacked(f, args, rest), lambda: kwargs["default"])
+    if f in (max, min) and len(args) == 1 and _takes_by_key(args[0], kwargs):
+        return comprehensions.greatest(args[0], key_of(kwargs), least=f is min)
+    if f is sorted and args[0].has_unknown_length:
+        result = args[0].copy()
+        comprehensions.sort(result, key_of(kwargs), reverse=kwargs.get("reverse", False))
+        return result
+    if f in (np.stack, np.vstack, np.hstack, np.concatenate, np.column_stack, np.dstack, sum):
+        return call_handler(f, *(list(a) if isinstance(a, StackedList) else a for a in args), **kwargs)
+    return call_handler(f, *(a.as_array() if isinstance(a, StackedList) else a for a in args), **kwargs)
+
+
+def _takes_by_key(values: StackedList, kwargs: dict[str, Any]) -> bool:
+    """Return whether the extreme of a list of unknown length is looked for by keys, or by parts of the items."""
+    return values.has_unknown_length and (kwargs.get("key") is not None or isinstance(values, RecordList))
+
+
+def key_of(kwargs: dict[str, Any]) -> Callable[[Any], Any] | None:
+    key = kwargs.get("key")
+    return None if key is None else functools.partial(call_user, key)
+
+
+def _map(function: Any, *iterables: Any) -> list[Any]:
+    together = len(iterables) > 1
+    return comprehensions.collect(
+        comprehensions.Each(
+            sequences.make_zip(*iterables) if together else iterables[0],
+            "",
+            lambda item: comprehensions.Item(call_user(function, *item) if together else call_user(function, item)),
+        )
+    )
+
+
+def _filter(function: Any, iterable: Any) -> Any:
+    def step(item: Any) -> comprehensions.Step:
+        return comprehensions.When(
+            item if function is None else call_user(function, item), lambda: comprehensions.Item(item)
+        )
+
+    items = comprehensions.collect(comprehensions.Each(iterable, "", step))
+    return items if isinstance(items, StackedList) else iter(items)
+
+
+#: functions of iterables that give their items, or something of each
+SEQUENCES: dict[Any, Callable[..., Any]] = {
+    range: sequences.make_range,
+    zip: sequences.make_zip,
+    enumerate: sequences.make_enumerate,
+    reversed: sequences.make_reversed,
+    map: _map,
+    filter: _filter,
+}
+HANDLERS.update(SEQUENCES)
+ALWAYS.update(SEQUENCES)
