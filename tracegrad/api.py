@@ -28,13 +28,14 @@ from tracegrad.capture.known import leaves_of_call
 from tracegrad.capture.sizes import SMALLEST
 from tracegrad.capture.tracer import Tracer, apply
 from tracegrad.config import BACKENDS, load_options
-from tracegrad.driver import pipeline
+from tracegrad.driver import inner_gradients, pipeline, specialization
 from tracegrad.driver.batching import Batch
 from tracegrad.driver.cache import open_cache
 from tracegrad.driver.code_store import CodeStore
 from tracegrad.driver.derive import Request, leaf_numbers, no_pair
 from tracegrad.driver.launch import Dispatcher, build_dispatcher, build_forward
-from tracegrad.driver.pipeline import Program, Specialization
+from tracegrad.driver.specialization import Program, Specialization
+from tracegrad.driver.tangents import check_still, tangent_leaves, tangent_name
 from tracegrad.errors import ArgumentError, ArgumentTypeError, TracegradError
 from tracegrad.frames import user_frames, with_user_frames
 from tracegrad.ir.printer import print_function
@@ -121,7 +122,7 @@ class Transformed:
 
     def _run(self, signature: Signature, values: Sequence[Any], arguments: Sequence[Any]) -> Any:
         find = _finder(self._find, signature, values)
-        return pipeline.run(find(), find, lambda made: made.call(values, arguments))
+        return specialization.run(find(), find, lambda made: made.call(values, arguments))
 
     def _find(self, signature: Signature) -> Specialization:
         with self._lock:
@@ -156,7 +157,7 @@ class Transformed:
         request = self._request(names)
         if request.kind == "function":
             return call_captured(self._function, *args, **kwargs)
-        return pipeline.inline_derivative(self._function, request, names, values)
+        return inner_gradients.inline_derivative(self._function, request, names, values)
 
     # ---- inspection
 
@@ -686,7 +687,7 @@ class VJP:
         """Return (out, pullback), and what is auxiliary."""
         names, values = bind(self._forward._parameters, self._function, primals, {})
         if context.is_capturing():
-            out, pull = pipeline.inline_vjp(self._function, names, values, self._count, self._has_aux)
+            out, pull = inner_gradients.inline_vjp(self._function, names, values, self._count, self._has_aux)
             return _arranged(out, pull, self._has_aux)
         signature, leaves = signature_of(names, values)
         kept = [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
@@ -699,8 +700,8 @@ class VJP:
         def pullback(ct: Any) -> tuple[Any, ...]:
             if context.is_capturing():
                 primals = _held([unflatten(tree, kept) for tree in signature.arguments])
-                return pipeline.inline_pullback(self._function, names, primals, self._count, ct, self._has_aux)
-            gradients: tuple[Any, ...] = pipeline.run(
+                return inner_gradients.inline_pullback(self._function, names, primals, self._count, ct, self._has_aux)
+            gradients: tuple[Any, ...] = specialization.run(
                 made, find, lambda instance: instance.pull_back([*kept, *hidden], ct)
             )
             return gradients
@@ -766,7 +767,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, backe
     if context.is_capturing():
         _check_callable(f, "linearize")
         names, values = bind(parameters_of(f), f, primals, {})
-        out, staged = pipeline.inline_linearize(f, names, values, has_aux)
+        out, staged = inner_gradients.inline_linearize(f, names, values, has_aux)
         return _arranged(out, lambda *tangents: staged(_per_argument(tangents, primals, values)), has_aux)
     kept = tuple(_copied(p) for p in primals)
     forward = _forward(f, "push", backend, has_aux)
@@ -826,11 +827,11 @@ class Forward:
         names, values = bind(self._parameters, self._function, primals, {})
         tangents = _per_argument(tangents, primals, values)
         if context.is_capturing():
-            every = [p for p, value in enumerate(values) if pipeline.holds_floats(value)]
+            every = [p for p, value in enumerate(values) if inner_gradients.holds_floats(value)]
             self._check_still(names, tangents, every)
             moving = [p for p in every if tangents[p] is not None]
             chosen = tuple(every if self._kind == "hvp" else moving or every)
-            result = pipeline.inline_derivative(
+            result = inner_gradients.inline_derivative(
                 self._function, Request(self._kind, chosen, False, self._has_aux), names, values, tangents
             )
             return self._per_primal(result, chosen, primals)
@@ -842,8 +843,8 @@ class Forward:
         self._check_still(names, tangents, chosen)
         given = []
         for number in chosen:
-            given.extend(pipeline.tangent_leaves(signature.arguments[number], tangents[number], types, names[number]))
-        result = pipeline.run(made, find, lambda instance: instance.call(arguments, values, given))
+            given.extend(tangent_leaves(signature.arguments[number], tangents[number], types, names[number]))
+        result = specialization.run(made, find, lambda instance: instance.call(arguments, values, given))
         return self._per_primal(result, chosen, primals)
 
     @staticmethod
@@ -851,7 +852,7 @@ class Forward:
         """Check that arguments without floats have no tangent."""
         for position, (name, tangent) in enumerate(zip(names, tangents, strict=True)):
             if position not in chosen:
-                pipeline.check_still(tangent, pipeline.tangent_name(name))
+                check_still(tangent, tangent_name(name))
 
     def _per_primal(self, result: Any, chosen: Sequence[int], primals: Sequence[Any]) -> Any:
         """Return the products with one per primal, None for those without floats."""

@@ -28,7 +28,7 @@ from tracegrad.capture.trees import LEAF
 from tracegrad.capture.trees import Tree as Structure
 from tracegrad.custom import custom_jvp, place_of
 from tracegrad.differences import central_differences, complex_steps
-from tracegrad.driver.pipeline import runtime_tree
+from tracegrad.driver.trees import runtime_tree
 from tracegrad.errors import ArgumentError, ArgumentTypeError, CaptureError
 from tracegrad.ir.types import ArrayType, array_type, is_complex, is_float
 from tracegrad.ops.callbacks import as_declared, callback_name, declared_texts, misfit

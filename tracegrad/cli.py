@@ -51,7 +51,8 @@ from tracegrad.driver import pipeline
 from tracegrad.driver.cache import Cache, open_cache
 from tracegrad.driver.derive import Request, leaf_numbers
 from tracegrad.driver.explain import why as explain_entry
-from tracegrad.driver.pipeline import Program
+from tracegrad.driver.specialization import Program
+from tracegrad.driver.trees import call_arguments, size_symbols
 from tracegrad.errors import ArgumentTypeError, InternalError, TracegradError
 from tracegrad.explanation import explain_signature
 from tracegrad.ir.opdef import TABLE, OpDef
@@ -429,7 +430,7 @@ def readable_failures(function: Callable[..., Any], inputs: Inputs, batched: Seq
         drawn = inputs.draw(np.random.default_rng(0), inputs.example_sizes(), None)
         sizes = [f"tried with {name} = {size}" for name, size in inputs.example_sizes().items()]
         drawn = [_first_element(value) if k in batched else value for k, value in enumerate(drawn)]
-        args, kwargs = pipeline.call_arguments(inputs.names, drawn)
+        args, kwargs = call_arguments(inputs.names, drawn)
         names = " and ".join(inputs.names[k].lstrip("=") for k in batched)
         elements = [f"of {names} the function gets one element along axis 0"] if batched else []
         try:
@@ -505,7 +506,7 @@ def _header(program: Program, target: str, command: str, emit: str, batched: Seq
     stores = captured.effects if emit == "ir" or request.kind != "vjp" else []  # a pullback leaves all as it is
     places = captured.write_back if emit == "ir" else program.write_back
     written = [paths[i] if i < len(paths) else captured.hidden[i - len(paths)].place.name for i in places]
-    sizes = pipeline.size_symbols(signature)
+    sizes = size_symbols(signature)
     facts = dict.fromkeys([*(f"{name} >= 2" for name in sizes), *map(str, captured.facts)])
     rows = {
         "arguments": taken,

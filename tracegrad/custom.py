@@ -43,7 +43,7 @@ from tracegrad.capture.sharing import passing
 from tracegrad.capture.state import flatten, kind_name
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value
 from tracegrad.capture.trees import Tree
-from tracegrad.driver.pipeline import call_arguments
+from tracegrad.driver.trees import call_arguments
 from tracegrad.errors import ArgumentError, ArgumentTypeError
 from tracegrad.ir.core import Function, Operation, Value
 from tracegrad.ir.types import ArrayType, is_complex, is_inexact

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tracegrad.api import Transformed, misused
-from tracegrad.driver import pipeline
-from tracegrad.driver.pipeline import Program
+from tracegrad.driver import specialization
+from tracegrad.driver.specialization import Program
 from tracegrad.errors import TracegradError
 from tracegrad.ir.core import Function, Operation, Value
 from tracegrad.ir.opdef import TABLE
@@ -52,7 +52,7 @@ class debug_nans(AbstractContextManager[None]):
     def __enter__(self) -> None:
         kind = type(self)
         if kind._depth == 0:
-            pipeline.BEFORE_RUN.append(check_finite)
+            specialization.BEFORE_RUN.append(check_finite)
             kind._call = Transformed.__call__
             Transformed.__call__ = _call_slowly  # type: ignore[method-assign]
         kind._depth += 1
@@ -61,7 +61,7 @@ class debug_nans(AbstractContextManager[None]):
         kind = type(self)
         kind._depth -= 1
         if kind._depth == 0:
-            pipeline.BEFORE_RUN.remove(check_finite)
+            specialization.BEFORE_RUN.remove(check_finite)
             Transformed.__call__ = kind._call  # type: ignore[method-assign]
 
 

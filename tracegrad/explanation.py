@@ -17,7 +17,7 @@ from tracegrad.capture.context import detailed
 from tracegrad.capture.known import leaves_of_call
 from tracegrad.driver import pipeline
 from tracegrad.driver.derive import Request
-from tracegrad.driver.pipeline import Program
+from tracegrad.driver.specialization import Program
 from tracegrad.errors import Span
 from tracegrad.frames import with_user_frames
 from tracegrad.ir.core import Function, Operation, Value, clone_function, walk

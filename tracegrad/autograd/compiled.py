@@ -15,7 +15,7 @@ import optree
 from tracegrad.api import VJP, RequestMaker, Transformed, _remembered, bind, jvp, vjp
 from tracegrad.capture.calls import call as call_captured
 from tracegrad.capture.known import leaves_of_call
-from tracegrad.driver.pipeline import Specialization
+from tracegrad.driver.specialization import Specialization
 from tracegrad.runtime.signature import NAMESPACE, signature_of
 from tracegrad.runtime.tape import (
     Cotangent,

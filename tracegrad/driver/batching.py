@@ -27,7 +27,9 @@ from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import Undefined, flatten, has_changed, kind_name, unflatten
 from tracegrad.capture.tracer import Tracer, asarray, from_value, is_traced
 from tracegrad.capture.trees import Tree, is_mapping
-from tracegrad.driver.pipeline import call_arguments, hoist_stacks, target_backend
+from tracegrad.driver.inner_gradients import hoist_stacks
+from tracegrad.driver.pipeline import target_backend
+from tracegrad.driver.trees import call_arguments
 from tracegrad.errors import (
     ArgumentError,
     CaptureError,

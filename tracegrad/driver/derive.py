@@ -1,8 +1,7 @@
 """Derivatives that can be asked for: from a captured function to the IR that computes one, and the structure it
 returns.
 
-Reads captured functions and trees of arguments and results; calls transform/. Previous: load_python.py; next:
-pipeline.py.
+Reads captured functions and trees of arguments and results; calls transform/. Previous: load_python.py; next: trees.py.
 """
 
 from __future__ import annotations

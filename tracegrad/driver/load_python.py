@@ -1,6 +1,6 @@
 """Python source text to a function, so that tracebacks and pdb show its lines.
 
-Reads text from codegen/numpy_source.py; gives a function to pipeline.py. Previous: load_c.py; next: pipeline.py.
+Reads text from codegen/numpy_source.py; gives a function to pipeline.py. Previous: load_c.py; next: derive.py.
 """
 
 from __future__ import annotations

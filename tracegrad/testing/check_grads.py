@@ -25,7 +25,8 @@ from tracegrad.custom import RuleCall, RuleSite, custom_vjp, noting_calls, notin
 from tracegrad.driver import pipeline
 from tracegrad.driver.batching import Batch
 from tracegrad.driver.derive import Request, leaf_numbers
-from tracegrad.driver.pipeline import Specialization
+from tracegrad.driver.specialization import Program, Specialization
+from tracegrad.driver.trees import call_arguments
 from tracegrad.errors import ArgumentError, ArgumentTypeError, TracegradError
 from tracegrad.ir.core import Function, Operation
 from tracegrad.ir.types import is_complex, is_inexact
@@ -236,7 +237,7 @@ class RuleSearch:
         return self.called <= self.found.keys()
 
     def _calls(self, names: Sequence[str], values: Sequence[Any]) -> list[RuleCall]:
-        args, kwargs = pipeline.call_arguments(names, [copied_tree(value) for value in values])
+        args, kwargs = call_arguments(names, [copied_tree(value) for value in values])
         with noting_calls() as calls, np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.run(*args, **kwargs)
@@ -267,7 +268,7 @@ def _capture_sites(function: Callable[..., Any], signature: Signature) -> _Captu
 class _Captured:
     """A captured function, and the calls of functions with rules in it."""
 
-    program: pipeline.Program
+    program: Program
     sites: Mapping[Function, RuleSite]
 
     def calls(self, leaves: Sequence[Any]) -> list[RuleCall]:
@@ -303,7 +304,7 @@ def arguments_left_out(call: RuleCall) -> set[str]:
     if not isinstance(call.function, custom_vjp):
         return set()
     forward, backward = call.function._rules
-    args, kwargs = pipeline.call_arguments(call.names, [copied_tree(value) for value in call.values])
+    args, kwargs = call_arguments(call.names, [copied_tree(value) for value in call.values])
     try:
         out, residuals = forward(*args, **kwargs)
         tree, _, leaves = flatten(out)
@@ -365,7 +366,7 @@ class _Line:
             for number, part in zip(leaf_numbers(self.signature.arguments[argnum]), direction, strict=True):
                 moved = leaves[number] + step * part
                 leaves[number] = moved if isinstance(leaves[number], np.ndarray) else type(leaves[number])(moved)
-        args, kwargs = pipeline.call_arguments(self.names, [unflatten(t, leaves) for t in self.signature.arguments])
+        args, kwargs = call_arguments(self.names, [unflatten(t, leaves) for t in self.signature.arguments])
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = self.function(*args, **kwargs)
@@ -402,7 +403,7 @@ class _Line:
             value, gradients = made.call(leaves, args)
             return float(value), [flatten(g)[2] for g in gradients]
         kept = [_copied(leaf) for leaf in leaves]
-        positional, keywords = pipeline.call_arguments(self.names, args)
+        positional, keywords = call_arguments(self.names, args)
         tree, _, results = flatten(self.function(*positional, **keywords))
         weights = iter(self.weights or ())
         ct = unflatten(tree, [next(weights) if is_inexact(np.asarray(r).dtype) else r for r in results])

@@ -17,8 +17,8 @@ import numpy as np
 from tracegrad.api import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, value_and_grad, vjp, vmap
 from tracegrad.callbacks import noting_complex_steps
 from tracegrad.custom import RuleCall, custom_jvp, noting_calls
-from tracegrad.driver import pipeline
 from tracegrad.driver.derive import inexact_part, leaf_numbers
+from tracegrad.driver.trees import call_arguments
 from tracegrad.ir.types import is_complex, is_float, is_inexact
 from tracegrad.runtime.signature import Tree, flatten, signature_of, unflatten
 from tracegrad.testing.check_grads import RULE_CALLS, as_double, copied_tree, find_slope, float_arguments
@@ -61,7 +61,7 @@ class Trial:
         """Return the trial; None when an argument is passed by keyword and differentiated."""
         if any(names[a].startswith("=") for a in argnums):
             return None
-        args, keywords = pipeline.call_arguments(names, list(values))
+        args, keywords = call_arguments(names, list(values))
         called = functools.partial(function, **keywords) if keywords else function
         floats = float_arguments(names[: len(args)], args)
         return Trial(called, tuple(args), tuple(argnums), tuple(floats), rng, backend)
@@ -358,7 +358,7 @@ def find_nonlinear_rule(
 ) -> NonlinearRule | None:
     """Return a call by the plain function whose forward rule gives, for a multiple of tangents, something else than
     that multiple of what it gives for them."""
-    args, kwargs = pipeline.call_arguments(names, [copied_tree(value) for value in values])
+    args, kwargs = call_arguments(names, [copied_tree(value) for value in values])
     counts: dict[Any, int] = {}
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
