@@ -1,7 +1,7 @@
 """Chooses a Python variable for each value: the user's name, shared where one value takes over from another.
 
 Reads a function in IR and its Folding, writes a mapping from values to names. Previous: folding.py; next:
-numpy_source.py.
+numpy_module.py.
 
 Two values may have one variable when neither is defined while the other is still needed. The carries of a loop are
 one variable each (its parameter, and the result after the loop); what starts it, what the body yields, and the array
