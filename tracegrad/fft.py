@@ -14,25 +14,30 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import cast
 from tracegrad.runtime.shaping import roll
-from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tape import apply_composition, retitled
 from tracegrad.runtime.tensor import Tensor, refuse_in, wrap
 
 
-def _composition(name: str, function: Any) -> Composition:
-    return Composition(name, lambda size, place, norm, x: function(x, size, place, norm))
+def _compositions(name: str, function: Any, of_real: str = "") -> tuple[Composition, Composition]:
+    """Return the compositions for real and for complex tensors."""
+
+    def transform(size: Any, place: Any, norm: str | None, x: Any) -> Any:
+        return function(x, size, place, norm)
+
+    return Composition(of_real or name, transform), Composition(name, transform)
 
 
-_FFT, _IFFT = _composition("FftC2C", np.fft.fft), _composition("FftC2C", np.fft.ifft)
-_RFFT, _IRFFT = _composition("FftR2C", np.fft.rfft), _composition("FftC2R", np.fft.irfft)
-_FFTN, _IFFTN = _composition("FftC2C", np.fft.fftn), _composition("FftC2C", np.fft.ifftn)
+_FFT, _IFFT = _compositions("FftC2C", np.fft.fft, "FftR2C"), _compositions("FftC2C", np.fft.ifft, "Conj")
+_RFFT, _IRFFT = _compositions("FftR2C", np.fft.rfft), _compositions("FftC2R", np.fft.irfft)
+_FFTN, _IFFTN = _compositions("FftC2C", np.fft.fftn), _compositions("FftC2C", np.fft.ifftn)
 
 
-def _applied(composition: Composition, x: Tensor, size: Any, place: Any, norm: str | None) -> Any:
+def _applied(compositions: tuple[Composition, Composition], x: Tensor, size: Any, place: Any, norm: str | None) -> Any:
     if norm not in (None, "forward", "backward", "ortho"):
         raise RuntimeError(f'Invalid normalization mode: "{norm}"')
     if not (x.is_floating_point() or x.is_complex()):
         x = cast(x, dtypes.default_of(2))
-    return apply_composition(composition, (size, place, norm), [x])
+    return apply_composition(compositions[x.is_complex()], (size, place, norm), [x])
 
 
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
@@ -57,11 +62,11 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _applied(_IRFFT, input, n, dim, norm)
 
 
-def _along(composition: Composition, x: Tensor, s: Any, dim: Any, norm: str | None) -> Any:
+def _along(compositions: tuple[Composition, Composition], x: Tensor, s: Any, dim: Any, norm: str | None) -> Any:
     sizes = None if s is None else tuple(s)
     if dim is None:
         dim = range(x.dim()) if sizes is None else range(x.dim() - len(sizes), x.dim())
-    return _applied(composition, x, sizes, tuple(dim), norm)
+    return _applied(compositions, x, sizes, tuple(dim), norm)
 
 
 def fft2(input: Tensor, s: Any = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
@@ -119,7 +124,7 @@ def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     sizes, axes = _half_axes(input, s, dim)
     made = rfft(input, sizes[-1], axes[-1], norm)
     for size, axis in zip(sizes[:-1], axes[:-1], strict=True):
-        made = fft(made, size, axis, norm)
+        made = retitled(fft(made, size, axis, norm), "FftR2CBackward0")
     return made
 
 

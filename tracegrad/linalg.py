@@ -15,9 +15,9 @@ import numpy as np
 from tracegrad.autograd.function import Function
 from tracegrad.runtime import dtypes, reducing
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import broadcast_shape, cast
+from tracegrad.runtime.operate import broadcast_shape, cast, where
 from tracegrad.runtime.shaping import axis_of, cat, gather, stack, transpose
-from tracegrad.runtime.tape import apply_composition, as_torch_calls, shielding
+from tracegrad.runtime.tape import apply_composition, as_torch_calls, ending_in, retitled, shielding
 from tracegrad.runtime.tensor import Tensor, method, refuse_in, wrap
 from tracegrad.runtime.traced import call_with_traced_values
 
@@ -66,6 +66,7 @@ _INV = Composition("LinalgInvEx", np.linalg.inv)
 _DET = Composition("LinalgDet", np.linalg.det)
 _SLOGDET = Composition("LinalgSlogdet", lambda x: tuple(np.linalg.slogdet(x)))
 _SOLVE = Composition("LinalgSolveEx", np.linalg.solve)
+_SOLVE_VECTORS = Composition("LinalgSolveEx", lambda a, b: np.linalg.solve(a, b[..., None])[..., 0])
 _CHOLESKY = Composition("LinalgCholeskyEx", np.linalg.cholesky)
 
 
@@ -115,7 +116,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Any:
 
 def _solve(A: Tensor, B: Tensor) -> Any:
     if B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1]):
-        return apply_composition(_SOLVE, (), [A, B.unsqueeze(-1)]).squeeze(-1)
+        return apply_composition(_SOLVE_VECTORS, (), [A, B])
     stack = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
     wide_a = A if A.shape[:-2] == stack else A.expand(*stack, *A.shape[-2:])
     wide_b = B if B.shape[:-2] == stack else B.expand(*stack, *B.shape[-2:])
@@ -162,9 +163,9 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
         first, second = sorted((rows, columns))
         return found.unsqueeze(first).unsqueeze(second)
     along, over = (columns, rows) if abs(ord) == 1 else (rows, columns)
-    sums = A.abs().sum(over, keepdim=True)
-    found = sums.amax(along, keepdim=True) if ord > 0 else sums.amin(along, keepdim=True)
-    return found if keepdim else found.squeeze((rows, columns))
+    sums = A.abs().sum(over, keepdim=keepdim)
+    along -= not keepdim and over < along
+    return sums.amax(along, keepdim=keepdim) if ord > 0 else sums.amin(along, keepdim=keepdim)
 
 
 # ---- factorizations
@@ -262,7 +263,7 @@ def matrix_rank(A: Tensor) -> Tensor:
 def cond(A: Tensor) -> Any:
     """Return the greatest singular value divided by the smallest."""
     values = svdvals(A)
-    return values[..., 0] / values[..., -1]
+    return retitled(values[..., 0] / values[..., -1], "SqueezeBackward1")
 
 
 def matrix_power(A: Tensor, n: int) -> Any:
@@ -326,12 +327,14 @@ def matrix_exp(A: Tensor) -> Any:
 
 def multi_dot(tensors: Any) -> Any:
     """Return the product of several matrices."""
-    product = tensors[0]
-    for other in tensors[1:]:
+    *factors, last = tensors
+    product = factors[0]
+    for other in factors[1:]:
         product = matmul(product, other)
-    return product
+    return retitled(matmul(product, last), "ViewBackward0")
 
 
+@ending_in("LinalgSolveTriangularBackward0")
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     """Return x with A @ x = B (x @ A = B when not left), of a triangular matrix; its other triangle is not read."""
     _check_square(A, "solve_triangular")
@@ -407,15 +410,17 @@ def eigvals(A: Tensor) -> Any:
 def logdet(A: Tensor) -> Any:
     """Return the logarithm of the determinant of each matrix: NaN where that is negative."""
     sign, size = slogdet(A)
-    return size.masked_fill(sign < 0, float("nan"))
+    return where(sign < 0, wrap(np.array(np.nan, size._a.dtype)), size)
 
 
+@ending_in("CholeskySolveBackward0")
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Any:
     """Return x with A @ x = B, from the triangular factor of A."""
     lower = _adjoint(L) if upper else L
     return solve_triangular(_adjoint(lower), solve_triangular(lower, B, upper=False), upper=True)
 
 
+@ending_in("CholeskyInverseBackward0")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Any:
     """Return the inverse of A from its triangular factor."""
     return cholesky_solve(wrap(np.eye(L.shape[-1], dtype=L._a.dtype)).expand(L.shape), L, upper)
@@ -442,6 +447,7 @@ def qr_of(input: Tensor, some: bool = True) -> QrResult:
     return qr(input, "reduced" if some else "complete")
 
 
+@ending_in("CholeskyBackward0")
 def cholesky_of(input: Tensor, upper: bool = False) -> Any:
     """Return what cholesky gives."""
     return cholesky(input, upper=upper)
@@ -474,7 +480,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     rank = np.asarray(np.linalg.matrix_rank(A._a, rtol=rcond), np.int64)
     if (rank < min(rows, columns)).any():
         raise LinAlgError("linalg.lstsq: the matrix does not have full rank")
-    solution = matmul(pinv(A), B)
+    solution = retitled(matmul(pinv(A), B), "LinalgLstsqBackward0")
     none = wrap(np.empty(0, A._a.dtype))
     residuals: Any = none
     if rows > columns:

@@ -2185,3 +2185,31 @@ def names_of_devices(T: Any, say: Any) -> None:
     x = T.ones(2)
     say(x.device, x.device == cpu, isinstance(x.device, T.device), x.to(cpu) is x, x.to("cpu", T.float64).dtype)
     say(T.nn.Linear(1, 2).to(cpu).to(x.device, T.float64).weight.dtype, T.zeros(1, device=cpu))
+
+
+@program
+def names_of_nodes_of_several_steps(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    x, y = T.arange(12.0).view(3, 4).requires_grad_(), T.ones(3, 4, requires_grad=True)
+    images = T.ones(1, 4, 4, 4, requires_grad=True)
+    made = [F.l1_loss(x, y, reduction=how) for how in ("mean", "sum", "none")]
+    made += [
+        F.smooth_l1_loss(x, y),
+        F.linear(x[None], y),
+        x[0] @ y.T,
+        x.view(1, 3, 4) @ y.T,
+        T.einsum("ij,kj->ik", x, y),
+    ]
+    made += [T.einsum("ij,ij->ij", x, y), T.kron(x, y), T.tensordot(x, y, 2), T.cdist(x, y), T.rot90(x), T.rot90(x, 2)]
+    made += [*T.var_mean(x), *T.std_mean(x, 0), F.pad(images, (1,) * 4, mode="circular"), F.pixel_shuffle(images, 2)]
+    made += [F.interpolate(images, scale_factor=2, mode=how) for how in ("nearest", "bilinear", "area")]
+    made += [F.elu_(x * 1), F.dropout(x, 0.5), x.clamp_min(1), T.fft.fft(x), T.linalg.norm(x, 1), x.logcumsumexp(0)]
+    made += T.nn.MultiheadAttention(4, 2, batch_first=True)(*[x.view(1, 3, 4)] * 3)
+    for key in (slice(None), Ellipsis, 0, slice(None, None, 2)):
+        for value in (0, y[0]):
+            written = x * 1
+            written[key] = value
+            made.append(written)
+    say([t.grad_fn.name() for t in made])
+    say([node and node.name() for node, _ in made[-7].grad_fn.next_functions])
+    attempt(say, lambda: x.__setitem__(slice(None), 0))

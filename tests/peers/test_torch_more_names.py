@@ -218,6 +218,48 @@ def names_of_nodes(T: Any) -> Any:
     return [*[type(y.grad_fn).__name__ for y in made], mean.grad_fn is None]
 
 
+def names_of_composed_nodes(T: Any) -> Any:
+    found = []
+
+    def leaf(*shape: int) -> Any:
+        return images(T, *shape).detach().requires_grad_()
+
+    for x, y in (
+        ((3,), (3, 2)),
+        ((3,), (5, 3, 2)),
+        ((5, 2, 3), (3,)),
+        ((4, 1, 2, 3), (5, 3, 2)),
+        ((5, 2, 3), (5, 3, 2)),
+    ):
+        found.append(leaf(*x) @ leaf(*y))
+    for text, *shapes in (
+        ("ij,jk", (2, 3), (3, 4)), ("i,i", (3,), (3,)), ("i,j->ji", (3,), (4,)), ("ij,ij->ij", (2, 3), (2, 3)),
+        ("bij,bkj->bik", (2, 3, 4), (2, 5, 4)), ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)),
+    ):  # fmt: skip
+        found.append(T.einsum(text, *[leaf(*s) for s in shapes]))
+    for shape in ((4,), (3, 4), (2, 3, 4), (2, 2, 3, 4)):
+        found += [T.nn.functional.linear(leaf(*shape), leaf(5, 4), *rest) for rest in ((), (leaf(5),))]
+    x = leaf(3, 4)
+    found += [*T.var_mean(x), *T.std_mean(x, 1), *T.aminmax(x), *[T.rot90(x, k) for k in range(4)]]
+    for key in (slice(None), Ellipsis, (slice(None), slice(0, None)), slice(0, 3), None, 0, slice(None, None, 2)):
+        for value in (0, T.tensor(2.0), leaf(4), leaf(3, 4)[:1]):
+            y = x * 1
+            y[key] = value
+            found.append(y)
+    for single, first in ((False, True), (False, False), (True, True)):
+        module = T.nn.MultiheadAttention(8, 2, batch_first=first)
+        q = leaf(5, 8) if single else leaf(2, 5, 8)
+        for more in ({}, dict(need_weights=False), dict(average_attn_weights=False)):
+            out, weights = module(q, q, q, **more)
+            found += [out, *([] if weights is None else [weights])]
+    for kind in (T.nn.RNNCell, T.nn.GRUCell):
+        found.append(kind(3, 4)(leaf(2, 3)))
+    for kind in (T.nn.RNN, T.nn.GRU):
+        found += [kind(3, 4, batch_first=True)(leaf(2, 5, 3))[0], T.nn.Dropout(0.5)(x), T.nn.AlphaDropout(0.5)(x)]
+    strides = [[t.stride(), t._is_view()] for t in (T.rot90(leaf(3, 4, 2), k, (0, 2)) for k in range(4))]
+    return [[type(y.grad_fn).__name__ for y in found], strides]
+
+
 def counts_and_waits(T: Any) -> Any:
     D, found = T.distributions, []
     p, q = T.tensor([0.5, 2.0, 3.0], requires_grad=True), T.tensor([1.5, 1.0, 0.7], requires_grad=True)
@@ -326,7 +368,7 @@ def sums_without_nan(T: Any) -> Any:
 
 
 CALLS = (
-    names_of_nodes, sums_without_nan,
+    names_of_nodes, names_of_composed_nodes, sums_without_nan,
     lp_pool, unpool, unpool_sequences, shuffle_channels, triplets, normed_volumes, initial_values, chosen_numbers,
     memory, linearized, stacked_modules, laplace, independent, averages,
     shares, normal_vectors, parts_of_distributions, values_that_there_are_not, statistics, rates,

@@ -58,3 +58,12 @@ def test_operation(case: Case) -> None:
         np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-11, err_msg=name)
     for name, value in found.items():
         assert name in expected or np.abs(value).max() < 1e-12, f"{name} is not in torch"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", ALL, ids=lambda c: c.name.replace(" ", "") + str(list(c.shapes)))
+def test_name_of_the_node(case: Case) -> None:
+    made = [
+        case.call(T, T.nn.functional, *[T.tensor(a, requires_grad=True) for a in case.arrays()]) for T in (torch, tg)
+    ]
+    assert type(made[1].grad_fn).__name__ == type(made[0].grad_fn).__name__

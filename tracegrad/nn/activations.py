@@ -20,7 +20,7 @@ from tracegrad.runtime import creating, reducing
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import in_single, named, pointwise, require_floats, sigmoid_of, softplus_of
 from tracegrad.runtime.shaping import axis_of, reshape
-from tracegrad.runtime.tape import Plan, apply_composition, planned
+from tracegrad.runtime.tape import Plan, apply_composition, planned, retitled
 from tracegrad.runtime.tensor import METHODS, Tensor, refuse_in, wrap
 from tracegrad.runtime.views import write
 
@@ -66,26 +66,32 @@ def _softshrink(limit: float, x: Any) -> Any:
     return np.where(x > limit, x - limit, np.where(x < -limit, x + limit, x.dtype.type(0)))
 
 
-def _define(name: str, title: str, function: Callable[..., Any], **defaults: Any) -> Any:
+def _define(name: str, title: str, function: Callable[..., Any], overload: int = 0, **defaults: Any) -> Any:
     """Make a function of one tensor and of parameters, with `...` for one without a default.
 
     Where `inplace` is a parameter, there is a function `name_` too, without it.
+
+    Args:
+        overload: the number at the end of the node's name in place.
     """
-    composition = pointwise(title, in_single(function))
+    composition, written = (pointwise(title, in_single(function), number) for number in (0, overload))
     defaults = {"input": ..., **defaults}
+
+    def require(input: Tensor) -> None:
+        if title != "Hardtanh":
+            require_floats(f"{name}_cpu", input)
 
     def plan(*args: Any, **keywords: Any) -> Any:
         given = bound(name, defaults, args, keywords)
         input = given.pop("input")
         if given.pop("inplace", False):
-            return write(f"{name}_", input, lambda x: apply(x, **given))
-        if title != "Hardtanh":
-            require_floats(f"{name}_cpu", input)
+            require(input)
+            return write(f"{name}_", input, lambda x: apply_composition(written, tuple(given.values()), [x]))
+        require(input)
         return Plan(composition, tuple(given.values()), [input])
 
     plan.__signature__ = signature_of(defaults)  # type: ignore[attr-defined]
-    apply = named(plan, name, f"Return {name} of each element.")
-    return apply
+    return named(plan, name, f"Return {name} of each element.")
 
 
 def _in_place(name: str) -> Any:
@@ -108,13 +114,13 @@ def _in_place(name: str) -> Any:
 gelu = _define("gelu", "Gelu", _gelu, approximate="none")
 softplus = _define("softplus", "Softplus", _softplus, beta=1.0, threshold=20.0)
 leaky_relu = _define(
-    "leaky_relu", "LeakyRelu", lambda slope, x: np.where(x > 0, x, slope * x), negative_slope=0.01, inplace=False
+    "leaky_relu", "LeakyRelu", lambda slope, x: np.where(x > 0, x, slope * x), 1, negative_slope=0.01, inplace=False
 )
-elu = _define("elu", "Elu", lambda alpha, x: _elu(alpha, 1.0, x), alpha=1.0, inplace=False)
+elu = _define("elu", "Elu", lambda alpha, x: _elu(alpha, 1.0, x), 1, alpha=1.0, inplace=False)
 celu = _define(
-    "celu", "Celu", lambda a, x: np.where(x > 0, x, a * np.expm1(_negative(x) / a)), alpha=1.0, inplace=False
+    "celu", "Celu", lambda a, x: np.where(x > 0, x, a * np.expm1(_negative(x) / a)), 1, alpha=1.0, inplace=False
 )
-selu = _define("selu", "Elu", lambda x: _elu(1.6732632423543772, 1.0507009873554805, x), inplace=False)
+selu = _define("selu", "Elu", lambda x: _elu(1.6732632423543772, 1.0507009873554805, x), 1, inplace=False)
 silu = _define("silu", "Silu", lambda x: x * sigmoid_of(x), inplace=False)
 mish = _define("mish", "Mish", lambda x: x * np.tanh(softplus_of(x)), inplace=False)
 hardtanh = _define("hardtanh", "Hardtanh", _hardtanh, min_val=-1.0, max_val=1.0, inplace=False)
@@ -135,7 +141,7 @@ hardshrink = _define(
 softshrink = _define("softshrink", "Softshrink", _softshrink, lambd=0.5)
 tanhshrink = _define("tanhshrink", "Sub", lambda x: x - np.tanh(x))
 threshold = _define(
-    "threshold", "Threshold", lambda limit, value, x: np.where(x > limit, x, x.dtype.type(value)),
+    "threshold", "Threshold", lambda limit, value, x: np.where(x > limit, x, x.dtype.type(value)), 1,
     threshold=..., value=..., inplace=False,
 )  # fmt: skip
 
@@ -152,17 +158,17 @@ def rrelu(
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
+        return retitled(leaky_relu(input, (lower + upper) / 2, inplace), f"RreluWithNoiseBackward{int(inplace)}")
     require_floats("rrelu_with_noise_out_cpu", input)
     slopes = wrap(creating.random_uniform(lower, upper, input._a.shape, np.dtype(np.float64)).astype(input._a.dtype))
 
     def apply(x: Tensor) -> Any:
-        return apply_composition(_RRELU, (), [x, slopes])
+        return apply_composition(_RRELU[inplace], (), [x, slopes])
 
     return write("rrelu_", input, apply) if inplace else apply(input)
 
 
-_RRELU = pointwise("RreluWithNoise", lambda x, slopes: np.where(x > 0, x, slopes * x))
+_RRELU = [pointwise("RreluWithNoise", lambda x, slopes: np.where(x > 0, x, slopes * x), k) for k in range(2)]
 relu_ = _in_place("relu")
 leaky_relu_, elu_, celu_, selu_ = (_in_place(name) for name in ("leaky_relu", "elu", "celu", "selu"))
 hardtanh_, threshold_, rrelu_ = (_in_place(name) for name in ("hardtanh", "threshold", "rrelu"))

@@ -17,7 +17,8 @@ from tracegrad.capture.tracer import Tracer
 from tracegrad.lazy import lazy_names
 from tracegrad.nn import activations, losses, resampling, windows
 from tracegrad.nn.activations import *  # noqa: F403
-from tracegrad.nn.parameters import bound, reduction_of, signature_of
+from tracegrad.nn.losses import reduce_array
+from tracegrad.nn.parameters import bound, reduction_of, require_reduction, signature_of
 from tracegrad.nn.windows import *  # noqa: F403
 from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
@@ -35,20 +36,12 @@ from tracegrad.runtime.operate import (
 )
 from tracegrad.runtime.reducing import _log_softmax, _stopped, product_of, require_same_dtype
 from tracegrad.runtime.shaping import reshape, transpose
-from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, as_torch_calls, planned, shielding
+from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, as_torch_calls, planned, retitled, shielding
 from tracegrad.runtime.tensor import METHODS, Tensor, refuse_in, wrap
 from tracegrad.runtime.traced import call_with_traced_values
 from tracegrad.runtime.views import write
 
 # ---- losses
-
-
-def _reduce(reduction: str, x: Any) -> Any:
-    if reduction == "none":
-        return x
-    if reduction not in ("mean", "sum"):
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    return np.mean(x) if reduction == "mean" else np.sum(x)
 
 
 def _found(wrong: Tensor, input: Tensor) -> RuntimeError:
@@ -59,7 +52,12 @@ def _found(wrong: Tensor, input: Tensor) -> RuntimeError:
 def _difference_loss(name: str, title: str, function: Callable[..., Any], **defaults: Any) -> Any:
     """Make a loss of differences, with parameters of its own and what torch says of how it is reduced."""
     inside = in_single(functools.partial(_of_differences, function, name == "huber_loss"))
-    composition = pointwise(title, functools.partial(_brought_to_dtype, inside))
+    apply = functools.partial(_brought_to_dtype, inside)
+    compositions = {
+        (reduction, weighted): pointwise(title, apply, title=_title_of_loss(title, reduction, weighted))
+        for reduction in ("mean", "sum", "none")
+        for weighted in (False, True)
+    }
     defaults = {"input": ..., "target": ..., **defaults}
 
     def plan(*args: Any, **keywords: Any) -> Any:
@@ -80,11 +78,21 @@ def _difference_loss(name: str, title: str, function: Callable[..., Any], **defa
             require_floats(name, input)
         if name == "huber_loss" and target._a.dtype != input._a.dtype:
             raise _found(target, input)
+        require_reduction(reduction)
         static = (dtype, reduction, weight is not None, *map(float, given.values()))
-        return Plan(composition, static, [input, target, *_present(weight)])
+        return Plan(compositions[reduction, weight is not None], static, [input, target, *_present(weight)])
 
     plan.__signature__ = signature_of(defaults)  # type: ignore[attr-defined]
     return named(plan, name, f"Return {name}; `reduction` is mean, sum or none.")
+
+
+def _title_of_loss(name: str, reduction: str, weighted: bool) -> str:
+    """Return the name of the node, which is that of torch's last step where it has several."""
+    if not weighted and name != "L1Loss":
+        return f"{name}Backward0"
+    last = "Mean" if not weighted or name == "HuberLoss" else "Div"
+    steps = {"mean": last, "sum": "Sum", "none": "Mul" if weighted else "Abs"}
+    return f"{steps[reduction]}Backward0"
 
 
 def _brought_to_dtype(function: Callable[..., Any], dtype: Any, *given: Any) -> Any:
@@ -94,9 +102,9 @@ def _brought_to_dtype(function: Callable[..., Any], dtype: Any, *given: Any) -> 
 def _of_differences(function: Any, over_places: bool, reduction: str, weighted: bool, *rest: Any) -> Any:
     """Return a loss reduced; with weights, the mean is over their sum, or `over_places`."""
     if not weighted:
-        return _reduce(reduction, function(*rest))
+        return reduce_array(reduction, function(*rest))
     loss = function(*rest[:-1]) * rest[-1]
-    return np.sum(loss) / np.sum(rest[-1]) if reduction == "mean" and not over_places else _reduce(reduction, loss)
+    return np.sum(loss) / np.sum(rest[-1]) if reduction == "mean" and not over_places else reduce_array(reduction, loss)
 
 
 def _smooth_l1(beta: float, x: Any, y: Any) -> Any:
@@ -128,7 +136,7 @@ def _bce(reduction: str, weighted: bool, x: Any, y: Any, *weight: Any) -> Any:
     loss = -(y * log_x + (1 - y) * log_rest)
     steep = (0.5 * np.square(x) - (x - _stopped(x)) * y) / bound  # its slope in x is (x - y) / bound
     loss = loss + np.where(at_edge, steep - _stopped(steep), x.dtype.type(0))
-    return _reduce(reduction, loss * weight[0] if weighted else loss)
+    return reduce_array(reduction, loss * weight[0] if weighted else loss)
 
 
 def _bce_with_logits(reduction: str, weighted: bool, balanced: bool, x: Any, y: Any, *weights: Any) -> Any:
@@ -137,7 +145,7 @@ def _bce_with_logits(reduction: str, weighted: bool, balanced: bool, x: Any, y: 
         loss = (1 - y) * x + factor * softplus_of(-x)
     else:
         loss = softplus_of(-x) + (1 - y) * x
-    return _reduce(reduction, loss * weights[0] if weighted else loss)
+    return reduce_array(reduction, loss * weights[0] if weighted else loss)
 
 
 _BCE = pointwise("BinaryCrossEntropy", in_single(_bce))
@@ -202,7 +210,7 @@ def _nll(reduction: str, ignored: int, weighted: bool, x: Any, target: Any, *wei
     loss = np.where(kept, loss, x.dtype.type(0))
     if reduction == "mean":
         return np.sum(loss) / np.sum(_stopped(share))
-    return _reduce(reduction, loss)
+    return reduce_array(reduction, loss)
 
 
 _NLL = Composition("NllLoss", in_single(_nll))
@@ -274,10 +282,13 @@ def _soft_cross_entropy(reduction: str, smoothing: float, weighted: bool, x: Any
         for k, n in enumerate(x.shape):
             count *= 1 if k == axis else n
         return np.sum(loss) / count
-    return _reduce(reduction, loss)
+    return reduce_array(reduction, loss)
 
 
-_SOFT_CROSS_ENTROPY = Composition("CrossEntropy", _soft_cross_entropy)
+_SOFT_CROSS_ENTROPY = {
+    reduction: Composition("CrossEntropy", _soft_cross_entropy, title=title)
+    for reduction, title in (("mean", "DivBackward1"), ("sum", "NegBackward0"), ("none", "NegBackward0"))
+}
 
 
 def cross_entropy(
@@ -294,7 +305,8 @@ def cross_entropy(
     reduction = reduction_of(size_average, reduce, reduction)
     if target._a.shape == input._a.shape and dtypes.category(target._a.dtype) == 2:
         static = (reduction, label_smoothing, weight is not None)
-        return apply_composition(_SOFT_CROSS_ENTROPY, static, [input, target, *_present(weight)])
+        require_reduction(reduction)
+        return apply_composition(_SOFT_CROSS_ENTROPY[reduction], static, [input, target, *_present(weight)])
     axis = 1 if input._a.ndim > 1 else 0
     logs = reducing.log_softmax(input, axis)
     loss = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
@@ -356,10 +368,15 @@ def _linear(x: Any, weight: Any, *bias: Any) -> Any:
     return product_of(x, weight.T) + bias[0] if bias else product_of(x, weight.T)
 
 
-_LINEAR = Composition("Linear", in_single(_linear))
-_LINEAR.node_name = "AddmmBackward0"
-_LINEAR_PLAIN = Composition("Linear", _linear)
-_LINEAR_PLAIN.node_name = "MmBackward0"
+#: names of nodes by the number of axes (3: or more), and whether there is a bias
+_LINEAR_TITLES = {
+    (1, True): "ViewBackward0", (1, False): "SqueezeBackward4", (2, True): "AddmmBackward0", (2, False): "MmBackward0",
+    (3, True): "ViewBackward0", (3, False): "UnsafeViewBackward0",
+}  # fmt: skip
+_LINEAR = {
+    form: Composition("Linear", in_single(_linear) if form[1] else _linear, title=title)
+    for form, title in _LINEAR_TITLES.items()
+}
 
 
 @planned()
@@ -377,16 +394,19 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
         raise RuntimeError(
             f"mat1 and mat2 must have the same dtype, but got {input.dtype.title} and {weight.dtype.title}"
         )
+    rank = min(input._a.ndim, 3)
     if bias is None:
-        return Plan(_LINEAR_PLAIN, (), [input, weight])
+        return Plan(_LINEAR[rank, False], (), [input, weight])
     if bias._a.dtype != weight._a.dtype:
         raise RuntimeError(
             f"self and mat2 must have the same dtype, but got {bias.dtype.title} and {weight.dtype.title}"
         )
-    return Plan(_LINEAR, (), [input, weight, bias])
+    return Plan(_LINEAR[rank, True], (), [input, weight, bias])
 
 
-_DROPOUT = pointwise("Dropout", in_single(lambda scale, x, mask: np.where(mask, x * scale, 0 * x)))
+_DROPOUT = pointwise(
+    "Dropout", in_single(lambda scale, x, mask: np.where(mask, x * scale, 0 * x)), title="MulBackward0"
+)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
@@ -424,7 +444,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     kept = wrap(creating.random_uniform(0.0, 1.0, input._a.shape, np.dtype(np.float64)) >= p)
 
     def apply(x: Any) -> Any:
-        return METHODS["where"](x * scale, kept, low * scale) - p * low * scale
+        return METHODS["where"](x * scale, kept, low * scale) + -p * low * scale
 
     return write("alpha_dropout_", input, apply) if inplace else apply(input)
 
@@ -681,7 +701,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
     """Return norms of differences of vectors."""
     difference: Any = x1 - x2
-    return reducing.vector_norm(difference + eps, p, -1, keepdim)
+    return retitled(reducing.vector_norm(difference + eps, p, -1, keepdim), "NormBackward1")
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Any:
@@ -738,7 +758,9 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         hidden = attn_mask._a.dtype == np.bool_
         scores = scores.masked_fill(attn_mask.logical_not(), -math.inf) if hidden else scores + attn_mask
-    return reducing.matmul(dropout(reducing.softmax(scores, -1), dropout_p), value)
+    made = reducing.matmul(dropout(reducing.softmax(scores, -1), dropout_p), value)
+    is_one_step = made._a.ndim == 4 and not dropout_p and (attn_mask is None or not attn_mask.requires_grad)
+    return retitled(made, "ScaledDotProductFlashAttentionForCpuBackward0") if is_one_step else made
 
 
 def rms_norm(
@@ -761,7 +783,7 @@ def _rms_norm(count: int, eps: float, x: Any, *weight: Any) -> Any:
     return made * weight[0] if weight else made
 
 
-_RMS_NORM = Composition("FusedRmsNorm", in_single(_rms_norm))
+_RMS_NORM = Composition("FusedRmsNorm", in_single(_rms_norm), title="MulBackward0")
 
 
 def instance_norm(
@@ -780,12 +802,9 @@ def instance_norm(
         with no_grad():
             _move(running_mean, values.mean(axes).mean(0), momentum)
             _move(running_var, values.var(axes, ddof=1).mean(0), momentum)
-    made = batch_norm(reshape(input, (1, batch * channels, *places)), None, None, None, None, True, momentum, eps)
-    made = reshape(made, input._a.shape)
-    shape = (-1,) + (1,) * len(places)
-    if weight is not None:
-        made = made * reshape(weight, shape)
-    return made if bias is None else made + reshape(bias, shape)
+    scale, shift = (None if t is None else METHODS["repeat"](t, batch) for t in (weight, bias))
+    joined = reshape(input, (1, batch * channels, *places))
+    return reshape(batch_norm(joined, None, None, scale, shift, True, momentum, eps), input._a.shape)
 
 
 _FILES = (__name__, activations.__name__, windows.__name__)

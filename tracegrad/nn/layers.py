@@ -316,10 +316,10 @@ class MultiheadAttention(Module):
             scores = scores.masked_fill(shown, -math.inf) if mask._a.dtype == np.bool_ else scores + shown
         shares: Any = softmax(scores, -1)
         shares = F.dropout(shares, self.dropout, self.training) if self.dropout else shares
-        joined = reshape(transpose(matmul(shares, heads[2]), 1, 2), (batch, length, self.embed_dim))
-        out = self.out_proj(joined)
-        out = out.squeeze(0) if single else out if self.batch_first else transpose(out, 0, 1)
+        joined = reshape(matmul(shares, heads[2]).permute(2, 0, 1, 3), (length * batch, self.embed_dim))
+        out = reshape(self.out_proj(joined), (length, batch, self.embed_dim))
+        out = out.squeeze(1) if single else transpose(out, 0, 1) if self.batch_first else out
         if not need_weights:
             return out, None
-        shown = shares.mean(1) if average_attn_weights else shares
+        shown = shares.mean(1) if average_attn_weights else reshape(shares, shares.shape)
         return out, shown.squeeze(0) if single else shown

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.nn.parameters import reduction_of
+from tracegrad.nn.parameters import reduction_of, require_reduction
 from tracegrad.runtime.gradients import no_grad
-from tracegrad.runtime.operate import broadcast_shape
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.operate import broadcast_shape, cast, in_single, softplus_of
 from tracegrad.runtime.reducing import vector_norm
+from tracegrad.runtime.tape import apply_composition, retitled
 from tracegrad.runtime.tensor import Tensor, refuse_in, wrap
 
 
@@ -24,9 +26,14 @@ def reduced(loss: Any, reduction: str) -> Any:
     Raises:
         ValueError: there is no such reduction.
     """
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"{reduction} is not a valid value for reduction")
+    require_reduction(reduction)
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
+
+
+def reduce_array(reduction: str, x: Any) -> Any:
+    """Return the mean or sum of an array that is traced, or the array itself."""
+    require_reduction(reduction)
+    return x if reduction == "none" else np.mean(x) if reduction == "mean" else np.sum(x)
 
 
 def margin_ranking_loss(
@@ -36,7 +43,7 @@ def margin_ranking_loss(
     """Return max(0, margin - target * (input1 - input2))."""
     reduction = reduction_of(size_average, reduce, reduction)
     broadcast_shape(input1, input2, target)
-    return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
 def cosine_embedding_loss(
@@ -74,11 +81,11 @@ def triplet_margin_with_distance_loss(
     far = distance(anchor, negative)
     if swap:
         far = far.minimum(distance(positive, negative))
-    return reduced((distance(anchor, positive) - far + margin).clamp(min=0), reduction)
+    return reduced((distance(anchor, positive) - far + margin).clamp_min(0), reduction)
 
 
 def _distance(p: float, eps: float) -> Callable[[Any, Any], Any]:
-    return lambda a, b: vector_norm(a - b + eps, p, -1)
+    return lambda a, b: retitled(vector_norm(a - b + eps, p, -1), "NormBackward1")
 
 
 def poisson_nll_loss(
@@ -128,7 +135,13 @@ def soft_margin_loss(
     """Return log(1 + exp(-target * input)), of targets 1 and -1."""
     reduction = reduction_of(size_average, reduce, reduction)
     broadcast_shape(input, target)
-    return reduced(-_log_sigmoid(target * input), reduction)
+    require_reduction(reduction)
+    return apply_composition(_SOFT_MARGIN, (reduction,), [input, cast(target, input._a.dtype)])
+
+
+_SOFT_MARGIN = Composition(
+    "SoftMarginLoss", in_single(lambda reduction, x, y: reduce_array(reduction, softplus_of(-y * x)))
+)
 
 
 def multi_margin_loss(

@@ -45,6 +45,16 @@ def bound(
     return {key: given.get(key, value) for key, value in defaults.items()}
 
 
+def require_reduction(reduction: str) -> None:
+    """Check the name of a reduction.
+
+    Raises:
+        ValueError: there is no such one.
+    """
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
 def signature_of(defaults: Mapping[str, Any]) -> inspect.Signature:
     """Return the signature that a function with these parameters has."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

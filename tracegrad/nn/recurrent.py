@@ -18,7 +18,7 @@ from tracegrad.runtime import creating
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import relu_of, sigmoid_of
 from tracegrad.runtime.shaping import cat, reshape, stack, transpose, unbind, unsqueeze
-from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tape import apply_composition, retitled
 from tracegrad.runtime.tensor import Tensor, wrap
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
@@ -79,11 +79,11 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    "tanh": _Kind(Composition("RnnTanhCell", _plain(np.tanh)), 1, 1, True),
-    "relu": _Kind(Composition("RnnReluCell", _plain(relu_of)), 1, 1, True),
+    "tanh": _Kind(Composition("RnnTanhCell", _plain(np.tanh), title="TanhBackward0"), 1, 1, True),
+    "relu": _Kind(Composition("RnnReluCell", _plain(relu_of), title="ReluBackward0"), 1, 1, True),
     "LSTM": _Kind(Composition("LstmCell", _lstm), 4, 2, True),
     "LSTM with projections": _Kind(Composition("LstmCell", _lstm_projected), 4, 2, True),
-    "GRU": _Kind(Composition("GruCell", _gru), 3, 1, False),
+    "GRU": _Kind(Composition("GruCell", _gru, title="AddBackward0"), 3, 1, False),
 }
 
 
@@ -313,6 +313,7 @@ class RNNBase(_Recurrent):
             output, last = output.squeeze(1), tuple(h.squeeze(1) for h in last)
         elif self.batch_first:
             output = transpose(output, 0, 1)
+            output = output if self.kind.startswith("LSTM") else retitled(output, "TransposeBackward1")
         return output, last if len(last) == 2 else last[0]
 
     def _check_input(self, input: Tensor) -> None:

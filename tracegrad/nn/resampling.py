@@ -5,17 +5,22 @@ Reads and writes tensors. First file of nn/; next: losses.py. All work axis by a
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.operate import in_single
 from tracegrad.runtime.reducing import matmul
-from tracegrad.runtime.shaping import gather, index_select, reshape, transpose, unsqueeze
-from tracegrad.runtime.tensor import Tensor, refuse_in, wrap
+from tracegrad.runtime.shaping import gather, reshape, transpose, unsqueeze
+from tracegrad.runtime.tape import apply_composition
+from tracegrad.runtime.tensor import Array, Tensor, refuse_in, wrap
 
-_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+#: torch's name of a way to continue an axis -> NumPy's, and the node's
+_MODES = {"reflect": ("reflect", "ReflectionPad"), "replicate": ("edge", "ReplicationPad"), "circular": ("wrap", "")}
 
 
 def padded_by(input: Tensor, pads: Sequence[int], mode: str) -> Any:
@@ -27,6 +32,7 @@ def padded_by(input: Tensor, pads: Sequence[int], mode: str) -> Any:
     """
     if mode not in _MODES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    steps = []
     for k in range(0, len(pads), 2):
         axis = input._a.ndim - 1 - k // 2
         size, (low, high) = input._a.shape[axis], pads[k : k + 2]
@@ -38,19 +44,22 @@ def padded_by(input: Tensor, pads: Sequence[int], mode: str) -> Any:
         if mode == "circular" and max(low, high) > size:
             raise RuntimeError("Padding value causes wrapping around more than once.")
         if low or high:
-            places = np.pad(np.arange(size), (max(low, 0), max(high, 0)), _MODES[mode])  # type: ignore[call-overload]
-            places = places[max(-low, 0) : len(places) - max(-high, 0)]
-            input = index_select(input, axis, wrap(places.astype(np.int64)))
-    return input
+            steps.append((axis, _padded_places, low, high, _MODES[mode][0]))
+    name = _MODES[mode][1]
+    return _resample(f"{name}{len(pads) // 2}DBackward0" if name else "CopySlices", input, steps)
 
 
-def _weighted(input: Tensor, axis: int, matrix: np.ndarray[Any, Any]) -> Any:
-    """Return the tensor with one axis replaced by weighted sums over it, a column of weights each."""
-    moved = transpose(input, axis, -1)
-    return transpose(matmul(moved, wrap(matrix.astype(input._a.dtype))), axis, -1)
+def _padded_places(size: int, low: int, high: int, mode: Any) -> Array:
+    places: Array = np.pad(np.arange(size), (max(low, 0), max(high, 0)), mode)
+    return places[max(-low, 0) : places.size - max(-high, 0)]
 
 
-def _linear_weights(size: int, wanted: int, scale: float, align: bool) -> np.ndarray[Any, Any]:
+def _nearest_places(size: int, wanted: int, scale: float) -> Array:
+    places: Array = np.floor(np.arange(wanted) * np.float32(scale)).astype(np.int64)
+    return places.clip(max=size - 1)
+
+
+def _linear_weights(size: int, wanted: int, scale: float, align: bool) -> Array:
     places = np.arange(wanted)
     if align:
         source = places * ((size - 1) / (wanted - 1) if wanted > 1 else 0.0)
@@ -63,6 +72,40 @@ def _linear_weights(size: int, wanted: int, scale: float, align: bool) -> np.nda
     np.add.at(weights, (low, places), 1 - share)
     np.add.at(weights, (high, places), share)
     return weights
+
+
+def _mean_weights(size: int, wanted: int) -> Array:
+    weights = np.zeros((size, wanted))
+    for j in range(wanted):
+        start, end = j * size // wanted, -(-(j + 1) * size // wanted)
+        weights[start:end, j] = 1 / (end - start)
+    return weights
+
+
+def _resampled(steps: Sequence[Any], x: Any) -> Any:
+    """Return an array with some axes replaced: by elements at positions along them, or by weighted sums.
+
+    Args:
+        steps: (axis, function that gives the positions or a matrix with a column of weights each, its arguments).
+    """
+    if not steps:
+        return x.copy()
+    for axis, find, *options in steps:
+        found = find(x.shape[axis], *options)
+        if found.ndim == 1:
+            x = np.take(x, found, axis=axis)
+        else:
+            x = np.swapaxes(np.swapaxes(x, axis, -1) @ found.astype(x.dtype), axis, -1)
+    return x
+
+
+@functools.cache
+def _resampling(title: str) -> Composition:
+    return Composition("Resampled", in_single(_resampled), title=title)
+
+
+def _resample(title: str, input: Tensor, steps: Sequence[Any]) -> Any:
+    return apply_composition(_resampling(title), (tuple(steps),), [input])
 
 
 #: modes that are for one number of axes
@@ -126,29 +169,27 @@ def interpolate(
         return adaptive_average(input, wanted)
     if antialias or mode not in ("nearest", "linear", "bilinear", "trilinear"):
         raise NotImplementedError(f"interpolate: mode {mode!r} is not there; use 'nearest', 'bilinear' or 'area'")
-    for k, (n, m, factor) in enumerate(zip(old, wanted, factors, strict=True)):
+    steps: list[Any] = []
+    for axis, (n, m, factor) in enumerate(zip(old, wanted, factors, strict=True), 2):
         scale = n / m if factor is None or recompute_scale_factor else 1.0 / factor
         if mode == "nearest":
-            places = np.minimum(np.floor(np.arange(m) * np.float32(scale)).astype(np.int64), n - 1)
-            input = index_select(input, k + 2, wrap(places))
+            steps.append((axis, _nearest_places, m, scale))
         elif n != m or not align_corners:
-            input = _weighted(input, k + 2, _linear_weights(n, m, scale, bool(align_corners)))
-    return input
+            steps.append((axis, _linear_weights, m, scale, bool(align_corners)))
+    return _resample(f"Upsample{mode.title()}{rank}DBackward0", input, steps)
 
 
 def adaptive_average(input: Tensor, wanted: Sequence[int | None]) -> Any:
     """Return means over windows that cover the last axes, so many per axis; None keeps an axis."""
-    first = input._a.ndim - len(wanted)
-    for k, count in enumerate(wanted):
-        size = input._a.shape[first + k]
-        if count is None or count == size:
-            continue
-        weights = np.zeros((size, count))
-        for j in range(count):
-            start, end = j * size // count, -(-(j + 1) * size // count)
-            weights[start:end, j] = 1 / (end - start)
-        input = _weighted(input, first + k, weights)
-    return input
+    rank = len(wanted)
+    first = input._a.ndim - rank
+    steps = [
+        (axis, _mean_weights, count)
+        for axis, count in enumerate(wanted, first)
+        if count is not None and count != input._a.shape[axis]
+    ]
+    title = f"AdaptiveAvgPool{rank}DBackward0" if rank > 1 else "SqueezeBackward1"
+    return _resample("MeanBackward1" if rank > 1 and set(wanted) == {1} else title, input, steps)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Any:
@@ -163,33 +204,45 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Any:
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Any:
     """Return images of fewer channels and more pixels: [n, c r², h, w] becomes [n, c, h r, w r]."""
-    r = upscale_factor
-    *lead, channels, height, width = input._a.shape
+    r, channels = upscale_factor, input._a.shape[-3]
     if channels % (r * r):
         raise RuntimeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
             f"but input.size(-3)={channels} is not divisible by {r * r}"
         )
-    split = reshape(input, (*lead, channels // (r * r), r, r, height, width))
+    return apply_composition(_SHUFFLE, (r,), [input])
+
+
+def _shuffled(r: int, x: Any) -> Any:
+    *lead, channels, height, width = x.shape
     n = len(lead)
+    split = x.reshape((*lead, channels // (r * r), r, r, height, width))
     order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    return reshape(split.permute(*order), (*lead, channels // (r * r), height * r, width * r))
+    return split.transpose(order).reshape((*lead, channels // (r * r), height * r, width * r))
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Any:
     """Return images of more channels and fewer pixels: [n, c, h r, w r] becomes [n, c r², h, w]."""
     r = downscale_factor
-    *lead, channels, height, width = input._a.shape
-    for name, place, size in (("height", -2, height), ("width", -1, width)):
+    for name, place in (("height", -2), ("width", -1)):
+        size = input._a.shape[place]
         if size % r:
             raise RuntimeError(
                 f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({place})={size} "
                 f"is not divisible by {r}"
             )
-    split = reshape(input, (*lead, channels, height // r, r, width // r, r))
+    return apply_composition(_UNSHUFFLE, (r,), [input])
+
+
+def _unshuffled(r: int, x: Any) -> Any:
+    *lead, channels, height, width = x.shape
     n = len(lead)
+    split = x.reshape((*lead, channels, height // r, r, width // r, r))
     order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
-    return reshape(split.permute(*order), (*lead, channels * r * r, height // r, width // r))
+    return split.transpose(order).reshape((*lead, channels * r * r, height // r, width // r))
+
+
+_SHUFFLE, _UNSHUFFLE = Composition("PixelShuffle", _shuffled), Composition("PixelUnshuffle", _unshuffled)
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Any:

@@ -283,10 +283,13 @@ def _avg_pool(kernel: Any, stride: Any, padding: Any, more: Any, divisor: int | 
 
 
 _MAX_POOLS = {
-    1: Composition("MaxPool1D", _max_pool), 2: Composition("MaxPool2DWithIndices", _max_pool),
+    1: Composition("MaxPool1D", _max_pool, title="SqueezeBackward1"),
+    2: Composition("MaxPool2DWithIndices", _max_pool),
     3: Composition("MaxPool3DWithIndices", _max_pool),
 }  # fmt: skip
-_AVG_POOLS = {n: Composition(f"AvgPool{n}D", in_single(_avg_pool)) for n in (1, 2, 3)}
+_AVG_POOLS = {
+    n: Composition(f"AvgPool{n}D", in_single(_avg_pool), title="SqueezeBackward1" if n == 1 else "") for n in (1, 2, 3)
+}
 
 
 class _Pooling(NamedTuple):
@@ -412,9 +415,21 @@ def _adaptive_greatest(input: Tensor, output_size: Any, ndim: int, return_indice
         key: Any = tuple(slice(j * n // m, -(-(j + 1) * n // m)) for j, n, m in zip(place, old, wanted, strict=True))
         window = input._a[(..., *key)].reshape((*lead, -1))
         chosen[(..., *place)] = numbers[key].ravel()[window.argmax(-1)]
-    flat = reshape(input, (*lead, -1))
-    made = reshape(METHODS["gather"](flat, -1, wrap(chosen.reshape((*lead, -1)))), chosen.shape)
+    made = apply_composition(_ADAPTIVE_MAX[ndim], (ndim,), [input, wrap(chosen)])
     return (made, wrap(chosen)) if return_indices else made
+
+
+def _at_places(ndim: int, x: Any, chosen: Any) -> Any:
+    """Return elements of the last axes, by their numbers among all of a channel."""
+    lead = x.shape[: x.ndim - ndim]
+    found = np.take_along_axis(x.reshape((*lead, -1)), chosen.reshape((*lead, -1)), axis=-1)
+    return found.reshape(chosen.shape)
+
+
+_ADAPTIVE_MAX = {
+    1: Composition("AdaptiveMaxPool1D", _at_places, title="SqueezeBackward1"),
+    2: Composition("AdaptiveMaxPool2D", _at_places),
+}
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:

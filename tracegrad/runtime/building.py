@@ -16,8 +16,8 @@ import numpy as np
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import cast, pointwise, require_one_dtype, require_operands, sub, to_tensor, where
-from tracegrad.runtime.reducing import matmul, sort, vector_norm
+from tracegrad.runtime.operate import cast, pointwise, power, require_one_dtype, require_operands, to_tensor, where
+from tracegrad.runtime.reducing import matmul, norm_of, sort
 from tracegrad.runtime.shaping import (
     axis_of,
     cat,
@@ -31,7 +31,7 @@ from tracegrad.runtime.shaping import (
     transpose,
     unsqueeze,
 )
-from tracegrad.runtime.tape import Plan, apply_composition, planned, underivable
+from tracegrad.runtime.tape import Plan, apply_composition, ending_in, mode, planned, retitled, underivable
 from tracegrad.runtime.tensor import Tensor, method, public, require_sequence, wrap
 
 
@@ -55,12 +55,12 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
     return Plan(_NAN_TO_NUM, (nan, posinf, neginf), [input])
 
 
-def _embedded(offset: int, x: Any) -> Any:
+def _embedded(offset: int, first: int, second: int, x: Any) -> Any:
     count, size = x.shape[-1], x.shape[-1] + abs(offset)
-    made = as_tracer(np.zeros((*x.shape[:-1], size, size), x.dtype)).copy()
+    made: Any = as_tracer(np.zeros((*x.shape[:-1], size, size), x.dtype)).copy()
     places = np.arange(count)
     made[..., places + max(-offset, 0), places + max(offset, 0)] = x
-    return made
+    return np.moveaxis(made, (-2, -1), (first, second))
 
 
 _DIAG_EMBED = Composition("DiagEmbed", _embedded)
@@ -70,15 +70,15 @@ _DIAG_EMBED = Composition("DiagEmbed", _embedded)
 @method("diag_embed")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Return matrices in axes dim1 and dim2 whose diagonals are the last axis."""
-    made = apply_composition(_DIAG_EMBED, (offset,), [input])
-    rank = made._a.ndim
+    rank = input._a.ndim + 1
     first, second = axis_of(dim1, rank), axis_of(dim2, rank)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return made if (first, second) == (rank - 2, rank - 1) else movedim(made, (-2, -1), (first, second))
+    return apply_composition(_DIAG_EMBED, (offset, first, second), [input])
 
 
 @public()
+@ending_in("BlockDiagBackward0")
 def block_diag(*tensors: Tensor) -> Any:
     """Return a matrix with the given ones along its diagonal."""
     blocks = [reshape(t, (1, -1)) if t._a.ndim < 2 else t for t in tensors]
@@ -105,12 +105,21 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Any:
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Return the tensor turned k times by 90 degrees, from the first axis towards the second."""
     a, b = (axis_of(d, input._a.ndim) for d in dims)
-    turns = k % 4
+    turned: Tensor = apply_composition(_ROT90, (a, b, k % 4), [input])
+    if k % 2 and mode.tracing is None:
+        turned._a = np.swapaxes(np.ascontiguousarray(np.swapaxes(turned._a, a, b)), a, b)
+    return turned
+
+
+def _turned(a: int, b: int, turns: int, x: Any) -> Any:
     if turns == 0:
-        return input.clone()
+        return x.copy()
     if turns == 2:
-        return flip(input, a, b)
-    return transpose(flip(input, b if turns == 1 else a), a, b)
+        return np.flip(x, (a, b))
+    return np.swapaxes(np.flip(x, b if turns == 1 else a), a, b)
+
+
+_ROT90 = Composition("Rot90", _turned)
 
 
 def _indices(row: int, col: int, offset: int, find: Any) -> Tensor:
@@ -139,6 +148,7 @@ def cartesian_prod(*tensors: Tensor) -> Any:
 
 
 @public()
+@ending_in("StackBackward0")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
     """Return all choices of r elements of a vector, one per row."""
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
@@ -153,12 +163,13 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
     count = y._a.shape[axis] - 1
     sums: Any = narrow(y, axis, 0, count) + narrow(y, axis, 1, count)
     if x is None:
-        return sums.sum(axis) * (dx / 2)
-    return (sums * _widths(x, y, axis)).sum(axis) / 2
+        return retitled(sums.sum(axis) * (dx / 2), "MulBackward1")
+    return retitled((sums * _widths(x, y, axis)).sum(axis) / 2, "DivBackward1")
 
 
 @public()
 @method("quantile")
+@ending_in("SqueezeBackward4")
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
@@ -205,7 +216,15 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Any:
     columns = [t._a.shape[-1] if t._a.ndim else 0 for t in (x1, x2)]
     if columns[0] != columns[1]:
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {columns[0]} X2: {columns[1]}")
-    return vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1)
+    return apply_composition(_CDIST, (float(p),), [x1, x2])
+
+
+def _distances(order: float, x: Any, y: Any) -> Any:
+    difference = np.expand_dims(x, -2) - np.expand_dims(y, -3)
+    return norm_of(order, (difference.ndim - 1,), False, difference)
+
+
+_CDIST = Composition("Cdist", _distances)
 
 
 _LOGIT = pointwise("Logit", lambda eps, x: np.log(x / (1 - x)) if eps is None else _bounded_logit(eps, x))
@@ -353,8 +372,8 @@ def float_power(input: Any, exponent: Any) -> Any:
     given = [t for t in (input, exponent) if isinstance(t, Tensor)]
     level = max(dtypes.category(t._a.dtype) for t in given)
     wide = np.dtype(np.complex128 if level == 3 else np.float64)
-    base, power = (cast(t, wide) if isinstance(t, Tensor) else t for t in (input, exponent))
-    return to_tensor(base, wide) ** power
+    base, exponent = (cast(t, wide) if isinstance(t, Tensor) else t for t in (input, exponent))
+    return power(*[t if isinstance(t, Tensor) else wide.type(t).item() for t in (base, exponent)])
 
 
 @public()
@@ -375,6 +394,7 @@ def _written(input: Tensor, part: Any, src: Tensor) -> Any:
 
 @public()
 @method("slice_scatter")
+@ending_in("SliceScatterBackward0")
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:
@@ -385,6 +405,7 @@ def slice_scatter(
 
 @public()
 @method("select_scatter")
+@ending_in("SelectScatterBackward0")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Any:
     """Return a copy with one position of an axis replaced."""
     lead = (slice(None),) * axis_of(dim, input._a.ndim)
@@ -398,8 +419,8 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0,
     count = y._a.shape[axis] - 1
     sums: Any = narrow(y, axis, 0, count) + narrow(y, axis, 1, count)
     if x is None:
-        return sums.cumsum(axis) * (dx / 2)
-    return (sums * _widths(x, y, axis)).cumsum(axis) / 2
+        return (sums * (dx / 2)).cumsum(axis)
+    return retitled((sums * _widths(x, y, axis)).cumsum(axis) / 2, "DivBackward1")
 
 
 def _widths(x: Tensor, y: Tensor, axis: int) -> Any:
@@ -460,6 +481,7 @@ def _slopes(y: Tensor, axis: int, places: Any, order: int) -> Any:
 
 @public()
 @method("cov")
+@ending_in("SqueezeBackward0")
 def cov(input: Tensor, *, correction: float = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Any:
     """Return the covariances of variables, which are the rows of a matrix."""
     if input._a.ndim > 2:

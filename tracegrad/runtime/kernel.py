@@ -245,16 +245,17 @@ class Composition:
         name: torch's name of the operation, without "Backward".
         function: `function(*static, *operands)`; what it applies is staged.
         overload: the number at the end of the node's name.
+        title: the node's name, where torch makes the result by an operation of another name.
         layout: which strides its results get (layout.py).
     """
 
     __slots__ = ("function", "kernels", "layout", "name", "node_name", "table")
 
     def __init__(
-        self, name: str, function: Callable[..., Any], *, overload: int = 0, layout: str | None = ROWS
+        self, name: str, function: Callable[..., Any], *, overload: int = 0, title: str = "", layout: str | None = ROWS
     ) -> None:
         self.name, self.function, self.layout = name, function, layout
-        self.node_name = f"{name}Backward{overload}"
+        self.node_name = title or f"{name}Backward{overload}"
         self.kernels: dict[Hashable, Kernel] = {}
         self.table: Any = None  # of engine.c
 

@@ -62,9 +62,9 @@ def cast(tensor: Tensor, dtype: Any) -> Tensor:
     return made
 
 
-def pointwise(name: str, function: Callable[..., Any], overload: int = 0) -> Composition:
+def pointwise(name: str, function: Callable[..., Any], overload: int = 0, *, title: str = "") -> Composition:
     """Make the composition of an elementwise operation."""
-    return Composition(name, function, overload=overload, layout=LIKE_OPERANDS)
+    return Composition(name, function, overload=overload, title=title, layout=LIKE_OPERANDS)
 
 
 _NARROW = (dtypes.bfloat16.dtype, dtypes.float16.dtype)
@@ -72,7 +72,9 @@ _NARROW = (dtypes.bfloat16.dtype, dtypes.float16.dtype)
 _WIDE: set[Composition] = set()
 
 
-def promoting(name: str, function: Callable[..., Any], overload: int = 0, *, wide: bool = False) -> Composition:
+def promoting(
+    name: str, function: Callable[..., Any], overload: int = 0, *, wide: bool = False, title: str = ""
+) -> Composition:
     """Make a composition whose first static argument is the dtype that operands are brought to.
 
     Args:
@@ -85,7 +87,7 @@ def promoting(name: str, function: Callable[..., Any], overload: int = 0, *, wid
             return function(*[_cast(_cast(x, dtype) if x.ndim else x, single) for x in xs]).astype(dtype)
         return function(*[x if x.dtype == dtype else _cast(x, dtype) for x in xs])
 
-    made = pointwise(name, apply, overload)
+    made = pointwise(name, apply, overload, title=title)
     if wide:
         _WIDE.add(made)
     return made
@@ -762,18 +764,33 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Any:
     return Plan(composition, (min is not None, max is not None, dtype), [input, *[operand_of(b, dtype) for b in given]])
 
 
+_CLAMP_MIN, _CLAMP_MAX = (
+    tuple(pointwise(name, functools.partial(_clamp, *sides), overload) for overload in range(2))
+    for name, sides in (("ClampMin", (True, False)), ("ClampMax", (False, True)))
+)
+
+
+def _one_bound(compositions: Sequence[Composition], input: Tensor, bound: Any) -> Plan:
+    dtype = dtypes.result_type(
+        [t._a for t in (input, bound) if isinstance(t, Tensor)], [] if isinstance(bound, Tensor) else [bound]
+    )
+    return Plan(compositions[isinstance(bound, Tensor)], (dtype,), [input, operand_of(bound, dtype)])
+
+
 @public()
 @method("clamp_min")
+@planned(2)
 def clamp_min(input: Tensor, min: Any) -> Any:
     """Limit elements from below."""
-    return clamp(input, min=min)
+    return _one_bound(_CLAMP_MIN, input, min)
 
 
 @public()
 @method("clamp_max")
+@planned(2)
 def clamp_max(input: Tensor, max: Any) -> Any:
     """Limit elements from above."""
-    return clamp(input, max=max)
+    return _one_bound(_CLAMP_MAX, input, max)
 
 
 _WHERE = pointwise("Where", lambda dtype, c, x, y: np.where(c, _cast(x, dtype), _cast(y, dtype)))

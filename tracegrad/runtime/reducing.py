@@ -32,7 +32,16 @@ from tracegrad.runtime.operate import (
     to_tensor,
 )
 from tracegrad.runtime.shaping import axis_of, cat, expand, permute
-from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, planned, shielding, underivable
+from tracegrad.runtime.tape import (
+    Plan,
+    apply_composition,
+    apply_plan,
+    as_torch_calls,
+    planned,
+    retitled,
+    shielding,
+    underivable,
+)
 from tracegrad.runtime.tensor import Tensor, method, public, require_tensors, wrap
 
 Axes = tuple[int, ...]
@@ -191,21 +200,38 @@ def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = Fa
 
 
 @public()
+@planned()
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> Any:
     """Return variance and mean."""
-    found = var(input, dim, unbiased, keepdim, correction=correction)
-    return found, mean(input, None if isinstance(dim, bool) else dim, keepdim)
+    return _moments("var", input, dim, unbiased, keepdim, correction)
 
 
 @public()
+@planned()
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> Any:
     """Return standard deviation and mean."""
-    found = std(input, dim, unbiased, keepdim, correction=correction)
-    return found, mean(input, None if isinstance(dim, bool) else dim, keepdim)
+    return _moments("std", input, dim, unbiased, keepdim, correction)
+
+
+def _moments(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+    dim, less = _correction(dim, unbiased, correction)
+    _refuse_integers(input)
+    _warn_if_too_few(f"{name}_mean", input, dim, less)
+    return Plan(_MOMENTS[name], (axes_of(dim, input._a.ndim), less, keepdim), [input])
+
+
+def _with_mean(spread: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda axes, correction, keep, x: (
+        spread(axes, correction, keep, x), np.mean(x, axis=axes, keepdims=keep)
+    )  # fmt: skip
+
+
+_MOMENTS = {"var": Composition("VarMean", in_single(_with_mean(_variance))),
+            "std": Composition("StdMean", in_single(_with_mean(_deviation)))}  # fmt: skip
 
 
 _AMAX = Composition("Amax", lambda axes, keep, x: np.max(x, axis=axes, keepdims=keep))
@@ -679,7 +705,11 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
         axes = axes_of((0, 1) if dim is None else dim, input._a.ndim)
         input = input if dtype is None else cast(input, dtypes.numpy_dtype(dtype))
         values = sum(input.movedim(axes, (-2, -1)).svd()[1], -1)
-        return values.reshape([1 if k in axes else n for k, n in enumerate(input._a.shape)]) if keepdim else values
+        if not keepdim:
+            return values
+        return retitled(
+            values.reshape([1 if k in axes else n for k, n in enumerate(input._a.shape)]), "PermuteBackward0"
+        )
     return vector_norm(input, 2.0 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
@@ -858,12 +888,17 @@ def product_of(x: Any, y: Any) -> Any:
     return (x.reshape((math.prod(x.shape[:-1]), x.shape[-1])) @ y).reshape((*x.shape[:-1], y.shape[1]))
 
 
-_MATMUL, _MM, _MV, _DOT, _BMM = (Composition(n, product_of) for n in ("Matmul", "Mm", "Mv", "Dot", "Bmm"))
+_MM, _MV, _DOT, _BMM = (Composition(n, product_of) for n in ("Mm", "Mv", "Dot", "Bmm"))
+_MATMUL = Composition("Matmul", product_of, title="UnsafeViewBackward0")
+_ROW_TIMES = Composition("Matmul", product_of, title="SqueezeBackward4")
+#: by the ranks of the operands; torch composes the others of several nodes
+_PRODUCTS = {(2, 2): _MM, (2, 1): _MV, (1, 1): _DOT, (1, 2): _ROW_TIMES}
 _VECDOT = Composition("LinalgVecdot", lambda dim, x, y: np.sum(np.conj(x) * y, axis=dim))
 _OUTER = promoting("Mul", lambda x, y: x.reshape((-1, 1)) * y.reshape((1, -1)))
-_EINSUM = Composition("Einsum", lambda text, *xs: np.einsum(text, *xs))
-_TENSORDOT = Composition("Tensordot", lambda axes, x, y: np.tensordot(x, y, axes))
-_KRON = promoting("Kron", lambda x, y: np.kron(x, y))
+_EINSUM = Composition("Einsum", lambda text, *xs: np.einsum(text, *xs), title="ViewBackward0")
+_EINSUM_UNSUMMED = Composition("Einsum", _EINSUM.function, title="MulBackward0")
+_TENSORDOT = Composition("Tensordot", lambda axes, x, y: np.tensordot(x, y, axes), title="ViewBackward0")
+_KRON = promoting("Kron", lambda x, y: np.kron(x, y), title="UnsafeViewBackward0")
 _CROSS = Composition("LinalgCross", lambda dim, x, y: np.cross(x, y, axis=dim))
 
 
@@ -917,10 +952,7 @@ def _plan_matmul(input: Tensor, other: Tensor) -> Any:
     if x.dtype == np.bool_:
         name = "dot" if ranks == (1, 1) else "addmm_impl_cpu_"
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
-    composition = _MM if ranks == (2, 2) else _MV if ranks == (2, 1) else _DOT if ranks == (1, 1) else _MATMUL
-    if ranks == (3, 3):
-        composition = _BMM
-    return Plan(composition, (), [input, other])
+    return Plan(_PRODUCTS.get(ranks, _MATMUL), (), [input, other])
 
 
 matmul = public()(method("matmul")(named(_plan_matmul, "matmul", _plan_matmul.__doc__ or "")))
@@ -953,7 +985,8 @@ def _product(name: str, ranks: tuple[int, int], input: Tensor, other: Tensor) ->
     if name == "bmm" and input._a.shape[::2] != other._a.shape[:2]:
         wanted, shape = [input._a.shape[0], input._a.shape[2]], list(other._a.shape[:2])
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: {wanted} but got: {shape}.")
-    return matmul(input, other)
+    plan = _plan_matmul(input, other)
+    return apply_plan(_BMM if name == "bmm" else plan.composition, plan.static, plan.operands)
 
 
 @public()
@@ -1121,10 +1154,11 @@ def einsum(equation: Any, *operands: Any) -> Any:
         return _einsum_of_one(text, given[0])
     inputs, arrow, output = text.partition("->")
     letters = [letter for letter in inputs if letter.isalpha()]
-    if set(letters) - set(output if arrow else [x for x in letters if letters.count(x) == 1]):
+    summed = set(letters) - set(output if arrow else [x for x in letters if letters.count(x) == 1])
+    if summed:
         require_one_dtype(*given)
     dtype = dtypes.result_type([t._a for t in given], [])
-    return apply_composition(_EINSUM, (text,), [cast(t, dtype) for t in given])
+    return apply_composition(_EINSUM if summed else _EINSUM_UNSUMMED, (text,), [cast(t, dtype) for t in given])
 
 
 def _einsum_of_one(text: str, operand: Tensor) -> Any:

@@ -21,7 +21,7 @@ from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, check_written, resh
 from tracegrad.runtime.operate import Number, _cast, broadcast_shape, cast, in_place, number_of, to_tensor
 from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, mode, planned
 from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, require_sequence, require_tensors, wrap
-from tracegrad.runtime.views import Step, as_strided, make_pieces, make_view, write
+from tracegrad.runtime.views import Step, as_strided, make_pieces, make_view, take_step, write
 
 Index = tuple[Any, ...]
 
@@ -47,8 +47,7 @@ def sizes_of(shape: Sequence[Any]) -> tuple[int, ...]:
 
 # ---- views and reshapes
 
-_RESHAPE = Composition("Reshape", lambda shape, x: np.reshape(x, shape))
-_RESHAPE.node_name = "UnsafeViewBackward0"
+_RESHAPE = Composition("Reshape", lambda shape, x: np.reshape(x, shape), title="UnsafeViewBackward0")
 
 
 def _full_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
@@ -315,7 +314,7 @@ def broadcast_tensors(*tensors: Tensor) -> Any:
 
 
 _TILE = Composition("Repeat", lambda sizes, x: np.tile(x, sizes))
-_REPEAT = Composition("RepeatInterleave", lambda count, dim, x: np.repeat(x, count, axis=dim))
+_REPEAT = Composition("RepeatInterleave", lambda count, dim, x: np.repeat(x, count, axis=dim), title="ViewBackward0")
 
 
 @method("repeat")
@@ -940,12 +939,15 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
     given = to_tensor(value, None if isinstance(value, Tensor) else self._a.dtype)
     found = engine.index(self._a, key) if engine and not mode.unusual else None
     if found is not None:
-        _fill(make_view("Slice", self, found[1], found[2]), given)
+        whole = _is_whole(key, found[2], self._a)
+        _fill(self if whole else make_view("Slice", self, found[1], found[2]), given)
         return
     entries = _entries(key)
     _check_steps(entries)
     if not any(isinstance(e, Tensor) for e in entries):
-        _fill(make_view("Slice", self, _basic_step(entries, self._a)), given)
+        step = _basic_step(entries, self._a)
+        whole = mode.tracing is None and _is_whole(key, take_step(*step, self._a), self._a)
+        _fill(self if whole else make_view("Slice", self, step), given)
         return
     place, template, operands = _advanced(self, entries)
     if isinstance(value, Tensor):
@@ -963,8 +965,15 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
         raise _index_error(error) from None
 
 
+def _is_whole(key: Any, found: Array, array: Array) -> bool:
+    """Return whether a key without positions, which leads to `found`, is one of slices that leave nothing out."""
+    if found.shape != array.shape or found.strides != array.strides:
+        return False
+    return all(entry is Ellipsis or isinstance(entry, slice) for entry in (key if isinstance(key, tuple) else (key,)))
+
+
 def _fill(place: Tensor, given: Tensor) -> None:
-    """Write values into a view."""
+    """Write values into a tensor or a view."""
     shape = place._a.shape
     _warn_of_discarded(given, place)
     if given._a.ndim > len(shape):
@@ -972,8 +981,9 @@ def _fill(place: Tensor, given: Tensor) -> None:
     if given._a.ndim:
         place.copy_(given if given._a.shape == shape else expand(given, shape))
     else:
+        composition = _FILL_TENSOR if shape else _FULL_COPY
         write(
-            "fill_", place, lambda x: apply_composition(_FULL_COPY, (), [x, given]), [given],
+            "fill_", place, lambda x: apply_composition(composition, (), [x, given]), [given],
             repeats=0 not in place._a.strides,
         )  # fmt: skip
 
@@ -1022,7 +1032,9 @@ def _warn_of_casting() -> None:
     warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=5)
 
 
-_FULL_COPY = Composition("Copy", lambda x, y: np.broadcast_to(_cast(y, x.dtype), x.shape), layout=None)
+_FULL_COPY = Composition(
+    "Copy", lambda x, y: np.broadcast_to(_cast(y, x.dtype), x.shape), title="CopyBackwards", layout=None
+)
 
 
 @method("copy_")
@@ -1041,9 +1053,9 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     return write("copy_", self, compute, [source])
 
 
-_FULL_COPY.node_name = "CopyBackwards"
 _ZERO = Composition("Zero", lambda x, y: np.broadcast_to(y, x.shape), layout=None)
 _FILL = Composition("Fill", lambda x, y: np.broadcast_to(y, x.shape), overload=2, layout=None)
+_FILL_TENSOR = Composition("Fill", _FULL_COPY.function, overload=3, layout=None)
 
 
 @method("fill_")
@@ -1058,7 +1070,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         raise RuntimeError(
             f"fill_ only supports 0-dimension value tensor but got tensor with {filler._a.ndim} dimensions."
         )
-    return write("fill_", self, lambda x: apply_composition(_FILL, (), [x, filler]), [filler], repeats=True)
+    composition = _FILL_TENSOR if isinstance(value, Tensor) else _FILL
+    return write("fill_", self, lambda x: apply_composition(composition, (), [x, filler]), [filler], repeats=True)
 
 
 @method("zero_")

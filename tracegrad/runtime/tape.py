@@ -543,6 +543,26 @@ def node_class(title: str, kind: Any = KernelNode) -> Any:
     return type(title, (kind,), {"title": title, "__slots__": ()})
 
 
+def ending_in(title: str) -> Callable[[F], F]:
+    """Name the node that a function of several operations ends in after the one with which torch ends."""
+
+    def make(function: F) -> F:
+        @functools.wraps(function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            return retitled(function(*args, **keywords), title)
+
+        return cast(F, call)
+
+    return make
+
+
+def retitled(made: Any, title: str) -> Any:
+    """Return a tensor that was just made, with its node named."""
+    if isinstance(made._node, KernelNode):
+        made._node.__class__ = node_class(title)
+    return made
+
+
 _TITLES = {
     "multiply": "Mul", "negative": "Neg", "add": "Add", "subtract": "Sub", "divide": "Div", "broadcast_to": "Expand",
     "reduce_sum": "Sum", "dot_general": "Mm", "transpose": "Permute", "reshape": "View", "cos": "Cos", "sin": "Sin",

@@ -250,8 +250,7 @@ def _is_awkward(steps: Outline, shape: tuple[int, ...]) -> bool:
 
 
 _STRIDED = Composition("AsStrided", lambda steps, x, *positions: _take_all(steps, x, positions))
-_COPY_SLICES = Composition("CopySlices", _write)
-_COPY_SLICES.node_name = "CopySlices"
+_COPY_SLICES = Composition("CopySlices", _write, title="CopySlices")
 _compositions: dict[str, Composition] = {}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tracegrad.runtime import building, creating, operate, reducing, shaping  # noqa: F401 attach the methods used here
 from tracegrad.runtime.operate import in_place
-from tracegrad.runtime.tape import Node, as_tensor, from_tensor, mode, node_class, part_saved
+from tracegrad.runtime.tape import Node, as_tensor, from_tensor, mode, node_class, part_saved, retitled
 from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
 from tracegrad.runtime.views import check_writable, hand_over, make_view, mark_written, way_back
 
@@ -48,7 +48,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
         rows = columns = np.arange(min(shape))
     index = (rows, columns) if len(shape) == 2 else (rows,) * len(shape)
     self[tuple(creating.from_numpy(k.astype(np.int64)) for k in index)] = fill_value
-    return self
+    return self if self._node is None else retitled(self, "CopySlices")
 
 
 class ShapedNode(Node):

@@ -10,6 +10,7 @@ from typing import Any
 
 from tracegrad.nn import functional as F
 from tracegrad.runtime.shaping import stack, transpose
+from tracegrad.runtime.tape import retitled
 from tracegrad.runtime.tensor import Tensor
 
 
@@ -25,8 +26,7 @@ def pad_sequence(
         missing = longest - s._a.shape[0]
         ends = (missing, 0) if padding_side == "left" else (0, missing)
         padded.append(F.pad(s, (*(0, 0) * (s._a.ndim - 1), *ends), value=padding_value) if missing else s)
-    made = stack(padded)
-    return made if batch_first else transpose(made, 0, 1)
+    return retitled(stack(padded, 0 if batch_first else 1), "CopySlices")
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Any]:
