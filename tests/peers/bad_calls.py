@@ -280,6 +280,16 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("F.pad(m, (1,), mode='reflect')", "Padding length must be divisible by 2"),
     ("True ** (s > 1)", "\"pow\" not implemented for 'Bool'"),
     ("T.distributions.Normal(T.zeros(2), T.ones(3))", "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"),
+    ("m.add('x')", "add(): argument 'other' (position 1) must be Tensor, not str"),
+    ("T.add(m, 'x')", "add(): argument 'other' (position 2) must be Tensor, not str"),
+    ("m.maximum(1)", "maximum(): argument 'other' (position 1) must be Tensor, not int"),
+    ("m.matmul([1.0])", "matmul(): argument 'other' (position 1) must be Tensor, not list"),
+    ("T.matmul(m, 1.0)", "matmul(): argument 'other' (position 2) must be Tensor, not float"),
+    ("m.dist(2)", "dist(): argument 'other' (position 1) must be Tensor, not int"),
+    ("v.allclose(1.0)", "allclose(): argument 'other' (position 1) must be Tensor, not float"),
+    ("m.lerp(m, 'x')", "lerp()"),
+    ("m.index_select(0, 'x')", "index_select(): argument 'index' (position 2) must be Tensor, not str"),
+    ("m.masked_fill_('x', 1.0)", "masked_fill_()"),
 )  # fmt: skip
 
 

@@ -31,7 +31,17 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition, Kernel, Pullback, quiet_context, quietly
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, check_written, common_shape, empty, is_dense, settle
-from tracegrad.runtime.tensor import METHODS, Array, Storage, Tensor, is_differentiable, refusal, refusing, wrap
+from tracegrad.runtime.tensor import (
+    METHODS,
+    Array,
+    Storage,
+    Tensor,
+    as_operation,
+    is_differentiable,
+    refusal,
+    refusing,
+    wrap,
+)
 
 Edge = tuple["Node | None", int]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -776,7 +786,7 @@ def planned(numbers: int = 0) -> Callable[[F], F]:
             return apply_plan(*plan) if type(plan) is Plan else plan
 
         if engine:
-            return cast(F, functools.update_wrapper(engine.Operation(function, numbers), function))
+            return cast(F, as_operation(function, numbers))
         made = refusing(call)
         made.__wrapped__ = function
         return cast(F, made)

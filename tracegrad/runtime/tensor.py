@@ -380,7 +380,8 @@ def refusal(
     kind_name = type_name(wrong)
     own = list(inspect.signature(function).parameters.values())
     in_order = len(values) - len(names or ())
-    is_method = own[0].name == "self" or (function.__name__[-1:] == "_" and len(own) > 1)  # torch does not count self
+    is_method = "is_method" in vars(function) or own[0].name == "self"  # torch does not count self
+    is_method = is_method or (function.__name__[-1:] == "_" and len(own) > 1)
     for number, value in enumerate(values):
         if number < in_order:
             parameter = own[min(number, len(own) - 1)]
@@ -437,7 +438,7 @@ def refusing(function: F) -> F:
     if not isinstance(function, FunctionType) or "refuses" in vars(function):
         return function
     if engine:
-        return cast(F, functools.update_wrapper(engine.Operation(function, -1), function))
+        return cast(F, as_operation(function, -1))
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
@@ -449,8 +450,27 @@ def refusing(function: F) -> F:
                 raise
             raise named from None
 
-    vars(call)["refuses"] = True
+    vars(call)["refuses"] = function
     return cast(F, call)
+
+
+def as_operation(function: Callable[..., Any], numbers: int) -> Any:
+    """Return the operation of engine.c that a function plans."""
+    made: Any = functools.update_wrapper(engine.Operation(function, numbers), function)
+    made.numbers = numbers
+    return made
+
+
+def _as_method(function: Any) -> Any:
+    """Return the form of a function of tensors whose errors count arguments as those of a method."""
+    inner = function.__wrapped__ if engine else vars(function).get("refuses")
+    if not isinstance(inner, FunctionType):
+        return function
+    made = FunctionType(inner.__code__, inner.__globals__, inner.__name__, inner.__defaults__, inner.__closure__)
+    functools.update_wrapper(made, inner, updated=())
+    made.__kwdefaults__ = inner.__kwdefaults__
+    vars(made).update(vars(inner), is_method=True)
+    return as_operation(made, function.numbers) if engine else refusing(made)
 
 
 def refuse_in(namespace: dict[str, Any]) -> None:
@@ -480,8 +500,9 @@ def method(*names: str) -> Callable[[F], F]:
             if function.__name__ == "<lambda>":
                 function.__name__ = given[0]
             function = refusing(function)
+        attached = _as_method(function) if hasattr(function, "numbers") or "refuses" in vars(function) else function
         for name in given:
-            setattr(Tensor, name, function)
+            setattr(Tensor, name, attached)
             METHODS[name] = function
         return function
 
