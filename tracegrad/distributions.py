@@ -12,18 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad import linalg
+from tracegrad import linalg, ops
+from tracegrad.autograd.function import Function
+from tracegrad.capture.tracer import asarray as as_tracer
+from tracegrad.capture.tracer import from_value
 from tracegrad.nn import functional as F
 from tracegrad.runtime import creating, reducing
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
 from tracegrad.runtime.gradients import no_grad
-from tracegrad.runtime.operate import to_tensor
+from tracegrad.runtime.operate import pointwise, to_tensor
 from tracegrad.runtime.shaping import broadcast_tensors, stack
+from tracegrad.runtime.tape import apply_composition
 from tracegrad.runtime.tensor import Size, Tensor
 
 __all__ = [
-    "Bernoulli", "Beta", "Binomial", "Categorical", "Dirichlet", "Distribution", "Exponential", "Gamma", "Independent",
-    "Laplace", "LogNormal", "MultivariateNormal", "Normal", "Poisson", "StudentT", "Uniform", "kl_divergence",
+    "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "Dirichlet", "Distribution", "Exponential",
+    "Gamma", "Gumbel", "HalfNormal", "Independent", "Laplace", "LogNormal", "MultivariateNormal", "Normal", "Poisson",
+    "StudentT", "Uniform", "kl_divergence",
 ]  # fmt: skip
 
 
@@ -290,6 +295,7 @@ class LogNormal(Distribution):
 class StudentT(Distribution):
     """Student's distributions of degrees of freedom, about a place, of a width."""
 
+    has_rsample = True
     parameters = ("df", "loc", "scale")
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
@@ -317,12 +323,11 @@ class StudentT(Distribution):
         found = bounded.where(above, self.scale.pow(2).where(self.df > 2, math.inf))
         return found.where(self.df > 1, math.nan)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
-        with no_grad():
-            df = self.df.expand(*self._shape(sample_shape))
-            squares = 2 * creating.log_gamma_variates(df / 2).exp()
-            noise = creating.empty(*df.shape, dtype=df.dtype).normal_()
-            return (self.loc + self.scale * noise * (squares / df).rsqrt()).to(df.dtype)
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        df = self.df.expand(*self._shape(sample_shape))
+        logarithms: Any = _StandardGamma.apply(df / 2)
+        noise = creating.empty(*df.shape, dtype=df.dtype).normal_()
+        return self.loc + self.scale * noise * ((2 * logarithms.exp()).to(df.dtype) / df).rsqrt()
 
     def _log_prob(self, value: Any) -> Any:
         df, place = self.df, (value - self.loc) / self.scale
@@ -335,10 +340,46 @@ class StudentT(Distribution):
         return self.scale.log() + more * (more.digamma() - half.digamma()) + 0.5 * self.df.log() + beta
 
 
+def _gamma_slope(a: Any, logarithm: Any) -> Any:
+    # g moves so that P(a, g) stays; where g underflows, P is its first term g**a / gamma(a + 1)
+    tiny = logarithm < -600.0
+    log_g = np.where(tiny, logarithm * 0, logarithm)
+    g = np.exp(log_g)
+    moved = -_op(ops.gammainc, a, g, order=1) / np.exp(a * log_g - g - _op(ops.lgamma, a))
+    return np.where(tiny, (_op(ops.digamma, a + 1) - logarithm) / a, moved)
+
+
+def _op(op: Any, *xs: Any, **attrs: Any) -> Any:
+    return from_value(op(*[as_tracer(x).value for x in xs], **attrs))
+
+
+_GAMMA_SLOPE = pointwise("StandardGammaGrad", _gamma_slope)
+
+
+class _StandardGamma(Function):
+    """Logarithms of numbers drawn from gamma distributions of given concentrations, in float64.
+
+    Source: Figurnov et al., Implicit reparameterization gradients, 2018.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, concentration: Tensor) -> Any:
+        drawn = creating.log_gamma_variates(concentration)
+        ctx.save_for_backward(concentration, drawn)
+        return drawn
+
+    @staticmethod
+    def backward(ctx: Any, *cts: Any) -> Any:
+        concentration, drawn = ctx.saved_tensors
+        slope: Any = apply_composition(_GAMMA_SLOPE, (), [concentration.double(), drawn])
+        return (cts[0] * slope).to(concentration.dtype)
+
+
 class Gamma(Distribution):
     """Gamma distributions of a concentration and a rate."""
 
-    parameters = ("concentration", "rate")
+    has_rsample = True
+    parameters: tuple[str, ...] = ("concentration", "rate")
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = _parameters(concentration, rate)
@@ -354,11 +395,11 @@ class Gamma(Distribution):
     mode = property(lambda self: ((self.concentration - 1) / self.rate).clamp(min=0))
     variance = property(lambda self: self.concentration / self.rate.pow(2))
 
-    def sample(self, sample_shape: Any = ()) -> Any:
-        with no_grad():
-            given = self.concentration.expand(*self._shape(sample_shape))
-            drawn = creating.log_gamma_variates(given).exp().to(given.dtype) / self.rate
-            return drawn.clamp(min=float(np.finfo(given._a.dtype).tiny))
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        given = self.concentration.expand(*self._shape(sample_shape))
+        logarithms: Any = _StandardGamma.apply(given)
+        drawn = logarithms.exp().to(given.dtype) / self.rate
+        return drawn.clamp(min=float(np.finfo(given._a.dtype).tiny))
 
     def _log_prob(self, value: Any) -> Any:
         given, rate = self.concentration, self.rate
@@ -367,6 +408,17 @@ class Gamma(Distribution):
     def entropy(self) -> Any:
         given = self.concentration
         return given - self.rate.log() + given.lgamma() + (1.0 - given) * given.digamma()
+
+
+class Chi2(Gamma):
+    """Sums of the squares of so many normal numbers."""
+
+    parameters: tuple[str, ...] = ()
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        super().__init__(0.5 * df, 0.5, validate_args)
+
+    df = property(lambda self: self.concentration * 2)
 
 
 class Poisson(Distribution):
@@ -421,6 +473,96 @@ class Laplace(_Symmetric):
 
     def entropy(self) -> Any:
         return 1 + (2 * self.scale).log()
+
+
+class Cauchy(_Symmetric):
+    """Cauchy distributions of a median and a half width at half maximum; they have no mean."""
+
+    mean = property(lambda self: self.loc.detach() * math.nan)
+    variance = property(lambda self: self.scale.detach() * math.inf)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        share = creating.empty(*self._shape(sample_shape), dtype=self.loc.dtype).uniform_()
+        return self.icdf(share)
+
+    def _log_prob(self, value: Any) -> Any:
+        return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
+
+    def cdf(self, value: Any) -> Any:
+        """Return the probability of at most a value."""
+        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+
+    def icdf(self, value: Any) -> Any:
+        """Return the quantile of a probability."""
+        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+
+    def entropy(self) -> Any:
+        return math.log(4 * math.pi) + self.scale.log()
+
+
+class Gumbel(_Symmetric):
+    """Gumbel distributions, of the greatest of many numbers: of a mode and a scale."""
+
+    mean = property(lambda self: self.loc + self.scale * np.euler_gamma)
+    stddev = property(lambda self: (math.pi / math.sqrt(6)) * self.scale)
+    variance = property(lambda self: self.stddev.pow(2))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        waits = creating.empty(*self._shape(sample_shape), dtype=self.loc.dtype).exponential_()
+        return self.loc - self.scale * waits.log()
+
+    def _log_prob(self, value: Any) -> Any:
+        place = (self.loc - value) / self.scale
+        return (place - place.exp()) - self.scale.log()
+
+    def cdf(self, value: Any) -> Any:
+        """Return the probability of at most a value."""
+        return (-((self.loc - value) / self.scale).exp()).exp()
+
+    def icdf(self, value: Any) -> Any:
+        """Return the quantile of a probability."""
+        return self.loc - self.scale * (-value.log()).log()
+
+    def entropy(self) -> Any:
+        return self.scale.log() + (1 + np.euler_gamma)
+
+
+class HalfNormal(Distribution):
+    """Magnitudes of normal numbers of mean 0 and a standard deviation."""
+
+    has_rsample = True
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        self.base_dist = Normal(0, scale, False)
+        super().__init__(self.base_dist.batch_shape, (), validate_args)
+
+    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
+        return (("scale", _POSITIVE, self.scale > 0),)
+
+    def _support(self, value: Any) -> tuple[str, Any]:
+        return "GreaterThanEq(lower_bound=0.0)", value >= 0
+
+    scale = property(lambda self: self.base_dist.scale)
+    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
+    mode = property(lambda self: self.scale.detach() * 0)
+    variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.base_dist.rsample(sample_shape).abs()
+
+    def _log_prob(self, value: Any) -> Any:
+        return (self.base_dist._log_prob(value) + math.log(2)).where(value >= 0, -math.inf)
+
+    def cdf(self, value: Any) -> Any:
+        """Return the probability of at most a value."""
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, value: Any) -> Any:
+        """Return the quantile of a probability."""
+        return self.base_dist.icdf((value + 1) / 2)
+
+    def entropy(self) -> Any:
+        return self.base_dist.entropy() - math.log(2)
 
 
 class Independent(Distribution):
@@ -633,6 +775,7 @@ class Categorical(_OfProbabilities):
 class Dirichlet(Distribution):
     """Shares that add up to 1, by a concentration for each along the last axis."""
 
+    has_rsample = True
     parameters = ("concentration",)
 
     def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
@@ -665,9 +808,10 @@ class Dirichlet(Distribution):
         total = self.concentration.sum(-1, keepdim=True)
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
-    def sample(self, sample_shape: Any = ()) -> Any:
-        rates = self.concentration.detach().expand(*self._shape(sample_shape))
-        return reducing.softmax(creating.log_gamma_variates(rates), -1).to(rates.dtype)
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        rates = self.concentration.expand(*self._shape(sample_shape))
+        logarithms: Any = _StandardGamma.apply(rates)
+        return reducing.softmax(logarithms, -1).to(rates.dtype)
 
     def _log_prob(self, value: Any) -> Any:
         given = self.concentration
@@ -683,6 +827,8 @@ class Dirichlet(Distribution):
 
 class Beta(Distribution):
     """A share between 0 and 1: the first of a Dirichlet distribution of two."""
+
+    has_rsample = True
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
         pair = stack(_parameters(concentration1, concentration0), -1)
@@ -702,8 +848,8 @@ class Beta(Distribution):
     def _support(self, value: Any) -> tuple[str, Any]:
         return _interval(0.0, 1.0, value)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
-        return self._dirichlet.sample(sample_shape)[..., 0]
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self._dirichlet.rsample(sample_shape)[..., 0]
 
     def _log_prob(self, value: Any) -> Any:
         return self._dirichlet._log_prob(stack([value, 1.0 - value], -1))

@@ -307,6 +307,20 @@ def counts_and_waits(T: Any) -> Any:
     return found
 
 
+def wide_and_one_sided(T: Any) -> Any:
+    D, found = T.distributions, []
+    p, q = T.tensor([0.5, 2.0, 3.0], requires_grad=True), T.tensor([1.5, 1.0, 0.7], requires_grad=True)
+    values, shares = T.tensor([0.3, 1.2, 2.5]), T.tensor([0.6, 0.2, 0.9])
+    for made in (D.Cauchy(p, q), D.Gumbel(p, q), D.HalfNormal(q), D.Chi2(p), D.Cauchy(0.0, 2.0), D.HalfNormal(3.0)):
+        found += [repr(made), made.mean, made.mode, made.variance, made.entropy(), made.log_prob(values)]
+        found += [made.sample((2,)).shape, made.rsample().shape, made.has_rsample]
+        if not isinstance(made, D.Chi2):
+            found += [made.icdf(shares)] + ([] if isinstance(made, D.Gumbel) else [made.cdf(values)])
+        if made.log_prob(values).requires_grad:
+            found += T.autograd.grad(made.log_prob(values).sum(), (p, q), allow_unused=True)
+    return found
+
+
 def single_steps(T: Any) -> Any:
     x, h, c = images(T, 2, 3), images(T, 2, 2), images(T, 2, 2) * 2
     found = []
@@ -372,7 +386,8 @@ CALLS = (
     lp_pool, unpool, unpool_sequences, shuffle_channels, triplets, normed_volumes, initial_values, chosen_numbers,
     memory, linearized, stacked_modules, laplace, independent, averages,
     shares, normal_vectors, parts_of_distributions, values_that_there_are_not, statistics, rates,
-    counts_and_waits, single_steps, logarithms_of_complex_numbers, states_of_modules, formats_of_memory,
+    counts_and_waits, wide_and_one_sided, single_steps, logarithms_of_complex_numbers, states_of_modules,
+    formats_of_memory,
 )  # fmt: skip
 
 
@@ -402,3 +417,12 @@ def assert_same(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("call", CALLS, ids=[call.__name__ for call in CALLS])
 def test_same(call: Callable[[Any], Any]) -> None:
     assert_same(plain(call(tg)), plain(call(torch)))
+
+
+@pytest.mark.parametrize("concentration", [0.5, 1.0, 10.0, 1e4])
+def test_gradients_of_gamma_variates(concentration: float) -> None:
+    shape = tg.full((500,), concentration, dtype=tg.float64, requires_grad=True)
+    drawn = tg.distributions.Gamma(shape, tg.ones(500, dtype=tg.float64)).rsample()
+    (found,) = tg.autograd.grad(drawn.sum(), shape)
+    expected = torch._standard_gamma_grad(torch.tensor(shape.detach().numpy()), torch.tensor(drawn.detach().numpy()))
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=2e-3)  # torch's is an approximation
