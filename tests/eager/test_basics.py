@@ -281,3 +281,26 @@ def test_tensors_that_have_the_shape_are_not_broadcast() -> None:
     assert first is x and second.tolist() == [2.0] * 3
     with pytest.raises(RuntimeError, match="The size of tensor a"):
         torch.broadcast_tensors(x, torch.ones(2))
+
+
+def test_derivatives_of_sinc_at_zero() -> None:
+    for dtype in (torch.float64, torch.complex128):
+        x = torch.tensor([0.0, 1e-4], dtype=dtype, requires_grad=True)
+        (slope,) = torch.autograd.grad(x.sinc().real.sum(), x, create_graph=True)
+        (bend,) = torch.autograd.grad(slope.real.sum(), x)
+        np.testing.assert_allclose(slope[0].detach().numpy(), 0.0)
+        np.testing.assert_allclose(bend.real.numpy(), -(np.pi**2) / 3, rtol=1e-5)
+
+
+def test_hooks_on_states() -> None:
+    model, seen = torch.nn.Sequential(torch.nn.Linear(1, 1)), []
+    model[0].register_load_state_dict_pre_hook(lambda module, state, prefix, *more: state.pop(f"{prefix}old", None))
+    model.register_state_dict_post_hook(lambda module, state, prefix, metadata: state.update({"0.old": 1}))
+    handle = model.register_load_state_dict_post_hook(lambda module, keys: seen.append(list(keys.missing_keys)))
+    state = model.state_dict()
+    del state["0.bias"]
+    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "0.bias"'):
+        model.load_state_dict(state)
+    handle.remove()
+    model.load_state_dict(state, strict=False)
+    assert seen == [["0.bias"]]

@@ -230,6 +230,8 @@ FFT = [
     case("T.fft.rfft(x, norm='forward')", M),
 ]
 COMPLEX = [
+    *[case(text, M, complex=True) for text in ("x.exp2()", "x.sinc()", "x.logcumsumexp(1)")],
+    case("T.logaddexp(x, y)", M, V, complex=True),
     *[case(f"x.{n}()", M, complex=True) for n in ("exp", "sin", "cosh", "abs", "conj", "reciprocal", "square", "sqrt", "log", "tanh", "sum", "mean", "prod", "var")],
     case("x * y", M, M, complex=True), case("x / y", M, M, complex=True), case("x @ y", M, (4, 2), complex=True),
     case("x.real * x.imag", M, complex=True), case("x ** 2", M, complex=True), case("T.angle(x)", M, complex=True, twice=False),

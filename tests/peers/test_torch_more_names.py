@@ -321,6 +321,60 @@ def wide_and_one_sided(T: Any) -> Any:
     return found
 
 
+def modules_put_at_paths(T: Any) -> Any:
+    model = T.nn.Sequential(T.nn.Linear(2, 2), T.nn.Sequential(T.nn.ReLU(), T.nn.Linear(2, 1)))
+    model.set_submodule("1.0", T.nn.Tanh())
+    model.set_submodule("1.7", T.nn.Tanh())
+    found = [repr(model)]
+    for path, module, strict in (
+        ("5.0", T.nn.Tanh(), False), ("", T.nn.Tanh(), False), ("1.8", T.nn.Tanh(), True), ("1.0", 3, False),
+        ("0.weight", T.nn.Tanh(), False),
+    ):  # fmt: skip
+        try:
+            model.set_submodule(path, module, strict=strict)
+        except (AttributeError, ValueError) as error:
+            found.append(str(error))
+    return found
+
+
+def hooks_on_states(T: Any) -> Any:
+    log: list[Any] = []
+    model = T.nn.Sequential(T.nn.Linear(2, 2), T.nn.Sequential(T.nn.BatchNorm1d(2), T.nn.Linear(2, 1)))
+    model.register_state_dict_pre_hook(lambda module, *more: log.append(["pre", *more]))
+    model[1].register_state_dict_post_hook(
+        lambda module, state, prefix, metadata: log.append(["post", sorted(state), prefix, dict(metadata)])
+    )
+    model[1]._register_state_dict_hook(lambda module, state, prefix, metadata: log.append(["old", prefix]))
+    model[1].register_load_state_dict_pre_hook(
+        lambda module, state, prefix, metadata, *more: log.append([sorted(state), prefix, dict(metadata), repr(more)])
+    )
+    model[1]._register_load_state_dict_pre_hook(lambda state, prefix, *more: log.append([prefix, len(more)]))
+    handle = model.register_load_state_dict_post_hook(lambda module, keys: log.append(repr(keys)))
+
+    def load(**options: Any) -> None:
+        try:
+            log.append(repr(model.load_state_dict(state, **options)))
+        except RuntimeError as error:
+            log.append(str(error))
+
+    state = model.state_dict()
+    log.append({path: dict(about) for path, about in state._metadata.items()})
+    load()
+    state["0.weight"] = state["0.weight"] + 1
+    load(assign=True)
+    log += [model[0].weight is state["0.weight"], type(model[0].weight).__name__, model[0].weight.requires_grad]
+    state = model.state_dict()
+    del state["0.weight"]
+    state.update({"x": T.ones(1), "1.y.z": T.ones(1), "1.1.bias": T.ones(3), "0.bias": 2})
+    load()
+    handle.remove()
+    state.pop("0.bias"), state.pop("1.1.bias")
+    load(strict=False)
+    model.register_load_state_dict_post_hook(lambda module, keys: keys.missing_keys.clear())
+    load()
+    return log
+
+
 def single_steps(T: Any) -> Any:
     x, h, c = images(T, 2, 3), images(T, 2, 2), images(T, 2, 2) * 2
     found = []
@@ -386,6 +440,7 @@ CALLS = (
     lp_pool, unpool, unpool_sequences, shuffle_channels, triplets, normed_volumes, initial_values, chosen_numbers,
     memory, linearized, stacked_modules, laplace, independent, averages,
     shares, normal_vectors, parts_of_distributions, values_that_there_are_not, statistics, rates,
+    modules_put_at_paths, hooks_on_states,
     counts_and_waits, wide_and_one_sided, single_steps, logarithms_of_complex_numbers, states_of_modules,
     formats_of_memory,
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Hooks of modules on the gradients that arrive at their results and leave at their arguments.
 
-Reads and writes tensors. Previous: parameter.py; next: module.py.
+Reads and writes tensors. Previous: parameter.py; next: states.py.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
 """The base of modules: parameters kept together with what is computed from them.
 
-Reads and writes tensors. Previous: backward_hooks.py; next: containers.py.
+Reads and writes tensors. Previous: states.py; next: containers.py.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tracegrad.nn.backward_hooks import BackwardHooks
 from tracegrad.nn.parameter import Buffer, Parameter
+from tracegrad.nn.states import Stateful
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.creating import require_cpu
-from tracegrad.runtime.gradients import no_grad, reset_gradient
+from tracegrad.runtime.gradients import reset_gradient
 from tracegrad.runtime.operate import cast
 from tracegrad.runtime.tape import RemovableHandle, add_hook
 from tracegrad.runtime.tensor import Device, Tensor, is_differentiable
@@ -23,23 +24,7 @@ def _type_name(value: Any) -> str:
     return value.type_name() if type(value) is Tensor else type(value).__name__
 
 
-#: under which name a state has what is no tensor
-_EXTRA_STATE = "_extra_state"
-
-
-class IncompatibleKeys(NamedTuple):
-    """What a state and a module do not have in common."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-
-
-class Module:
+class Module(Stateful):
     """Base of all modules: assign parameters and modules as attributes, and define `forward`."""
 
     training = True
@@ -301,6 +286,23 @@ class Module:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at a path, where one is, or without `strict` where its owner is.
+
+        Raises:
+            ValueError: the path is empty, or what is to be put there is no module.
+            AttributeError: the path leads nowhere.
+        """
+        if not target:
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if strict or hasattr(owner, name):
+            owner.get_submodule(name)
+        setattr(owner, name, module)
+
     def _found(self, place: str, title: str, target: str) -> Any:
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
@@ -319,70 +321,6 @@ class Module:
         """Return the buffer at a path."""
         found: Tensor = self._found("_buffers", "a buffer", target)
         return found
-
-    def state_dict(self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
-        """Return parameters and buffers by path; detached unless `keep_vars`."""
-        state: Any = OrderedDict() if destination is None else destination
-        for name, tensor in [*self._parameters.items(), *self._buffers.items()]:
-            if tensor is not None and name not in self._transient:
-                state[prefix + name] = tensor if keep_vars else tensor.detach()
-        if self._has_extra_state():
-            state[prefix + _EXTRA_STATE] = self.get_extra_state()
-        for name, module in self._modules.items():
-            if module is not None:
-                module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        return state
-
-    def get_extra_state(self) -> Any:
-        """Return what belongs to the state beside tensors; a module that has such defines this, and set_extra_state."""
-        raise RuntimeError(
-            "Reached a code path in Module.get_extra_state() that should never be called. Please file an issue at "
-            "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
-        )
-
-    def set_extra_state(self, state: Any) -> None:
-        """Take what get_extra_state gave."""
-        raise RuntimeError("the state has more than tensors, and the module does not define set_extra_state")
-
-    def _has_extra_state(self) -> bool:
-        return type(self).get_extra_state is not Module.get_extra_state
-
-    def load_state_dict(self, state_dict: Mapping[str, Tensor], strict: bool = True) -> Any:
-        """Copy parameters and buffers from a dict.
-
-        Raises:
-            RuntimeError: names are missing or too many (with `strict`), or shapes differ.
-        """
-        if not isinstance(state_dict, Mapping):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        own = self.state_dict()
-        missing = [k for k in own if k not in state_dict]
-        unexpected = [k for k in state_dict if k not in own]
-        faults = []
-        for path, module in self.named_modules():
-            key = f"{path}.{_EXTRA_STATE}" if path else _EXTRA_STATE
-            if module._has_extra_state() and key in state_dict:
-                module.set_extra_state(state_dict[key])
-            own.pop(key, None)
-        for kind, names in (("Unexpected", unexpected), ("Missing", missing)):
-            if strict and names:
-                listed = ", ".join(f'"{name}"' for name in names)
-                faults.append(f"{kind} key(s) in state_dict: {listed}. ")
-        with no_grad():
-            for name, tensor in own.items():
-                if name not in state_dict:
-                    continue
-                given = state_dict[name]
-                if tensor.shape == given.shape:
-                    tensor.copy_(given)
-                    continue
-                faults.append(
-                    f"size mismatch for {name}: copying a param with shape {given.shape!r} from checkpoint, the shape "
-                    f"in current model is {tensor.shape!r}."
-                )
-        if faults:
-            raise RuntimeError("\n\t".join([f"Error(s) in loading state_dict for {type(self).__name__}:", *faults]))
-        return IncompatibleKeys(missing, unexpected)
 
     # ---- changes of all
 

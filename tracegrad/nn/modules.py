@@ -264,6 +264,7 @@ class GroupNorm(Module):
 
 class _BatchNorm(Module):
     ranks: tuple[int, ...]
+    _version = 2
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,

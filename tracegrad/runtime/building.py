@@ -244,7 +244,15 @@ def logit(input: Tensor, eps: float | None = None) -> Any:
     return Plan(_LOGIT, (eps,), [input])
 
 
-_SINC = pointwise("Sinc", np.sinc)
+def _sinc(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.sinc(x)
+    zero, pi = x == 0, x.real.dtype.type(math.pi)
+    angle = np.where(zero, x.dtype.type(1), x) * pi
+    return np.where(zero, 1 - np.square(x * pi) / 6, np.sin(angle) / angle)
+
+
+_SINC = pointwise("Sinc", _sinc)
 
 
 @public()

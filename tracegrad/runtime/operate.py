@@ -236,6 +236,21 @@ def relu_of(x: Any) -> Any:
     return _op(ops.relu, x) if x.dtype.kind in "fV" else np.maximum(x, x.dtype.type(0))
 
 
+def _exp2(x: Any) -> Any:
+    return np.exp(x * x.real.dtype.type(math.log(2.0))) if x.dtype.kind == "c" else np.exp2(x)
+
+
+def logaddexp_of(x: Any, y: Any) -> Any:
+    """Return log(exp(x) + exp(y)); of complex numbers the one of greater real part comes out of the logarithm."""
+    if x.dtype.kind != "c":
+        return np.logaddexp(x, y)
+    first = x.real >= y.real
+    most, least = np.where(first, x, y), np.where(first, y, x)
+    infinite = np.isinf(most.real)
+    distance = np.where(infinite, most * 0, least - np.where(infinite, most * 0, most))
+    return np.where(infinite, most, most + np.log1p(np.exp(distance)))
+
+
 def _softplus(x: Any) -> Any:
     return _op(ops.softplus, x)
 
@@ -257,7 +272,7 @@ def _sign(x: Any) -> Any:
 
 
 _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
-    "exp": ("Exp", np.exp), "exp2": ("Exp2", np.exp2), "expm1": ("Expm1", np.expm1), "log": ("Log", np.log),
+    "exp": ("Exp", np.exp), "exp2": ("Exp2", _exp2), "expm1": ("Expm1", np.expm1), "log": ("Log", np.log),
     "log2": ("Log2", _log_in_base(2.0, np.log2)), "log10": ("Log10", _log_in_base(10.0, np.log10)),
     "log1p": ("Log1P", np.log1p), "sqrt": ("Sqrt", np.sqrt),
     "rsqrt": ("Rsqrt", lambda x: 1.0 / np.sqrt(x)), "reciprocal": ("Reciprocal", np.reciprocal),
@@ -598,7 +613,7 @@ def times_log(log: Callable[[Any], Any], edge: Any, x: Any, y: Any) -> Any:
 _define_binary("atan2", "Atan2", _atan2, least=2, numbers="none")
 _define_binary("hypot", "Hypot", np.hypot, least=2, numbers="none")
 _define_binary("copysign", "Copysign", np.copysign, least=2, numbers="second")
-_define_binary("logaddexp", "Logaddexp", np.logaddexp, least=2, numbers="none")
+_define_binary("logaddexp", "Logaddexp", logaddexp_of, least=2, numbers="none")
 _define_binary(
     "xlogy",
     "Xlogy",

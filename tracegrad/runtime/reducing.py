@@ -24,6 +24,7 @@ from tracegrad.runtime.operate import (
     broadcast_shape,
     cast,
     in_single,
+    logaddexp_of,
     mul,
     named,
     promoting,
@@ -776,7 +777,7 @@ def _log_cum_sum_exp(dim: int, x: Any) -> Any:
     step = 1
     while x.ndim and step < x.shape[dim]:
         x = np.swapaxes(x, 0, dim)
-        x = np.swapaxes(np.concatenate([x[:step], np.logaddexp(x[step:], x[:-step])]), 0, dim)
+        x = np.swapaxes(np.concatenate([x[:step], logaddexp_of(x[step:], x[:-step])]), 0, dim)
         step *= 2
     return x.copy() if step == 1 else x
 

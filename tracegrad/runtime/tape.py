@@ -484,7 +484,14 @@ class KernelNode(Node):
         text = (
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
             f"[torch.{title}Tensor {list(item.array.shape)}]{source} is at version {item.storage.version}; expected "
-            f"version {item.version} instead."
+            f"version {item.version} instead. Hint: "
+        )
+        text += (
+            "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
+            "question was changed in there or anywhere later. Good luck!"
+            if mode.anomaly
+            else "enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True, check_nan=False)."
         )
         text += f"\n  saved by {self.title}, made at {self.place()}"
         if item.storage.writer is not None:
