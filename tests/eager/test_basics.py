@@ -169,16 +169,6 @@ def test_numpy_shares_memory_and_refuses_what_requires_grad() -> None:
         torch.ones(1, requires_grad=True).numpy()
 
 
-def test_chain_of_100000_operations() -> None:
-    x = torch.tensor(1.0, requires_grad=True)
-    y = x
-    for _ in range(100_000):
-        y = y + 1e-5
-    y.backward()
-    assert x.grad.item() == 1.0
-    del y
-
-
 def test_saved_values_are_released() -> None:
     x = torch.ones(3, requires_grad=True)
     y = (x * 2).exp()

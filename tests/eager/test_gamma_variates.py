@@ -52,20 +52,20 @@ def test_gradients_where_variates_underflow() -> None:
 def test_shares() -> None:
     torch.manual_seed(0)
     a = torch.tensor([0.5, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
-    drawn = D.Dirichlet(a).rsample((20000,))
+    drawn = D.Dirichlet(a).rsample((5000,))
     np.testing.assert_allclose(drawn.sum(-1).detach().numpy(), 1.0)
     (slope,) = torch.autograd.grad(drawn[:, 0].mean(), a)
-    np.testing.assert_allclose(slope.numpy(), [5 / 5.5**2, -0.5 / 5.5**2, -0.5 / 5.5**2], rtol=0.05)
-    (slope,) = torch.autograd.grad(D.Beta(a[0], a[1]).rsample((20000,)).mean(), a)
-    np.testing.assert_allclose(slope.numpy(), [2 / 2.5**2, -0.5 / 2.5**2, 0.0], rtol=0.05)
+    np.testing.assert_allclose(slope.numpy(), [5 / 5.5**2, -0.5 / 5.5**2, -0.5 / 5.5**2], rtol=0.1)
+    (slope,) = torch.autograd.grad(D.Beta(a[0], a[1]).rsample((5000,)).mean(), a)
+    np.testing.assert_allclose(slope.numpy(), [2 / 2.5**2, -0.5 / 2.5**2, 0.0], rtol=0.1)
 
 
 def test_student() -> None:
     torch.manual_seed(0)
     df = torch.tensor(6.0, dtype=torch.float64, requires_grad=True)
-    drawn = D.StudentT(df).rsample((200000,))
+    drawn = D.StudentT(df).rsample((40000,))
     (slope,) = torch.autograd.grad(drawn.square().mean(), df)
-    np.testing.assert_allclose(slope.numpy(), -2 / (6 - 2) ** 2, rtol=0.1)  # of the variance df / (df - 2)
+    np.testing.assert_allclose(slope.numpy(), -2 / (6 - 2) ** 2, rtol=0.15)  # of the variance df / (df - 2)
 
 
 def test_single_precision() -> None:

@@ -435,7 +435,7 @@ def require_sequence(name: str, tensors: Any) -> None:
 
 def refusing(function: F) -> F:
     """Have the errors of a function name the argument which should have been a tensor."""
-    if not isinstance(function, FunctionType) or "refuses" in vars(function):
+    if not isinstance(function, FunctionType) or _refused_in(function):
         return function
     if engine:
         return cast(F, as_operation(function, -1))
@@ -450,8 +450,14 @@ def refusing(function: F) -> F:
                 raise
             raise named from None
 
-    vars(call)["refuses"] = function
+    vars(call)["refuses"] = call, function
     return cast(F, call)
+
+
+def _refused_in(function: Any) -> Any:
+    """Return the function whose errors name arguments, where this one does that; one that wraps it does not."""
+    owner, inner = vars(function).get("refuses", (None, None))
+    return inner if owner is function else None
 
 
 def as_operation(function: Callable[..., Any], numbers: int) -> Any:
@@ -463,7 +469,7 @@ def as_operation(function: Callable[..., Any], numbers: int) -> Any:
 
 def _as_method(function: Any) -> Any:
     """Return the form of a function of tensors whose errors count arguments as those of a method."""
-    inner = function.__wrapped__ if engine else vars(function).get("refuses")
+    inner = function.__wrapped__ if engine and isinstance(function, engine.Operation) else _refused_in(function)
     if not isinstance(inner, FunctionType):
         return function
     made = FunctionType(inner.__code__, inner.__globals__, inner.__name__, inner.__defaults__, inner.__closure__)
@@ -500,7 +506,7 @@ def method(*names: str) -> Callable[[F], F]:
             if function.__name__ == "<lambda>":
                 function.__name__ = given[0]
             function = refusing(function)
-        attached = _as_method(function) if hasattr(function, "numbers") or "refuses" in vars(function) else function
+        attached = _as_method(function) if hasattr(function, "__dict__") else function
         for name in given:
             setattr(Tensor, name, attached)
             METHODS[name] = function
