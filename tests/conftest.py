@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
@@ -22,6 +23,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["TRACEGRAD_CACHE_DIR"] = directory
         os.environ["TRACEGRAD_TRACEBACK"] = "full"
         config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of garbage collections: there is much of it, and it stays."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
