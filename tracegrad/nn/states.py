@@ -116,10 +116,7 @@ class Stateful:
 
     def get_extra_state(self) -> Any:
         """Return what belongs to the state beside tensors; a module that has such defines this, and set_extra_state."""
-        raise RuntimeError(
-            "Reached a code path in Module.get_extra_state() that should never be called. Please file an issue at "
-            "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
-        )
+        raise RuntimeError("the module does not define get_extra_state")
 
     def set_extra_state(self, state: Any) -> None:
         """Take what get_extra_state gave."""
