@@ -66,6 +66,7 @@ from tracegrad.capture.nodes import (
     settled_bindings,
     walk_scope,
 )
+from tracegrad.capture.regrown import mark_regrown
 from tracegrad.capture.scopes import Flow, declarations
 from tracegrad.capture.source import FUTURE_FLAGS, FunctionSource, SourceUnavailable, find_source
 from tracegrad.capture.swaps import mark_swaps
@@ -257,6 +258,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             raise SourceUnavailable(f"line {node.lineno}: {node.name} has type parameters")
         globals_, nonlocals = declarations(node.body)
         mark_swaps(node.body)
+        parameters = [n.id for n in gast.walk(node.args) if isinstance(n, gast.Name)]
+        mark_regrown(node.body, frozenset(parameters))
         original, suspends = bindings(node.body), yields(node.body)
         body = lower_jumps(node.body, self.fresh, Make(node.body[-1]))
         self.flow = Flow(node.args, body, original, globals_ | nonlocals, outer)

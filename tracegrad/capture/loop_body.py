@@ -49,14 +49,15 @@ from tracegrad.capture.loop_state import (
     StandIns,
     Wider,
     is_carryable,
+    open_variable,
     settle_lengths,
 )
 from tracegrad.capture.memory import has_order_of
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import Part, Sharing, is_same_view
 from tracegrad.capture.sizes import decide
-from tracegrad.capture.slots import cells_of, new_list, undo
-from tracegrad.capture.state import Chosen, Options, OrNone, Undefined, Unsure, flatten, unflatten
+from tracegrad.capture.slots import cells_of, drop_kept_lists, new_list, undo
+from tracegrad.capture.state import Chosen, Options, OrNone, Undefined, Unsure, unflatten
 from tracegrad.capture.tracer import (
     MaybeNone,
     Tracer,
@@ -74,6 +75,9 @@ from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, dim_evaluate
 
 #: a loop over Python values alone is run at capture up to this many iterations
 _NATIVE_LIMIT = 4096
+
+#: what to do about a list that is another one in each iteration
+_APPEND = "let a list that grows stay one list: `values.append(v)` or `values += [v]`, not `values = values + [v]`"
 
 _Found = TypeVar("_Found")
 
@@ -207,6 +211,7 @@ def _try_loop(
     for position, value in enumerate(entry):
         if isinstance(value, Ragged) and position not in state.lengths:
             state.lengths[position] = Lengths(value.content.type.shape, tuple(value.axes), {}, {})
+    kept |= {position for position, value in enumerate(entry) if state.stays(value)}
     entry = [
         state.lengths[position].start(value) if position in state.lengths else value
         for position, value in enumerate(entry)
@@ -227,7 +232,10 @@ def _try_loop(
                     value = merged(value, capture.depth - 1)
                     if position < len(entry):
                         value = settle_lengths(state, position, stand_ins.values[position], value, trips)
-                    exit_trees.append(flatten(value))
+                    if stand_ins.has_grown(position, value):
+                        kept.add(position)
+                        raise _Again
+                    exit_trees.append(open_variable(value, position in kept))
                 exit_values: dict[tuple[int, int], Value] = {}
                 for position, (leaves, _) in enumerate(exit_trees):
                     for index, leaf in enumerate(leaves):
@@ -246,6 +254,7 @@ def _try_loop(
             if _rolls(values, before):  # its items are variables of the loop
                 for number, item in enumerate(before):
                     frame.slots.setdefault((id(values), "item", number), (values, item, item))
+        drop_kept_lists(frame)
         undo(frame)
         show_objects(hidden)
         new_lists, new_slots = state.add_lists(grown, trips), state.add_slots(frame)
@@ -321,7 +330,8 @@ def _try_loop(
         if noted:  # all else is judged once this is known
             continue
         if tree != after_tree:
-            raise RestageError(f"{state.label(position)!r} changes its structure")
+            lists = all(isinstance(side.kind, type) and issubclass(side.kind, list) for side in (tree, after_tree))
+            raise RestageError(f"{state.label(position)!r} changes its structure", *([_APPEND] if lists else []))
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
             key = (position, index)
             stand_in = stand_ins.params.get(key)

@@ -181,6 +181,8 @@ def link_after(state: LoopState, final: list[Any], captured: Any, runs: bool, tr
             continue
         value, (start, before) = final[position], stand_ins.trees[position]
         origin = after.origin
+        if origin is not None and origin is value:
+            continue
         is_late = before.kind is None and isinstance(start[0], Undefined)
         if origin is not None and capture.created_depth(origin) <= capture.depth and (runs or is_late):
             if isinstance(value, Unsure):

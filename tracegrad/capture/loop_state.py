@@ -216,6 +216,12 @@ class LoopState:
         """Return whether a variable is an item or an attribute, and not a name."""
         return position >= len(self.names)
 
+    def stays(self, value: Any) -> bool:
+        """Return whether a variable that has a value can have no other one after the loop: a list that grows, or the
+        length of which is not known."""
+        unknown = isinstance(value, StackedList) and isinstance(value.length, Tracer)
+        return unknown or any(growth.values is value for growth in self.growing)
+
     def add_slots(self, frame: Frame) -> bool:
         """Add the slots that a captured body wrote; return whether there were new ones."""
         known = {(id(c), kind, key) for c, kind, key in self.slots}
@@ -456,7 +462,7 @@ class StandIns:
         mixed: set[tuple[int, int]],
         state: LoopState,
     ) -> None:
-        self.trees = [flatten(value) for value in entry]
+        self.trees = [open_variable(value, position in kept) for position, value in enumerate(entry)]
         self.params: dict[tuple[int, int], Tracer] = {}
         self.initial: dict[tuple[int, int], Value] = {}
         #: variable -> stand-ins for lists, dicts and objects, and what each is for before the loop
@@ -485,6 +491,19 @@ class StandIns:
             self.objects[position], self.structures[position] = found, flatten(value)[1]
             values.append(value)
         self.values = values
+
+    def has_grown(self, position: int, value: Any) -> bool:
+        """Return whether a variable has the stand-in for its list, the length of which is not known any more."""
+        if not isinstance(value, StackedList) or not isinstance(value.length, Tracer):
+            return False
+        return any(made is value for made, _ in self.objects.get(position, ()))
+
+
+def open_variable(value: Any, is_kept: bool) -> tuple[list[Any], Tree]:
+    """Return leaves and structure of a variable; of a list that it stays, only that it is this one."""
+    if is_kept and isinstance(value, StackedList):
+        return [], Tree(StackedList, id(value), (), value)
+    return flatten(value)
 
 
 def is_carryable(leaf: Any) -> bool:

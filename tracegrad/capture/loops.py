@@ -425,7 +425,10 @@ def _parts(state: LoopState) -> list[Any]:
     """Return what a test that binds names replaces."""
     parts: list[Any] = []
     for value in state.get():
-        parts.extend([value, value.buffer.value, value.length] if type(value) is StackedList else flatten(value)[0])
+        if isinstance(value, StackedList):
+            parts.extend([value, *(column.buffer.value for column in value.parts()), value.length])
+        else:
+            parts.extend(flatten(value)[0])
     return parts
 
 

@@ -123,6 +123,13 @@ def note_list(values: Any) -> None:
             frame.note_place((id(values), "list", None))
 
 
+def drop_kept_lists(frame: Frame) -> None:
+    """Forget the slots that have the list again that they had before: as after `x.values += [v]`."""
+    for slot, (container, _, before) in list(frame.slots.items()):
+        if isinstance(before, list) and read_slot(container, slot[1], slot[2]) is before:
+            del frame.slots[slot]
+
+
 def undo(frame: Frame) -> None:
     """Give lists, items and attributes the content that they had before a frame changed them."""
     for values, before in frame.lists.values():
