@@ -318,6 +318,8 @@ def _require_sure(tree: Tree, can_be_none: bool, any_length: bool) -> None:
         raise unsure_error(tree.data, "is returned, or kept in an object from outside")
     if tree.kind is OrNone or (tree.kind is MaybeNone and not can_be_none):
         raise none_error()
+    if tree.kind in (StackedList, RecordList) and tree.data[0].maybe:
+        raise none_error()
     if tree.kind is Ragged and not any_length:
         raise unknown_length(
             "an array of a length known only at run time, which is returned or kept outside",

@@ -17,6 +17,8 @@ object among them is a new one whenever the list gives it; neither it nor the on
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 import operator
 from collections import Counter
@@ -57,11 +59,13 @@ class ItemKind(NamedTuple):
         type: of an item as an array.
         weak: they are Python scalars, or lists of them.
         nested: how many levels of lists an item has, 0 for numbers and arrays.
+        maybe: some may be None.
     """
 
     type: ArrayType
     weak: bool
     nested: int = 0
+    maybe: bool = False
 
     @property
     def is_mutable(self) -> bool:
@@ -98,6 +102,16 @@ class RecordKind(NamedTuple):
     def size(self) -> int:
         """The number of elements of an item, in this call."""
         return sum(field.size for field in self.fields)
+
+    @property
+    def maybe(self) -> bool:
+        """Whether there may be None in the place of a number."""
+        return any(field.maybe for field in self.fields)
+
+    def opened_as(self, structure: Tree) -> list[ItemKind | None]:
+        """Return what the leaves of records of another structure are, where that holds these too; of one that is None
+        here, None."""
+        return _spread(structure, self.structure, iter(self.fields))
 
 
 Kind = ItemKind | RecordKind
@@ -228,12 +242,13 @@ def _kind_for(use: ListUse) -> Kind:
     Raises:
         RestageError: they have nothing.
     """
-    items = [item for item in use.values if item is not None]
+    has_items = any(item is not None for item in use.values)
     known = [use.kind] if use.kind is not None else []
-    kind = join_kinds([item_type(items), *known] if items else known)
-    if len(items) < len(use.values) and (isinstance(kind, RecordKind) or kind.nested):
-        raise RestageError("a list holds lists or records, and None")
-    if isinstance(kind, RecordKind) and use.capacity == 0 and (len(items) <= ITEM_LIMIT or not kind.structure.is_fixed):
+    kind = join_kinds([item_type(use.values), *known] if has_items else known)
+    if use.values and not has_items:
+        kind = _or_none(kind)
+    few = len(use.values) <= ITEM_LIMIT
+    if isinstance(kind, RecordKind) and use.capacity == 0 and (few or not kind.structure.is_fixed):
         raise RestageError("a list holds records from which one can be chosen")
     return kind
 
@@ -248,7 +263,7 @@ def stack_items(use: ListUse) -> bool:
             _adapt(values, use)
         else:
             kind = _kind_for(use)
-            keeps = kind.is_mutable and (use.replaced or any(presence_of(item) is not True for item in values))
+            keeps = kind.is_mutable and use.replaced
             make_room(values, kind, len(values) if use.capacity == 0 else use.capacity, keeps=keeps)
     except RestageError:
         return False
@@ -274,6 +289,7 @@ def _adapt(values: StackedList, use: ListUse) -> None:
             values.buffer = from_value(cast_to(before, values.kind.type.dtype).value)
             values.buffer._storage.holds_items = True
             _supersede(before, values.buffer)
+        _note_kind(values, values.kind)
     if use.capacity != 0 and not decide(values.buffer.type.shape[0] - use.capacity, ">="):
         make_room(values, values.kind, use.capacity * 2)  # a list that grows often is copied a few times only
 
@@ -298,18 +314,29 @@ def join_kinds(kinds: list[Kind]) -> Kind:
     records = [kind for kind in kinds if isinstance(kind, RecordKind)]
     if not records:
         return _join(kinds)
-    if len(records) < len(kinds) or any(kind.structure != records[0].structure for kind in records):
+    if len(records) < len(kinds):
         raise RestageError("the items of a list differ in structure")
-    fields = zip(*(kind.fields for kind in records), strict=True)
-    return RecordKind(records[0].structure, tuple(_join(field) for field in fields))
+    structure = functools.reduce(_meet, [kind.structure for kind in records])
+    fields = zip(*(kind.opened_as(structure) for kind in records), strict=True)
+    return RecordKind(structure, tuple(_join(field) for field in fields))
 
 
-def _join(given: Iterable[Kind]) -> ItemKind:
-    kinds = [kind for kind in given if isinstance(kind, ItemKind)]
+def _or_none(kind: Kind) -> ItemKind:
+    """Return the kind of items that may be None too."""
+    if isinstance(kind, RecordKind) or kind.nested:
+        raise RestageError("a list holds lists or records, and None")
+    return kind._replace(maybe=True)
+
+
+def _join(given: Iterable[Kind | None]) -> ItemKind:
+    found = list(given)
+    kinds = [kind for kind in found if isinstance(kind, ItemKind)]
+    maybe = len(kinds) < len(found) or any(kind.maybe for kind in kinds)
     if len({(kind.type.shape, kind.nested) for kind in kinds}) != 1:
         raise RestageError("the items of a list differ in shape")
     dtype = result_dtype([sample(kind.type, kind.weak) for kind in kinds])
-    return ItemKind(ArrayType(dtype, kinds[0].type.shape), all(k.weak for k in kinds), kinds[0].nested)
+    kind = ItemKind(ArrayType(dtype, kinds[0].type.shape), all(k.weak for k in kinds), kinds[0].nested)
+    return _or_none(kind) if maybe else kind
 
 
 class StackedList(CapturedList):
@@ -322,12 +349,19 @@ class StackedList(CapturedList):
         if self.there is not None:
             given = call_handler(np.all, self.there[: self.length])
             check(given, "TypeError", "a number is expected, and there is None")
+        return self._rows_of(self.buffer)
+
+    def _rows_of(self, buffer: Tracer) -> Any:
         if self.prefix:
-            return asarray(self.buffer[self.prefix])
+            return asarray(buffer[self.prefix])
         if self._is_full():
-            return self.buffer
+            return buffer
         self.note_range()
-        return self.buffer[: self.length]
+        return buffer[: self.length]
+
+    def leaves(self) -> list[Any]:
+        """Return the items as one array, and where some may be None another one that says which are there."""
+        return [self._rows_of(buffer) for buffer in (self.buffer, self.there) if buffer is not None]
 
     def note_range(self) -> None:
         """Note which values the length takes."""
@@ -382,10 +416,7 @@ class StackedList(CapturedList):
         if isinstance(key, slice) or not self._fits(value):
             unstack(self)[key] = value
             return
-        position = self._position(key)
-        self._note_presence(position, value)
-        if value is not None:
-            self._put(position, value if self.there is None else some_of(value))
+        self._store(self._position(key), value)
 
     def _use(self, stored: Any) -> ListUse | None:
         """Return what is needed for storing an item; of a list in lists, that the items of the outermost be wider."""
@@ -399,6 +430,12 @@ class StackedList(CapturedList):
         weak = isinstance(use.kind, ItemKind) and use.kind.weak
         return ListUse(outer, ItemKind(ArrayType(dtype, outer.kind.type.shape), weak, outer.kind.nested))
 
+    def _store(self, position: Any, item: Any) -> None:
+        if self.there is not None:
+            self.there[position] = presence_of(item)
+        if item is not None:
+            self._put(position, item if self.there is None else some_of(item))
+
     def refresh(self) -> None:
         """Follow the list in which this one stands into another buffer."""
         if self.table is not None:
@@ -407,9 +444,7 @@ class StackedList(CapturedList):
 
     def _fits(self, value: Any) -> bool:
         """Return whether an item can be stored."""
-        if value is None:
-            return self.there is not None
-        return self._takes(value) and (self.keeps or not self.kind.is_mutable)
+        return self._takes(value) and (value is None or self.keeps or not self.kind.is_mutable)
 
     def _position(self, key: Any) -> Any:
         if isinstance(key, Tracer):
@@ -494,13 +529,8 @@ class StackedList(CapturedList):
             unstack(self)
             list.append(self, item)
             return
-        self._note_presence(self.length, item)
-        self._put(self.length, item if self.there is None else some_of(item))
+        self._store(self.length, item)
         self._count(1)
-
-    def _note_presence(self, position: Any, item: Any) -> None:
-        if self.there is not None:
-            self.there[position] = presence_of(item)
 
     def _count(self, number: int) -> None:
         """Note how many items were appended."""
@@ -527,6 +557,8 @@ class StackedList(CapturedList):
         return True
 
     def _takes(self, item: Any) -> bool:
+        if item is None:
+            return self.there is not None
         try:
             kind = item_type([item])
         except RestageError:
@@ -537,7 +569,8 @@ class StackedList(CapturedList):
             and kind.type.shape == mine.type.shape
             and kind.nested == mine.nested
             and kind.weak >= mine.weak
-            and result_dtype([self.buffer, asarray(item)]) == mine.type.dtype
+            and kind.maybe <= (self.there is not None)
+            and result_dtype([self.buffer, asarray(some_of(item))]) == mine.type.dtype
         )
 
     def extend(self, items: Iterable[Any]) -> None:
@@ -689,6 +722,10 @@ class RecordList(StackedList):
             content._storage.holds_items = True
         return result
 
+    @property
+    def has_unknown_length(self) -> bool:
+        return super().has_unknown_length and not self.kind.maybe
+
     def in_step(self) -> tuple[StackedList, ...]:
         """Return the columns, of the length that the list has at this point."""
         for column in self.columns:
@@ -700,6 +737,8 @@ class RecordList(StackedList):
         if use.kind is not None:
             kind = join_kinds([self.kind, use.kind])
             assert isinstance(kind, RecordKind)
+            if kind.structure != self.kind.structure:
+                raise RestageError("a list of records gets numbers where it has None")
             for column, field in zip(self.in_step(), kind.fields, strict=True):
                 _adapt(column, ListUse(column, field, use.replaced))
             self.kind, self.keeps = kind, _keep(self.columns)
@@ -738,14 +777,15 @@ class RecordList(StackedList):
             if any(frame.kind == "loop" for frame in capture.frames[capture.created_depth(held) + 1 :]):
                 raise RestageError("a dict or object from before a loop is put into a list in it")
             hold(held, self.columns[0])
-        for column, leaf in zip(self.columns, _open(item)[1], strict=True):
-            column._put(position, leaf)
+        for column, leaf in zip(self.columns, _open_as(self.kind.structure, item), strict=True):
+            column._store(position, leaf)
 
     def _takes(self, item: Any) -> bool:
-        structure, leaves = _open(item)
-        return structure == self.kind.structure and all(
-            column._takes(leaf) for column, leaf in zip(self.columns, leaves, strict=True)
-        )
+        try:
+            leaves = _open_as(self.kind.structure, item)
+        except RestageError:
+            return False
+        return all(column._takes(leaf) for column, leaf in zip(self.columns, leaves, strict=True))
 
 
 def _is_tuple(tree: Tree) -> bool:
@@ -783,11 +823,51 @@ def _open(value: Any) -> tuple[Tree, list[Any]]:
     return visit(value), leaves
 
 
+def _open_as(structure: Tree, value: Any) -> list[Any]:
+    """Return the leaves of a record in those places where records of a structure have them.
+
+    Raises:
+        RestageError: it is a record of another structure.
+    """
+    own, leaves = _open(value)
+    return _spread(structure, own, iter(leaves))
+
+
+def _spread(structure: Tree, own: Tree, leaves: Iterator[Any]) -> list[Any]:
+    if structure == LEAF and own in (LEAF, _NONE):
+        return [next(leaves) if own == LEAF else None]
+    if not _has_form_of(structure, own) or structure == LEAF:
+        raise RestageError("the items of a list differ in structure")
+    pairs = zip(structure.children, own.children, strict=True)
+    return [leaf for one, other in pairs for leaf in _spread(one, other, leaves)]
+
+
+def _meet(one: Tree, other: Tree) -> Tree:
+    """Return the structure of the records of two structures, where one has None in the place of a number.
+
+    Raises:
+        RestageError: they differ otherwise.
+    """
+    if one == other:
+        return one
+    if one in (LEAF, _NONE) and other in (LEAF, _NONE):
+        return LEAF
+    if not _has_form_of(one, other):
+        raise RestageError("the items of a list differ in structure")
+    children = tuple(_meet(a, b) for a, b in zip(one.children, other.children, strict=True))
+    return dataclasses.replace(one, children=children)
+
+
+def _has_form_of(one: Tree, other: Tree) -> bool:
+    return (one.kind, one.data, len(one.children)) == (other.kind, other.data, len(other.children))
+
+
 def _changeable(record: Any) -> list[Any]:
     """Return the dicts and objects in a record that can be written."""
     return [tree.origin for (tree,) in nodes(_open(record)[0]) if not tree.is_fixed]
 
 
+_NONE = Tree(Constant, None, ())
 _FLAG = ItemKind(ArrayType(BOOL, ()), weak=True)
 _OUT_OF_RANGE = "list index out of range"
 _ITEM = "an item of a list whose items are replaced or removed"
@@ -803,11 +883,12 @@ def stacked_list(
     *,
     keeps: bool = False,
     table: StackedList | None = None,
+    there: Tracer | None = None,
 ) -> StackedList:
     """Return a new list over rows of a buffer."""
     result = StackedList()
     result.buffer, result.kind, result.length, result.added = buffer, kind, count, count
-    result.prefix, result.keeps, result.there, result.varies = prefix, keeps, None, False
+    result.prefix, result.keeps, result.there, result.varies = prefix, keeps, there, False
     result.table, result.room = table, None
     current().register_created(result)
     return result
@@ -835,9 +916,12 @@ def give_name(name: str, value: Any) -> Any:
 
 
 def record_list(buffers: list[Any], kind: RecordKind, count: Any, keeps: Iterable[bool]) -> RecordList:
-    """Return a new list of records over rows of buffers."""
-    fields = zip(buffers, kind.fields, keeps, strict=True)
-    columns = [stacked_list(buffer, field, count, keeps=kept) for buffer, field, kept in fields]
+    """Return a new list of records over rows of buffers, in the order of `leaves` of its columns."""
+    given = iter(buffers)
+    columns = [
+        stacked_list(next(given), field, count, keeps=kept, there=next(given) if field.maybe else None)
+        for field, kept in zip(kind.fields, keeps, strict=True)
+    ]
     result = RecordList()
     _lay_out(result, columns, kind, count)
     current().register_created(result)
@@ -1002,12 +1086,16 @@ def item_type(items: list[Any]) -> Kind:
         RestageError: they differ in shape or structure, or are other things than numbers, arrays, and lists and records
             of them.
     """
-    opened = [_open(item) for item in items]
-    if opened and all(structure != LEAF for structure, _ in opened):
-        structure = opened[0][0]
-        if any(other != structure for other, _ in opened) or not structure.size:
+    some = [some_of(item) for item in items if item is not None]
+    if len(some) < len(items) or any(presence_of(item) is not True for item in items):
+        return _or_none(item_type(some))
+    opened = [_open(item)[0] for item in items]
+    if opened and all(structure != LEAF for structure in opened):
+        structure = functools.reduce(_meet, opened)
+        if not structure.size:
             raise RestageError("the items of a list differ in structure")
-        fields = [item_type(list(leaves)) for leaves in zip(*(leaves for _, leaves in opened), strict=True)]
+        columns = zip(*(_open_as(structure, item) for item in items), strict=True)
+        fields = [item_type(list(leaves)) for leaves in columns]
         if not all(isinstance(field, ItemKind) for field in fields):
             raise RestageError("a record in a list holds a list of records")
         return RecordKind(structure, tuple(field for field in fields if isinstance(field, ItemKind)))
@@ -1039,7 +1127,7 @@ def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = 
     if not isinstance(values, StackedList):
         given = [presence_of(item) for item in values]
         items = [some_of(item) for item in values]
-        keeps = keeps or (kind.is_mutable and not _are_apart(items))
+        keeps = keeps or (kind.is_mutable and (kind.maybe or not _are_apart(items)))
         has_items = any(there is not False for there in given)
         if has_items and any(item is None for item in items):
             blank = _filled(kind, 1, [])[0]
@@ -1053,10 +1141,11 @@ def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = 
         assert isinstance(values, StackedList)
         values.prefix, values.keeps, values.varies, values.table, values.room = (), keeps, False, None, None
         values.length = values.added = len(items)
-        values.there = None if all(there is True for there in given) else _filled(_FLAG, capacity, given)
+        values.there = _filled(_FLAG, capacity, given) if kind.maybe else None
     elif values.prefix:
         raise RestageError("a list in a list of lists grows")
     elif values.buffer.dtype == kind.type.dtype and decide(values.buffer.type.shape[0] - capacity, ">="):
+        _note_kind(values, kind)
         return
     else:
         rows = values.buffer.type.shape[0]
@@ -1071,11 +1160,24 @@ def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = 
     buffer._storage.holds_items = True
     buffer.set_name(getattr(values, "name", ""))
     values.buffer, values.kind = buffer, kind
+    _note_kind(values, kind)
+
+
+def _note_kind(values: StackedList, kind: ItemKind) -> None:
+    """Let a list hold None where items of a kind may be that."""
+    if kind.maybe and values.there is None:
+        if kind.is_mutable:
+            keep_items(values)
+        rows = values.buffer.type.shape[0]
+        values.there = from_value(stage(ops.full, shape=(rows,), dtype=BOOL, value=True))
+        values.kind = values.kind._replace(maybe=True)
 
 
 def _make_room_for_records(values: CapturedList, kind: RecordKind, capacity: Dim, keeps: bool) -> None:
     columns: list[Any]
     if isinstance(values, RecordList):
+        if values.kind.structure != kind.structure:
+            raise RestageError("a list of records gets numbers where it has None")
         columns = list(values.in_step())
     elif isinstance(values, StackedList):
         raise RestageError("a list holds numbers or arrays, and records")
@@ -1083,7 +1185,7 @@ def _make_room_for_records(values: CapturedList, kind: RecordKind, capacity: Dim
         capture, count = current(), len(values)
         columns = [CapturedList() for _ in kind.fields]
         for item in values:
-            for column, leaf in zip(columns, _open(item)[1], strict=True):
+            for column, leaf in zip(columns, _open_as(kind.structure, item), strict=True):
                 list.append(column, leaf)
         for column in columns:
             column.name = getattr(values, "name", "")

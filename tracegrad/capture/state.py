@@ -242,11 +242,12 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
         known = value.length if isinstance(value.length, int) else None
         columns = value.in_step()
         keeps = tuple(column.keeps for column in columns)
-        tree = Tree(RecordList, (value.kind, known, keeps), (LEAF,) * len(columns), value)
-        return [column.rows() for column in columns], tree
+        leaves = [leaf for column in columns for leaf in column.leaves()]
+        return leaves, Tree(RecordList, (value.kind, known, keeps), (LEAF,) * len(leaves), value)
     if isinstance(value, StackedList):
         data = (value.kind, value.length if isinstance(value.length, int) else None, value.keeps)
-        return [value.rows()], Tree(StackedList, data, (LEAF,), value)
+        leaves = value.leaves()
+        return leaves, Tree(StackedList, data, (LEAF,) * len(leaves), value)
     if isinstance(value, Masked):
         value = value.compressed()
     if isinstance(value, Ragged):
@@ -323,15 +324,24 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
     if tree.kind is RecordList:
         kind, length, keeps = tree.data
         if length is None:
-            return make_list([make_record(kind, list(row)) for row in zip(*map(list, children), strict=True)])
+            given = iter(children)
+            columns = [_items(next(given), next(given) if field.maybe else None) for field in kind.fields]
+            return make_list([make_record(kind, list(row)) for row in zip(*columns, strict=True)])
         return record_list(children, kind, length, keeps)
     if tree.kind is StackedList:
         kind, length, keeps = tree.data
         if length is None:
-            return make_list(list(children[0]))
-        return stacked_list(children[0], kind, length, keeps=keeps)
+            return make_list(_items(*children))
+        return stacked_list(children[0], kind, length, keeps=keeps, there=children[1] if kind.maybe else None)
     if tree.kind is list:
         return make_list(children)
     value = build(tree, children)
     current().register_created(value)
     return value
+
+
+def _items(rows: Any, there: Any = None) -> list[Any]:
+    """Return the rows of an array, as numbers that may be None where another array says which are there."""
+    if there is None:
+        return list(rows)
+    return [MaybeNone(asarray(row), asarray(flag)) for row, flag in zip(rows, there, strict=True)]
