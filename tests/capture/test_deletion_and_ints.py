@@ -102,17 +102,6 @@ def test_a_deletion_in_a_staged_loop() -> None:
         tg.function(f)(X)
 
 
-def test_a_heap_of_traced_order() -> None:
-    def f(x: Any) -> Any:
-        heap: list[Any] = []
-        for i in range(4):
-            heapq.heappush(heap, x[i])
-        return heap[0]
-
-    with pytest.raises(NeedsPythonValue, match=r"(?s)heapq.heappush of traced values.*np.argmin"):
-        tg.function(f)(X)
-
-
 def test_a_large_int_with_traced_ints() -> None:
     with pytest.raises(NeedsPythonValue, match="does not fit 64 bits"):
         tg.function(lambda x: (int(x[0]) + 1) % 2**64)(X)

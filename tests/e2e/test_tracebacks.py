@@ -65,10 +65,10 @@ def test_what_cannot_be_captured() -> None:
 
 
 def unstageable(x: Any) -> Any:
-    items = [1.0]
+    items = [(1.0, "start")]
     while x[0] > 0:
-        heapq.heappush(items, x[0])
-        x = x - items[0]
+        heapq.heappush(items, (x[0], "later"))
+        x = x - items[0][0]
     return np.sum(x)
 
 

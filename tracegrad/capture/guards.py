@@ -27,6 +27,7 @@ import numpy as np
 
 from tracegrad.capture.context import HiddenInput, Place, Storage, current
 from tracegrad.capture.convert import is_converted
+from tracegrad.capture.heaps import FUNCTIONS
 from tracegrad.capture.slots import new_list, note_cell, note_slot, read_slot, set_slot
 from tracegrad.capture.state import Undefined
 from tracegrad.capture.tracer import Tracer, full_name, is_traced, unsupported
@@ -61,7 +62,7 @@ def is_user_function(function: Any) -> bool:
     """Return whether a value is a Python function that is captured when it is called."""
     if not isinstance(function, types.FunctionType):
         return False
-    return not is_native(function.__module__) or function in _ORDERING
+    return not is_native(function.__module__) or function in _ORDERING or function in FUNCTIONS
 
 
 # ---- values

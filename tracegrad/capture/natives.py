@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import array
 import collections
-import heapq
 import operator
 import re
 import types
@@ -20,13 +19,14 @@ from typing import Any
 
 from tracegrad.capture import branches, slots
 from tracegrad.capture.aliases import require_single
-from tracegrad.capture.context import current, user_span
+from tracegrad.capture.context import Frame, current, user_span
 from tracegrad.capture.guards import is_user_function, open_attribute
+from tracegrad.capture.heaps import HEAP
 from tracegrad.capture.lists import CapturedList, ListUse, StackedList, count_of, indexed_error, unstack, use_of_index
 from tracegrad.capture.presence import popped
 from tracegrad.capture.protocols import store, store_plainly
 from tracegrad.capture.state import Unsure, kind_name
-from tracegrad.capture.tracer import HANDLERS, Tracer, is_traced
+from tracegrad.capture.tracer import HANDLERS, Tracer, call_user, is_traced
 from tracegrad.errors import NeedsPythonValue
 
 #: methods of Python's containers that change nothing
@@ -42,8 +42,7 @@ _MUTABLE = (list, dict, set, bytearray, array.array, collections.deque, Iterator
 _MOVES = frozenset("append appendleft extend extendleft insert pop popleft reverse rotate".split())
 #: methods of dicts that delete items
 _DELETES = frozenset({"pop", "popitem", "clear", "move_to_end"})
-_HEAP = frozenset({heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace, heapq.heappushpop})
-_CHANGES_FIRST = _HEAP | {next, delattr, operator.delitem}
+_CHANGES_FIRST = frozenset(HEAP) | {next, delattr, operator.delitem}
 
 
 def require_own(obj: object, what: str) -> None:
@@ -63,7 +62,7 @@ def require_own(obj: object, what: str) -> None:
         )
     made = capture.created_depth(obj)
     inside = capture.frames[made + 1 :]
-    if any(frame.kind in ("loop", "branch") or frame.repeats for frame in inside):
+    if any(map(_is_staged, inside)):
         kept = "use arrays, or lists with append, for what a loop over traced values keeps"
         place, where = "loop or branch", "staged loop or branch"
         if inside[-1].kind == "callee":
@@ -76,6 +75,10 @@ def require_own(obj: object, what: str) -> None:
             found=f"a {kind_name(type(obj))} from outside the {place}",
             help=kept,
         )
+
+
+def _is_staged(frame: Frame) -> bool:
+    return frame.kind in ("loop", "branch") or frame.repeats
 
 
 def require_no_branch(values: Any, what: str) -> None:
@@ -126,6 +129,8 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return getattr(own, name)(*args, **kwargs)
     if isinstance(own, CapturedList) and name == "clear":
         return _clear(own)
+    if _is_hashable(f) and f in HEAP and isinstance(args[0], CapturedList) and not _has_known_order(f, args):
+        return _call_heap(f, *args)
     if isinstance(own, StackedList) and name not in ("append", "extend", "pop", "copy"):
         require_own(own, f"list.{name}")
         slots.note_list(own)
@@ -175,8 +180,6 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         slots.note_list(target)
         if isinstance(target, StackedList):
             unstack(target)
-    if f in _HEAP and isinstance(target, list):
-        return _call_heap(f, args)
     if isinstance(own, list):
         slots.note_list(own)
         if name == "sort" and (is_traced(own) or kwargs.get("key")) and not isinstance(own, StackedList):
@@ -262,21 +265,61 @@ def _note_deletions(items: dict[Any, Any], keys: tuple[Any, ...]) -> None:
             slots.note_slot(items, "item", key)
 
 
-def _call_heap(f: Any, args: tuple[Any, ...]) -> Any:
-    """Call a function of heapq: it may stop in the middle, at a comparison of traced values."""
-    slots.note_list(args[0])
-    before = list(args[0])
+def _has_known_order(f: Any, args: tuple[Any, ...]) -> bool:
+    """Return whether the order of a heap is known at capture, or may be where the loops around are unrolled."""
+    heap, capture = args[0], current()
+    if isinstance(heap, StackedList):
+        return False
+    inside = [frame for frame in capture.frames[capture.created_depth(heap) + 1 :] if _is_staged(frame)]
+    if inside:
+        return all(frame.kind == "loop" and frame.unrolls for frame in inside) and all(map(_is_counted, args[1:]))
     try:
-        return f(*args)
+        f(list(heap), *args[1:])
     except NeedsPythonValue:
-        args[0][:] = before
-        raise NeedsPythonValue(
-            f"heapq.{f.__name__} of traced values",
-            code="TG134",
-            span=user_span(),
-            found="a heap whose order is known only when the compiled function runs",
-            help="keep the values in an array and take np.argmin of it, or sort with np.sort",
-        ) from None
+        return False
+    except Exception:
+        return True
+    return True
+
+
+def _is_counted(item: Any) -> bool:
+    """Return whether what an item of a heap is compared by is known when the loops around it are unrolled."""
+    while isinstance(item, tuple) and item:
+        item = item[0]
+    if not isinstance(item, Tracer):
+        return True
+    waiting, ranges = [item.value], current().ranges
+    while waiting:
+        value = waiting.pop()
+        if value.producer is None and value not in ranges:
+            return False
+        waiting.extend(value.producer.operands if value.producer is not None else ())
+    return True
+
+
+def _unordered(f: Any) -> NeedsPythonValue:
+    return NeedsPythonValue(
+        f"heapq.{f.__name__} of traced values",
+        code="TG134",
+        span=user_span(),
+        found="a heap whose order is known only when the compiled function runs, of other things than numbers and "
+        "tuples of numbers",
+        help="put numbers, or tuples of numbers of one form, into a list that the function makes",
+    )
+
+
+def _call_heap(f: Any, heap: CapturedList, *items: Any) -> Any:
+    """Call a function of heapq on a heap whose order is known when the compiled function runs."""
+    if not (isinstance(heap, StackedList) and heap.varies):
+        if count_of(heap) == 0 and not items:
+            raise _unordered(f)
+        use = ListUse(heap, heap.kind) if isinstance(heap, StackedList) else use_of_index(heap, (*items, *heap)[0])
+        if use is None or use.kind is None or use.kind.is_mutable:
+            raise _unordered(f)
+        use = use._replace(replaced=False, capacity=count_of(heap) + 1)
+        if not branches.keep_as_array(use):
+            raise indexed_error(use, f"heapq.{f.__name__}")
+    return call_user(HEAP[f], heap, *items)
 
 
 def require_own_iterator(iterable: Any) -> None:
