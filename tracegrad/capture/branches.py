@@ -18,7 +18,15 @@ from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, targets
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.joins import Branch, is_fault, join_branches, leave_branch, raise_unless
 from tracegrad.capture.lists import ListUse, StackedList, stack_items
-from tracegrad.capture.slots import GetState, SetState, cells_of, note_list, put_slot, read_slot
+from tracegrad.capture.slots import (
+    GetState,
+    SetState,
+    cells_of,
+    note_list,
+    put_slot,
+    read_slot,
+    require_no_globals,
+)
 from tracegrad.capture.state import Chosen, Conflict, OrNone, Undefined
 from tracegrad.capture.tables import TableUse, make_table
 from tracegrad.capture.tracer import (
@@ -52,6 +60,8 @@ _STACKED_LIMIT = 64
 def write_slot(container: Any, kind: str, key: Any, value: Any) -> None:
     """Do `container[key] = value` (kind "item") or `setattr(container, key, value)` (kind "attr"), noting it in open
     frames, and in the objects that the container may be."""
+    if kind == "item":
+        require_no_globals(container, key)
     if current().links and read_slot(container, kind, key) is not value:
         if kind == "item" and (owned := current().owners.get(id(container))) is not None:
             container, kind = owned[1], "attr"

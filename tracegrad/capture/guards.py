@@ -28,9 +28,10 @@ import numpy as np
 from tracegrad.capture.context import HiddenInput, Place, Storage, current
 from tracegrad.capture.convert import is_converted
 from tracegrad.capture.heaps import FUNCTIONS
-from tracegrad.capture.slots import new_list, note_cell, note_slot, read_slot, set_slot
+from tracegrad.capture.slots import computed_name, new_list, note_cell, note_slot, read_slot, set_slot
 from tracegrad.capture.state import Undefined
 from tracegrad.capture.tracer import Tracer, full_name, is_traced, unsupported
+from tracegrad.capture.watch import watch
 from tracegrad.errors import CaptureError
 from tracegrad.ir.core import Value
 from tracegrad.ir.types import DTYPES, ArrayType
@@ -492,13 +493,19 @@ def guard_object(obj: Any) -> None:
     guard_content(Place(obj, (), cls.__name__.lower()))
 
 
-def guard_unfollowed(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check at every call what a Python function that runs unconverted may read: its globals, cells and arguments."""
-    guard_code(function)
+def _read_by(function: types.FunctionType) -> set[str]:
+    """Return names that hold those of the globals that a function may read."""
     names = _names_of(function.__code__)
     if names & {"globals", "eval", "exec"}:  # may read any global under a computed name
         values = function.__globals__.items()
         names |= {n for n, v in values if not (n.startswith("__") or callable(v) or isinstance(v, types.ModuleType))}
+    return names
+
+
+def guard_unfollowed(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Check at every call what a Python function that runs unconverted may read: its globals, cells and arguments."""
+    guard_code(function)
+    names = _read_by(function)
     for name in sorted(names & function.__globals__.keys()):
         value = function.__globals__[name]
         if isinstance(value, types.ModuleType):
@@ -511,6 +518,28 @@ def guard_unfollowed(function: types.FunctionType, args: tuple[Any, ...], kwargs
     guard_native(function, (*args, *(function.__defaults__ or ())), kwargs)
     _refuse_type(function, (args, kwargs))
     _open_stored(function)
+
+
+def call_unfollowed(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a Python function that runs unconverted.
+
+    Raises:
+        CaptureError: it has stored a traced value into a global under a name that is not in its text.
+        NeedsPythonValue: it has changed something in a staged region.
+    """
+    guard_unfollowed(function, args, kwargs)
+    space, stored = function.__globals__, _stored_in(function.__code__)
+    before = dict(space)
+    given = (*args, *kwargs.values(), *(function.__defaults__ or ()))
+    watched = watch(function, sorted(_read_by(function)), given)
+    result = function(*args, **kwargs)
+    if watched is not None:
+        watched.require_unchanged(function.__name__, stored)
+    for name in [n for n, value in space.items() if isinstance(value, Tracer) and n not in stored]:
+        if before.get(name) is not space[name]:
+            set_slot(space, "item", name, before.get(name, Undefined(name)))
+            raise computed_name(name)
+    return result
 
 
 def _refuse_type(function: types.FunctionType, arguments: Any) -> None:

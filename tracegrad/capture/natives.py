@@ -19,7 +19,7 @@ from typing import Any
 
 from tracegrad.capture import branches, slots
 from tracegrad.capture.aliases import require_single
-from tracegrad.capture.context import Frame, current, user_span
+from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import is_user_function, open_attribute
 from tracegrad.capture.heaps import HEAP
 from tracegrad.capture.lists import CapturedList, ListUse, StackedList, count_of, indexed_error, unstack, use_of_index
@@ -27,6 +27,7 @@ from tracegrad.capture.presence import popped
 from tracegrad.capture.protocols import store, store_plainly
 from tracegrad.capture.state import Unsure, kind_name
 from tracegrad.capture.tracer import HANDLERS, Tracer, call_user, is_traced
+from tracegrad.capture.watch import is_staged
 from tracegrad.errors import NeedsPythonValue
 
 #: methods of Python's containers that change nothing
@@ -62,7 +63,7 @@ def require_own(obj: object, what: str) -> None:
         )
     made = capture.created_depth(obj)
     inside = capture.frames[made + 1 :]
-    if any(map(_is_staged, inside)):
+    if any(map(is_staged, inside)):
         kept = "use arrays, or lists with append, for what a loop over traced values keeps"
         place, where = "loop or branch", "staged loop or branch"
         if inside[-1].kind == "callee":
@@ -75,10 +76,6 @@ def require_own(obj: object, what: str) -> None:
             found=f"a {kind_name(type(obj))} from outside the {place}",
             help=kept,
         )
-
-
-def _is_staged(frame: Frame) -> bool:
-    return frame.kind in ("loop", "branch") or frame.repeats
 
 
 def require_no_branch(values: Any, what: str) -> None:
@@ -270,7 +267,7 @@ def _has_known_order(f: Any, args: tuple[Any, ...]) -> bool:
     heap, capture = args[0], current()
     if isinstance(heap, StackedList):
         return False
-    inside = [frame for frame in capture.frames[capture.created_depth(heap) + 1 :] if _is_staged(frame)]
+    inside = [frame for frame in capture.frames[capture.created_depth(heap) + 1 :] if is_staged(frame)]
     if inside:
         return all(frame.kind == "loop" and frame.unrolls for frame in inside) and all(map(_is_counted, args[1:]))
     try:

@@ -11,9 +11,10 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from tracegrad.capture.aliases import require_single
-from tracegrad.capture.context import Frame, current
+from tracegrad.capture.context import Frame, current, user_span
 from tracegrad.capture.lists import CapturedList, StackedList, require_growing, restore, snapshot
 from tracegrad.capture.state import Undefined
+from tracegrad.errors import CaptureError
 from tracegrad.frames import is_library
 
 GetState = Callable[[], tuple[Any, ...]]
@@ -38,6 +39,24 @@ def put_slot(container: Any, kind: str, key: Any, value: Any) -> None:
     else:
         note_slot(container, kind, key)
     set_slot(container, kind, key, value)
+
+
+def computed_name(name: str) -> CaptureError:
+    """Return the error for a store into a global through a dict of globals."""
+    return CaptureError(
+        f"the global {name!r} is stored under a name that the program computes",
+        code="TG133",
+        span=user_span(),
+        found="a dict of globals, as `globals()` or `vars(module)` give it, in the place of a variable",
+        help=f"write `global {name}` and `{name} = ...`, or `module.{name} = ...`",
+    )
+
+
+def require_no_globals(container: Any, key: Any) -> None:
+    """Check that what code stores into is not the dict of a module."""
+    original = current().originals.get(id(container))
+    if isinstance(original, dict) and "__spec__" in original:
+        raise computed_name(str(key))
 
 
 def note_slot(container: Any, kind: str, key: Any) -> None:

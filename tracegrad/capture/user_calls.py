@@ -16,9 +16,9 @@ import numpy as np
 from tracegrad.capture.context import Call, current, user_span
 from tracegrad.capture.convert import convert
 from tracegrad.capture.guards import (
+    call_unfollowed,
     guard_code,
     guard_native,
-    guard_unfollowed,
     is_user_function,
     new_container,
     with_defaults,
@@ -87,8 +87,7 @@ def call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: d
     capture = current()
     converted = _converted(function)
     if converted is None:
-        guard_unfollowed(function, args, kwargs)
-        return function(*args, **kwargs)
+        return call_unfollowed(function, args, kwargs)
     if converted is not function:  # from outside
         guard_code(function)
         args, kwargs = with_defaults(function, args, kwargs)
