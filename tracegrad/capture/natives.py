@@ -202,14 +202,19 @@ def _pop(values: CapturedList, index: Any = -1) -> Any:
         try:
             (require_own if isinstance(values, StackedList) else require_no_branch)(values, "list.pop")
         except NeedsPythonValue as error:
-            count = count_of(values)
-            if count != 0:
-                error.remedy = ListUse(values, capacity=count)
-            elif isinstance(values, StackedList):  # earlier iterations have filled it
-                error.remedy = ListUse(values, capacity=1)
+            error.remedy = _room_for(values)
             raise
     slots.note_list(values)
     return values.pop(index)
+
+
+def _room_for(values: CapturedList) -> ListUse | None:
+    """Return what a list must be for its length to depend on a condition; None where it cannot be that."""
+    count = count_of(values)
+    if isinstance(values, StackedList):  # earlier iterations have filled it
+        return ListUse(values, values.kind, capacity=count if count != 0 else 1)
+    use = use_of_index(values, values[0]) if values else None
+    return use and use._replace(replaced=False, capacity=count)
 
 
 def _clear(values: CapturedList) -> None:
@@ -220,11 +225,7 @@ def _clear(values: CapturedList) -> None:
             require_own(values, "list.clear")
         except NeedsPythonValue as error:
             if stacked or values:
-                use = ListUse(values, values.kind) if stacked else use_of_index(values, values[0])
-                if use is not None:
-                    error.remedy = use._replace(
-                        replaced=False, capacity=count_of(values) if count_of(values) != 0 else 1
-                    )
+                error.remedy = _room_for(values)
                 raise
             current().varying.add(id(values))  # it may hold something in another iteration
     slots.note_list(values)
