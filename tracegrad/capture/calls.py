@@ -24,6 +24,7 @@ from tracegrad.capture.attempts import context
 from tracegrad.capture.choices import for_each, merge
 from tracegrad.capture.comparisons import search
 from tracegrad.capture.context import current
+from tracegrad.capture.deques import makes_list, require_no_question
 from tracegrad.capture.draws import call_random, is_random
 from tracegrad.capture.guards import (
     guard_class,
@@ -87,6 +88,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     spread = next((a for a in args if type(a) is comprehensions.Spread), None)
     if spread is not None:
         return spread.given_to(f if len(args) == 1 and set(kwargs) <= {"strict"} else None)
+    if f is print or f is str or f is repr:
+        require_no_question(f.__name__, *args)
     result = call_with_text(f, args, kwargs, call, HANDLERS[print])
     if result is not NotImplemented:
         return result
@@ -130,6 +133,7 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if unsure is not None:
             return unsure.condition
     elif f in (isinstance, type):
+        require_no_question(f.__name__, args[0])
         guard_class(args[0])
     elif args:
         if isinstance(f, type | types.BuiltinFunctionType) and not kwargs:
@@ -231,6 +235,8 @@ def _look_into(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return args[0].copy()
     if f is list and args and isinstance(args[0], sequences.Sequence_) and args[0].length is None:
         return comprehensions.collect(comprehensions.Each(args[0], "", comprehensions.Item))
+    if makes_list(f, args, kwargs):
+        return call(list, *args)
     if f is getattr:
         return getattr_(*args)
     if isinstance(f, types.FunctionType) and f in _COPIES:

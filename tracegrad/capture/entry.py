@@ -18,6 +18,7 @@ from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLE
 from tracegrad.capture.calls import call
 from tracegrad.capture.choices import merge
 from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, RestageError, Storage, capturing
+from tracegrad.capture.deques import require_no_lists
 from tracegrad.capture.guards import require_unchanged
 from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.lists import (
@@ -142,6 +143,27 @@ def capture(
         sizes: of this call, for the size symbols in the types of the leaves.
     """
     state = Capture(function, sizes, as_size)
+    try:
+        return _capture(state, function, leaves, rebuild, arguments)
+    except CaptureError:
+        if not state.makes_deques:
+            raise
+        again = Capture(function, sizes, as_size)
+        again.deques_are_lists = True
+        try:
+            return _capture(again, function, leaves, rebuild, arguments)
+        except Exception:  # the first error says more
+            pass
+        raise
+
+
+def _capture(
+    state: Capture,
+    function: Callable[..., Any],
+    leaves: Sequence[Leaf],
+    rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+    arguments: tuple[str, ...],
+) -> Captured:
     name = getattr(function, "__name__", type(function).__name__)
     ir = Function(name if name.isidentifier() else "function", state.builder.block)
     with capturing(state):
@@ -161,6 +183,7 @@ def capture(
             state.owners.clear()  # a __dict__ that is returned is a dict as any other
             result = collect(returned, results, any_length=True)
             effects = _effects(state, results)
+            require_no_lists([result.tree, *(effect.result.tree for effect in effects if effect.result is not None)])
         except RestageError as error:
             raise error.refusal() from error
         finally:
@@ -196,7 +219,7 @@ def capture(
     )
 
 
-ENTRIES.add(capture.__code__)
+ENTRIES.add(_capture.__code__)
 
 
 def _check_scopes(function: Function) -> None:

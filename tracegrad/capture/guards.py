@@ -27,6 +27,7 @@ import numpy as np
 
 from tracegrad.capture.context import HiddenInput, Place, Storage, current
 from tracegrad.capture.convert import is_converted
+from tracegrad.capture.deques import DEQUE_METHODS
 from tracegrad.capture.heaps import FUNCTIONS
 from tracegrad.capture.slots import computed_name, new_list, note_cell, note_slot, read_slot, set_slot
 from tracegrad.capture.state import Undefined
@@ -63,7 +64,7 @@ def is_user_function(function: Any) -> bool:
     """Return whether a value is a Python function that is captured when it is called."""
     if not isinstance(function, types.FunctionType):
         return False
-    return not is_native(function.__module__) or function in _ORDERING or function in FUNCTIONS
+    return not is_native(function.__module__) or function in _ORDERING or function in FUNCTIONS | DEQUE_METHODS
 
 
 # ---- values

@@ -17,6 +17,7 @@ from tracegrad.capture.calls import call
 from tracegrad.capture.choices import do_each, merge
 from tracegrad.capture.comparisons import compare_chain
 from tracegrad.capture.context import Place, current, user_span
+from tracegrad.capture.deques import require_no_question
 from tracegrad.capture.guards import is_stored, lift, new_container, open_variable
 from tracegrad.capture.lists import give_name
 from tracegrad.capture.members import (
@@ -184,6 +185,7 @@ def _texts_of(chosen: Chosen, make: Callable[[Any], Any]) -> Any:
 
 def format_(value: Any, conversion: str, spec: Any) -> Any:
     """`{value!conversion:spec}` in an f-string."""
+    require_no_question("a text", value)
     if type(value) is Chosen:
         return _texts_of(value, lambda option: format_(option, conversion, spec))
     return piece_of_text(value, conversion, spec, call)

@@ -16,6 +16,7 @@ from tracegrad.capture import branches, lookups, slots
 from tracegrad.capture.aliases import require_single
 from tracegrad.capture.choices import do_each, for_each, item_at, store_item
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.deques import read_method
 from tracegrad.capture.guards import guard_presence, new_container, read_attribute, special_method
 from tracegrad.capture.lists import ListUse, StackedList, use_of_index
 from tracegrad.capture.masked import Selection
@@ -57,6 +58,8 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
             raise refusal(error, f"attribute {name!r} of ", (obj,), help) from None
     if obj is None:
         return getattr(obj, name, *default)
+    if (method := read_method(obj, name)) is not None:
+        return method
     if type(obj) is OrNone:
         obj = _with_attribute(obj, name)
     if type(obj) is Chosen:

@@ -15,6 +15,7 @@ from tracegrad.capture import branches, comprehensions, lookups, sequences
 from tracegrad.capture.choices import for_each, test_each
 from tracegrad.capture.comparisons import compare_of_unknown_length, compare_sequences, contains, identical
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.deques import require_no_question
 from tracegrad.capture.guards import new_container, special_method
 from tracegrad.capture.iterables import has_unknown_length
 from tracegrad.capture.lists import StackedList
@@ -79,6 +80,8 @@ def operate(name: str, x: Any, y: Any) -> Any:
         return choose(y, lambda option: operate(name, x, option))
     if name == "mod" and type(x) is str:
         return percent(x, y)
+    if name in ("eq", "ne"):
+        require_no_question(name, x, y)
     if name in ("is", "is_not"):
         return identical(x, y) if name == "is" else branches.not_(identical(x, y))
     may_be_none = isinstance(x, MaybeNone | OrNone) or isinstance(y, MaybeNone | OrNone)
