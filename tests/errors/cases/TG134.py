@@ -6,7 +6,7 @@ import tracegrad as tg
 
 
 def f(x):
-    large = deque()
+    large = deque(maxlen=8)
     if x[0] > 0.5:
         large.append(1.0)
     return x.sum() * len(large)
