@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.eager.calling_programs import PROGRAMS, lines
 from tests.eager.torch_like import torch
-from tests.eager.training_programs import PROGRAMS, lines
 
 GOLDEN = Path(__file__).parent / "golden"
 

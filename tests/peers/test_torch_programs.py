@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.eager.training_programs import PROGRAMS, lines
+from tests.eager.calling_programs import PROGRAMS, lines
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch (CPU)")
 GOLDEN = Path(__file__).parents[1] / "eager" / "golden"

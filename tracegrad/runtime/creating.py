@@ -20,7 +20,7 @@ import numpy as np
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange
 from tracegrad.runtime.operate import Number, broadcast_shape, cast, to_tensor
-from tracegrad.runtime.shaping import sizes_of
+from tracegrad.runtime.shaping import sizes_of, warn_of_discarded
 from tracegrad.runtime.tape import mode, needs_grad, record_flat
 from tracegrad.runtime.tensor import (
     NAMES,
@@ -766,6 +766,12 @@ def contains(self: Tensor, value: Any) -> bool:
     return bool(np.any(self._a == (value._a if isinstance(value, Tensor) else value)))
 
 
+def converted(tensor: Tensor, dtype: Any) -> Tensor:
+    """Return the tensor in a NumPy dtype that the user asks for: imaginary parts that are lost are warned of."""
+    warn_of_discarded(tensor, dtype)
+    return cast(tensor, dtype)
+
+
 @method("to")
 def to(
     self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
@@ -781,7 +787,7 @@ def to(
             dtype = argument
     if device is not None:
         require_cpu(device)
-    made = self if dtype is None else cast(self, dtypes.numpy_dtype(dtype))
+    made = self if dtype is None else converted(self, dtypes.numpy_dtype(dtype))
     return made.clone() if copy and made is self else made
 
 
@@ -791,22 +797,22 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
     if dtype is None:
         return self.type_name()
     if isinstance(dtype, dtypes.DType):
-        return cast(self, dtype.dtype)
+        return converted(self, dtype.dtype)
     found = NAMES.get(dtype.removeprefix("torch.")) if isinstance(dtype, str) else dtype
     if not isinstance(found, _TypedTensor):
         raise ValueError(f"invalid type: {dtype!r}")
-    return cast(self, found.dtype.dtype)
+    return converted(self, found.dtype.dtype)
 
 
 @method("type_as")
 def type_as(self: Tensor, other: Tensor) -> Any:
     """Return the tensor in the dtype of another."""
-    return cast(self, other._a.dtype)
+    return converted(self, other._a.dtype)
 
 
 def _conversion(name: str, dtype: dtypes.DType) -> None:
     def convert(self: Tensor, memory_format: Any = None) -> Any:
-        return cast(self, dtype.dtype)
+        return converted(self, dtype.dtype)
 
     convert.__doc__ = f"Return the tensor as {dtype.name}."
     method(name)(convert)

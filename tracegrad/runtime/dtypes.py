@@ -104,12 +104,12 @@ def scalar_name(dtype: NumpyDtype) -> str:
 
 
 def check_fits(array: np.ndarray[Any, Any], dtype: NumpyDtype) -> None:
-    """Check that complex numbers which are written among others are real.
+    """Check that complex numbers which are written among real ones are real.
 
     Raises:
         RuntimeError: one is not.
     """
-    if array.dtype.kind == "c" and dtype.kind != "c" and array.imag.any():
+    if array.dtype.kind == "c" and dtype.kind not in "bc" and array.imag.any():
         raise RuntimeError(f"value cannot be converted to type {scalar_name(dtype)} without overflow")
 
 
@@ -120,7 +120,7 @@ def number_array(value: Any, dtype: NumpyDtype) -> np.ndarray[Any, Any]:
         OverflowError: it does not fit into 64 bits.
         RuntimeError: it does not fit into the dtype.
     """
-    if isinstance(value, complex | np.complexfloating) and dtype.kind != "c":
+    if isinstance(value, complex | np.complexfloating) and dtype.kind not in "bc":
         check_fits(np.asarray(value), dtype)
         value = value.real
     if dtype.kind not in "iu" or not isinstance(value, int):

@@ -50,7 +50,7 @@ def _cast(x: Any, dtype: Any) -> Any:
     if x.dtype == dtype:
         return x
     if x.dtype.kind == "c" and dtype.kind != "c":
-        x = x.real
+        x = x != 0 if dtype.kind == "b" else x.real
     return x.astype(dtype)
 
 
@@ -392,10 +392,14 @@ def _is_operand(value: Any) -> bool:
     return isinstance(value, (Tensor, *Number, np.ndarray, np.generic))
 
 
-def _operator(name: str, plan: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Attach an operator, which takes arrays too, and leaves what it does not know to the other operand."""
+def _operator(name: str, plan: Callable[[Any, Any], Any], numbers: int = 2) -> Callable[..., Any]:
+    """Attach an operator, which takes arrays too, and leaves what it does not know to the other operand.
 
-    @planned(2)
+    Args:
+        numbers: see `planned`.
+    """
+
+    @planned(numbers)
     def apply(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
@@ -527,7 +531,9 @@ def _define_binary(
         @as_torch_calls
         @functools.wraps(operation)
         def call(input: Any, other: Any) -> Any:
-            check(*(input, other)[::order])
+            pair = [wrap(t) if isinstance(t, np.ndarray) else number_of(t) for t in (input, other)[::order]]
+            if all(isinstance(t, (Tensor, *Number)) for t in pair):  # others are refused as operands
+                check(*pair)
             return operation(input, other)
 
         return underivable(name)(call) if name == "floor_divide" else call
@@ -573,12 +579,11 @@ def _refuse_floats(name: str, input: Any, other: Any) -> None:
     Raises:
         NotImplementedError: one is a float.
     """
-    pair = [number_of(t) for t in (input, other)]
-    if not all(isinstance(t, (Tensor, *Number)) for t in pair):  # they are refused as operands
-        return
+    pair = (input, other)
     dtype = dtypes.result_type([t._a for t in pair if isinstance(t, Tensor)], [t for t in pair if type(t) in Number])
     if dtypes.category(dtype) > 1:
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtypes.of(dtype).title}'")
+        refused = _NOT_OF_BOOL.get(name, f"{name}_cpu")
+        raise NotImplementedError(f"\"{refused}\" not implemented for '{dtypes.of(dtype).title}'")
 
 
 _define_binary(
@@ -744,7 +749,7 @@ def _plan_pow(input: Any, exponent: Any) -> Any:
 
 
 power = public("pow")(method("pow")(named(_plan_pow, "pow", _plan_pow.__doc__ or "")))
-method("__pow__")(planned()(lambda x, y: _plan_pow(x, wrap(y) if isinstance(y, np.ndarray) else y)))
+_operator("pow", _plan_pow, 0)  # of each exponent there is a kernel
 _operator("rpow", lambda x, y: _plan_pow(y, x))
 
 # ---- bounds and choice
@@ -951,17 +956,31 @@ for _name, _function in (
     ("add_", add), ("sub_", sub), ("mul_", mul), ("div_", div), ("pow_", power), ("clamp_", clamp),
     ("clip_", clamp), ("clamp_min_", clamp_min), ("clamp_max_", clamp_max),
     ("lerp_", lerp), ("addcmul_", addcmul), ("addcdiv_", addcdiv),
-    ("remainder_", METHODS["remainder"]), ("floor_divide_", METHODS["floor_divide"]), ("fmod_", METHODS["fmod"]),
+    *(
+        (f"{_name}_", METHODS[_name])
+        for _name in (
+            "remainder", "floor_divide", "fmod", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
+            "bitwise_right_shift",
+        )
+    ),
 ):  # fmt: skip
     in_place(_name, _function)
 
 
 def _define_operator_in_place(short: str, name: str) -> None:
-    form = METHODS[name]
-    method(f"__i{short}__")(lambda self, other: form(self, wrap(other) if isinstance(other, np.ndarray) else other))
+    form = METHODS[f"{name}_"]
+
+    def apply(self: Tensor, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return form(self, wrap(other) if isinstance(other, np.ndarray) else other)
+
+    method(f"__i{short}__")(apply)
 
 
-for _short in ("add", "sub", "mul", "pow"):
-    _define_operator_in_place(_short, f"{_short}_")
-for _short, _long in (("truediv", "div_"), ("floordiv", "floor_divide_"), ("mod", "remainder_")):
+for _short, _long in (
+    ("add", "add"), ("sub", "sub"), ("mul", "mul"), ("pow", "pow"), ("truediv", "div"), ("floordiv", "floor_divide"),
+    ("mod", "remainder"), ("and", "bitwise_and"), ("or", "bitwise_or"), ("xor", "bitwise_xor"),
+    ("lshift", "bitwise_left_shift"), ("rshift", "bitwise_right_shift"),
+):  # fmt: skip
     _define_operator_in_place(_short, _long)

@@ -975,7 +975,7 @@ def _is_whole(key: Any, found: Array, array: Array) -> bool:
 def _fill(place: Tensor, given: Tensor) -> None:
     """Write values into a tensor or a view."""
     shape = place._a.shape
-    _warn_of_discarded(given, place)
+    warn_of_discarded(given, place._a.dtype)
     if given._a.ndim > len(shape):
         given = reshape(given, _without_leading_ones(given._a.shape, len(shape)))
     if given._a.ndim:
@@ -1021,14 +1021,14 @@ def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumula
     )
 
 
-def _warn_of_discarded(source: Tensor, place: Tensor) -> None:
-    if source._a.dtype.kind == "c" and dtypes.category(place._a.dtype) < 3:
+def warn_of_discarded(source: Tensor, dtype: np.dtype[Any]) -> None:
+    """Warn, once, if imaginary parts are lost in a dtype."""
+    if source._a.dtype.kind == "c" and dtype.kind not in "bc":
         _warn_of_casting()
 
 
 @functools.cache
 def _warn_of_casting() -> None:
-    """Warn, once, that a complex number loses a part."""
     warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=5)
 
 
@@ -1043,7 +1043,7 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     if type(number_of(other)) not in Number:
         require_tensors(other)
     source = to_tensor(other)
-    _warn_of_discarded(source, self)
+    warn_of_discarded(source, self._a.dtype)
 
     def compute(x: Tensor) -> Tensor:
         check_written(x._a.shape, source._a.shape)
@@ -1064,7 +1064,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     if type(number_of(value)) not in Number:
         require_tensors(value)
     given = value if isinstance(value, Tensor) else to_tensor(value, self._a.dtype)
-    _warn_of_discarded(given, self)
+    warn_of_discarded(given, self._a.dtype)
     filler = cast(given, self._a.dtype)
     if filler._a.ndim:
         raise RuntimeError(

@@ -17,10 +17,10 @@ from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
 from tracegrad.runtime.views import check_writable, hand_over, make_view, mark_written, way_back
 
 for _name in (
-    "addmm", "addmv", "atan2", "baddbmm", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "copysign",
-    "cumprod", "cumsum", "divide", "eq", "float_power", "ge", "greater", "greater_equal", "gt", "hypot", "le", "less",
-    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "lt", "masked_scatter",
-    "multiply", "nan_to_num", "ne", "not_equal", "sgn", "sinc", "subtract", "true_divide", "xlogy",
+    "addmm", "addmv", "atan2", "baddbmm", "bitwise_not", "copysign", "cumprod", "cumsum", "divide", "eq", "float_power",
+    "ge", "greater", "greater_equal", "gt", "hypot", "le", "less", "less_equal", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logit", "lt", "masked_scatter", "multiply", "nan_to_num", "ne", "not_equal", "sgn",
+    "sinc", "subtract", "true_divide", "xlogy",
 ):  # fmt: skip
     in_place(f"{_name}_", METHODS[_name])
 for _name in (

@@ -1,0 +1,53 @@
+"""Programs about writes, conversions and options of calls, which print the same under tracegrad and torch; see
+programs.py.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from typing import Any
+
+from tests.eager.programs import attempt, program
+from tests.eager.training_programs import PROGRAMS, lines
+
+__all__ = ["PROGRAMS", "lines"]
+
+
+@program
+def augmented_assignments_are_in_place(T: Any, say: Any) -> None:
+    for form in (operator.iand, operator.ior, operator.ixor):
+        bits = T.tensor([True, False])
+        alias = bits
+        bits = form(bits, T.tensor([False, True]))
+        say(bits is alias, alias, alias._version)
+        bits = form(bits, True)
+        say(bits is alias, alias, form(T.tensor([6, 3]), 5))
+        for wrong in (3, "a", None, [True, False]):
+            attempt(say, lambda form=form, bits=bits, wrong=wrong: form(bits, wrong))
+    for form in (operator.ilshift, operator.irshift, operator.ifloordiv, operator.imod, operator.ipow):
+        numbers = T.tensor([[12, 6], [7, 9]])
+        row = numbers[0]
+        row = form(row, 2)
+        say(numbers, numbers._version)
+        attempt(say, lambda form=form, row=row: form(row, "a"))
+    say(T.tensor([1]).bitwise_left_shift_(2), T.tensor([8]).bitwise_right_shift_(T.tensor(1)))
+    attempt(say, lambda: T.ones(2) << 1)
+    for form in (operator.iadd, operator.isub, operator.imul, operator.itruediv):
+        attempt(say, lambda form=form: form(T.ones(2), "a"))
+
+
+@program
+def complex_numbers_are_true_unless_they_are_zero(T: Any, say: Any) -> None:
+    z, mask = T.tensor([1j, 0, 2]), T.zeros(3, dtype=T.bool)
+    say(z.bool(), z.to(T.bool), z.type(T.bool), T.as_tensor(z, dtype=T.bool), T.where(z.bool(), 1, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mask[:] = z
+        say(mask, mask.clone().copy_(z.flip(0)), z.sum(dtype=T.bool))
+    mask.zero_()
+    mask[0] = 1j
+    say(mask, mask.clone().fill_(1j), mask.clone().fill_(T.tensor(2j)), mask.new_full((1,), 1j))
+    say(mask.masked_fill(~mask, 1j), mask.masked_fill(~mask, T.tensor(1j)), T.full((2,), 1j, dtype=T.bool))
+    say(T.full_like(mask, 1j), mask.scatter(0, T.tensor([1]), 1j))
+    attempt(say, lambda: T.full((2,), 1j, dtype=T.float32))
