@@ -51,3 +51,23 @@ def complex_numbers_are_true_unless_they_are_zero(T: Any, say: Any) -> None:
     say(mask.masked_fill(~mask, 1j), mask.masked_fill(~mask, T.tensor(1j)), T.full((2,), 1j, dtype=T.bool))
     say(T.full_like(mask, 1j), mask.scatter(0, T.tensor([1]), 1j))
     attempt(say, lambda: T.full((2,), 1j, dtype=T.float32))
+
+
+@program
+def tangents_end_with_their_level(T: Any, say: Any) -> None:
+    fa = T.autograd.forward_ad
+    x = T.tensor([3.0, 4.0], requires_grad=True)
+    with fa.dual_level():
+        dual = fa.make_dual(T.ones(2), T.tensor([1.0, 2.0]))
+        double, part, saved = dual * 2, dual[1:], fa.make_dual(x, T.ones(2)) ** 2
+        say(dual, double, part, fa.unpack_dual(T.autograd.grad(saved.sum(), x, retain_graph=True)[0]).tangent)
+    say(dual, double, part)
+    with fa.dual_level():
+        say(fa.unpack_dual(dual).tangent, fa.unpack_dual(double).tangent, fa.unpack_dual(part).tangent, dual)
+        say(fa.unpack_dual(T.autograd.grad(saved.sum(), x)[0]).tangent)
+        again = fa.make_dual(dual, T.tensor([5.0, 6.0]))
+        say(fa.unpack_dual(again * double).tangent)
+        dual.mul_(again)
+        say(fa.unpack_dual(dual), fa.unpack_dual(part).tangent)
+    dual[:1] = 7
+    say(dual, double.clone(), T.stack([double, again]))

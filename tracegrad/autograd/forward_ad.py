@@ -5,6 +5,7 @@ Reads kernels and tensors; sets tangents. Previous: functional.py; next: anomaly
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -44,15 +45,19 @@ def _rule(kernel: Kernel, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> 
 _tangent_rules.append(_rule)
 
 
+#: each use of forward mode has a number of its own: tangents of an earlier one do not count
+_levels = itertools.count()
+
+
 def enter_dual_level() -> int:
-    """Begin forward mode.
+    """Begin forward mode; return torch's number of the level.
 
     Raises:
         RuntimeError: it has begun already.
     """
     if mode.level >= 0:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    mode.level = 0
+    mode.level = next(_levels)
     return 0
 
 

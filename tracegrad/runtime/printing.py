@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from tracegrad.runtime import dtypes
-from tracegrad.runtime.tape import needs_grad
+from tracegrad.runtime.tape import mode, needs_grad
 from tracegrad.runtime.tensor import Array, Tensor, method, public
+from tracegrad.runtime.views import tangent_of
 
 Show = Callable[[Any], str]
 
@@ -150,8 +151,9 @@ def tensor_text(tensor: Tensor, prefix: str = "tensor(") -> str:
             notes.append(f"dtype={tensor.dtype!r}")
     if needs_grad(tensor):
         notes.append(f"grad_fn=<{tensor._node.title}>" if tensor._node is not None else "requires_grad=True")
-    if tensor._tangent is not None:
-        notes.append(f"tangent={tensor_text(tensor._tangent[1])}")
+    tangent = tangent_of(tensor) if mode.level >= 0 else None
+    if tangent is not None:
+        notes.append(f"tangent={tensor_text(tangent)}")
     text = prefix + body
     last = len(text) - text.rfind("\n") + 1
     for note in notes:

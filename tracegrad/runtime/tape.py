@@ -72,6 +72,7 @@ class Mode(threading.local):
     """What is in force in one thread.
 
     Attributes:
+        level: number of the use of forward mode, -1 outside.
         saving_refused: why hooks on saved values are not allowed, None if they are.
         drawing_refused: why random numbers are not, None if they are.
         tracing: a call with traced values (traced.Application).
@@ -177,6 +178,7 @@ class Saved:
 
     Attributes:
         storage: None for values that no user can write to.
+        tangent: (level, tangent) in forward mode.
     """
 
     __slots__ = ("array", "storage", "version", "kind", "tangent", "packed", "unpack", "__weakref__")
@@ -458,14 +460,15 @@ class KernelNode(Node):
         tensor = wrap(array)
         if item.storage is not None:
             tensor._storage = item.storage
-        if item.tangent is not None and mode.level >= 0:
-            tensor._tangent = (mode.level, item.tangent)
+        in_force = item.tangent is not None and item.tangent[0] == mode.level
+        if in_force:
+            tensor._tangent = item.tangent
         if kind == "out":
             if is_differentiable(array.dtype):
                 tensor._node, tensor._nr = self, number
             return tensor
         node, nr = self.edges[number] if number < len(self.edges) else (None, 0)
-        if isinstance(node, AccumulateGrad) and item.tangent is None and node.variable._a is array:
+        if isinstance(node, AccumulateGrad) and not in_force and node.variable._a is array:
             return node.variable
         if node is not None:
             tensor._node, tensor._nr = node, nr
@@ -924,11 +927,10 @@ def keep_tangents(outs: Sequence[Tensor], tensors: Sequence[Tensor], tangents: S
     for node in {id(out._node): out._node for out in outs if isinstance(out._node, KernelNode)}.values():
         for item in node.saved or ():
             kind, number = item.kind
-            if kind == "in":
-                item.tangent = tangents[number]
-            else:
-                pair = outs[number]._tangent
-                item.tangent = None if pair is None else pair[1]
+            if kind == "out":
+                item.tangent = outs[number]._tangent
+            elif tangents[number] is not None:
+                item.tangent = (mode.level, tangents[number])
 
 
 def attach(node: Node, outs: Sequence[Tensor | None]) -> None:

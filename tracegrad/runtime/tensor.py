@@ -153,7 +153,7 @@ class Tensor:
         _accumulator: weak reference to the node that accumulates into a leaf.
         _hooks, _after: hooks of a leaf: on its gradient, and after accumulation.
         _retained: `.grad` of a non-leaf is kept.
-        _tangent: (level, tangent) in forward mode.
+        _tangent: (level, tangent) in forward mode; it counts while that level lasts.
     """
 
     __slots__ = (
