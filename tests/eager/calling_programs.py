@@ -14,6 +14,14 @@ from tests.eager.training_programs import PROGRAMS, lines
 __all__ = ["PROGRAMS", "lines"]
 
 
+def attempt_class(say: Any, function: Any) -> None:
+    """Report the class of an error, or what there was without one."""
+    try:
+        say("no error", function())
+    except Exception as error:
+        say(type(error).__name__)
+
+
 @program
 def augmented_assignments_are_in_place(T: Any, say: Any) -> None:
     for form in (operator.iand, operator.ior, operator.ixor):
@@ -71,3 +79,20 @@ def tangents_end_with_their_level(T: Any, say: Any) -> None:
         say(fa.unpack_dual(dual), fa.unpack_dual(part).tangent)
     dual[:1] = 7
     say(dual, double.clone(), T.stack([double, again]))
+
+
+@program
+def functions_without_a_gradient_are_not_checked(T: Any, say: Any) -> None:
+    x = T.tensor([1.0, 2.0], dtype=T.float64, requires_grad=True)
+    functions = (
+        lambda a: None, lambda a: a.sum().item(), lambda a: 3, lambda a: (a * 2, None), lambda a: {"a": a},
+        lambda a: a > 0.5, lambda a: (a * 2, a > 0.5), lambda a: a.argmax(), lambda a: [a * 2, a * 3], lambda a: (),
+    )  # fmt: skip
+    for function in functions:
+        for options in ({}, {"raise_exception": False}, {"fast_mode": True}):
+            attempt_class(say, lambda: T.autograd.gradcheck(function, x, **options))
+        attempt_class(
+            say, lambda: T.autograd.gradcheck(function, x, check_backward_ad=False, check_forward_ad=True)
+        )
+    attempt_class(say, lambda: T.autograd.gradgradcheck(lambda a: None, x))
+    attempt_class(say, lambda: T.autograd.gradcheck(lambda a: a, 3))

@@ -24,6 +24,28 @@ class GradcheckError(RuntimeError):
     """A gradient is wrong, or depends on more than the inputs."""
 
 
+def _differentiable(found: Any) -> list[Tensor]:
+    """Return those of the results of a function that a derivative can pass through.
+
+    Raises:
+        AttributeError: a result is no tensor.
+        RuntimeError: a result holds bools.
+    """
+    results = found if isinstance(found, tuple | list) else (found,)
+    for k, y in enumerate(results):
+        if not isinstance(y, Tensor):
+            raise AttributeError(
+                f"'{type(y).__name__}' object has no attribute 'requires_grad': output {k} of the function that is "
+                "checked must be a tensor"
+            )
+        if y._a.dtype == np.bool_:
+            raise RuntimeError(
+                f"output {k} of the function that is checked is a bool tensor. Subtraction, the `-` operator, with two "
+                "bool tensors is not supported: there are no differences to compare gradients with"
+            )
+    return [y for y in results if is_differentiable(y._a.dtype)]
+
+
 def gradcheck(
     func: Callable[..., Any],
     inputs: Any,
@@ -61,7 +83,7 @@ def gradcheck(
         GradcheckError: the check fails (with `raise_exception`).
         ValueError: no input requires grad.
     """
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    given = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
     check = _Check(func, given, eps, atol, rtol)
     try:
         with enable_grad():
@@ -102,9 +124,7 @@ class _Check:
                     )
 
     def outputs(self) -> list[Tensor]:
-        found = self.func(*self.inputs)
-        many = found if isinstance(found, tuple | list) else (found,)
-        return [y for y in many if isinstance(y, Tensor) and is_differentiable(y._a.dtype)]
+        return _differentiable(self.func(*self.inputs))
 
     def values(self) -> list[Array]:
         return [np.array(y._a) for y in self.outputs()]
@@ -244,8 +264,7 @@ class _Check:
                     with forward_ad.dual_level():
                         dual = forward_ad.make_dual(x.detach().requires_grad_(), wrap(tangent))
                         found = self.func(*[dual if i is x else i for i in self.inputs])
-                        many = found if isinstance(found, tuple | list) else (found,)
-                        duals = [y for y in many if isinstance(y, Tensor) and is_differentiable(y._a.dtype)]
+                        duals = _differentiable(found)
                         moved = [forward_ad.unpack_dual(y).tangent for y in duals]
                     for number, (y, t) in enumerate(zip(duals, moved, strict=True)):
                         value = np.zeros(y._a.size, y._a.dtype) if t is None else t._a.ravel()
@@ -302,8 +321,7 @@ def gradgradcheck(
         grad_outputs: cotangents of the outputs, inputs of the check too; random by default.
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    found = func(*given)
-    outs = [y for y in (found if isinstance(found, tuple | list) else (found,)) if is_differentiable(y._a.dtype)]
+    outs = _differentiable(func(*given))
     if grad_outputs is None:
         rng = np.random.default_rng(0)
         cts = []
@@ -321,10 +339,7 @@ def gradgradcheck(
 
     def gradients(*args: Any) -> tuple[Any, ...]:
         ins, cotangents = args[:-count], args[-count:]
-        results = func(*ins)
-        many = [
-            y for y in (results if isinstance(results, tuple | list) else (results,)) if is_differentiable(y._a.dtype)
-        ]
+        many = _differentiable(func(*ins))
         active = [x for x in ins if isinstance(x, Tensor) and needs_grad(x)]
         return tuple(g for g in grad(many, active, cotangents, create_graph=True, allow_unused=True) if g is not None)
 
