@@ -91,8 +91,54 @@ def functions_without_a_gradient_are_not_checked(T: Any, say: Any) -> None:
     for function in functions:
         for options in ({}, {"raise_exception": False}, {"fast_mode": True}):
             attempt_class(say, lambda: T.autograd.gradcheck(function, x, **options))
-        attempt_class(
-            say, lambda: T.autograd.gradcheck(function, x, check_backward_ad=False, check_forward_ad=True)
-        )
+        attempt_class(say, lambda: T.autograd.gradcheck(function, x, check_backward_ad=False, check_forward_ad=True))
     attempt_class(say, lambda: T.autograd.gradgradcheck(lambda a: None, x))
     attempt_class(say, lambda: T.autograd.gradcheck(lambda a: a, 3))
+
+
+def attempt_text(say: Any, function: Any) -> None:
+    """Report an error with the first line of its message, or what there was without one."""
+    try:
+        say("no error", function())
+    except Exception as error:
+        say(type(error).__name__, str(error).split("\n")[0])
+
+
+@program
+def strict_mode(T: Any, say: Any) -> None:
+    A = T.autograd.functional
+    x, y = T.tensor([1.0, 2.0]), T.tensor([3.0, 1.0])
+    of_one = (
+        lambda a: a.sum(), lambda a: (a**2).sum(), lambda a: (a**3).sum(), lambda a: a * 2, lambda a: T.ones(1),
+        lambda a: ((a**2).sum(),), lambda a: [a * 2], lambda a: 3,
+    )  # fmt: skip
+    of_two = (
+        lambda a, b: a.sum(), lambda a, b: (a**2).sum() + b.sum(), lambda a, b: (a * b).sum(), lambda a, b: (a * 2, b),
+    )  # fmt: skip
+
+    def values(found: Any) -> Any:
+        return tuple(map(values, found)) if isinstance(found, tuple) else found.detach().tolist()
+
+    for functions, given in ((of_one, x), (of_two, (x, y))):
+        for function in functions:
+            for options in ({"strict": True}, {"strict": True, "create_graph": True}, {}):
+                for product in (A.vjp, A.jvp, A.vhp, A.hvp):
+                    attempt_text(say, lambda: values(product(function, given, given, **options)))
+                for whole in (A.jacobian, A.hessian):
+                    attempt_text(say, lambda: values(whole(function, given, **options)))
+    attempt_text(say, lambda: A.jacobian(of_one[1], x, strict=True, vectorize=True))
+    for product in (A.vjp, A.jvp, A.vhp, A.hvp):
+        for wrong in (
+            ([x], x),
+            (x, [x]),
+            (x, (x, x)),
+            (x, T.ones(3)),
+            ((x,), (T.ones(3),)),
+            (3, x),
+            (x, 3),
+            ((x, 3), x),
+        ):
+            attempt_text(say, lambda: product(lambda *a: (a[0] ** 2).sum() * 1, *wrong))
+    for whole in (A.jacobian, A.hessian):
+        for wrong in ([x], 3, (x, 3)):
+            attempt_text(say, lambda: whole(lambda *a: (a[0] ** 2).sum() * 1, wrong))
