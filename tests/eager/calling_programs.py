@@ -142,3 +142,76 @@ def strict_mode(T: Any, say: Any) -> None:
     for whole in (A.jacobian, A.hessian):
         for wrong in ([x], 3, (x, 3)):
             attempt_text(say, lambda: whole(lambda *a: (a[0] ** 2).sum() * 1, wrong))
+
+
+@program
+def functions_of_floats_take_integers(T: Any, say: Any) -> None:
+    for dtype in (T.uint8, T.int8, T.int32, T.int64, T.bool, T.float64):
+        x = T.tensor([0, 1, 2], dtype=dtype)
+        for function in (T.deg2rad, T.rad2deg, T.logit, T.special.logit, lambda a: T.logit(a, 0.25)):
+            say(function(x))
+        say(T.sinc(x).dtype, T.special.sinc(x).round(decimals=3).abs())
+    for dtype in (T.int32, T.bool, T.float64):
+        for x in (T.tensor([1.0, 2.5]), T.tensor([1, 2])):
+            for name in ("mean", "nanmean", "sum"):
+                attempt_text(say, lambda: getattr(x, name)(dtype=dtype))
+            attempt_text(say, lambda: x.cumsum(0, dtype=dtype))
+            attempt_text(say, lambda: x.cumprod(0, dtype=dtype))
+    attempt_text(say, lambda: T.tensor([1 + 1j, 2]).nansum())
+
+
+@program
+def factors_of_sums(T: Any, say: Any) -> None:
+    bits, numbers, floats = T.tensor([True, False]), T.tensor([3, 4]), T.tensor([1.0, 2.0])
+    for name in ("add", "sub", "rsub"):
+        for first in (bits, numbers, floats):
+            for second in (bits, numbers, floats, 2):
+                for alpha in (2, True, 0.5, 2j, 1.0):
+                    attempt(say, lambda: getattr(T, name)(first, second, alpha=alpha))
+    for alpha in ("a", None, numbers):
+        attempt_text(say, lambda: T.add(bits, bits, alpha=alpha))
+        attempt_text(say, lambda: T.sub(bits, bits, alpha=alpha))
+    say(
+        T.add(numbers, T.tensor([1j, 2]), alpha=2j), T.add(bits, bits, alpha=False), T.add(numbers.half(), 2.5, alpha=3)
+    )
+    for alpha in (2, 3, 2.0, True):
+        attempt_text(say, lambda: numbers.clone().add_(numbers, alpha=alpha))
+    whole = T.tensor([[3, 4], [1, 2]])
+    for x in (whole.float(), whole, whole > 2):
+        for factor in (2, 0.5, 2j):
+            for keyword in ("alpha", "beta"):
+                attempt(say, lambda: T.addmm(x, x, x, **{keyword: factor}))
+                attempt(say, lambda: T.addmv(x[0], x, x[0], **{keyword: factor}))
+                attempt(say, lambda: T.baddbmm(x[None], x[None], x[None], **{keyword: factor}))
+            attempt(say, lambda: T.addcmul(x, x, x, value=factor))
+            attempt(say, lambda: T.addcdiv(x, x, x, value=factor))
+            attempt(say, lambda: T.addr(x, x[0], x[0], alpha=factor))
+    nothing = T.full((1, 1), float("nan"), requires_grad=True)
+    one = T.ones(1, 1)
+    T.addmm(nothing, one, one, beta=0).sum().backward()
+    say(nothing.grad, T.addmv(nothing[0], one, one[0], beta=0), T.baddbmm(nothing[None], one[None], one[None], beta=0))
+    say(T.addr(nothing, one[0], one[0], beta=0).detach(), T.addbmm(nothing, one[None], one[None], beta=0).detach())
+
+
+@program
+def tensors_as_numbers(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    x, numbers = T.arange(6.0).reshape(2, 3), T.tensor([3.0, 4.0])
+    for k in (0, 1):
+        dim = T.tensor(k)
+        say(x.sum(dim), x.mean(dim), x.prod(dim), x.cumsum(dim), x.softmax(dim), x.amax(dim), x.max(dim), x.var(dim))
+        say(x.logsumexp(dim), x.var(correction=dim), x.tril(dim))
+    for k in (2, 3, 2.5):
+        number = T.tensor(k)
+        say(T.add(numbers, numbers, alpha=number), T.sub(numbers, numbers, alpha=number), F.softplus(x, number))
+        say(T.addcmul(numbers, numbers, numbers, value=number), T.addmm(T.eye(2), T.eye(2), T.eye(2), alpha=number))
+        say(F.leaky_relu(-x, number), F.elu(-x, number), F.huber_loss(x, x + 9, delta=number), x.norm(number))
+        say(F.layer_norm(x, (3,), eps=number), x.nan_to_num(number), F.threshold(x, number, 0), x.logit(number / 9))
+
+
+@program
+def positions_keep_axes(T: Any, say: Any) -> None:
+    x = T.tensor([[1.0, 5.0], [9.0, 2.0]])
+    say(x.argmax(keepdim=True), x.argmin(keepdim=True), T.argmax(x, None, True), T.argmin(x, dim=None, keepdim=False))
+    say(x[None].argmax(keepdim=True).shape, x.argmax(1, keepdim=True), x.argmin(-2, True))
+    say([T.tensor(3.0).argmax(*given) for given in ((), (0,), (0, True), (None, True))])

@@ -16,7 +16,20 @@ import numpy as np
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import cast, pointwise, power, require_one_dtype, require_operands, to_tensor, where
+from tracegrad.runtime.operate import (
+    _cast,
+    cast,
+    elementwise,
+    in_single,
+    pointwise,
+    power,
+    promoting,
+    require_one_dtype,
+    require_operands,
+    tensor_of,
+    to_tensor,
+    where,
+)
 from tracegrad.runtime.reducing import matmul, norm_of, sort
 from tracegrad.runtime.shaping import (
     axis_of,
@@ -227,13 +240,14 @@ def _distances(order: float, x: Any, y: Any) -> Any:
 _CDIST = Composition("Cdist", _distances)
 
 
-_LOGIT = pointwise("Logit", lambda eps, x: np.log(x / (1 - x)) if eps is None else _bounded_logit(eps, x))
-
-
-def _bounded_logit(eps: float, x: Any) -> Any:
-    low, high = x.dtype.type(eps), x.dtype.type(1 - eps)
-    x = np.where(x < low, low, np.where(x > high, high, x))
+def _logit(eps: float | None, x: Any) -> Any:
+    if eps is not None:
+        low, high = x.dtype.type(eps), x.dtype.type(1 - eps)
+        x = np.where(x < low, low, np.where(x > high, high, x))
     return np.log(x / (1 - x))
+
+
+_LOGIT = pointwise("Logit", in_single(lambda dtype, eps, x: _logit(eps, _cast(x, dtype))))
 
 
 @public()
@@ -241,7 +255,8 @@ def _bounded_logit(eps: float, x: Any) -> Any:
 @planned()
 def logit(input: Tensor, eps: float | None = None) -> Any:
     """Return log(x / (1 - x)), of x limited to [eps, 1 - eps]."""
-    return Plan(_LOGIT, (eps,), [input])
+    dtype = input._a.dtype if dtypes.category(input._a.dtype) > 1 else dtypes.default_of(2)
+    return Plan(_LOGIT, (dtype, eps), [input])
 
 
 def _sinc(x: Any) -> Any:
@@ -252,7 +267,7 @@ def _sinc(x: Any) -> Any:
     return np.where(zero, 1 - np.square(x * pi) / 6, np.sin(angle) / angle)
 
 
-_SINC = pointwise("Sinc", _sinc)
+_SINC = promoting("Sinc", in_single(_sinc))
 
 
 @public()
@@ -260,7 +275,7 @@ _SINC = pointwise("Sinc", _sinc)
 @planned()
 def sinc(input: Tensor) -> Any:
     """Return sin(pi x) / (pi x), 1 at 0."""
-    return Plan(_SINC, (), [input])
+    return elementwise(_SINC, (tensor_of(input),), least=2)
 
 
 @public()

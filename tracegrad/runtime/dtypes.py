@@ -103,6 +103,12 @@ def scalar_name(dtype: NumpyDtype) -> str:
     }.get(name, name)  # fmt: skip
 
 
+def overflow_error(dtype: NumpyDtype) -> RuntimeError:
+    """Return the error for a number that a dtype does not hold."""
+    name = {"int64": "int64_t", "int16": "int16_t", "bfloat16": "c10::BFloat16"}.get(of(dtype).name, scalar_name(dtype))
+    return RuntimeError(f"value cannot be converted to type {name} without overflow")
+
+
 def check_fits(array: np.ndarray[Any, Any], dtype: NumpyDtype) -> None:
     """Check that complex numbers which are written among real ones are real.
 
@@ -110,7 +116,7 @@ def check_fits(array: np.ndarray[Any, Any], dtype: NumpyDtype) -> None:
         RuntimeError: one is not.
     """
     if array.dtype.kind == "c" and dtype.kind not in "bc" and array.imag.any():
-        raise RuntimeError(f"value cannot be converted to type {scalar_name(dtype)} without overflow")
+        raise overflow_error(dtype)
 
 
 def number_array(value: Any, dtype: NumpyDtype) -> np.ndarray[Any, Any]:
@@ -129,8 +135,17 @@ def number_array(value: Any, dtype: NumpyDtype) -> np.ndarray[Any, Any]:
         raise OverflowError("int too big to convert")
     limits = np.iinfo(dtype)
     if not (-limits.max if dtype.kind == "u" else limits.min) <= value <= limits.max:
-        raise RuntimeError(f"value cannot be converted to type {scalar_name(dtype)} without overflow")
+        raise overflow_error(dtype)
     return np.asarray(value & limits.max if dtype.kind == "u" else value, dtype)
+
+
+def factor(value: Any, dtype: NumpyDtype) -> Any:
+    """Return a Python number that tensors of a dtype are multiplied by: in the category of the dtype.
+
+    Raises:
+        RuntimeError: it is complex, and the dtype is not.
+    """
+    return number_array(value, dtype).item() if number_category(value) > category(dtype) else value
 
 
 def numpy_dtype(dtype: Any) -> NumpyDtype:

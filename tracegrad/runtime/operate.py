@@ -23,7 +23,7 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, common_shape
 from tracegrad.runtime.tape import Plan, Scalar, apply_composition, as_torch_calls, planned, shielding, underivable
-from tracegrad.runtime.tensor import METHODS, Tensor, method, public, require_tensors, wrap
+from tracegrad.runtime.tensor import METHODS, Tensor, method, public, require_tensors, type_name, wrap
 from tracegrad.runtime.views import make_view, write
 
 Number = (bool, int, float, complex)
@@ -303,6 +303,7 @@ _NOT_OF_BOOL = {
     "abs": "abs_cpu", "floor": "floor_vml_cpu", "ceil": "ceil_vml_cpu", "round": "round_vml_cpu",
     "trunc": "trunc_vml_cpu", "frac": "frac_cpu", "floor_divide": "div_floor_cpu", "remainder": "remainder_cpu",
     "fmod": "fmod_cpu", "bitwise_left_shift": "lshift_cpu", "bitwise_right_shift": "rshift_cpu", "pow": "pow",
+    "addcmul": "addcmul_cpu_out",
 }  # fmt: skip
 
 
@@ -360,7 +361,7 @@ def _attach_unary(name: str, apply: Callable[..., Any]) -> None:
 for _name, (_title, _function) in _UNARY.items():
     _define_unary(_name, _title, _function, 2)
 for _name, (_title, _function) in _KEEPING.items():
-    _define_unary(_name, _title, _function, 1 if _name == "square" else 0)
+    _define_unary(_name, _title, _function, {"square": 1, "deg2rad": 2, "rad2deg": 2}.get(_name, 0))
 _ROUND = promoting("Round", in_single(lambda x: np.rint(x) if dtypes.category(x.dtype) > 1 else np.floor(x)))
 _attach_unary("round", named(_round_plan, "round", "Return each element rounded to a number of decimals."))
 method("__neg__")(METHODS["neg"])
@@ -379,9 +380,10 @@ softplus_of = _softplus
 # ---- arithmetic
 
 _ADD = promoting("Add", lambda x, y: np.logical_or(x, y) if x.dtype == np.bool_ else x + y, wide=True)
-_ADD_SCALED = promoting("Add", lambda x, y, alpha: x + y * alpha, wide=True)
+_ADD_SCALED = promoting("Add", lambda x, y, alpha: x | (y & alpha) if x.dtype == np.bool_ else x + y * alpha, wide=True)
 _SUB = promoting("Sub", lambda x, y: x - y, wide=True)
 _RSUB = promoting("Rsub", lambda x, y: x - y, 1, wide=True)
+_RSUB_SCALED = promoting("Rsub", lambda x, y, alpha: x - y * alpha, 1, wide=True)
 _RDIV = promoting("Mul", lambda x, y: x / y, wide=True)
 _SUB_SCALED = promoting("Sub", lambda x, y, alpha: x - y * alpha, wide=True)
 _MUL = promoting("Mul", lambda x, y: np.logical_and(x, y) if x.dtype == np.bool_ else x * y, wide=True)
@@ -413,15 +415,57 @@ def _operator(name: str, plan: Callable[[Any, Any], Any], numbers: int = 2) -> C
 @planned(2)
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return input + alpha * other."""
-    if alpha != 1:
-        return elementwise(_ADD_SCALED, (input, other, alpha))
-    return elementwise(_ADD, (input, other))
+    factor = _factor(input, other, _number_named("add", "alpha", alpha))
+    return elementwise(_ADD, (input, other)) if factor is None else elementwise(_ADD_SCALED, (input, other, factor))
+
+
+def _number_named(name: str, option: str, value: Any) -> Any:
+    """Return the number that an option of an operation has.
+
+    Raises:
+        TypeError: it is none.
+    """
+    number = value.item() if isinstance(value, Tensor) and not value._a.ndim else number_of(value)
+    if type(number) not in Number:
+        raise TypeError(f"{name}(): argument '{option}' must be Number, not {type_name(value)}")
+    return number
+
+
+def _factor(input: Any, other: Any, alpha: Any) -> Any:
+    """Return what an operand is multiplied by before an addition or a subtraction, None for 1.
+
+    Raises:
+        RuntimeError: it is of another kind than the result.
+    """
+    if type(alpha) is int and alpha == 1:
+        return None
+    pair = [number_of(t) for t in (input, other)]
+    dtype = dtypes.result_type([t._a for t in pair if type(t) not in Number], [t for t in pair if type(t) in Number])
+    check_factor("alpha", alpha, dtype)
+    if dtypes.number_category(alpha) == 3 != dtypes.category(dtype):
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    return None if alpha == 1 else dtypes.factor(alpha, dtype)
+
+
+def check_factor(name: str, value: Any, dtype: np.dtype[Any]) -> None:
+    """Check the factor of an operand of an addition.
+
+    Raises:
+        RuntimeError: it is a bool, or no integer, and the result has integers.
+    """
+    level, of_result = dtypes.number_category(value), dtypes.category(dtype)
+    if level == 0 != of_result:
+        raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+    if level > 1 >= of_result:
+        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
 
 
 def _plan_sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return input - alpha * other."""
+    number = _number_named("sub", "alpha", alpha)
     _refuse_bool(input, number_of(other))
-    return elementwise(_SUB, (input, other)) if alpha == 1 else elementwise(_SUB_SCALED, (input, other, alpha))
+    factor = _factor(input, other, number)
+    return elementwise(_SUB, (input, other)) if factor is None else elementwise(_SUB_SCALED, (input, other, factor))
 
 
 sub = public("sub", "subtract")(method("sub", "subtract")(named(_plan_sub, "sub", _plan_sub.__doc__ or "", 2)))
@@ -495,10 +539,12 @@ _operator("rmul", lambda x, y: elementwise(_MUL, (x, y)))
 method("__rtruediv__")(shielding(1)(_operator("rtruediv", lambda x, y: elementwise(_RDIV, (y, x), least=2))))
 
 
-def _plan_rsub(input: Any, other: Any) -> Any:
-    """Return other - input."""
+def _plan_rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """Return other - alpha * input."""
+    number = _number_named("rsub", "alpha", alpha)
     _refuse_bool(other, input)
-    return elementwise(_RSUB, (other, input))
+    factor = _factor(input, other, number)
+    return elementwise(_RSUB, (other, input)) if factor is None else elementwise(_RSUB_SCALED, (other, input, factor))
 
 
 _operator("rsub", _plan_rsub)
@@ -878,7 +924,8 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Any:
 @planned(3)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
     """Return input + value * tensor1 * tensor2."""
-    return elementwise(_ADDCMUL, (input, tensor1, tensor2, value))
+    _refuse_bools("addcmul", input, tensor1, tensor2)
+    return elementwise(_ADDCMUL, (input, tensor1, tensor2, _value_of("addcmul", value, input, tensor1, tensor2)))
 
 
 @public()
@@ -886,7 +933,17 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 @planned(3)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
     """Return input + value * tensor1 / tensor2."""
-    return elementwise(_ADDCDIV, (input, tensor1, tensor2, value))
+    if dtypes.category(tensor1._a.dtype) < 2 and dtypes.category(tensor2._a.dtype) < 2:
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported\n  help: convert an operand of the division: .float()"
+        )
+    return elementwise(_ADDCDIV, (input, tensor1, tensor2, _value_of("addcdiv", value, input, tensor1, tensor2)))
+
+
+def _value_of(name: str, value: Any, *tensors: Tensor) -> Any:
+    """Return the factor of a product or quotient that is added, in the category of the tensors."""
+    number = _number_named(name, "value", value)
+    return dtypes.factor(number, dtypes.result_type([t._a for t in tensors], []))
 
 
 # ---- complex numbers

@@ -15,8 +15,8 @@ import numpy as np
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.building import quantile
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import in_place, to_tensor
-from tracegrad.runtime.reducing import nansum, sort
+from tracegrad.runtime.operate import check_factor, in_place, to_tensor
+from tracegrad.runtime.reducing import nansum, require_inexact, sort
 from tracegrad.runtime.reducing import sum as sum_over
 from tracegrad.runtime.shaping import (
     axis_of,
@@ -247,14 +247,15 @@ in_place("index_reduce_", index_reduce)
 @public()
 @method("nanmean")
 @as_torch_calls
-def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the mean of the elements that are not NaN."""
     if dtypes.category(input._a.dtype) < 2:
         raise RuntimeError(
             "nanmean(): expected input to have floating point or complex dtype but got " + input.dtype.title
         )
+    require_inexact("nanmean", input._a.dtype, dtype)
     present = input.isnan().logical_not()
-    return nansum(input, dim, keepdim) / sum_over(present, dim, keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / sum_over(present, dim, keepdim)
 
 
 @public()
@@ -317,14 +318,24 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 @method("addr")
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return beta * input + alpha * outer(vec1, vec2)."""
-    return beta * input + alpha * METHODS["outer"](vec1, vec2)
+    dtype = dtypes.result_type([t._a for t in (input, vec1, vec2)], [])
+    for name, number in (("beta", beta), ("alpha", alpha)):
+        check_factor(name, number, dtype)
+    beta, alpha = (dtypes.factor(number, dtype) for number in (beta, alpha))
+    return _weighted(beta, input) + alpha * METHODS["outer"](vec1, vec2)
+
+
+def _weighted(beta: Any, input: Tensor) -> Any:
+    """Return beta * input; what is not counted does not matter, be it NaN."""
+    return beta * (input if beta else METHODS["masked_fill"](input, ~METHODS["isfinite"](input), 0))
 
 
 @public()
 @method("addbmm")
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return beta * input + alpha * the sum of the products of matrices."""
-    return beta * input + alpha * METHODS["bmm"](batch1, batch2).sum(0)
+    beta, alpha = (dtypes.factor(number, input._a.dtype) for number in (beta, alpha))
+    return _weighted(beta, input) + alpha * METHODS["bmm"](batch1, batch2).sum(0)
 
 
 @public()

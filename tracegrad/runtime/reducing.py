@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import string
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,7 @@ def axes_of(dim: Any, ndim: int) -> Axes:
     """Return sorted non-negative axes; all of them for None or ()."""
     if dim is None:
         return tuple(range(ndim))
-    given = (dim,) if isinstance(dim, int) else tuple(dim)
+    given = tuple(dim) if isinstance(dim, Iterable) and not isinstance(dim, Tensor | str) else (dim,)
     if not given:
         return tuple(range(ndim))
     axes = tuple(axis_of(d, ndim) for d in given)
@@ -92,17 +92,27 @@ def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = No
     return Plan(_SUM if dim is None else _SUM_OVER, static, [input])
 
 
+def require_inexact(name: str, of_input: np.dtype[Any], dtype: Any) -> None:
+    """Check the dtype of a mean, which is that of the input unless another one is asked for.
+
+    Raises:
+        RuntimeError: it holds integers or bools.
+    """
+    found, whose = (of_input, "Input") if dtype is None else (dtypes.numpy_dtype(dtype), "Optional")
+    if dtypes.category(found) < 2:
+        raise RuntimeError(
+            f"{name}(): could not infer output dtype. {whose} dtype must be either a floating point or complex dtype. "
+            f"Got: {dtypes.of(found).title}"
+        )
+
+
 @public()
 @method("mean")
 @planned()
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Any:
     """Return the mean of all elements, or over axes."""
     a = input._a
-    if dtype is None and dtypes.category(a.dtype) < 2:
-        raise RuntimeError(
-            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-            f"Got: {dtypes.of(a.dtype).title}"
-        )
+    require_inexact("mean", a.dtype, dtype)
     dim = dim if axis is None else axis
     static = (axes_of(dim, a.ndim), keepdim, _accumulating(a, dtype))
     return Plan(_MEAN if dim is None else _MEAN_OVER, static, [input])
@@ -122,6 +132,8 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 @planned()
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the sum of the elements that are not NaN."""
+    if input._a.dtype.kind == "c":
+        raise RuntimeError("nansum on CPU does not support complex inputs")
     return Plan(_NANSUM, (axes_of(dim, input._a.ndim), keepdim, _accumulating(input._a, dtype)), [input])
 
 
@@ -410,9 +422,10 @@ def _position(name: str, find: Callable[..., Any]) -> None:
         if dim is None and not input._a.size:
             raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
         _refuse_nothing(name, input, dim)
-        found = find(input._a, axis=None if dim is None else axis_of(dim, input._a.ndim))
-        if keepdim and dim is not None:
-            found = np.expand_dims(found, dim)
+        axis = None if dim is None else axis_of(dim, input._a.ndim)
+        found = np.asarray(find(input._a, axis=axis))
+        if keepdim and input._a.ndim:
+            found = found.reshape((1,) * input._a.ndim) if axis is None else np.expand_dims(found, axis)
         return wrap(settle(ROWS, (), np.asarray(found, np.int64)))
 
     apply.__name__ = name
@@ -737,12 +750,19 @@ _CUMPROD = Composition(
 )
 
 
+def _running_options(name: str, input: Tensor, dim: int, dtype: Any) -> tuple[int, np.dtype[Any]]:
+    found = _accumulating(input._a, dtype)
+    if found == np.bool_:
+        raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
+    return axis_of(dim, input._a.ndim), found
+
+
 @public()
 @method("cumsum")
 @planned()
 def cumsum(input: Tensor, dim: int, dtype: Any = None) -> Any:
     """Return the running sum along an axis."""
-    return Plan(_CUMSUM, (axis_of(dim, input._a.ndim), _accumulating(input._a, dtype)), [input])
+    return Plan(_CUMSUM, _running_options("cumsum", input, dim, dtype), [input])
 
 
 @public()
@@ -750,7 +770,7 @@ def cumsum(input: Tensor, dim: int, dtype: Any = None) -> Any:
 @planned()
 def cumprod(input: Tensor, dim: int, dtype: Any = None) -> Any:
     """Return the running product along an axis."""
-    return Plan(_CUMPROD, (axis_of(dim, input._a.ndim), _accumulating(input._a, dtype)), [input])
+    return Plan(_CUMPROD, _running_options("cumprod", input, dim, dtype), [input])
 
 
 def _running(name: str, accumulate: Callable[..., Any]) -> None:
@@ -1052,7 +1072,12 @@ def vecdot(input: Tensor, other: Tensor, dim: int = -1) -> Any:
 
 
 def _scaled_addition(name: str, ranks: tuple[int, int]) -> None:
-    composition = Composition(name.capitalize(), in_single(lambda beta, alpha, x, a, b: beta * x + alpha * (a @ b)))
+    def sum_of(beta: Any, alpha: Any, x: Any, a: Any, b: Any) -> Any:
+        product = alpha * (a @ b)
+        # what is not counted does not matter, be it NaN
+        return np.where(np.isfinite(x), x * 0, 0) + product if beta == 0 else beta * x + product
+
+    composition = Composition(name.capitalize(), in_single(sum_of))
 
     def plan(input: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
         found = {input._a.dtype, a._a.dtype, b._a.dtype}
@@ -1062,6 +1087,10 @@ def _scaled_addition(name: str, ranks: tuple[int, int]) -> None:
             raise RuntimeError(
                 f"self and {which} must have the same dtype, but got {input.dtype.title} and {other.dtype.title}"
             )
+        if input._a.dtype == np.bool_:
+            refused = {"addmm": "addmm_impl_cpu_", "addmv": "addmv_impl_cpu"}.get(name, name)
+            raise NotImplementedError(f"\"{refused}\" not implemented for 'Bool'")
+        beta, alpha = (dtypes.factor(t.item() if isinstance(t, Tensor) else t, input._a.dtype) for t in (beta, alpha))
         _check_ranks((a, b), ranks)
         columns = b._a.shape[-1:] if ranks[1] > 1 else ()
         if a._a.shape[-1] != b._a.shape[-2 if columns else 0] or a._a.shape[:-2] != b._a.shape[:-2]:

@@ -20,7 +20,17 @@ from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, check_written, reshaped_strides, strided
 from tracegrad.runtime.operate import Number, _cast, broadcast_shape, cast, in_place, number_of, to_tensor
 from tracegrad.runtime.tape import Plan, apply_composition, as_torch_calls, mode, planned
-from tracegrad.runtime.tensor import METHODS, Array, Tensor, method, public, require_sequence, require_tensors, wrap
+from tracegrad.runtime.tensor import (
+    METHODS,
+    Array,
+    Tensor,
+    integer,
+    method,
+    public,
+    require_sequence,
+    require_tensors,
+    wrap,
+)
 from tracegrad.runtime.views import Step, as_strided, make_pieces, make_view, take_step, write
 
 Index = tuple[Any, ...]
@@ -31,7 +41,10 @@ def axis_of(dim: int, ndim: int) -> int:
 
     Raises:
         IndexError: there is no such axis.
+        TypeError: it is no number.
     """
+    if type(dim) is not int:
+        dim = integer(dim)
     n = max(ndim, 1)
     if not -n <= dim < n:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
@@ -1259,7 +1272,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         raise RuntimeError(
             f"index_add_(): self ({input.dtype.title}) and source ({source.dtype.title}) must have the same scalar type"
         )
-    source = source if alpha == 1 else source * alpha
+    source = source if alpha == 1 else source * dtypes.factor(alpha, source._a.dtype)
     return _put_slices(_INDEX_ADD, True, input, dim, index, source)
 
 

@@ -781,27 +781,50 @@ def planned(numbers: int = 0) -> Callable[[F], F]:
     """Make an operation of a function that returns a Plan, or what is not to be planned: a tensor or NotImplemented.
 
     The plan must follow from the dtypes and shapes of tensors and from the values of other arguments alone: it is kept.
+    A tensor that is no operand stands for its number.
 
     Args:
         numbers: so many of the first arguments may be Python numbers that become a Scalar; of these the type alone
             matters.
     """
 
-    def make(function: F) -> F:
-        function = as_torch_calls(function)
+    def make(given: F) -> F:
+        @functools.wraps(given)
+        def plan_of(*args: Any, **keywords: Any) -> Any:
+            plan = given(*args, **keywords)
+            if type(plan) is not Plan:
+                return plan
+            used = {id(t) for t in plan.operands}
+            if all(id(t) in used for t in (*args, *keywords.values()) if isinstance(t, Tensor)):
+                return plan
+            if not _holds_tensor(plan.static):
+                return apply_plan(*plan)  # it follows from the value of a tensor
+
+            def plain(t: Any) -> Any:
+                return t.item() if isinstance(t, Tensor) and id(t) not in used and not t._a.ndim else t
+
+            return operation(*map(plain, args), **{name: plain(t) for name, t in keywords.items()})
+
+        function = as_torch_calls(plan_of)
 
         @functools.wraps(function)
         def call(*args: Any, **keywords: Any) -> Any:
             plan = function(*args, **keywords)
             return apply_plan(*plan) if type(plan) is Plan else plan
 
+        operation: Any
         if engine:
-            return cast(F, as_operation(function, numbers))
-        made = refusing(call)
-        made.__wrapped__ = function
-        return cast(F, made)
+            operation = as_operation(function, numbers)
+        else:
+            operation = refusing(call)
+            operation.__wrapped__ = function
+        return cast(F, operation)
 
     return make
+
+
+def _holds_tensor(static: tuple[Any, ...]) -> bool:
+    return any(isinstance(s, Tensor) or (isinstance(s, tuple) and _holds_tensor(s)) for s in static)
 
 
 def underivable(name: str, title: str = "NotImplemented") -> Callable[[F], F]:

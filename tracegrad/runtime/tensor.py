@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import operator
 import weakref
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -377,7 +378,7 @@ def refusal(
         wrong = vars(error)["refused"]
     else:
         return None
-    kind_name = type_name(wrong)
+    kind_name, wanted = type_name(wrong), vars(error).get("wanted", "Tensor")
     own = list(inspect.signature(function).parameters.values())
     in_order = len(values) - len(names or ())
     is_method = "is_method" in vars(function) or own[0].name == "self"  # torch does not count self
@@ -393,15 +394,39 @@ def refusal(
             place = next((k for k, parameter in enumerate(own) if parameter.name == name), number)
         if value is wrong:
             where = f" (position {place + (0 if is_method else 1)})" if number < in_order else ""
-            made = TypeError(f"{function.__name__}(): argument '{name}'{where} must be Tensor, not {kind_name}")
+            made = TypeError(f"{function.__name__}(): argument '{name}'{where} must be {wanted}, not {kind_name}")
         elif isinstance(value, list | tuple) and any(x is wrong for x in value):
             at = next(k for k, x in enumerate(value) if x is wrong)
+            if wanted != "Tensor":
+                text = (
+                    f"argument '{name}' must be tuple of {wanted}s, but found element of type {kind_name} at pos {at}"
+                )
+                return TypeError(f"{function.__name__}(): {text}")
             made = TypeError(f"expected Tensor as element {at} in argument {place}, but got {kind_name}")
         else:
             continue
-        vars(made)["refused"] = wrong
+        vars(made).update(refused=wrong, wanted=wanted)
         return made
     return None
+
+
+def refused(value: Any, wanted: str) -> TypeError:
+    """Return the error for an argument of another type than `wanted`, torch's name of it, before its name is known."""
+    error = TypeError(f"expected {wanted}, but got {type_name(value)}")
+    vars(error).update(refused=value, wanted=wanted)
+    return error
+
+
+def integer(value: Any) -> int:
+    """Return an argument that must be an integer, also one in a tensor.
+
+    Raises:
+        TypeError: it is none.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise refused(value, "int") from None
 
 
 def require_tensors(*values: Any) -> None:
@@ -412,9 +437,7 @@ def require_tensors(*values: Any) -> None:
     """
     for value in values:
         if not isinstance(value, Tensor):
-            error = TypeError(f"expected a tensor, but got {type_name(value)}")
-            vars(error)["refused"] = value
-            raise error
+            raise refused(value, "Tensor")
 
 
 def type_name(value: Any) -> str:
