@@ -215,3 +215,66 @@ def positions_keep_axes(T: Any, say: Any) -> None:
     say(x.argmax(keepdim=True), x.argmin(keepdim=True), T.argmax(x, None, True), T.argmin(x, dim=None, keepdim=False))
     say(x[None].argmax(keepdim=True).shape, x.argmax(1, keepdim=True), x.argmin(-2, True))
     say([T.tensor(3.0).argmax(*given) for given in ((), (0,), (0, True), (None, True))])
+
+
+@program
+def hooks_of_one_saved_value(T: Any, say: Any) -> None:
+    x, y = T.tensor([1.0, 2.0], requires_grad=True), T.tensor([3.0, 4.0], requires_grad=True)
+    z, seen = x * y, []
+
+    def pack(t: Any) -> Any:
+        seen.append(("pack", t.tolist(), t.requires_grad))
+        return t * 10
+
+    def unpack(t: Any) -> Any:
+        seen.append(("unpack", t.tolist()))
+        return t
+
+    saved = z.grad_fn._raw_saved_self
+    say(type(saved).__name__, saved.register_hooks(pack, unpack), z.grad_fn._saved_self, seen)
+    z.sum().backward(retain_graph=True)
+    say(x.grad, y.grad, seen)
+    attempt(say, lambda: saved.register_hooks(pack, unpack))
+    attempt(say, lambda: z.grad_fn._raw_saved_self.register_hooks(pack, unpack))
+    attempt_class(say, lambda: z.grad_fn._raw_saved_other.register_hooks(pack))
+    attempt_class(say, lambda: z.grad_fn._raw_saved_other.register_hooks(3, 4))
+    attempt_class(say, lambda: z.grad_fn._raw_saved_nothing)
+    z.sum().backward()
+    attempt(say, lambda: saved.register_hooks(pack, unpack))
+    e = x.exp()
+    e.grad_fn._raw_saved_result.register_hooks(lambda t: 7, lambda number: T.full((2,), float(number)))
+    say(e.grad_fn._saved_result.tolist(), T.autograd.grad(e.sum(), x))
+    attempt(say, lambda: (x * y).grad_fn._raw_saved_self.register_hooks(lambda t: t.add_(1), unpack))
+    with T.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        attempt(say, lambda: (x * y).grad_fn._raw_saved_self.register_hooks(pack, unpack))
+
+
+@program
+def saved_values_of_functions(T: Any, say: Any) -> None:
+    class Product(T.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            ctx.save_for_backward(a, b, None)
+            return a * b
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            a, b, _ = ctx.saved_tensors
+            return ct * b, ct * a
+
+    x, y = T.tensor([1.0, 2.0], requires_grad=True), T.tensor([3.0, 4.0], requires_grad=True)
+    z = Product.apply(x, y)
+    raw = z.grad_fn._raw_saved_tensors
+    say([type(t).__name__ for t in raw])
+    raw[0].register_hooks(lambda t: t.detach() * 5, lambda t: t)
+    attempt(say, lambda: raw[2].register_hooks(lambda t: t, lambda t: t))
+    say(T.autograd.grad(z.sum(), [x, y], retain_graph=True), z.grad_fn.saved_tensors)
+    say(T.autograd.grad(z.sum(), [x, y]))
+    attempt(say, lambda: z.grad_fn._raw_saved_tensors)
+    for number in (x, x * 1):
+        with T.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            z = Product.apply(number, number) * 2
+        (first,) = T.autograd.grad(z.sum(), x, create_graph=True)
+        say(first.detach(), T.autograd.grad(first.sum(), x))
+    with T.no_grad():
+        say(Product.apply(x, y))

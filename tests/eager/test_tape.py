@@ -37,6 +37,31 @@ def test_overwritten_value_names_operation_and_both_lines() -> None:
     assert "overwritten by add_" in text and "y.add_(1)  # the write" in text
 
 
+def test_the_error_of_a_value_that_a_function_saved_names_both_lines() -> None:
+    class Square(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            square = a * a
+            ctx.save_for_backward(a, square)
+            return square
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            return 2 * ctx.saved_tensors[0] * ct
+
+    x = torch.ones(2, requires_grad=True)
+    for overwritten, origin in ((0, "output 0 of Mul"), (1, "output 0 of Square")):
+        given = x * 1
+        out = Square.apply(given)  # the call
+        (given, out)[overwritten].add_(1)  # the write
+        with pytest.raises(RuntimeError, match="modified by an inplace operation") as caught:
+            out.sum().backward()
+        text = str(caught.value)
+        assert f"[torch.FloatTensor [2]], which is {origin}, is at version 1; expected version 0" in text
+        assert "saved by SquareBackward, made at " in text and "out = Square.apply(given)  # the call" in text
+        assert "overwritten by add_ at " in text and ".add_(1)  # the write" in text and "a clone()" in text
+
+
 def test_freed_graph_names_the_line_of_the_node() -> None:
     x = torch.ones(3, requires_grad=True)
     z = torch.nn.functional.softplus(x).sum()

@@ -17,15 +17,18 @@ from tracegrad.runtime.operate import cast
 from tracegrad.runtime.reducing import sum as sum_over
 from tracegrad.runtime.tape import (
     Cotangent,
+    Edge,
     Node,
     Saved,
+    SavedTensor,
     attach,
+    connect,
     from_tensor,
     grad_mode,
     gradient_edge,
     mode,
     needs_grad,
-    pack_saved,
+    pack,
     retain,
     user_place,
 )
@@ -91,25 +94,29 @@ class FunctionNode(Node):
 
     # ---- saved tensors
 
-    def finish(self, outputs: Sequence[Any], executable: bool) -> None:
-        """Turn what was given to save_for_backward into entries with versions."""
+    def finish(self, outputs: Sequence[Any], tensors: Sequence[Tensor], executable: bool) -> None:
+        """Turn what was given to save_for_backward into entries with versions; `tensors` are among the arguments."""
         if not executable:
             self.entries = [None if t is None else Saved(t._a, t._storage, ("any", 0)) for t in self.kept]
             self.inputs = list(self.kept)
             self.kept = ()
             return
-        places = {id(t): k for k, t in enumerate(outputs) if isinstance(t, Tensor)}
+        results = {id(t): k for k, t in enumerate(outputs) if isinstance(t, Tensor)}
+        given = {id(t): k for k, t in enumerate(tensors)}
         for tensor in self.kept:
             if tensor is None:
                 self.entries.append(None)
                 self.inputs.append(None)
                 continue
-            number = places.get(id(tensor), -1)
-            entry = Saved(tensor._a, tensor._storage, ("out", number) if number >= 0 else ("in", 0))
+            number = results.get(id(tensor), -1)
+            is_result = number >= 0
+            entry = Saved(
+                tensor._a, tensor._storage, ("out", number) if is_result else ("in", given.get(id(tensor), len(given)))
+            )
             if mode.saving:
-                pack_saved([entry], [tensor], [tensor] * (number + 1))
+                pack(entry, tensor, *mode.saving[-1])
             self.entries.append(entry)
-            self.inputs.append(None if number >= 0 or mode.saving else tensor)
+            self.inputs.append(None if is_result or mode.saving else tensor)
         self.kept = ()
 
     @property
@@ -124,18 +131,39 @@ class FunctionNode(Node):
         if self.kept:
             return self.kept
         if self.released:
-            raise RuntimeError(
-                "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-                "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-                "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or "
-                "if you need to access saved tensors after calling backward.\n"
-                f"  freed: the values saved by {self.title}, made at {self.place()}"
-            )
+            raise self.freed_error()
         return tuple(self._restore(k, entry) for k, entry in enumerate(self.entries))
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        """What takes hooks, for each of the saved tensors."""
+        if self.released:
+            raise self.freed_error()
+        return tuple(SavedTensor(self, entry) for entry in self.entries)
+
+    def holds(self, item: Saved) -> bool:
+        """Return whether a value is still saved."""
+        return item in self.entries
 
     def _restore(self, position: int, entry: Saved | None) -> Tensor | None:
         if entry is None:
             return None
+        original = self.inputs[position] if entry.unpack is None else None
+        made = self.unpack(entry, True)
+        return made if original is None else original
+
+    def unpack(self, entry: Saved, create_graph: bool) -> Tensor:
+        """Return a saved tensor.
+
+        Raises:
+            RuntimeError: it was overwritten.
+        """
+        kind, number = entry.kind
+        edge: Edge = (None, 0)
+        if kind == "out":
+            edge = self, number
+        elif kind == "in" and number < len(self.edges):
+            edge = self.edges[number]
         if entry.unpack is not None:
             restored: Tensor = entry.unpack(entry.packed)
             array, storage = restored._a, restored._storage
@@ -143,19 +171,10 @@ class FunctionNode(Node):
             assert entry.array is not None and entry.storage is not None
             array, storage = entry.array, entry.storage
             if storage.version != entry.version:
-                text = (
-                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                    f"[{wrap(array).type_name()} {list(array.shape)}] is at version {storage.version}; expected "
-                    f"version {entry.version} instead.\n  saved by {self.title}, made at {self.place()}"
-                )
-                raise RuntimeError(text)
-        original = self.inputs[position]
-        if original is not None:
-            return original
+                raise self.overwritten_error(entry, edge)
         made = wrap(array)
         made._storage = storage
-        if entry.kind[0] == "out":
-            made._node, made._nr = self, entry.kind[1]
+        connect(made, edge)
         return made
 
     def release(self) -> None:
@@ -341,7 +360,7 @@ class Function:
                 check_writable(tensor)
         for tensor in node.dirty:
             mark_written(tensor, cls.__name__)
-        node.finish(outputs, executable)
+        node.finish(outputs, tensors, executable)
         if executable:
             level, mode.level = mode.level, -1
             try:

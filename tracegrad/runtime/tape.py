@@ -284,6 +284,47 @@ class Node:
         """Return the cotangents per edge for what hooks made of `hook_inputs`."""
         return list(given)
 
+    def overwritten_error(self, item: Saved, source: Edge) -> RuntimeError:
+        """Return the error for a saved value that was overwritten; `source` is what it comes from."""
+        assert item.storage is not None and item.array is not None
+        node, nr = source
+        origin = ""
+        if node is not None and not isinstance(node, AccumulateGrad):
+            origin = f", which is output {nr} of {node.title.split('Backward')[0]},"
+        title = dtypes.of(item.array.dtype).title
+        text = (
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[torch.{title}Tensor {list(item.array.shape)}]{origin} is at version {item.storage.version}; expected "
+            f"version {item.version} instead. Hint: "
+        )
+        text += (
+            "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
+            "question was changed in there or anywhere later. Good luck!"
+            if mode.anomaly
+            else "enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+        )
+        text += f"\n  saved by {self.title}, made at {self.place()}"
+        if item.storage.writer is not None:
+            name, code, instruction = item.storage.writer
+            text += f"\n  overwritten by {name} at {describe_place(code, instruction)}"
+        text += "\n  help: use the operation that makes a new tensor, or overwrite a clone()"
+        return RuntimeError(text)
+
+    def freed_error(self) -> RuntimeError:
+        """Return the error for a second walk through a node."""
+        return RuntimeError(
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+            "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+            "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
+            "you need to access saved tensors after calling backward.\n"
+            f"  freed: the values saved by {self.title}, made at {self.place()}"
+        )
+
+    def holds(self, item: Saved) -> bool:
+        """Return whether a value is still saved."""
+        return item in (self.saved or ())
+
     def place(self) -> str:
         """Return where the user's code made the node."""
         return describe_place(self.code, self.instruction)
@@ -346,14 +387,16 @@ class KernelNode(Node):
         return self.pullback.kernel.source()
 
     def __getattr__(self, name: str) -> Any:
-        """Return a saved value by torch's name: `_saved_self`, `_saved_other`, `_saved_result`."""
-        kinds = {f"_saved_{told}": kind for kind, told in self._saved_names().items()} if name[:7] == "_saved_" else {}
-        if name not in kinds:
-            kept = f"; it saved {', '.join(kinds) or 'nothing'}" if name[:7] == "_saved_" else ""
+        """Return a saved value by torch's name (`_saved_self`), or what takes its hooks (`_raw_saved_self`)."""
+        asked = name.removeprefix("_raw")
+        kinds = {f"_saved_{told}": kind for kind, told in self._saved_names().items()} if asked[:7] == "_saved_" else {}
+        if asked not in kinds:
+            kept = f"; it saved {', '.join(kinds) or 'nothing'}" if asked[:7] == "_saved_" else ""
             raise AttributeError(f"'{self.title}' object has no attribute '{name}'{kept}")
         if self.saved is None:
             raise self.freed_error()
-        return as_tensor(self.unpack(next(item for item in self.saved if item.kind == kinds[name]), True))
+        item = next(item for item in self.saved if item.kind == kinds[asked])
+        return SavedTensor(self, item) if asked != name else as_tensor(self.unpack(item, True))
 
     def _saved_names(self) -> dict[tuple[str, int], str]:
         """Return torch's names of what the pullback reads."""
@@ -431,15 +474,6 @@ class KernelNode(Node):
         if self.saved:
             self.saved = None
 
-    def freed_error(self) -> RuntimeError:
-        return RuntimeError(
-            "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-            "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-            "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
-            "you need to access saved tensors after calling backward.\n"
-            f"  freed: the values saved by {self.title}, made at {self.place()}"
-        )
-
     def unpack(self, item: Saved, create_graph: bool) -> Any:
         """Return a saved value as array or, with create_graph, as the tensor that it was."""
         array = item.array
@@ -452,7 +486,8 @@ class KernelNode(Node):
                 )
             array = unpacked._a
         elif item.storage is not None and item.storage.version != item.version:
-            raise self.overwritten_error(item)
+            kind, number = item.kind
+            raise self.overwritten_error(item, (self, number) if kind == "out" else self.edges[number])
         assert array is not None
         if not create_graph:
             return array
@@ -470,38 +505,9 @@ class KernelNode(Node):
         node, nr = self.edges[number] if number < len(self.edges) else (None, 0)
         if isinstance(node, AccumulateGrad) and not in_force and node.variable._a is array:
             return node.variable
-        if node is not None:
-            tensor._node, tensor._nr = node, nr
+        connect(tensor, (node, nr))
         return tensor
 
-    def overwritten_error(self, item: Saved) -> RuntimeError:
-        assert item.storage is not None and item.array is not None
-        kind, number = item.kind
-        node, nr = (self, number) if kind == "out" else self.edges[number]
-        source = (
-            ""
-            if node is None or isinstance(node, AccumulateGrad)
-            else f", which is output {nr} of {node.title.split('Backward')[0]},"
-        )
-        title = dtypes.of(item.array.dtype).title
-        text = (
-            "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[torch.{title}Tensor {list(item.array.shape)}]{source} is at version {item.storage.version}; expected "
-            f"version {item.version} instead. Hint: "
-        )
-        text += (
-            "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
-            "question was changed in there or anywhere later. Good luck!"
-            if mode.anomaly
-            else "enable anomaly detection to find the operation that failed to compute its gradient, with "
-            "torch.autograd.set_detect_anomaly(True, check_nan=False)."
-        )
-        text += f"\n  saved by {self.title}, made at {self.place()}"
-        if item.storage.writer is not None:
-            name, code, instruction = item.storage.writer
-            text += f"\n  overwritten by {name} at {describe_place(code, instruction)}"
-        text += "\n  help: use the operation that makes a new tensor, or overwrite a clone()"
-        return RuntimeError(text)
 
 
 #: torch's names of operands, where they are not "self" and "other"
@@ -676,6 +682,15 @@ def gradient_edge(tensor: Tensor) -> Edge:
     if not tensor._requires_grad:
         return None, 0
     return accumulator(tensor), 0
+
+
+def connect(tensor: Tensor, edge: Edge) -> None:
+    """Make the gradient of a new tensor go where an edge leads."""
+    node, nr = edge
+    if isinstance(node, AccumulateGrad):
+        tensor._requires_grad, tensor._accumulator = True, weakref.ref(node)
+    elif node is not None:
+        tensor._node, tensor._nr = node, nr
 
 
 def accumulator(tensor: Tensor) -> AccumulateGrad:
@@ -1059,19 +1074,63 @@ def inference_error() -> RuntimeError:
 
 def pack_saved(saved: list[Saved], tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
     """Hand saved values to the innermost saved_tensors_hooks."""
-    pack, unpack = mode.saving[-1]
     for item in saved:
         kind, number = item.kind
-        tensor = tensors[number] if kind == "in" else outs[number]
-        before = mode.grad
-        mode.grad = False
-        try:
-            view = wrap(tensor._a)
-            view._storage = tensor._storage
-            item.packed = pack(view)
-        finally:
-            mode.grad = before
-        item.unpack, item.array, item.storage = unpack, None, None
+        pack(item, tensors[number] if kind == "in" else outs[number], *mode.saving[-1])
+
+
+def pack(item: Saved, tensor: Tensor, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+    """Keep what a hook makes of a saved tensor instead of it.
+
+    Raises:
+        RuntimeError: the hook overwrites its argument.
+    """
+    view = wrap(tensor._a)
+    view._storage, version = tensor._storage, tensor._storage.version
+    before, mode.grad = mode.grad, False
+    try:
+        packed = pack_hook(view)
+    finally:
+        mode.grad = before
+    if tensor._storage.version != version:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot "
+            "be modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if "
+            "you need to perform in-place operations on the input to a pack hook."
+        )
+    item.packed, item.unpack, item.array, item.storage = packed, unpack_hook, None, None
+
+
+class SavedTensor:
+    """A value that a node saved, which takes hooks of its own."""
+
+    def __init__(self, node: Any, item: Saved | None) -> None:
+        self._node, self._item = node, item
+
+    def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        """Keep `pack_hook(tensor)` instead of the tensor; `unpack_hook` gives it back.
+
+        Raises:
+            RuntimeError: there is no tensor any more, or hooks were set before.
+            TypeError: the hooks are no functions.
+        """
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise TypeError("register_hooks(): incompatible function arguments: two functions are needed")
+        item = self._item
+        if item is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden.")
+        if not self._node.holds(item):
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the "
+                "graph are freed when you call .backward() or autograd.grad()."
+            )
+        if item.unpack is not None:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
+                "hooks is allowed at a time."
+            )
+        tensor = self._node.unpack(item, True)
+        pack(item, tensor, pack_hook, unpack_hook)
 
 
 # ---- the walk
