@@ -19,27 +19,28 @@ cartesian_prod cat cdist cdouble ceil cfloat chain_matmul channels_last channels
 clip clone column_stack combinations complex complex128 complex64 concat concatenate conj conj_physical
 contiguous_format copysign corrcoef cos cosh cosine_similarity count_nonzero cov cross cummax cummin cumprod cumsum
 cumulative_trapezoid default_generator deg2rad detach device diag diag_embed diagflat diagonal diagonal_scatter diff
-digamma dist div divide dot double dsplit dstack dtype e einsum empty empty_like enable_grad eq equal erf erfc erfinv
-exp exp2 expm1 eye fill finfo fix flatten flip fliplr flipud float float16 float32 float64 float_power floor
-floor_divide fmax fmin fmod frac frexp from_numpy full full_like gather gcd ge ger get_default_dtype
-get_float32_matmul_precision get_num_threads get_rng_state gradient greater greater_equal gt half hamming_window
-hann_window heaviside histc hsplit hstack hypot i0 iinfo imag index_add index_copy index_fill index_put index_reduce
-index_select inf inference_mode initial_seed inner int int16 int32 int64 int8 is_complex is_conj is_floating_point
-is_grad_enabled is_inference_mode_enabled is_neg is_nonzero is_same_size is_tensor isclose isfinite isin isinf isnan
-isneginf isposinf isreal kron kthvalue lcm ldexp le lerp less less_equal lgamma linspace load log log10 log1p log2
-log_softmax logaddexp logaddexp2 logcumsumexp logical_and logical_not logical_or logical_xor logit logspace logsumexp
-long lt manual_seed masked_fill masked_scatter masked_select matmul max maximum mean median meshgrid min minimum mm mode
-moveaxis movedim msort mul multinomial multiply mv mvlgamma nan nan_to_num nanmean nanmedian nanquantile nansum narrow
-ne neg negative newaxis nextafter no_grad nonzero norm normal not_equal numel ones ones_like outer permute pi poisson
-polar polygamma positive pow preserve_format prod promote_types put quantile rad2deg rand rand_like randint randint_like
-randn randn_like randperm range ravel real reciprocal relu remainder renorm repeat_interleave reshape resolve_conj
-resolve_neg result_type roll rot90 round row_stack rsqrt rsub save scalar_tensor scatter scatter_add scatter_reduce
-searchsorted seed select select_scatter set_default_dtype set_float32_matmul_precision set_grad_enabled set_num_threads
-set_printoptions set_rng_state sgn short sigmoid sign signbit sin sinc sinh slice_scatter softmax sort split
-split_with_sizes sqrt square squeeze stack std std_mean strided sub subtract sum swapaxes swapdims t take take_along_dim
-tan tanh tensor tensor_split tensordot tile topk trace transpose trapezoid trapz tril tril_indices triu triu_indices
-true_divide trunc typename uint8 unbind unflatten unique unravel_index unsqueeze use_deterministic_algorithms vander var
-var_mean vdot view_as_complex view_as_real vsplit vstack where xlogy zeros zeros_like
+digamma dist div divide dot double dsplit dstack dtype e einsum empty empty_like empty_strided enable_grad eq equal erf
+erfc erfinv exp exp2 expm1 eye fill finfo fix flatten flip fliplr flipud float float16 float32 float64 float_power floor
+floor_divide fmax fmin fmod frac frexp from_dlpack from_numpy frombuffer full full_like gather gcd ge ger
+get_default_device get_default_dtype get_float32_matmul_precision get_num_threads get_rng_state gradient greater
+greater_equal gt half hamming_window hann_window heaviside histc hsplit hstack hypot i0 iinfo imag index_add index_copy
+index_fill index_put index_reduce index_select inf inference_mode initial_seed inner int int16 int32 int64 int8
+is_complex is_conj is_floating_point is_grad_enabled is_inference_mode_enabled is_neg is_nonzero is_same_size is_tensor
+isclose isfinite isin isinf isnan isneginf isposinf isreal kron kthvalue lcm ldexp le lerp less less_equal lgamma
+linspace load log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logical_and logical_not logical_or
+logical_xor logit logspace logsumexp long lt manual_seed masked_fill masked_scatter masked_select matmul max maximum
+mean median meshgrid min minimum mm mode moveaxis movedim msort mul multinomial multiply mv mvlgamma nan nan_to_num
+nanmean nanmedian nanquantile nansum narrow ne neg negative newaxis nextafter no_grad nonzero norm normal not_equal
+numel ones ones_like outer permute pi poisson polar polygamma positive pow preserve_format prod promote_types put
+quantile rad2deg rand rand_like randint randint_like randn randn_like randperm range ravel real reciprocal relu
+remainder renorm repeat_interleave reshape resolve_conj resolve_neg result_type roll rot90 round row_stack rsqrt rsub
+save scalar_tensor scatter scatter_add scatter_reduce searchsorted seed select select_scatter set_default_device
+set_default_dtype set_default_tensor_type set_float32_matmul_precision set_grad_enabled set_num_threads set_printoptions
+set_rng_state sgn short sigmoid sign signbit sin sinc sinh slice_scatter softmax sort split split_with_sizes sqrt square
+squeeze stack std std_mean strided sub subtract sum swapaxes swapdims t take take_along_dim tan tanh tensor tensor_split
+tensordot tile topk trace transpose trapezoid trapz tril tril_indices triu triu_indices true_divide trunc typename uint8
+unbind unflatten unique unravel_index unsqueeze use_deterministic_algorithms vander var var_mean vdot view_as_complex
+view_as_real vsplit vstack where xlogy zeros zeros_like
 """
 
 #: forms of operations that write into their tensor, and what else stands in files of its own
@@ -67,6 +68,7 @@ EAGER: Final = {
     "linalg": "",
     "nn": "",
     "optim": "",
+    "random": "",
     "special": "",
     "utils": "",
     **{name: f"nn.recurrent:{name}" for name in ("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell")},

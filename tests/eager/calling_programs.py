@@ -4,9 +4,13 @@ programs.py.
 
 from __future__ import annotations
 
+import array
+import collections
 import operator
 import warnings
 from typing import Any
+
+import numpy as np
 
 from tests.eager.programs import attempt, program
 from tests.eager.training_programs import PROGRAMS, lines
@@ -278,3 +282,110 @@ def saved_values_of_functions(T: Any, say: Any) -> None:
         say(first.detach(), T.autograd.grad(first.sum(), x))
     with T.no_grad():
         say(Product.apply(x, y))
+
+
+@program
+def tensors_of_sequences(T: Any, say: Any) -> None:
+    for data in (
+        range(3), [range(2), range(2)], (range(2), [1.0, 2.0]), range(0), [[range(2)]], array.array("i", [1, 2]),
+        collections.deque([1, 2]), bytearray(b"ab"),
+    ):  # fmt: skip
+        say(T.tensor(data), T.as_tensor(data, dtype=T.float64), T.ones(1).new_tensor(data))
+    for data in ([range(2), range(3)], b"ab", {1, 2}, iter([1])):
+        attempt_text(say, lambda: T.tensor(data))
+
+
+@program
+def keywords_of_sizes(T: Any, say: Any) -> None:
+    x = T.arange(6.0).reshape(2, 3)
+    say(x.permute(dims=(1, 0)), T.permute(x, dims=(1, 0)), x.view(size=(3, 2)), x.view(dtype=T.int32))
+    say(
+        x.reshape(shape=(3, 2)),
+        T.reshape(x, shape=(3, 2)),
+        x[:1].expand(size=(2, 3)),
+        x[:1].expand(2, 3, implicit=True),
+    )
+    say(x.repeat(repeats=(2, 1)), x.tile(dims=(2,)), T.tile(x, dims=(2,)), x.flip(dims=(0,)), T.flip(x, dims=[0]))
+    say(x.new_zeros(size=(2,)), x.new_ones(size=[1]), x.new_full(size=(2,), fill_value=3.0), x.sum_to_size(size=(1, 3)))
+    say(x.swapaxes(axis0=0, axis1=1), T.split(x, split_size_or_sections=1), x.split(split_size=[1, 2], dim=1))
+    say(x.tensor_split(sections=2), x.tensor_split(indices=(1,), dim=1), x.clone().resize_(size=(3, 2)))
+    say(x.count_nonzero(dim=[1]), T.count_nonzero(x, [0, 1]), x.count_nonzero(0), x.count_nonzero(dim=()))
+    say(reversed(x), reversed(T.tensor(3.0)), [row.tolist() for row in reversed(x)])
+
+
+@program
+def gradients_by_name(T: Any, say: Any) -> None:
+    a, b = T.ones(2, requires_grad=True), T.ones(2, requires_grad=True)
+    say(T.autograd.grad((a * 2).sum(), {"a": a}), T.autograd.grad(a.sum(), {"a": a, "b": b}, allow_unused=True))
+    say(T.autograd.grad(a * 2, {"a": a}, T.eye(2), is_grads_batched=True))
+    attempt(say, lambda: T.autograd.grad(a.sum(), {}))
+    attempt(say, lambda: T.autograd.grad(a.sum(), {"a": a, "b": 3}))
+    for wrong in ("yes", 1.5):
+        attempt_text(say, lambda: a.sum().backward(retain_graph=wrong))
+        attempt_text(say, lambda: T.autograd.backward(a.sum(), create_graph=wrong))
+        attempt_text(say, lambda: T.autograd.grad(a.sum(), a, retain_graph=wrong))
+
+
+@program
+def sums_of_exponentials_of_complex_numbers(T: Any, say: Any) -> None:
+    x, y = T.tensor([1 + 2j, 0.5, 2j]), T.tensor([2 - 1j, 1, -1j])
+    x.requires_grad_()
+    for made in (T.logaddexp(x, y), x.logcumsumexp(0)):
+        (gradient,) = T.autograd.grad(made.abs().sum(), x)
+        say([f"{z.real:.4f} {z.imag + 0:.4f}" for z in [*made.tolist(), *gradient.tolist()]])
+
+
+@program
+def tensors_over_other_memory(T: Any, say: Any) -> None:
+    strided = T.empty_strided((2, 3), (1, 2), dtype=T.int32)
+    say(strided.stride(), strided.dtype, T.ones(1).new_empty_strided(size=(2,), stride=(3,)).stride())
+    numbers = np.arange(3.0)
+    shared = T.from_dlpack(numbers)
+    numbers[0] = 5
+    say(shared, np.from_dlpack(shared), T.utils.dlpack.from_dlpack(shared).data_ptr() == shared.data_ptr())
+    attempt_class(say, lambda: np.from_dlpack(T.ones(2, requires_grad=True)))
+    memory = bytearray(range(8))
+    view = T.frombuffer(memory, dtype=T.uint8, count=3, offset=2)
+    memory[2] = 9
+    say(view, T.frombuffer(memory, dtype=T.int32))
+    for options in ({"offset": 2}, {"count": 5}, {"offset": 9}, {"count": 0}):
+        attempt_text(say, lambda: T.frombuffer(memory, dtype=T.int32, **options))
+    attempt_text(say, lambda: T.frombuffer(bytearray(), dtype=T.int32))
+    attempt_text(say, lambda: T.frombuffer(3, dtype=T.int32))
+
+
+@program
+def functions_of_elements_in_place(T: Any, say: Any) -> None:
+    x = T.arange(4.0).reshape(2, 2)
+    say(x.map_(T.ones(2), lambda a, b: a + b), x.map2_(x, T.ones(2, 1), lambda a, b, c: a + b * c))
+    attempt(say, lambda: x.map_(T.ones(2, requires_grad=True), lambda a, b: a))
+    say((-x).prelu(T.tensor([0.5])), T.tensor([0.0, 1.0]).multinomial(1), T.tensor([[0.0, 1.0]]).multinomial(3, True))
+
+
+@program
+def default_dtypes_and_devices(T: Any, say: Any) -> None:
+    for wrong in ("float", float, np.float64, T.int32, "torch.DoubleTensor", 3, None):
+        attempt_class(say, lambda: T.set_default_dtype(wrong))
+    for kind in (T.DoubleTensor, "torch.HalfTensor", T.FloatTensor):
+        T.set_default_tensor_type(kind)
+        say(T.get_default_dtype(), T.ones(1).dtype)
+    attempt_class(say, lambda: T.set_default_tensor_type(T.IntTensor))
+    T.set_default_device("cpu")
+    T.set_default_device(None)
+    say(T.get_default_device())
+    attempt_class(say, lambda: T.set_default_device("nothing"))
+    x = T.ones(2)
+    for call in (
+        lambda: x.to(dtype="float"), lambda: T.zeros(2, dtype="float"), lambda: T.tensor([1], dtype="float"),
+        lambda: x.sum(dtype="float"), lambda: T.as_tensor([1], dtype="float"), lambda: T.ones_like(x, dtype="float"),
+        lambda: T.arange(3, dtype="float"), lambda: x.softmax(0, dtype="float"), lambda: T.finfo("float"),
+        lambda: T.nn.Linear(2, 2, dtype="float"), lambda: x.new_zeros(2, dtype="float"), lambda: T.iinfo("int"),
+        lambda: x.to(dtype=float).dtype, lambda: T.zeros(2, dtype=int).dtype, lambda: T.ones(1, dtype=bool).dtype,
+    ):  # fmt: skip
+        attempt_class(say, call)
+    for call in (lambda: T.zeros(2, dtype="float"), lambda: T.as_tensor([1], dtype="float")):
+        attempt_text(say, call)
+    T.random.manual_seed(3)
+    with T.random.fork_rng():
+        inside = T.rand(2)
+    say(T.equal(inside, T.rand(2)), T.random.initial_seed(), T.random.get_rng_state().dtype)

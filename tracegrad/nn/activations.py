@@ -21,7 +21,7 @@ from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import in_single, named, pointwise, require_floats, sigmoid_of, softplus_of
 from tracegrad.runtime.shaping import axis_of, reshape
 from tracegrad.runtime.tape import Plan, apply_composition, planned, retitled
-from tracegrad.runtime.tensor import METHODS, Tensor, refuse_in, wrap
+from tracegrad.runtime.tensor import METHODS, Tensor, method, refuse_in, wrap
 from tracegrad.runtime.views import write
 
 __all__ = [
@@ -184,6 +184,7 @@ def tanh(input: Tensor) -> Any:
     return METHODS["tanh"](input)
 
 
+@method("prelu")
 def prelu(input: Tensor, weight: Tensor) -> Any:
     """Return x where positive, else weight * x, with a weight per channel."""
     if input._a.dtype != weight._a.dtype:

@@ -18,8 +18,8 @@ from typing import cast as typed
 import numpy as np
 
 from tracegrad.runtime import dtypes
-from tracegrad.runtime.layout import LIKE_OPERANDS, arrange
-from tracegrad.runtime.operate import Number, broadcast_shape, cast, to_tensor
+from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, strided
+from tracegrad.runtime.operate import Number, broadcast_shape, cast, require_one_dtype, to_tensor
 from tracegrad.runtime.shaping import sizes_of, warn_of_discarded
 from tracegrad.runtime.tape import mode, needs_grad, record_flat
 from tracegrad.runtime.tensor import (
@@ -117,6 +117,7 @@ def _array_of(data: Any, dtype: Any) -> Array:
     """Return a new array for nested lists, numbers, arrays or tensors."""
     if isinstance(data, Tensor):
         return np.array(data._a, None if dtype is None else dtypes.numpy_dtype(dtype))
+    data = _in_lists(data)
     found = _dtype_of(data) if dtype is None else dtypes.numpy_dtype(dtype)
     if isinstance(data, list | tuple):
         if _holds_tensors(data):
@@ -131,6 +132,15 @@ def _array_of(data: Any, dtype: Any) -> Array:
     except OverflowError:
         wide = np.array(data, np.int64)
         return np.array([dtypes.number_array(value, found) for value in wide.ravel().tolist()]).reshape(wide.shape)
+
+
+def _in_lists(data: Any) -> Any:
+    """Return nested sequences, a range or an array.array among them, as lists and tuples; anything else as it is."""
+    if not isinstance(data, Sequence) or isinstance(data, str | bytes):
+        return data
+    if set(map(type, data)) <= _PLAIN.keys():
+        return data if isinstance(data, list | tuple) else list(data)
+    return [_in_lists(row) for row in data]
 
 
 def _dtype_of(data: Any) -> np.dtype[Any]:
@@ -153,8 +163,8 @@ def _dtype_of(data: Any) -> np.dtype[Any]:
         return _dtype_of(data._a)
     if isinstance(data, Number):
         return dtypes.default_of(dtypes.number_category(data))
-    if isinstance(data, str):
-        raise TypeError("new(): invalid data type 'str'")
+    if isinstance(data, str | bytes):
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     if hasattr(data, "__array__"):
         return _dtype_of(np.asarray(data))
     raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
@@ -288,6 +298,67 @@ def empty(
 ) -> Tensor:
     """Return a tensor whose content does not matter (zeros)."""
     return _filled(_given(sizes, size), 0, dtype, requires_grad)
+
+
+@public()
+@_on_cpu
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Return a tensor with given strides, in elements, whose content does not matter (zeros)."""
+    shape, steps = _new_shape((size,)), sizes_of((stride,))
+    if len(shape) != len(steps):
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: there are {len(shape)} sizes and {len(steps)} strides"
+        )
+    kind = _options(dtype)
+    memory = np.zeros(1 + sum((n - 1) * step for n, step in zip(shape, steps, strict=True) if n), kind)
+    return _finished(strided(memory, shape, [step * kind.itemsize for step in steps]), requires_grad)
+
+
+@public()
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """Return a tensor over the memory of an array of another library (`__dlpack__`)."""
+    if isinstance(ext_tensor, Tensor):
+        own: Tensor = ext_tensor.detach()
+        return own
+    return from_numpy(np.from_dlpack(ext_tensor) if copy is None else np.from_dlpack(ext_tensor, copy=copy))
+
+
+@method("__dlpack__")
+def to_dlpack(self: Tensor, **options: Any) -> Any:
+    """Return the memory as a capsule that other libraries take."""
+    if needs_grad(self):
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    return self._a.__dlpack__(**options)
+
+
+method("__dlpack_device__")(lambda self: self._a.__dlpack_device__())
+
+
+@public()
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """Return a vector over the memory of an object with Python's buffer protocol."""
+    kind = dtypes.numpy_dtype(dtype)
+    try:
+        present, size = memoryview(buffer).nbytes, kind.itemsize
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    if not present or not count:
+        raise ValueError(f"both buffer length ({present}) and count ({count}) must not be 0")
+    if not 0 <= offset < present:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({present} bytes) minus 1"
+        )
+    if count < 0 and (present - offset) % size:
+        raise ValueError(
+            f"buffer length ({present - offset} bytes) after offset ({offset} bytes) must be a multiple of element "
+            f"size ({size})"
+        )
+    if offset + count * size > present:
+        raise ValueError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than "
+            f"actual buffer length ({present} bytes)"
+        )
+    return _finished(np.frombuffer(buffer, kind, count, offset), requires_grad)
 
 
 @public()
@@ -547,6 +618,7 @@ def log_gamma_variates(concentration: Tensor) -> Tensor:
 
 
 @public()
+@method("multinomial")
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
     """Return positions drawn with probabilities in proportion to the weights."""
     rows = np.atleast_2d(input._a).astype(np.float64)
@@ -650,10 +722,8 @@ _like("randint_like", lambda x, kind, *bounds: randint(*bounds, x._a.shape, dtyp
 
 
 def _new(name: str, make: Any) -> None:
-    @_on_cpu
-    def apply(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-        kind = self._a.dtype if dtype is None else dtypes.numpy_dtype(dtype)
-        return make(*args, dtype=kind, requires_grad=requires_grad)
+    def apply(self: Tensor, *args: Any, dtype: Any = None, **options: Any) -> Any:
+        return make(*args, dtype=self._a.dtype if dtype is None else dtypes.numpy_dtype(dtype), **options)
 
     apply.__doc__ = f"Return a new tensor of this dtype: {name}."
     method(name)(apply)
@@ -665,6 +735,7 @@ for _name, _make in (
     ("new_empty", empty),
     ("new_full", full),
     ("new_tensor", tensor),
+    ("new_empty_strided", empty_strided),
 ):
     _new(_name, _make)
 
@@ -834,11 +905,11 @@ def cuda(self: Tensor, device: Any = None) -> Any:
 
 
 @method("resize_")
-def resize_(self: Tensor, *size: Any) -> Tensor:
+def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Change the shape in place, keeping the elements that fit."""
     if needs_grad(self):
         raise RuntimeError("cannot resize variables that require grad")
-    shape, flat = _new_shape(size), self._a.reshape(-1)
+    shape, flat = _new_shape(_given(sizes, size)), self._a.reshape(-1)
     count = math.prod(shape)
     more = np.zeros(max(count - flat.size, 0), flat.dtype)
     if shape != self._a.shape:
@@ -935,9 +1006,31 @@ def apply_(self: Tensor, callable: Any) -> Tensor:
     """Replace each element by what a function of a Python number gives."""
     if needs_grad(self):
         raise RuntimeError("Can't call apply_() on Variable that requires grad. Use var.detach().apply_() instead.")
-    values = [callable(value) for value in self._a.ravel().tolist()]
+    return _mapped("apply_", callable, self)
+
+
+@method("map_")
+def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
+    """Replace each element by what a function gives of it and that of another tensor."""
+    if needs_grad(self) or needs_grad(tensor):
+        raise RuntimeError("Can't call map_() on Variable that requires grad. Use var.detach().map_() instead.")
+    return _mapped("map_", callable, self, tensor)
+
+
+@method("map2_")
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """Replace each element by what a function gives of it and those of two other tensors."""
+    if any(map(needs_grad, (self, x, y))):
+        raise RuntimeError("Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead.")
+    return _mapped("map2_", callable, self, x, y)
+
+
+def _mapped(name: str, function: Any, self: Tensor, *others: Tensor) -> Tensor:
+    require_one_dtype(self, *others)
+    columns = [np.broadcast_to(t._a, self._a.shape).ravel().tolist() for t in (self, *others)]
+    values = [function(*row) for row in zip(*columns, strict=True)]
     self._a[...] = np.asarray(values, self._a.dtype).reshape(self._a.shape)
-    mark_written(self, "apply_")
+    mark_written(self, name)
     return self
 
 

@@ -149,10 +149,18 @@ def factor(value: Any, dtype: NumpyDtype) -> Any:
 
 
 def numpy_dtype(dtype: Any) -> NumpyDtype:
-    """Return the NumPy dtype of a DType, a Python type or a NumPy dtype."""
+    """Return the NumPy dtype of a DType, a Python type or a NumPy dtype.
+
+    Raises:
+        TypeError: it is none of these; which argument of a call it was is found later (tensor.refusal).
+    """
     if isinstance(dtype, DType):
         found: NumpyDtype = dtype.dtype
         return found
+    if not isinstance(dtype, type | np.dtype):
+        error = TypeError(f"expected torch.dtype, but got {type(dtype).__name__}")
+        vars(error).update(refused=dtype, wanted="torch.dtype")
+        raise error
     other: NumpyDtype = np.dtype(dtype)
     return other
 
@@ -173,10 +181,11 @@ def set_default_dtype(dtype: Any) -> None:
     Raises:
         TypeError: the dtype is not floating point.
     """
-    wanted = numpy_dtype(dtype)
-    if category(wanted) != 2:
-        raise TypeError(f"only floating-point types are supported as the default type, not {of(wanted)}")
-    _default[0] = wanted
+    if not isinstance(dtype, DType):
+        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
+    if not dtype.is_floating_point:
+        raise TypeError(f"only floating-point types are supported as the default type, not {dtype!r}")
+    _default[0] = dtype.dtype
     if engine:
         engine.forget_plans()
 

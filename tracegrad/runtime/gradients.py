@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,17 @@ def _outputs(value: Any) -> list[Any]:
         if not _is_edge(each):
             raise AssertionError("Expected output to be a torch.Tensor")
     return found
+
+
+def _check_flags(*flags: Any) -> None:
+    """Check options that are true or false, or None.
+
+    Raises:
+        TypeError: one is something else.
+    """
+    for flag in flags:
+        if flag is not None and not isinstance(flag, bool):
+            operator.index(flag)
 
 
 def _edge(tensor: Any) -> Edge:
@@ -161,6 +173,7 @@ def backward(
     Raises:
         RuntimeError: nothing requires grad, or the graph was freed, or a saved value was overwritten.
     """
+    _check_flags(retain_graph, create_graph)
     outputs = _outputs(tensors)
     cts = [None] * len(outputs) if grad_tensors is None else _list(grad_tensors)
     found = _root_cotangents(outputs, cts, create_graph)
@@ -196,8 +209,8 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
-    """Return the gradients of outputs with respect to inputs; `.grad` stays as it is.
+) -> Any:
+    """Return the gradients of outputs with respect to inputs, a dict for a dict; `.grad` stays as it is.
 
     Args:
         grad_outputs: one cotangent per output.
@@ -208,6 +221,13 @@ def grad(
     Raises:
         RuntimeError: an input does not require grad or is not used, or as in `backward`.
     """
+    if isinstance(inputs, Mapping):
+        found = grad(
+            outputs, list(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
+            is_grads_batched, materialize_grads,
+        )  # fmt: skip
+        return dict(zip(inputs, found, strict=True))
+    _check_flags(retain_graph, create_graph)
     if allow_unused is None:
         allow_unused = materialize_grads
     elif materialize_grads and not allow_unused:
@@ -269,6 +289,7 @@ def tensor_backward(
     inputs: Any = None,
 ) -> None:
     """Accumulate the gradients of this tensor into the leaves; see `autograd.backward`."""
+    _check_flags(retain_graph, create_graph)
     node = self._node
     if gradient is None and inputs is None and node is not None and self._base is None and not create_graph:
         a = self._a

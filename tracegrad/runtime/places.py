@@ -387,9 +387,9 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 @method("sum_to_size")
-def sum_to_size(self: Tensor, *size: Any) -> Any:
+def sum_to_size(self: Tensor, *sizes: Any, size: Any = None) -> Any:
     """Return the sum over the axes along which `size` was broadcast to the tensor's shape."""
-    wanted, shape = sizes_of(size), self._a.shape
+    wanted, shape = sizes_of(sizes if size is None else size), self._a.shape
     new = len(shape) - len(wanted)
     if new < 0 or any(n not in (1, m) for n, m in zip(wanted, shape[new:], strict=True)):
         raise RuntimeError(f"size {list(wanted)} is not expandable to size {list(shape)}.")

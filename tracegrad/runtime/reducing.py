@@ -668,7 +668,7 @@ _any_all("all", np.all)
 @method("count_nonzero")
 def count_nonzero(input: Tensor, dim: Any = None) -> Any:
     """Return the number of elements that are not zero."""
-    return wrap(np.asarray(np.count_nonzero(input._a, axis=dim), np.int64))
+    return wrap(np.asarray(np.count_nonzero(input._a, axis=axes_of(dim, input._a.ndim)), np.int64))
 
 
 # ---- norms

@@ -12,7 +12,8 @@ import ml_dtypes
 import numpy as np
 
 from tracegrad.runtime import dtypes
-from tracegrad.runtime.tensor import Tensor, method, public
+from tracegrad.runtime.creating import require_cpu
+from tracegrad.runtime.tensor import CPU, NAMES, Device, Tensor, method, public
 
 _kept: dict[str, Any] = {"threads": 1, "deterministic": False, "precision": "highest"}
 
@@ -116,3 +117,23 @@ def get_float32_matmul_precision() -> str:
 def are_deterministic_algorithms_enabled() -> bool:
     """Return the mode that was set."""
     return bool(_kept["deterministic"])
+
+
+@public()
+def set_default_device(device: Any) -> None:
+    """Check that the device is the CPU, which is that of all tensors."""
+    if device is not None:
+        require_cpu(device)
+
+
+@public()
+def get_default_device() -> Device:
+    """Return the CPU."""
+    return CPU
+
+
+@public()
+def set_default_tensor_type(t: Any) -> None:
+    """Set the dtype of tensors made from Python floats by the name of a type of tensors, or by this type."""
+    kind = NAMES.get(t.removeprefix("torch."), t) if isinstance(t, str) else t
+    dtypes.set_default_dtype(getattr(kind, "dtype", kind))

@@ -55,7 +55,7 @@ def sizes_of(shape: Sequence[Any]) -> tuple[int, ...]:
     """Return a shape given as one sequence or as several numbers."""
     if len(shape) == 1 and isinstance(shape[0], Sequence | Tensor):
         shape = tuple(shape[0])
-    return tuple(operator.index(n) for n in shape)
+    return tuple(n if type(n) is int else integer(n) for n in shape)
 
 
 # ---- views and reshapes
@@ -87,9 +87,9 @@ def _is_view_of(array: Array, shape: tuple[int, ...]) -> bool:
 
 @public()
 @method("reshape")
-def reshape(input: Tensor, *shape: Any) -> Any:
+def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Any:
     """Return the elements under another shape: a view where the memory allows, else a copy."""
-    sizes = _full_shape(sizes_of(shape), input._a.size)
+    sizes = _full_shape(sizes_of(sizes if shape is None else shape), input._a.size)
     if input._a.flags.c_contiguous:
         return make_view("View", input, ("reshape", sizes, ()))
     if _is_view_of(input._a, sizes):
@@ -101,11 +101,11 @@ method("reshape_as")(lambda self, other: reshape(self, other._a.shape))
 
 
 @method("view")
-def view(self: Tensor, *shape: Any) -> Any:
+def view(self: Tensor, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
     """Return a view under another shape, or the elements in another dtype."""
-    if len(shape) == 1 and isinstance(shape[0], dtypes.DType):
-        return _read_anew(self, shape[0])
-    sizes = _full_shape(sizes_of(shape), self._a.size)
+    if dtype is not None or (len(sizes) == 1 and isinstance(sizes[0], dtypes.DType)):
+        return _read_anew(self, sizes[0] if dtype is None else dtype)
+    sizes = _full_shape(sizes_of(sizes if size is None else size), self._a.size)
     if not _is_view_of(self._a, sizes):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
@@ -168,9 +168,9 @@ def unflatten(self: Tensor, dim: int, sizes: Sequence[int]) -> Any:
 
 @public()
 @method("permute")
-def permute(input: Tensor, *dims: Any) -> Any:
+def permute(input: Tensor, *axes: Any, dims: Any = None) -> Any:
     """Return a view with the axes in another order."""
-    given, rank = sizes_of(dims), input._a.ndim
+    given, rank = sizes_of(axes if dims is None else dims), input._a.ndim
     if len(given) != rank:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
@@ -182,8 +182,8 @@ def permute(input: Tensor, *dims: Any) -> Any:
     return make_view("Permute", input, ("permute", axes, ()))
 
 
-@public("transpose", "swapaxes", "swapdims")
-@method("transpose", "swapaxes", "swapdims")
+@public("transpose", "swapdims")
+@method("transpose", "swapdims")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
     """Return a view with two axes exchanged."""
     axes = list(range(input._a.ndim))
@@ -192,6 +192,13 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
         return make_view("Transpose", input, ("permute", (), ()))
     axes[a], axes[b] = b, a
     return make_view("Transpose", input, ("permute", tuple(axes), ()))
+
+
+@public()
+@method("swapaxes")
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Any:
+    """Return a view with two axes exchanged."""
+    return transpose(input, axis0, axis1)
 
 
 @public()
@@ -288,9 +295,9 @@ def unsqueeze(input: Tensor, dim: int) -> Any:
 
 
 @method("expand")
-def expand(self: Tensor, *sizes: Any) -> Any:
+def expand(self: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
     """Return a view repeated along axes of size 1, and along new ones in front."""
-    wanted, shape = sizes_of(sizes), self._a.shape
+    wanted, shape = sizes_of(sizes if size is None else size), self._a.shape
     new = len(wanted) - len(shape)
     if new < 0:
         raise RuntimeError(
@@ -332,9 +339,9 @@ _REPEAT = Composition("RepeatInterleave", lambda count, dim, x: np.repeat(x, cou
 
 @method("repeat")
 @planned()
-def repeat(self: Tensor, *sizes: Any) -> Any:
+def repeat(self: Tensor, *counts: Any, repeats: Any = None) -> Any:
     """Return a copy repeated along each axis."""
-    counts = sizes_of(sizes)
+    counts = sizes_of(counts if repeats is None else repeats)
     if len(counts) < self._a.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     return Plan(_TILE, (counts,), [self])
@@ -348,9 +355,9 @@ def tile(input: Tensor, dims: Any) -> Any:
 
 
 @method("tile")
-def tile_self(self: Tensor, *dims: Any) -> Any:
+def tile_self(self: Tensor, *counts: Any, dims: Any = None) -> Any:
     """Return a copy repeated along each axis."""
-    return tile(self, dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)
+    return tile(self, sizes_of(counts if dims is None else dims))
 
 
 @public()
@@ -426,7 +433,12 @@ def diag(input: Tensor, diagonal: int = 0) -> Any:
     return METHODS["diagonal"](input, diagonal).clone()
 
 
-@public()
+@public("split")
+def split_of(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Any:
+    """Return views of pieces of one size, or of given sizes."""
+    return split(tensor, split_size_or_sections, dim)
+
+
 @method("split")
 def split(input: Tensor, split_size: Any, dim: int = 0) -> Any:
     """Return views of pieces of one size, or of given sizes."""
@@ -468,8 +480,11 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
 
 @public()
 @method("tensor_split")
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
+) -> Any:
     """Return so many views of nearly one size, or those between given places."""
+    indices_or_sections = next((x for x in (indices_or_sections, indices, sections) if x is not None), None)
     if not input._a.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     dim = axis_of(dim, input._a.ndim)
@@ -496,6 +511,11 @@ def unbind(input: Tensor, dim: int = 0) -> Any:
     lead = (("slice", None, None, None),) * dim
     steps: list[Step] = [("index", (*lead, ("at", 0)), (k,)) for k in range(input._a.shape[dim])]
     return make_pieces("Unbind", input, steps, "Stack", dim)
+
+
+@method("__reversed__")
+def _reversed(self: Tensor) -> Any:
+    return flip(self, 0) if self._a.ndim else self
 
 
 @method("__iter__")
@@ -558,11 +578,11 @@ _TRIU = Composition("Triu", lambda k, x: np.triu(x, k))
 @public()
 @method("flip")
 @planned()
-def flip(input: Tensor, *dims: Any) -> Any:
+def flip(input: Tensor, *axes: Any, dims: Any = None) -> Any:
     """Return a copy with axes reversed."""
-    if not dims:
+    if not axes and dims is None:
         raise TypeError('flip() missing 1 required positional arguments: "dims"')
-    axes = tuple(axis_of(d, input._a.ndim) for d in sizes_of(dims))
+    axes = tuple(axis_of(d, input._a.ndim) for d in sizes_of(axes if dims is None else dims))
     return Plan(_FLIP, (axes if input._a.ndim else (),), [input])
 
 

@@ -510,12 +510,16 @@ def refuse_in(namespace: dict[str, Any]) -> None:
 
 
 #: methods that a module attaches which is imported when one is first used
-LATE = dict.fromkeys(
-    (
-        "cholesky cholesky_inverse cholesky_solve det inverse logdet lu matrix_exp matrix_power pinverse qr slogdet svd"
-    ).split(),
-    "tracegrad.linalg",
-)
+LATE = {
+    **dict.fromkeys(
+        (
+            "cholesky cholesky_inverse cholesky_solve det inverse logdet lu matrix_exp matrix_power pinverse qr "
+            "slogdet svd"
+        ).split(),
+        "tracegrad.linalg",
+    ),
+    "prelu": "tracegrad.nn.activations",
+}
 #: methods attached to Tensor so far
 METHODS: dict[str, Any] = {}
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from tracegrad.lazy import lazy_names
 from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
-from tracegrad.utils import checkpoint, data
+from tracegrad.utils import checkpoint, data, dlpack
 
-__all__ = ["checkpoint", "data"]
+__all__ = ["checkpoint", "data", "dlpack"]
 
 __getattr__ = lazy_names(
     __name__,
