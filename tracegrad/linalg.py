@@ -736,6 +736,8 @@ def _print_as(name: str, *classes: Any) -> None:
 
 for _name, _class in (
     ("slogdet", SlogdetResult), ("eigh", EighResult), ("svd", SvdResult), ("qr", QrResult), ("lstsq", LstsqResult),
-    ("lu", LuResult), ("lu_factor", LuFactorResult),
+    ("lu", LuResult), ("lu_factor", LuFactorResult), ("eig", EigResult), ("inv_ex", InverseAndInfo),
+    ("cholesky_ex", CholeskyAndInfo), ("solve_ex", SolutionAndInfo),
 ):  # fmt: skip
     _print_as(f"linalg_{_name}", _class)
+_print_as("svd", _Svd)

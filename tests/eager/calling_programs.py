@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import array
 import collections
+import copy
 import operator
 import warnings
 from typing import Any
@@ -389,3 +390,110 @@ def default_dtypes_and_devices(T: Any, say: Any) -> None:
     with T.random.fork_rng():
         inside = T.rand(2)
     say(T.equal(inside, T.rand(2)), T.random.initial_seed(), T.random.get_rng_state().dtype)
+
+
+@program
+def options_that_are_refused(T: Any, say: Any) -> None:
+    F, x = T.nn.functional, T.arange(6.0).reshape(2, 3)
+    for call in (
+        lambda: x.sum(dim=1, axis=1), lambda: x.sum(keepdim=True), lambda: x.mean(keepdim=True),
+        lambda: x.prod(keepdim=True), lambda: x.max(keepdim=True), lambda: x.median(keepdim=True),
+        lambda: x.sum(None, True), lambda: x.any(keepdim=True), lambda: x.amax(keepdim=True), lambda: x.sum(axis=1),
+        lambda: x.prod((0, 1)), lambda: x.aminmax(dim=(0, 1)), lambda: x.tril(1.5), lambda: x.triu((1,)),
+        lambda: T.where(x > 2, x), lambda: x.sum(1.0), lambda: x.max((0, 1)), lambda: x.topk(1.0),
+        lambda: x.view(1.0), lambda: x.permute((0, 1.0)), lambda: T.arange("a"), lambda: T.linspace(0, 1, 2.5),
+        lambda: T.eye(2.0), lambda: T.full((2,), "a"), lambda: T.randint("a", (2,)), lambda: T.zeros("a"),
+        lambda: T.nn.Conv1d(1, 2, 3, stride=2, padding="same"), lambda: T.nn.Conv2d(1, 2, 3, padding="other"),
+        lambda: F.conv1d(T.ones(1, 1, 5), T.ones(1, 1, 3), stride=2, padding="same"),
+        lambda: F.conv2d(T.ones(1, 1, 5, 5), T.ones(1, 1, 3, 3), padding="other"),
+        lambda: T.full((1,), 1e40), lambda: T.zeros(1).fill_(1e40), lambda: T.full((1,), 1e40, dtype=T.float16),
+        lambda: T.tensor([1e40]), lambda: T.Tensor([1e40]), lambda: T.tensor([[1e300], [1]], dtype=T.float16),
+    ):  # fmt: skip
+        attempt_class(say, call)
+
+
+@program
+def places_of_wrong_indices(T: Any, say: Any) -> None:
+    x, number = T.arange(6.0).reshape(2, 3), T.tensor(5.0)
+    for call in (
+        lambda: x[None, 5], lambda: x[None, 0, 7], lambda: x[0, None, 7], lambda: x[..., None, 5],
+        lambda: x[None, [5]], lambda: x[[0], None, [5]], lambda: x[None, 0, [5]], lambda: x[:, [5]],
+        lambda: x[[0], [5]], lambda: x.__setitem__((None, 5), 1.0), lambda: x.__setitem__((slice(None), [5]), 1.0),
+        lambda: number[:], lambda: number[1:], lambda: number[:, None], lambda: number[..., :], lambda: number[0],
+        lambda: x[1:1, None, [9]], lambda: x[:0, [9]].shape, lambda: x[..., ...], lambda: x[None, ..., ...].shape,
+    ):  # fmt: skip
+        attempt_text(say, call)
+    attempt_class(say, lambda: x[..., ..., None])
+
+
+@program
+def reductions_over_no_axes(T: Any, say: Any) -> None:
+    x = T.arange(6.0).reshape(2, 3)
+    say(x.all(dim=()), x.any(()), x.all([]), x.all(dim=(), keepdim=True), x.byte().all(dim=()), x.all(), x.byte().any())
+    say(x.sum(dim=()), x.mean(dim=()), x.amax(dim=()), x.std(dim=()), x.count_nonzero(dim=()))
+    say(
+        T.gradient(x),
+        T.linalg.eig(T.eye(2)),
+        T.linalg.inv_ex(T.eye(1)),
+        T.linalg.cholesky_ex(T.eye(1)),
+        T.svd(T.eye(1)),
+    )
+
+
+@program
+def numbers_at_equal_distances(T: Any, say: Any) -> None:
+    say(
+        T.linspace(-1, 1, 21)[8:13].tolist(), T.linspace(1, 0, 7).tolist(), T.linspace(0.1, 0.7, 1000)[497:503].tolist()
+    )
+    say(T.linspace(-1.3, 1.1, 9, dtype=T.float64).tolist(), T.linspace(-2.7, 3, 33, dtype=T.float64).tolist())
+    say(
+        T.linspace(0, 3.3, 7, dtype=T.bfloat16),
+        T.linspace(0, 1, 5, dtype=T.float16),
+        T.linspace(-3, 10, 8, dtype=T.int64),
+    )
+    say(
+        T.linspace(0, 1 + 2j, 4).tolist(),
+        T.linspace(0, 1, 1),
+        T.linspace(0, 1, 0),
+        T.linspace(T.tensor(0.1), T.tensor(1), 3),
+    )
+    say(T.logspace(-1.3, 1.1, 9, dtype=T.float64), T.logspace(-1, 1, 7), T.logspace(0, 3, 4, dtype=T.int32))
+    attempt_text(say, lambda: T.linspace(0, 1, -1))
+
+
+@program
+def copies_of_parameters(T: Any, say: Any) -> None:
+    layer, x = T.nn.Linear(1, 1), T.ones(2, requires_grad=True)
+    (layer(T.ones(1)) * x.sum()).sum().backward()
+    say(copy.deepcopy(layer).weight.grad, copy.deepcopy(layer.bias).grad, copy.deepcopy(x).grad is not None)
+    first, second = copy.deepcopy([layer.weight, layer.weight])
+    say(first is second, first.requires_grad, first.grad)
+
+
+@program
+def hooks_of_a_view_after_a_write_into_a_part(T: Any, say: Any) -> None:
+    def double(b: Any) -> None:
+        b[0].mul_(2)
+
+    def double_flat(b: Any) -> None:
+        b.view(-1).mul_(2)
+
+    def store(b: Any) -> None:
+        b[0] = 5
+
+    def several(b: Any) -> None:
+        b.unsqueeze(0).add_(2).mul_(2)
+        b[0].zero_()
+
+    for write in (double, double_flat, store, several):
+        for used_before in (False, True):
+            seen: list[Any] = []
+            x = T.arange(6.0, requires_grad=True)
+            b = (x * 1).view(2, 3)
+            b.register_hook(lambda ct: seen.append(ct.tolist()))
+            before = b * 3 if used_before else None
+            write(b)
+            loss = (b * b).sum() if before is None else (b * b).sum() + before.sum()
+            if before is None or write is not several:
+                loss.backward()
+            say(seen, x.grad)

@@ -94,6 +94,11 @@ class _Conv(Module):
         for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
             if channels % groups:
                 raise ValueError(f"{name} must be divisible by groups")
+        if isinstance(padding, str):
+            if padding not in ("same", "valid"):
+                raise ValueError(f"Invalid padding string '{padding}', should be one of {{'same', 'valid'}}")
+            if padding == "same" and any(step != 1 for step in windows.pair(stride, self.axes)):
+                raise ValueError("padding='same' is not supported for strided convolutions")
         modes = {"zeros", "reflect", "replicate", "circular"}
         if padding_mode not in modes:
             raise ValueError(f"padding_mode must be one of {modes}, but got padding_mode='{padding_mode}'")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracegrad.runtime.printing import tensor_text
-from tracegrad.runtime.tensor import Tensor, is_differentiable, type_name
+from tracegrad.runtime.tensor import METHODS, Tensor, is_differentiable, type_name
 
 
 class _OfBuffers(type):
@@ -44,6 +44,11 @@ class Parameter(Tensor):
 
     def __init__(self, *data: Any, **options: Any) -> None:
         """Do nothing: all is set in __new__."""
+
+    def __deepcopy__(self, memory: dict[int, Any]) -> Parameter:
+        made: Parameter = METHODS["__deepcopy__"](self, memory)
+        made._grad = None
+        return made
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + tensor_text(self)

@@ -98,10 +98,14 @@ def _convolve(
         )
     steps, spread = pair(stride, ndim), pair(dilation, ndim)
     if padding == "same":
+        if any(step != 1 for step in steps):
+            raise RuntimeError("padding='same' is not supported for strided convolutions")
         totals = [d * (k - 1) for d, k in zip(spread, weight._a.shape[2:], strict=True)]
         pads = tuple((t // 2, t - t // 2) for t in totals)
     elif padding == "valid":
         pads = ((0, 0),) * ndim
+    elif isinstance(padding, str):
+        raise RuntimeError(f"Invalid padding string: '{padding}'")
     else:
         pads = tuple((p, p) for p in pair(padding, ndim))
     for what, given in (("stride", steps), ("dilation", spread)):

@@ -455,7 +455,7 @@ def _widths(x: Tensor, y: Tensor, axis: int) -> Any:
 
 
 @public()
-def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> list[Any]:
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Any, ...]:
     """Return the slopes along axes: central differences, one-sided ones of `edge_order` at the ends.
 
     `spacing` is a number, a number for each axis, or a tensor of coordinates for each axis.
@@ -463,7 +463,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     rank = input._a.ndim
     axes = range(rank) if dim is None else [axis_of(d, rank) for d in ([dim] if isinstance(dim, int) else dim)]
     given = spacing if isinstance(spacing, list | tuple) else [spacing] * len(axes)
-    return [_slopes(input, axis, places, edge_order) for axis, places in zip(axes, given, strict=True)]
+    return tuple(_slopes(input, axis, places, edge_order) for axis, places in zip(axes, given, strict=True))
 
 
 def _slopes(y: Tensor, axis: int, places: Any, order: int) -> Any:

@@ -28,9 +28,11 @@ from tracegrad.runtime.tensor import (
     Device,
     Tensor,
     fill,
+    integer,
     is_differentiable,
     method,
     public,
+    refused,
     type_name,
     wrap,
 )
@@ -116,7 +118,7 @@ def _finished(array: Array, requires_grad: bool) -> Tensor:
 def _array_of(data: Any, dtype: Any) -> Array:
     """Return a new array for nested lists, numbers, arrays or tensors."""
     if isinstance(data, Tensor):
-        return np.array(data._a, None if dtype is None else dtypes.numpy_dtype(dtype))
+        data = data._a
     data = _in_lists(data)
     found = _dtype_of(data) if dtype is None else dtypes.numpy_dtype(dtype)
     if isinstance(data, list | tuple):
@@ -128,7 +130,8 @@ def _array_of(data: Any, dtype: Any) -> Array:
     if isinstance(data, int):
         return dtypes.number_array(data, found)
     try:
-        return np.array(data, found)
+        with np.errstate(over="ignore"):  # it is infinite then, as in torch
+            return np.array(data, found)
     except OverflowError:
         wide = np.array(data, np.int64)
         return np.array([dtypes.number_array(value, found) for value in wide.ravel().tolist()]).reshape(wide.shape)
@@ -269,7 +272,7 @@ def _options(dtype: Any) -> np.dtype[Any]:
 
 def _filled(size: Sequence[Any], value: Any, dtype: Any, requires_grad: bool) -> Tensor:
     kind = _options(dtype)
-    return _finished(np.full(_new_shape(size), dtypes.number_array(value, kind), kind), requires_grad)
+    return _finished(np.full(_new_shape(size), dtypes.fitting_array(value, kind), kind), requires_grad)
 
 
 @public()
@@ -367,7 +370,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     """Return a tensor filled with a number."""
     if not isinstance(size, list | tuple):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type_name(size)}")
-    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    value = _number(fill_value)
     kind = dtypes.default_of(dtypes.number_category(value)) if dtype is None else dtype
     return _filled((size,), value, kind, requires_grad)
 
@@ -384,13 +387,25 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return the identity matrix."""
     for name, size in (("n", n), ("m", m)):
-        if size is not None and size < 0:
+        if size is not None and integer(size) < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     return _finished(np.eye(n, m, dtype=_options(dtype)), requires_grad)
 
 
+def _number(value: Any) -> Any:
+    """Return a Python number for a number or a tensor of one.
+
+    Raises:
+        TypeError: it is none.
+    """
+    found = value.item() if isinstance(value, Tensor | np.generic) else value
+    if not isinstance(found, Number):
+        raise refused(value, "Number")
+    return found
+
+
 def _steps(bounds: Sequence[Any], dtype: Any) -> tuple[list[Any], np.dtype[Any]]:
-    values = [b.item() if isinstance(b, Tensor) else b for b in bounds]
+    values = [_number(b) for b in bounds]
     if dtype is not None:
         return values, dtypes.numpy_dtype(dtype)
     return values, dtypes.default_of(max(1, *(dtypes.number_category(v) for v in values)))
@@ -445,7 +460,30 @@ def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return numbers at equal distances, end included."""
-    return _finished(np.linspace(float(start), float(end), steps).astype(_options(dtype)), requires_grad)
+    start, end = _number(start), _number(end)
+    kind = dtypes.default_of(max(2, *map(dtypes.number_category, (start, end)))) if dtype is None else _options(dtype)
+    return _finished(_between(start, end, integer(steps), kind).astype(kind), requires_grad)
+
+
+def _between(start: Any, end: Any, count: int, kind: np.dtype[Any], fused: bool = True) -> Array:
+    """Return numbers at equal distances as torch computes them: in the dtype, from both ends.
+
+    Args:
+        fused: products are not rounded before they are added.
+
+    Raises:
+        RuntimeError: there are fewer than none.
+    """
+    if count < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    own: Any = kind.type if dtypes.category(kind) > 1 else np.float64
+    exact: Any = (np.clongdouble if kind.kind == "c" else np.longdouble) if fused else own
+    first, last = own(start), own(end)
+    step = exact((last - first) / own(max(count - 1, 1)))
+    places = np.arange(count).astype(exact)
+    from_end = exact(last) - step * (exact(count - 1) - places)
+    made: Array = np.where(np.arange(count) < count // 2, exact(first) + step * places, from_end)
+    return made if count > 1 else np.full(count, first)
 
 
 @public()
@@ -461,7 +499,11 @@ def logspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return numbers at equal ratios, end included."""
-    return _finished(np.logspace(start, end, steps, base=base).astype(_options(dtype)), requires_grad)
+    kind = _options(dtype)
+    exponents = _between(_number(start), _number(end), integer(steps), kind, fused=False)
+    wide = np.complex128 if kind.kind == "c" else np.float64
+    powers = wide(base) ** exponents.astype(kind if dtypes.category(kind) > 1 else wide).astype(wide)
+    return _finished(powers.astype(kind), requires_grad)
 
 
 # ---- random numbers
@@ -545,7 +587,9 @@ def randint(
 ) -> Tensor:
     """Return random integers: randint(low, high, size) or randint(high, size)."""
     given, shape = (bounds[:-1], bounds[-1]) if size is None else (bounds, size)
-    low, high = _bounds("randint", given, low=low, high=high)
+    low, high = map(integer, _bounds("randint", given, low=low, high=high))
+    if not isinstance(shape, tuple | list):
+        raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type_name(shape)}")
     _check_bounds(low, high)
     kind = np.dtype(np.int64) if dtype is None else dtypes.numpy_dtype(dtype)
     return _finished(_source(generator).integers(low, high, tuple(shape)).astype(kind), requires_grad)
@@ -725,6 +769,7 @@ def _new(name: str, make: Any) -> None:
     def apply(self: Tensor, *args: Any, dtype: Any = None, **options: Any) -> Any:
         return make(*args, dtype=self._a.dtype if dtype is None else dtypes.numpy_dtype(dtype), **options)
 
+    apply.__name__ = name
     apply.__doc__ = f"Return a new tensor of this dtype: {name}."
     method(name)(apply)
 

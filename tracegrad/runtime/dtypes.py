@@ -139,6 +139,19 @@ def number_array(value: Any, dtype: NumpyDtype) -> np.ndarray[Any, Any]:
     return np.asarray(value & limits.max if dtype.kind == "u" else value, dtype)
 
 
+def fitting_array(value: Any, dtype: NumpyDtype) -> np.ndarray[Any, Any]:
+    """Return a number that is written as an array of rank 0.
+
+    Raises:
+        OverflowError, RuntimeError: it does not fit into the dtype.
+    """
+    with np.errstate(over="ignore"):
+        made = number_array(value, dtype)
+    if dtype in (float32.dtype, complex64.dtype) and np.isinf(made) and np.isfinite(value):
+        raise overflow_error(dtype)
+    return made
+
+
 def factor(value: Any, dtype: NumpyDtype) -> Any:
     """Return a Python number that tensors of a dtype are multiplied by: in the category of the dtype.
 

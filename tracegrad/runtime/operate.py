@@ -868,6 +868,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """Return input where the condition holds, else other; with the condition alone, the positions of true elements."""
     if input is None and other is None:
         return tuple(wrap(np.asarray(k)) for k in np.nonzero(condition._a))
+    if input is None or other is None:
+        raise TypeError("where(): what is chosen must be given for both cases, or for none: (condition, input, other)")
     if condition._a.dtype not in (np.bool_, np.uint8):
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.title}"
@@ -895,6 +897,11 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
     broadcast_shape(input, mask)
     if isinstance(value, Tensor):
+        if value._a.ndim:
+            raise RuntimeError(
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value._a.ndim} dimension(s)."
+            )
         dtypes.check_fits(value._a, input._a.dtype)
     return Plan(_MASKED_FILL, (), [input, mask, operand_of(value, input._a.dtype)])
 

@@ -43,7 +43,7 @@ from tracegrad.runtime.tape import (
     shielding,
     underivable,
 )
-from tracegrad.runtime.tensor import Tensor, method, public, require_tensors, wrap
+from tracegrad.runtime.tensor import Tensor, integer, method, public, require_tensors, wrap
 
 Axes = tuple[int, ...]
 
@@ -59,6 +59,29 @@ def axes_of(dim: Any, ndim: int) -> Axes:
     if len(set(axes)) != len(axes):
         raise RuntimeError(f"dim {given[0]} appears multiple times in the list of dims")
     return tuple(sorted(axes)) if ndim else ()
+
+
+class _Whole:
+    """The axis of a reduction of all elements, where none was given."""
+
+    def __repr__(self) -> str:
+        return "None"
+
+
+WHOLE: Any = _Whole()
+
+
+def whole_or(name: str, dim: Any, keepdim: bool) -> Any:
+    """Return axes, None where none were given.
+
+    Raises:
+        TypeError: axes are to be kept, but none were given.
+    """
+    if dim is not WHOLE:
+        return dim
+    if keepdim:
+        raise TypeError(f"{name}(): keepdim needs dim, which was not given\n  help: dim=None keeps all axes")
+    return None
 
 
 def _accumulating(array: Any, dtype: Any) -> Any:
@@ -84,10 +107,9 @@ _SUM, _MEAN, _PROD = (Composition(c.name, c.function) for c in (_SUM_OVER, _MEAN
 @public()
 @method("sum")
 @planned()
-def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Any:
+def sum(input: Tensor, dim: Any = WHOLE, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the sum of all elements, or over axes."""
-    a = input._a
-    dim = dim if axis is None else axis
+    a, dim = input._a, whole_or("sum", dim, keepdim)
     static = (axes_of(dim, a.ndim), keepdim, _accumulating(a, dtype))
     return Plan(_SUM if dim is None else _SUM_OVER, static, [input])
 
@@ -109,11 +131,10 @@ def require_inexact(name: str, of_input: np.dtype[Any], dtype: Any) -> None:
 @public()
 @method("mean")
 @planned()
-def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Any:
+def mean(input: Tensor, dim: Any = WHOLE, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the mean of all elements, or over axes."""
-    a = input._a
+    a, dim = input._a, whole_or("mean", dim, keepdim)
     require_inexact("mean", a.dtype, dtype)
-    dim = dim if axis is None else axis
     static = (axes_of(dim, a.ndim), keepdim, _accumulating(a, dtype))
     return Plan(_MEAN if dim is None else _MEAN_OVER, static, [input])
 
@@ -121,8 +142,10 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = N
 @public()
 @method("prod")
 @planned()
-def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def prod(input: Tensor, dim: Any = WHOLE, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the product of all elements, or along an axis."""
+    dim = whole_or("prod", dim, keepdim)
+    dim = None if dim is None else axis_of(dim, input._a.ndim)
     static = (axes_of(dim, input._a.ndim), keepdim, _accumulating(input._a, dtype))
     return Plan(_PROD if dim is None else _PROD_OVER, static, [input])
 
@@ -306,6 +329,7 @@ class Bounds(NamedTuple):
 @method("aminmax")
 def aminmax(input: Tensor, *, dim: Any = None, keepdim: bool = False) -> Bounds:
     """Return the smallest and the greatest element, of all or along an axis."""
+    dim = None if dim is None else axis_of(dim, input._a.ndim)
     _refuse_nothing("aminmax", input, dim)
     return Bounds(*apply_composition(_AMINMAX, (axes_of(dim, input._a.ndim), keepdim), [input]))
 
@@ -383,8 +407,8 @@ def _shared(composition: Composition, input: Tensor, chosen: Any) -> Any:
 
 def _extreme(name: str, whole: Composition, find: Callable[..., Any]) -> Callable[..., Any]:
     @as_torch_calls
-    def apply(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-        a = input._a
+    def apply(input: Tensor, dim: Any = WHOLE, keepdim: bool = False) -> Any:
+        a, dim = input._a, whole_or(name, dim, keepdim)
         if isinstance(dim, Tensor):
             return getattr(input, f"{name}imum")(dim)
         if isinstance(dim, float):
@@ -469,6 +493,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     """Return the k greatest (or smallest) elements along an axis, and their positions."""
     axis = axis_of(dim, input._a.ndim)
     count = input._a.shape[axis] if input._a.ndim else 1
+    k = integer(k)
     if not 0 <= k <= count:
         raise RuntimeError("selected index k out of range")
     if not input._a.ndim or not 0 < 8 * k < count:
@@ -491,6 +516,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     axis = axis_of(dim, input._a.ndim)
     if input._a.ndim and not input._a.shape[axis]:
         raise IndexError(f"kthvalue(): Expected reduction dim {axis} to have non-zero size.")
+    k = integer(k)
     if not 1 <= k <= (input._a.shape[axis] if input._a.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
     index = np.argsort(input._a, axis=axis, kind="stable") if input._a.ndim else np.zeros(1, np.int64)
@@ -498,9 +524,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 
 def _define_median(name: str, nan_counts: bool) -> None:
-    def apply(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    def apply(input: Tensor, dim: Any = WHOLE, keepdim: bool = False) -> Any:
         _refuse_complex(name, input)
-        a = input._a
+        a, dim = input._a, whole_or(name, dim, keepdim)
         if a.dtype == np.bool_:
             raise NotImplementedError("\"median_cpu\" not implemented for 'Bool'")
         if dim is None:
@@ -650,7 +676,7 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Any:
 def _any_all(name: str, function: Callable[..., Any]) -> None:
     @as_torch_calls
     def apply(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-        axes = None if dim is None else axes_of(dim, input._a.ndim)
+        axes = () if isinstance(dim, tuple | list) and not dim else axes_of(dim, input._a.ndim)
         found = np.asarray(function(input._a, axis=axes, keepdims=keepdim))
         return wrap(settle(ROWS, (), found.astype(np.uint8) if input._a.dtype == np.uint8 else found))
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def axis_of(dim: int, ndim: int) -> int:
 
 def sizes_of(shape: Sequence[Any]) -> tuple[int, ...]:
     """Return a shape given as one sequence or as several numbers."""
-    if len(shape) == 1 and isinstance(shape[0], Sequence | Tensor):
+    if len(shape) == 1 and isinstance(shape[0], Sequence | Tensor) and not isinstance(shape[0], str):
         shape = tuple(shape[0])
     return tuple(n if type(n) is int else integer(n) for n in shape)
 
@@ -276,7 +277,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Any:
     if dim is None:
         kept = tuple(n for n in shape if n != 1)
     else:
-        dims = {axis_of(d, len(shape)) for d in ((dim,) if isinstance(dim, int) else dim)}
+        dims = {axis_of(d, len(shape)) for d in (dim if isinstance(dim, tuple | list) else (dim,))}
         kept = tuple(n for k, n in enumerate(shape) if k not in dims or n != 1)
     return _regroup("Squeeze" if dim is None else "Squeeze1", input, kept)
 
@@ -387,7 +388,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
     if not input._a.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     dim = axis_of(dim, input._a.ndim)
-    size = input._a.shape[dim]
+    size, start, length = input._a.shape[dim], integer(start), integer(length)
     if start < 0:
         start += size
     if not 0 <= start <= size or start + length > size:
@@ -400,7 +401,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
 def select(input: Tensor, dim: int, index: int) -> Any:
     """Return a view of one position of an axis."""
     dim = axis_of(dim, input._a.ndim)
-    size = input._a.shape[dim]
+    size, index = input._a.shape[dim], integer(index)
     if not -size <= index < size:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(input._a.shape)} at dimension {dim}"
@@ -416,7 +417,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> An
     dim1, dim2 = axis_of(dim1, input._a.ndim), axis_of(dim2, input._a.ndim)
     if dim1 == dim2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return make_view("Diagonal", input, ("diagonal", (offset, dim1, dim2), ()))
+    return make_view("Diagonal", input, ("diagonal", (integer(offset), dim1, dim2), ()))
 
 
 _DIAG = Composition("DiagEmbed", lambda k, x: np.diag(x, k))
@@ -428,6 +429,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Any:
     """Return the diagonal of a matrix, or the matrix with a diagonal."""
     if not 1 <= input._a.ndim <= 2:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input._a.ndim}D")
+    diagonal = integer(diagonal)
     if input._a.ndim == 1:
         return apply_composition(_DIAG, (diagonal,), [input])
     return METHODS["diagonal"](input, diagonal).clone()
@@ -454,7 +456,7 @@ def split(input: Tensor, split_size: Any, dim: int = 0) -> Any:
         bounds = [*range(0, size, split_size), size] if size else [0, 0]
     else:
         bounds = [0]
-        for n in split_size:
+        for n in split_size if isinstance(split_size, Iterable) else (integer(split_size),):
             bounds.append(bounds[-1] + n)
         if bounds[-1] != size:
             raise RuntimeError(
@@ -472,6 +474,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
     """Return views of at most so many pieces."""
     if not input._a.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    chunks = integer(chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     size = input._a.shape[axis_of(dim, input._a.ndim)]
@@ -538,7 +541,7 @@ def length(self: Tensor) -> int:
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Any:
     """Return windows of an axis, as a new last axis: a view."""
     dim = axis_of(dimension, self._a.ndim)
-    length = self._a.shape[dim] if self._a.ndim else 1
+    length, size, step = self._a.shape[dim] if self._a.ndim else 1, integer(size), integer(step)
     if size > length:
         raise RuntimeError(f"maximum size for tensor at dimension {dim} is {length} but size is {size}")
     if step <= 0:
@@ -597,6 +600,7 @@ def _check_matrix(name: str, input: Tensor) -> None:
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
     """Return a copy with elements moved around along axes."""
     steps, axes = (tuple(value) if isinstance(value, list | tuple) else (value,) for value in (shifts, dims))
+    steps = tuple(map(integer, steps))
     if dims is None or not axes:
         if len(steps) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:0")
@@ -677,7 +681,7 @@ def vstack(tensors: Sequence[Tensor]) -> Any:
 def tril(input: Tensor, diagonal: int = 0) -> Any:
     """Return the lower triangle, zeros elsewhere."""
     _check_matrix("tril", input)
-    return Plan(_TRIL, (diagonal,), [input])
+    return Plan(_TRIL, (integer(diagonal),), [input])
 
 
 @public()
@@ -686,7 +690,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Any:
 def triu(input: Tensor, diagonal: int = 0) -> Any:
     """Return the upper triangle, zeros elsewhere."""
     _check_matrix("triu", input)
-    return Plan(_TRIU, (diagonal,), [input])
+    return Plan(_TRIU, (integer(diagonal),), [input])
 
 
 in_place("tril_", tril)
@@ -767,20 +771,32 @@ def _basic_step(entries: Sequence[Any], array: Array) -> Step:
     positions: list[int] = []
     used = sum(1 for e in entries if e is not None and e is not Ellipsis)
     if used > array.ndim:
+        if not array.ndim and any(isinstance(e, slice) for e in entries):
+            alone = len(entries) == 1
+            raise IndexError(
+                "slice() cannot be applied to a 0-dim tensor."
+                if alone
+                else "too many indices for tensor of dimension 0"
+            )
         if not array.ndim:
             raise IndexError(
                 "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
                 "convert a 0-dim tensor to a number"
             )
         raise IndexError(f"too many indices for tensor of dimension {array.ndim}")
-    axis = 0
+    axis = inserted = 0
+    repeated = False
     for entry in entries:
+        if repeated and entry is not Ellipsis:
+            raise IndexError("an index can only have a single ellipsis ('...')")
         if entry is Ellipsis:
-            if Ellipsis not in static:
+            repeated = Ellipsis in static
+            if not repeated:
                 axis += array.ndim - used
                 static.append(Ellipsis)
         elif entry is None:
             static.append(None)
+            inserted += 1
         elif isinstance(entry, slice):
             start, stop, step = entry.indices(array.shape[axis])
             full = (start, stop, step) == (0, array.shape[axis], 1)
@@ -789,7 +805,7 @@ def _basic_step(entries: Sequence[Any], array: Array) -> Step:
         else:
             size = array.shape[axis]
             if not -size <= entry < size:
-                raise IndexError(f"index {entry} is out of bounds for dimension {axis} with size {size}")
+                raise IndexError(f"index {entry} is out of bounds for dimension {axis + inserted} with size {size}")
             static.append(("at", len(positions)))
             positions.append(int(entry) % size)
             axis += 1
@@ -809,9 +825,13 @@ def _check_mask(shape: tuple[int, ...], axis: int, full: tuple[int, ...]) -> Non
             )
 
 
-def _index_error(error: IndexError) -> IndexError:
-    """Return NumPy's error for index arrays in torch's words."""
-    return IndexError(str(error).replace("for axis", "for dimension"))
+def _index_error(error: IndexError, template: tuple[Any, ...]) -> IndexError:
+    """Return NumPy's error for index arrays in torch's words, which count the index arrays."""
+    found = re.search(r"(.*) for axis (\d+) (.*)", str(error))
+    if found is None:
+        return error
+    number = sum(entry[0] == "at" for entry in template[: int(found[2])])
+    return IndexError(f"{found[1]} for dimension {number} {found[3]}")
 
 
 def _split_index(entries: Sequence[Any], array: Array) -> tuple[list[Any], list[Tensor | None]]:
@@ -868,6 +888,8 @@ def _template(chosen: Sequence[Tensor | None], array: Array) -> tuple[tuple[Any,
         raise IndexError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
         ) from None
+    if 0 in [n for n, entry in zip(array.shape, template, strict=False) if entry[0] == "slice"]:
+        operands = [wrap(np.zeros_like(o._a)) for o in operands]  # of nothing any position is one
     return tuple(template), operands
 
 
@@ -925,7 +947,7 @@ def _select(composition: Composition, place: Tensor, template: tuple[Any, ...], 
     try:
         array[_key(template, [o._a for o in operands])]
     except IndexError as error:
-        raise _index_error(error) from None
+        raise _index_error(error, template) from None
     made: Tensor = apply_composition(composition, (template,), [place, *operands])
     if not array.flags.c_contiguous or 1 in array.shape:
         made._a = _in_order_of(array, template, [o._a for o in operands], made._a)
@@ -969,7 +991,7 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
     if not isinstance(value, Tensor | int | float | complex | np.generic):
         module = "numpy." if isinstance(value, np.ndarray) else ""
         raise TypeError(f"can't assign a {module}{type(value).__name__} to a {self.type_name()}")
-    given = to_tensor(value, None if isinstance(value, Tensor) else self._a.dtype)
+    given = value if isinstance(value, Tensor) else wrap(dtypes.fitting_array(value, self._a.dtype))
     found = engine.index(self._a, key) if engine and not mode.unusual else None
     if found is not None:
         whole = _is_whole(key, found[2], self._a)
@@ -995,7 +1017,7 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
             [given],
         )  # fmt: skip
     except IndexError as error:
-        raise _index_error(error) from None
+        raise _index_error(error, template) from None
 
 
 def _is_whole(key: Any, found: Array, array: Array) -> bool:
@@ -1096,7 +1118,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Set all elements to a number."""
     if type(number_of(value)) not in Number:
         require_tensors(value)
-    given = value if isinstance(value, Tensor) else to_tensor(value, self._a.dtype)
+    given = value if isinstance(value, Tensor) else wrap(dtypes.fitting_array(number_of(value), self._a.dtype))
     warn_of_discarded(given, self._a.dtype)
     filler = cast(given, self._a.dtype)
     if filler._a.ndim:

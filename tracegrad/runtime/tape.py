@@ -761,6 +761,8 @@ def as_torch_calls(function: F) -> F:
     def call(*args: Any, out: Tensor | None = None, **keywords: Any) -> Any:
         if keywords:
             for alias in _NUMPY_NAMES.keys() & keywords.keys() - own.keys():
+                if _NUMPY_NAMES[alias] in keywords:
+                    raise TypeError(f"{function.__name__}() got an unexpected keyword argument '{alias}'")
                 keywords[_NUMPY_NAMES[alias]] = keywords.pop(alias)
         if out is None:
             return function(*args, **keywords)

@@ -225,7 +225,8 @@ class Tensor:
         dtype = dtypes.default_of(2)
         if len(data) == 1 and not isinstance(data[0], int):
             source = data[0]._a if isinstance(data[0], Tensor) else data[0]
-            self._a = np.array(source, dtype)
+            with np.errstate(over="ignore"):
+                self._a = np.array(source, dtype)
         elif data:
             self._a = np.zeros(data, dtype)
 
@@ -389,12 +390,18 @@ def refusal(
             name, place = parameter.name, number
             if parameter.kind is parameter.VAR_POSITIONAL:
                 value, place = values[number:in_order], own.index(parameter)
+                if wanted == "int":  # sizes, which have a name as a keyword
+                    name = own[place + 1].name if place + 1 < len(own) else name
+                    value = value[0] if len(value) == 1 else value
         else:
             name = (names or ())[number - in_order]
+            parameter = own[0]
             place = next((k for k, parameter in enumerate(own) if parameter.name == name), number)
         if value is wrong:
             where = f" (position {place + (0 if is_method else 1)})" if number < in_order else ""
-            made = TypeError(f"{function.__name__}(): argument '{name}'{where} must be {wanted}, not {kind_name}")
+            several = parameter.kind is parameter.VAR_POSITIONAL and wanted == "int"
+            kind = "tuple of ints" if several else wanted
+            made = TypeError(f"{function.__name__}(): argument '{name}'{where} must be {kind}, not {kind_name}")
         elif isinstance(value, list | tuple) and any(x is wrong for x in value):
             at = next(k for k, x in enumerate(value) if x is wrong)
             if wanted != "Tensor":

@@ -590,6 +590,18 @@ def mark_written(tensor: Tensor, name: str) -> None:
     storage.writer = (name, *user_place())
 
 
+def _has_hooks(view: Tensor) -> bool:
+    """Return whether a gradient on its way from a view to the base meets hooks."""
+    node = view._node
+    for _ in view._steps:
+        if node is None or node.hooked or not node.edges:
+            break
+        node = node.edges[0][0]
+    else:
+        return False
+    return node is not None and node.hooked
+
+
 def write(
     name: str,
     tensor: Tensor,
@@ -608,7 +620,7 @@ def write(
         mode.tracing.refuse_write()
     check_writable(tensor, others, repeats=repeats)
     base = base_of(tensor)
-    if base is not None and tensor._node is not None and tensor._node.hooked and mode.grad:
+    if base is not None and mode.grad and _has_hooks(tensor):
         _renew(tensor, base)  # hooks on what a view was are not called for what it becomes
     out = compute(tensor)
     target, source = tensor._a, out._a
