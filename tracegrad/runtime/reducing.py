@@ -848,6 +848,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
         input = cat([t for t in (prepend, input, append) if t is not None], dim)
     if not input._a.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
+    n = integer(n)
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     size = input._a.shape[axis_of(dim, input._a.ndim)]

@@ -509,7 +509,6 @@ class KernelNode(Node):
         return tensor
 
 
-
 #: torch's names of operands, where they are not "self" and "other"
 _OPERANDS = {
     "Pow": ("self", "exponent"), "Mm": ("self", "mat2"), "Bmm": ("self", "mat2"), "Mv": ("self", "vec"),
