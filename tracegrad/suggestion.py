@@ -11,6 +11,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
     >>> suggest("graad", ["grad", "hessian"])
     'did you mean grad?'
+    >>> suggest("foo", ["floor"])
+    ''
     """
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7 if len(name) > 4 else 0.8)
     return f"did you mean {near[0]}?" if near else ""
