@@ -303,3 +303,82 @@ def test_items_of_two_structures() -> None:
 
     with pytest.raises(TracegradError, match="give an item appended to 'found' different structure"):
         tg.function(flow)(list(POINTS[0]))
+
+
+class Tracker:
+    def __init__(self) -> None:
+        self.history = []
+        self.state = 0.0
+
+    def step(self, v: Any) -> None:
+        if v > 0.5:
+            self.state = 0.5 * self.state + v**2
+            self.history.append(self.state)
+        else:
+            self.history.append(self.state)
+
+
+def history_of_an_object(x: Any) -> Any:
+    tracker = Tracker()
+    for v in x:
+        tracker.step(v)
+    return sum(tracker.history) + len(tracker.history) * x[0]
+
+
+def list_in_a_dict(x: Any) -> Any:
+    kept = {"values": []}
+    if x[0] > 0.5:
+        kept["values"].append(x[0] ** 2)
+    else:
+        kept["values"].append(2 * x[1])
+    return kept["values"][0] * x[2]
+
+
+def lists_in_a_list(x: Any) -> Any:
+    bins = [[], []]
+    if x[0] > x[1]:
+        bins[0].append(x[0] * x[1])
+        bins[1].append(x[0])
+    else:
+        bins[0].append(x[0] + x[1])
+        bins[1].append(x[2] ** 2)
+    return sum(bins[0]) * sum(bins[1])
+
+
+def longer_in_a_dict(x: Any) -> Any:
+    kept = {"values": []}
+    if x[0] > 0.5:
+        kept["values"].append(x[0] ** 2)
+        kept["values"].append(x[1])
+    else:
+        kept["values"].append(2 * x[1])
+    return sum(kept["values"]) * len(kept["values"])
+
+
+def chosen_without_a_name(x: Any) -> Any:
+    lists = {"low": [x[0]], "high": [x[1], x[2]]}
+    taken = lists["low"] if x[0] > 0.5 else lists["high"]
+    taken.append(x[0] * x[1])
+    return sum(lists["low"]) * sum(lists["high"])
+
+
+NAMELESS = (history_of_an_object, list_in_a_dict, lists_in_a_list, longer_in_a_dict, chosen_without_a_name)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", NAMELESS)
+def test_lists_that_have_no_name(program: Callable[[Any], Any], backend: str) -> None:
+    check_agreement(program, backend, *POINTS)
+
+
+def test_items_of_two_structures_in_a_list_without_a_name() -> None:
+    def flow(x: Any) -> Any:
+        found = {"values": []}
+        if x > 0:
+            found["values"].append((x, x))
+        else:
+            found["values"].append(np.array([x, x]))
+        return found["values"][0][0]
+
+    with pytest.raises(TracegradError, match="give an item appended to a list different structure"):
+        tg.function(flow)(0.5)

@@ -18,13 +18,13 @@ from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current, raised_span, user_span
 from tracegrad.capture.lists import (
     CHANGED,
-    CapturedList,
     ListUse,
     StackedList,
     count_before,
     count_of,
     indexed_error,
     item_type,
+    name_of,
     pin,
     use_of_index,
 )
@@ -454,7 +454,8 @@ def _vary(longer: _Appended) -> Callable[[list[Value]], None]:
         use = use_of_index(values, items[0])
         if use is not None:
             use = use._replace(replaced=False, capacity=len(values) + len(items))
-        found = f"items that are appended to {values.name!r}" if hasattr(values, "name") else "items that are appended"
+        name = name_of(values)
+        found = f"items that are appended to {name!r}" if name else "items that are appended"
         try:
             item_type([*values, *items])
             reason = ""
@@ -475,7 +476,7 @@ def _extend(
     join: _Join, one: _Appended, other: _Appended, branches: list[Branch], span: Any
 ) -> Callable[[list[Value]], None]:
     values = one.values
-    name = f"tg_items {values.name}" if isinstance(values, CapturedList) and values.name else "tg_items"
+    name = f"tg_items {name_of(values)}".rstrip()
     make = _join_trees(join, name, [one.items, other.items], [one.known, other.known], branches, span)
 
     def extend(results: list[Value]) -> None:
@@ -882,7 +883,7 @@ def _join_chosen(
 
 
 def _option_text(option: Any) -> str:
-    return f"the list {getattr(option, 'name', '')}".rstrip() if isinstance(option, list) else describe(option)
+    return f"the list {name_of(option)}".rstrip() if isinstance(option, list) else describe(option)
 
 
 def _result(

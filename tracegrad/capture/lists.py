@@ -121,7 +121,7 @@ class CapturedList(list[Any]):
     """A list made by captured code; behaves as a list. The attributes are those of a StackedList.
 
     Attributes:
-        name: what the user calls the list; missing when that is not known.
+        name: what the user calls the list; empty when that is not known.
         buffer: the array whose rows are the items.
         prefix: where the rows are in it: the positions of a list in lists.
         table: the list in which this one stands, when the buffer is that one's.
@@ -162,6 +162,15 @@ class CapturedList(list[Any]):
     varies: bool
     room: Room | None
     columns: tuple[StackedList, ...]
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        super().__init__(items)
+        self.name = ""
+
+
+def name_of(values: list[Any]) -> str:
+    """Return what the user calls a list; empty when that is not known."""
+    return values.name if isinstance(values, CapturedList) else ""
 
 
 class ListUse(NamedTuple):
@@ -1158,7 +1167,7 @@ def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = 
             there[: as_size(rows)] = values.there
             values.there = there
     buffer._storage.holds_items = True
-    buffer.set_name(getattr(values, "name", ""))
+    buffer.set_name(values.name)
     values.buffer, values.kind = buffer, kind
     _note_kind(values, kind)
 
@@ -1188,7 +1197,7 @@ def _make_room_for_records(values: CapturedList, kind: RecordKind, capacity: Dim
             for column, leaf in zip(columns, _open_as(kind.structure, item), strict=True):
                 list.append(column, leaf)
         for column in columns:
-            column.name = getattr(values, "name", "")
+            column.name = values.name
             capture.created[id(column)] = column, capture.created_depth(values)
     for column, field in zip(columns, kind.fields, strict=True):
         make_room(column, field, capacity, keeps=keeps)
