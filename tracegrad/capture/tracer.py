@@ -322,7 +322,7 @@ class Tracer:
         return self._python("an int", operator.index)  # type: ignore[no-any-return]
 
     def __hash__(self) -> int:
-        return self._python("a dict key", lambda content: hash(content[()]))  # type: ignore[no-any-return]
+        return self._python("a dict key or an item of a set", lambda content: hash(content[()]))  # type: ignore[no-any-return]
 
     def __int__(self) -> int:
         return self._python("an int", int)  # type: ignore[no-any-return]
@@ -542,8 +542,9 @@ _NEEDS_HELP = {
     "a library calls by itself (a key of sort, a method such as `__lt__` in it) use np.where",
     "an int": "an array index or a loop bound may be traced (`x[i]`, `range(n)`); a list index, a dict key or a shape "
     "must not: make the list an array (`np.array(items)[i]`), or pass the int as a Python int argument",
-    "a dict key": "a dict key must not depend on traced values, nor on what a staged loop counts: index an array "
-    "(`np.array(items)[i]`), or pass the key as a Python argument",
+    "a dict key or an item of a set": "a dict key must not depend on traced values, nor on what a staged loop counts: "
+    "index an array (`np.array(items)[i]`), or pass the key as a Python argument; the distinct values of an array are "
+    "np.unique(x)",
     "a float": "write `float(x)` in the captured function itself, where it keeps the derivative",
     "a complex number": "write `complex(x)` in the captured function itself",
     "a text": "print(x) prints the value at run time; a dict key must be made of Python values",

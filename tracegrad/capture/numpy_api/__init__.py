@@ -2,6 +2,7 @@
 
 from tracegrad.capture.numpy_api import (
     creation,
+    distinct,
     elementwise,
     fourier,
     functional,
@@ -24,6 +25,7 @@ from tracegrad.capture.numpy_api import (
 
 __all__ = [
     "creation",
+    "distinct",
     "elementwise",
     "fourier",
     "functional",

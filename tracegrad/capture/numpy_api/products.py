@@ -1,6 +1,6 @@
 """Products: dot, matmul, tensordot, einsum, outer, kron, cross, convolve, polynomials.
 
-Previous: sorting.py; next: linalg.py.
+Previous: distinct.py; next: linalg.py.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ What NumPy returns as a view is a view here too (`view_of`): a write into it rea
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -813,19 +812,15 @@ def _place_in(obj: Any, name: str, size: int, axis: int, count: int) -> Tracer:
     return where
 
 
-def _sized_by_values(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the handler of a function whose result has a size that depends on the values of its arguments."""
-
-    def handler(*args: Any, **kwargs: Any) -> Any:
-        contents = [resolve_content(a) if isinstance(a, Tracer) else a for a in args]
-        if contents and all(c is not None for c in contents) and is_known(kwargs):
-            return wrap_known(function(*contents, **as_known(kwargs)))
-        raise unsupported(
-            "a function whose result has a size that depends on values (unique, trim_zeros)",
-            "use np.where(mask, a, 0), or compute the indices outside and pass them in",
-        )
-
-    return functools.update_wrapper(handler, function)
+@covers(np.trim_zeros)
+def trim_zeros(filt: Any, trim: Any = "fb", **kwargs: Any) -> Any:
+    content = resolve_content(asarray(filt))
+    if content is not None:
+        return wrap_known(np.trim_zeros(content, trim, **as_known(kwargs)))
+    raise unsupported(
+        "np.trim_zeros of traced values",
+        "use `inside = np.flatnonzero(a)` and then `a[inside[0]:inside[-1] + 1]`",
+    )
 
 
 def _as_mask(condition: Any) -> tuple[Tracer, np.ndarray[Any, Any] | None]:
@@ -870,11 +865,6 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 @covers(np.extract)
 def extract(condition: Any, arr: Any) -> Any:
     return compress(call(np.ravel, condition), call(np.ravel, arr))
-
-
-_BY_ALL: list[Any] = [np.trim_zeros, np.unique]
-for _function in _BY_ALL:
-    covers(_function)(_sized_by_values(_function))
 
 
 @covers(np.resize)

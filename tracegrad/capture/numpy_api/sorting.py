@@ -1,6 +1,6 @@
 """Sorting and searching: sort, argsort, median, quantile, searchsorted, digitize, bincount.
 
-Previous: reduce.py; next: products.py.
+Previous: reduce.py; next: distinct.py.
 
 The derivative of a sort is the permutation; equal elements keep their order.
 """
