@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import linecache
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,12 @@ class TracegradError(Exception):
         """Add to what was found, and say what to do about it, when that is known only later."""
         self.found, self.help = f"{self.found}; {found}", help
         self.args = (self.render(),)
+
+    def note_use(self, span: Span) -> None:
+        """Say where the value is used that came from the place of the error, unless that is said."""
+        if "; used in" not in self.found:
+            file = "" if self.span is None or span.file == self.span.file else f"{os.path.basename(span.file)}, "
+            self.explain(f"used in {file}line {span.line}", self.help)
 
     def render(self) -> str:
         lines = [f"{self.title} [{self.code}]"]

@@ -180,7 +180,7 @@ def _texts_of(chosen: Chosen, make: Callable[[Any], Any]) -> Any:
     texts = [make(option) for option in chosen.options]
     if not all(isinstance(made, str) for made in texts):
         raise chosen.error
-    return Chosen(Options(texts, chosen.error), chosen.index)
+    return Chosen(Options(texts, chosen.cause), chosen.index)
 
 
 def format_(value: Any, conversion: str, spec: Any) -> Any:

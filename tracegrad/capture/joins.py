@@ -559,6 +559,9 @@ def _join_trees(
     (left, left_tree), (right, right_tree) = trees
     if left_tree != right_tree:
         path, *sides = _find_difference(trees)
+        for leaves, tree in sides:
+            if tree.kind is None and type(leaves[0]) is Conflict:
+                return _fixed(leaves[0])
         conflict = branch_error(name, "structure", _shape_text(*sides[0]), _shape_text(*sides[1]), span, path)
         return lambda results: Conflict(name, conflict)
     leaves = []

@@ -66,16 +66,25 @@ class Conflict:
     """What a name is bound to after a branch whose sides give it values that cannot be joined; reading it is the
     error."""
 
-    __slots__ = ("error", "name")
+    __slots__ = ("cause", "name")
 
-    def __init__(self, name: str, error: Exception) -> None:
-        self.name, self.error = name, error
+    def __init__(self, name: str, cause: Exception) -> None:
+        self.name, self.cause = name, cause
+
+    @property
+    def error(self) -> Exception:
+        """The error of a use in the line that is running, which it names where that is not the line of the branch."""
+        error, use = self.cause, user_span()
+        if isinstance(error, TracegradError) and error.span is not None and use is not None:
+            if (use.file, use.line) != (error.span.file, error.span.line) and error.code == "TG112":
+                error.note_use(use)
+        return error
 
     def _use(self, *args: Any, **kwargs: Any) -> Any:
         raise self.error
 
     def __repr__(self) -> str:
-        return f"({self.error.found})" if isinstance(self.error, TracegradError) else f"<{self.name} not known>"
+        return f"({self.cause.found})" if isinstance(self.cause, TracegradError) else f"<{self.name} not known>"
 
 
 class Options(tuple[Any, ...]):
