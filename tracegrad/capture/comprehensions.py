@@ -26,7 +26,7 @@ from tracegrad.capture.loops import for_stmt
 from tracegrad.capture.natives import require_own_iterator
 from tracegrad.capture.protocols import iterable, unpack
 from tracegrad.capture.ragged import Ragged
-from tracegrad.capture.sequences import Range, Sequence_, as_sequence
+from tracegrad.capture.sequences import Items, Range, Sequence_, as_sequence
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list
 from tracegrad.capture.state import Chosen
@@ -101,6 +101,15 @@ class Generated(NamedTuple):
         items = generate(self.step)
         current().register_created(items)
         return items
+
+
+def generated(step: Each) -> Generated:
+    """A generator expression among the arguments of a call, which may end before its iterator does."""
+    values = step.values
+    if isinstance(values, Items):
+        step = step._replace(values=iterate(values))
+        current().used_up[id(values)] = values
+    return Generated(step)
 
 
 def generate(step: Step) -> Iterator[Any]:
@@ -206,6 +215,8 @@ def extend(values: list[Any], sequence: Sequence_) -> None:
 def greatest(values: StackedList | Sequence_, key: Callable[[Any], Any] | None, *, least: bool) -> Any:
     """`max(values, key=key)`, or `min`, of a number of values that is known only when the program runs."""
     index_of = np.argmin if least else np.argmax
+    if isinstance(values, Items):
+        values = values.take()
     if isinstance(values, Sequence_):
         found = collect(Each(values, "", lambda item: Item(item if key is None else key(item))))
         place = call_handler(index_of, found.as_array() if isinstance(found, StackedList) else found)
@@ -330,6 +341,8 @@ def spread(values: Any) -> Any:
 def iterate(values: Any) -> Any:
     """The iterable of a comprehension, of `*values` in a display and of `yield from`."""
     require_own_iterator(values)
+    if isinstance(values, Items):
+        return values.take()
     return iterable(merge(values) if type(values) is Chosen else values)
 
 
@@ -383,6 +396,8 @@ def _run(step: Step, use: _Use) -> None:
     else:
         if isinstance(step.values, zip | enumerate):
             step = step._replace(values=list(step.values))
+        elif isinstance(step.values, Items):
+            step = step._replace(values=iterate(step.values))
         _loop(step, _staged(step), use)
 
 

@@ -217,7 +217,7 @@ vars(HOOKS).update(
     item=comprehensions.Item,
     collect_items=lambda step: comprehensions.collect_items(step, setitem),
     collect=comprehensions.collect,
-    generated=comprehensions.Generated,
+    generated=comprehensions.generated,
     assert_=assert_,
     display=new_container,
     outer=outer,

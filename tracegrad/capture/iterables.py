@@ -6,6 +6,7 @@ Called by calls.py. Previous: comprehensions.py; next: operators.py.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -118,6 +119,15 @@ SEQUENCES: dict[Any, Callable[..., Any]] = {
     zip: sequences.make_zip,
     enumerate: sequences.make_enumerate,
     reversed: sequences.make_reversed,
+    **{
+        make: sequences.table_of(make)
+        for make in (
+            itertools.product,
+            itertools.permutations,
+            itertools.combinations,
+            itertools.combinations_with_replacement,
+        )
+    },
     map: _map,
     filter: _filter,
 }

@@ -19,7 +19,7 @@ from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.loop_body import Fault, Stop, faults, never_runs, stage_loop
 from tracegrad.capture.loop_state import UNROLL_LIMIT, LoopState
-from tracegrad.capture.sequences import Sequence_, as_sequence, is_zero
+from tracegrad.capture.sequences import Items, Sequence_, as_sequence, is_zero
 from tracegrad.capture.sizes import as_dim, as_size
 from tracegrad.capture.slots import GetState, SetState
 from tracegrad.capture.state import flatten, is_same_object
@@ -47,6 +47,8 @@ def for_stmt(
     """Stage a loop over a range or an array; run any other one in Python."""
     capture, span = current(), user_span()
     sequence = as_sequence(iterable)
+    if isinstance(iterable, Items) and extra_test is not None:
+        capture.used_up[id(iterable)] = iterable
     if sequence is None and type(iterable) is itertools.count and extra_test is not None:
         _count_up(iterable, body_fn, get_state, set_state, names, extra_test)
         return
@@ -95,15 +97,13 @@ def for_stmt(
                 break
             # structure settles after the first iteration in `previous = None`-like code: run that one by itself
             body_fn(sequence.item(sequence.start))
-            sequence = Sequence_(
-                sequence.start + sequence.step, sequence.stop, sequence.step, sequence.item, sequence.lists
-            )
+            sequence = sequence.rest()
             length -= 1
     if isinstance(length, SymbolicDim):
         length = operator.index(as_size(length))  # unrolled for this size only
     if length is None and all(resolve_content(asarray(bound)) is not None for bound in (sequence.start, sequence.stop)):
         length = len(sequence)
-    if length is None or length > UNROLL_LIMIT:
+    if length is None or (length > UNROLL_LIMIT and not sequence.is_plain):
         many = f"{length} iterations" if length is not None else "a number of iterations known only at run time"
         # when the length is known in an enclosing loop, that one is unrolled
         raise (NeedsPythonValue if length is None else CaptureError)(

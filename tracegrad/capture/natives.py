@@ -25,6 +25,7 @@ from tracegrad.capture.heaps import HEAP
 from tracegrad.capture.lists import CapturedList, ListUse, StackedList, count_of, indexed_error, unstack, use_of_index
 from tracegrad.capture.presence import popped
 from tracegrad.capture.protocols import store, store_plainly
+from tracegrad.capture.sequences import Items
 from tracegrad.capture.state import Unsure, kind_name
 from tracegrad.capture.tracer import HANDLERS, Tracer, call_user, is_traced
 from tracegrad.capture.watch import is_staged
@@ -58,8 +59,8 @@ def require_own(obj: object, what: str) -> None:
             f"{what} of which a loop has taken some",
             code="TG134",
             span=user_span(),
-            found=f"a {kind_name(type(obj))}, of which a loop took as many items as a traced condition said",
-            help="count with a number of your own, which goes on after the loop",
+            found=f"{_kind_of(obj)}, of which a loop or a generator expression took as many items as it needed",
+            help="make another iterator for the second use, or count with a number of your own that goes on afterwards",
         )
     made = capture.created_depth(obj)
     inside = capture.frames[made + 1 :]
@@ -73,9 +74,13 @@ def require_own(obj: object, what: str) -> None:
             f"{what} in a {where}",
             code="TG134",
             span=user_span(),
-            found=f"a {kind_name(type(obj))} from outside the {place}",
+            found=f"{_kind_of(obj)} from outside the {place}",
             help=kept,
         )
+
+
+def _kind_of(obj: object) -> str:
+    return "an iterator" if isinstance(obj, Items) else f"a {kind_name(type(obj))}"
 
 
 def require_no_branch(values: Any, what: str) -> None:
@@ -321,7 +326,14 @@ def _call_heap(f: Any, heap: CapturedList, *items: Any) -> Any:
 
 
 def require_own_iterator(iterable: Any) -> None:
-    """Check that a loop in a staged region does not use up an iterator from outside."""
+    """Check that a loop in a staged region does not use up an iterator from outside. In a branch it may, where nothing
+    uses it afterwards."""
+    capture = current()
+    if isinstance(iterable, Items) and id(iterable) not in capture.used_up:
+        inside = capture.frames[capture.created_depth(iterable) + 1 :]
+        if inside and all(frame.kind == "branch" and not frame.repeats for frame in inside):
+            capture.used_up[id(iterable)] = iterable
+            return
     if isinstance(iterable, Iterator) and not isinstance(iterable, Tracer):
         require_own(iterable, "items taken from an iterator")
 

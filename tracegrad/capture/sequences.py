@@ -5,13 +5,15 @@ Previous: slots.py; next: loops.py.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from tracegrad.capture.context import user_span
+from tracegrad.capture.context import current, user_span
+from tracegrad.capture.guards import guard_native
 from tracegrad.capture.lengths import span_of
 from tracegrad.capture.lists import StackedList, count_of
 from tracegrad.capture.masked import Masked
@@ -23,10 +25,17 @@ from tracegrad.capture.tracer import Tracer, asarray, call_handler, make_weak
 from tracegrad.errors import CaptureError
 from tracegrad.ir.types import Dim
 
+#: shorter loops over ints that itertools combines are unrolled, as those over lists are
+_FEW_ROWS = 8
+#: so many combinations are made at once
+_TABLE_LIMIT = 1 << 16
+
 
 class Sequence_:
     """Something a staged loop can run over: `length` items, item(i) for a traced or plain i. They are taken from
-    `lists`, with the number of items that each had at the start."""
+    `lists`, with the number of items that each had at the start. `is_plain`: for a plain i they are Python values."""
+
+    is_plain = False
 
     def __init__(
         self,
@@ -110,6 +119,12 @@ class Sequence_:
         count = self.stop - self.start if self.step == 1 else self.start - self.stop
         return Sequence_(0, count, 1, lambda k: self.item(self.start + k * self.step), self.lists)
 
+    def rest(self) -> Sequence_:
+        """Return all items but the first."""
+        rest = Sequence_(self.start + self.step, self.stop, self.step, self.item, self.lists)
+        rest.is_plain = self.is_plain
+        return rest
+
     def backwards(self) -> Sequence_:
         """Return the same items in reverse order."""
         if self.step == 1:
@@ -120,6 +135,26 @@ class Sequence_:
         if not last:
             return Sequence_(0, 0, 1, self.item)
         return Sequence_(last[-1], last[0] - (1 if self.step > 0 else -1), -self.step, self.item, self.lists)
+
+
+class Items(Sequence_):
+    """What is an iterator in Python: it gives each item once."""
+
+    def take(self) -> Sequence_:
+        """Return all items that are left, which are then gone."""
+        taken = Sequence_(self.start, self.stop, self.step, self.item, self.lists)
+        taken.is_plain, self.start = self.is_plain, self.stop
+        return taken
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not range(operator.index(self.start), operator.index(self.stop), self.step):
+            raise StopIteration
+        item = self.item(self.start)
+        self.start = self.start + self.step
+        return item
 
 
 class Range(Sequence_):
@@ -151,7 +186,10 @@ def make_range(*args: Any) -> Sequence_:
 
 
 def as_sequence(iterable: Any) -> Sequence_ | None:
-    """Return what a staged loop runs over, or None when the iterable must be run in Python."""
+    """Return what a staged loop runs over, or None when the iterable must be run in Python. Of an iterator, that is
+    what is left, and it has no more."""
+    if isinstance(iterable, Items):
+        return iterable.take()
     if isinstance(iterable, Sequence_):
         return iterable
     if isinstance(iterable, StackedList):
@@ -205,10 +243,8 @@ def make_enumerate(iterable: Any, start: Any = 0) -> Any:
         return enumerate(iterable, start)
     first, step = inner.start, inner.step
     if step == 1 and isinstance(first, int) and first == 0:
-        return Sequence_(
-            0, inner.stop, 1, lambda i: (i + start if not is_zero(start) else i, inner.item(i)), inner.lists
-        )
-    return Sequence_(first, inner.stop, step, lambda i: ((i - first) // step + start, inner.item(i)), inner.lists)
+        return Items(0, inner.stop, 1, lambda i: (i + start if not is_zero(start) else i, inner.item(i)), inner.lists)
+    return Items(first, inner.stop, step, lambda i: ((i - first) // step + start, inner.item(i)), inner.lists)
 
 
 def is_zero(value: Any) -> bool:
@@ -218,6 +254,8 @@ def is_zero(value: Any) -> bool:
 
 def make_zip(*iterables: Any, strict: bool = False) -> Any:
     """`zip(...)` in captured code."""
+    if len({id(i) for i in iterables}) < len(iterables) and any(isinstance(i, Iterator) for i in iterables):
+        return zip(*iterables, strict=strict)  # takes its items by turns
     sequences = [as_sequence(i) for i in iterables]
     if any(s is not None and s.length is None for s in sequences):
         sequences = [s.counted() if s is not None else of_numbers(i) for s, i in zip(sequences, iterables, strict=True)]
@@ -236,10 +274,40 @@ def make_zip(*iterables: Any, strict: bool = False) -> Any:
         stop = stops[0]
     else:
         stop = call_handler(min, *stops)
-    return Sequence_(0, stop, 1, lambda i: tuple(s.item(i) for s in known), tuple(v for s in known for v in s.lists))
+    return Items(0, stop, 1, lambda i: tuple(s.item(i) for s in known), tuple(v for s in known for v in s.lists))
+
+
+def table_of(make: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """Return the form in captured code of a function of itertools that combines items: what it makes of ints, unless
+    that is little, are the rows of a table."""
+
+    def combine(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        guard_native(make, args, kwargs)
+        rows = list(itertools.islice(iterator := make(*args, **kwargs), _TABLE_LIMIT + 1))
+        if not _FEW_ROWS < len(rows) <= _TABLE_LIMIT or any(type(part) is not int for row in rows for part in row):
+            return itertools.chain(rows, iterator)
+        table = np.array(rows)
+
+        def item(k: Any) -> Any:
+            if isinstance(k, int):
+                return rows[k]
+            row = asarray(table)[k]
+            parts = tuple(make_weak(row[place]) for place in range(table.shape[1]))
+            for part, least, most in zip(parts, table.min(axis=0), table.max(axis=0), strict=True):
+                current().ranges[part.value] = (int(least), int(most))
+            return parts
+
+        items = Items(0, len(rows), 1, item)
+        items.is_plain = True
+        return items
+
+    return combine
 
 
 def make_reversed(iterable: Any) -> Any:
     """`reversed(...)` in captured code."""
     inner = as_sequence(iterable)
-    return inner.backwards() if inner is not None else reversed(iterable)
+    if inner is None:
+        return reversed(iterable)
+    back = inner.backwards()
+    return Items(back.start, back.stop, back.step, back.item, back.lists)

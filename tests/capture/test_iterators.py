@@ -1,0 +1,183 @@
+"""Iterators of captured code give each item once: `zip`, `enumerate`, `reversed` and what itertools combines."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tests.capture.agreement import check_agreement
+from tracegrad.config import BACKENDS
+from tracegrad.errors import CaptureError
+
+POINTS = (np.array([1.2, -0.3, 0.8, 2.1]), np.array([-0.7, 1.1, 0.4, 0.9]))
+
+
+def used_twice(x: Any) -> Any:
+    pairs, total = zip(x, x[::-1], strict=True), 0.0
+    for a, b in pairs:
+        total = total + a * b
+    for a, b in pairs:
+        total = total + a * b
+    return total
+
+
+def used_up_by_the_first_iteration(x: Any) -> Any:
+    places, total = enumerate(x), x[0]
+    for _ in range(3):
+        for k, v in places:
+            total = total + k * v**2
+        total = total * 1.5
+    return total
+
+
+def made_in_each_iteration(x: Any) -> Any:
+    total = x[0]
+    for _ in range(300):
+        pairs = zip(x, x[::-1], strict=True)
+        for a, b in pairs:
+            total = 0.9 * total + a * b
+    return total
+
+
+def without_the_first(x: Any) -> Any:
+    places = enumerate(x)
+    next(places)
+    return sum(k * v**2 for k, v in places)
+
+
+def backwards_twice(x: Any) -> Any:
+    items = reversed(x)
+    return sum([v * k for k, v in enumerate(items)]) + len(list(items)) * x[0]
+
+
+def by_turns(x: Any) -> Any:
+    places = enumerate(x)
+    return sum([a * b * k for (k, a), (_, b) in zip(places, places, strict=False)])
+
+
+def in_a_branch(x: Any) -> Any:
+    pairs = zip(x, x[::-1], strict=True)
+    total = x[1]
+    if x[0] > 0:
+        for a, b in pairs:
+            total = total + a * b
+    return total
+
+
+def place_of_the_greatest(x: Any) -> Any:
+    places = enumerate(x[x > 0.5])
+    return max(places, key=lambda pair: pair[1])[0] * x[0] + len(list(places))
+
+
+def lattice(x: Any) -> Any:
+    total = 0.0
+    for n in itertools.product(range(-1, 2), repeat=3):
+        if n == (0, 0, 0):
+            continue
+        k = np.array(n) * x[0]
+        total = total + np.cos(k @ x[1:]) / (k @ k)
+    return total
+
+
+def distances(x: Any) -> Any:
+    total = 0.0
+    for i, j in itertools.combinations(range(len(x) + 1), 2):
+        total = total + i * (x[i] - x[j - 1]) ** 2
+    return total
+
+
+def determinant(x: Any) -> Any:
+    matrix, total = np.outer(x, x) + np.diag(x**2), 0.0
+    for places in itertools.permutations(range(4)):
+        sign, product = 1.0, 1.0
+        for i in range(4):
+            product = product * matrix[i, places[i]]
+            for j in range(i):
+                if places[j] > places[i]:
+                    sign = -sign
+        total = total + sign * product
+    return total
+
+
+def first_of_a_kind(x: Any) -> Any:
+    for i, j in itertools.product(range(4), repeat=2):
+        if x[i] * x[j] < 0:
+            return x[i] * (j + 1)
+    return x[0]
+
+
+def numbered(x: Any) -> Any:
+    total = 0.0
+    for place, (i, j) in enumerate(itertools.combinations_with_replacement(range(4), 2)):
+        total = total + place * x[i] * x[j]
+    return total
+
+
+def names(x: Any) -> Any:
+    table = {pair: number for number, pair in enumerate(itertools.product(range(12), range(12)))}
+    total = 0.0
+    for pair in itertools.product(range(12), range(12)):
+        total = total + table[pair] * x[pair[0] % 4]
+    return total
+
+
+def of_a_comprehension(x: Any) -> Any:
+    return sum(x[i] * x[j] ** 2 for i, j in itertools.product(range(4), range(4))) + max(
+        [x[i] - x[j] for i, j in itertools.permutations(range(4), 2)]
+    )
+
+
+PROGRAMS = (
+    used_twice,
+    used_up_by_the_first_iteration,
+    made_in_each_iteration,
+    without_the_first,
+    backwards_twice,
+    by_turns,
+    in_a_branch,
+    place_of_the_greatest,
+    lattice,
+    distances,
+    determinant,
+    first_of_a_kind,
+    numbered,
+    names,
+    of_a_comprehension,
+)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs(program: Callable[[Any], Any], backend: str) -> None:
+    check_agreement(program, backend, *POINTS)
+
+
+@pytest.mark.parametrize("program", [lattice, distances, determinant])
+def test_combinations_are_one_loop(program: Callable[[Any], Any]) -> None:
+    assert "for: staged" in str(tg.explain(tg.grad(program))(POINTS[0]))
+    assert len(tg.grad(program).source(POINTS[0]).splitlines()) < 120
+
+
+def rest_after_break(x: Any) -> Any:
+    places = enumerate(x)
+    for _, v in places:
+        if v > 0.5:
+            break
+    return sum(k * v for k, v in places)
+
+
+def rest_after_any(x: Any) -> Any:
+    places = enumerate(x)
+    found = any(v > 0.5 for _, v in places)
+    return sum(k * v for k, v in places) * found
+
+
+@pytest.mark.parametrize("program", [rest_after_break, rest_after_any])
+def test_a_rest_that_depends_on_values_is_refused(program: Callable[[Any], Any]) -> None:
+    with pytest.raises(CaptureError, match="of which a loop has taken some"):
+        tg.function(program)(POINTS[0])
