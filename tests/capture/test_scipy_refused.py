@@ -15,11 +15,17 @@ interpolate = pytest.importorskip("scipy.interpolate")
 optimize = pytest.importorskip("scipy.optimize")
 signal = pytest.importorskip("scipy.signal")
 
+
+def _filtered(x: Any) -> Any:
+    numerator = [1.0]
+    return signal.lfilter(numerator, [1.0, 0.5], x)
+
+
 CALLS: dict[str, Callable[[Any], Any]] = {
     "scipy.interpolate.interp1d": lambda x: interpolate.interp1d(np.arange(3.0), x)(0.5),
     "scipy.interpolate.CubicSpline": lambda x: interpolate.CubicSpline(np.arange(3.0), x)(0.5),
     "scipy.optimize.brentq": lambda x: optimize.brentq(lambda t: t - x[0], 0.0, 5.0),
-    "scipy.signal.lfilter": lambda x: signal.lfilter([1.0], [1.0, 0.5], x)[0],
+    "scipy.signal.lfilter": lambda x: _filtered(x)[0],
 }
 
 

@@ -92,3 +92,11 @@ BATCHED = {
 @pytest.mark.parametrize("kind", BATCHED)
 def test_batched_functions(kind: str) -> None:
     check_grads(BATCHED[kind](lambda x: np.sum(np.sin(x) * x)), np.linspace(0.1, 1.0, 6).reshape(2, 3))
+
+
+@pytest.mark.parametrize("container", [tuple, list])
+def test_arguments_in_one_tuple(container: Any) -> None:
+    with pytest.raises(TypeError, match=r"missing a required argument: 'y' \[TG213\]\n.*\n.*check_grads\(f, \*args\)"):
+        check_grads(lambda x, y: np.sum(x * y), container((np.ones(2), np.ones(2))))
+    with pytest.raises(TypeError, match=r"missing a required argument: 'y'$"):
+        check_grads(lambda x, y: np.sum(x * y), np.ones(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 import tempfile
@@ -30,6 +31,8 @@ def main() -> int:
             print(f"{'wrote' if options.write else 'differs'}: {page.name}")
             if options.write:
                 page.write_text(text)
+            else:
+                print(*difflib.unified_diff(page.read_text().splitlines(), text.splitlines(), lineterm=""), sep="\n")
     return int(differ > 0 and not options.write)
 
 

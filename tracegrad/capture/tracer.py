@@ -950,7 +950,7 @@ def full_name(function: Any, args: tuple[Any, ...] = ()) -> str:
         module = ".".join(part for part in module.split(".") if not part.startswith("_"))
         owner = getattr(function, "__self__", args[0] if args else None)
         distribution = getattr(getattr(owner, "dist", owner), "name", None)
-        if isinstance(distribution, str):
+        if isinstance(distribution, str) and type(owner).__module__.startswith("scipy."):
             name = f"{distribution}.{function.__name__}"
         elif isinstance(getattr(function, "name", None), str):  # a distribution itself
             name = function.name

@@ -88,7 +88,18 @@ def check_grads(
     >>> check_grads(lambda x: np.sum(np.sin(x)), np.array([0.3, 1.0]), backends=("numpy",))
     """
     plain = plain_function(f)
-    names, values = bind(parameters_of(plain), plain, args, kwargs)
+    try:
+        names, values = bind(parameters_of(plain), plain, args, kwargs)
+    except TypeError as error:
+        if len(args) == 1 and isinstance(args[0], tuple | list):
+            raise ArgumentTypeError(
+                f"tg.testing.check_grads cannot be called like this: {error}",
+                code="TG213",
+                span=None,
+                found=f"one argument of the function, a {type(args[0]).__name__} of {len(args[0])}",
+                help="the arguments follow the function one by one: tg.testing.check_grads(f, *args)",
+            ) from None
+        raise
     if argnums is None:
         positions = float_arguments(names, values)
     else:
