@@ -53,7 +53,7 @@ from tracegrad.driver.derive import Request, leaf_numbers
 from tracegrad.driver.explain import why as explain_entry
 from tracegrad.driver.specialization import Program
 from tracegrad.driver.trees import call_arguments, size_symbols
-from tracegrad.errors import ArgumentTypeError, InternalError, TracegradError
+from tracegrad.errors import ArgumentError, ArgumentTypeError, InternalError, TracegradError
 from tracegrad.explanation import explain_signature
 from tracegrad.ir.opdef import TABLE, OpDef
 from tracegrad.ir.printer import print_function
@@ -140,11 +140,26 @@ class Commands(click.Group):
             known = {**_HINTS, **(_DUMP_HINTS if ctx.invoked_subcommand == "dump" else {})}
             hint = f"\n   = here: {known[error.code]}" if error.code in known else ""
             _fail(f"{error.render()}{hint}", error, 2)
-        except Exception as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # the reader has gone, as in `... | head`
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader has gone, as in `... | head`
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 ctx.exit(128 + signal.SIGPIPE)
+            if error.filename is None:
+                _fail_inside(error, ctx)
+            _fail(refused_file(error).render(), error, 2)
+        except Exception as error:
             _fail_inside(error, ctx)
+
+
+def refused_file(error: OSError) -> ArgumentError:
+    """Return the error for a file or directory that the system does not let a command use."""
+    return ArgumentError(
+        "the system refuses a file",
+        code="TG814",
+        span=None,
+        found=f"{error.strerror}: {error.filename}",
+        help="check whose it is and what its mode says; for the compile cache, TRACEGRAD_CACHE_DIR names another place",
+    )
 
 
 def _fail_usage(error: click.UsageError, ctx: click.Context) -> NoReturn:

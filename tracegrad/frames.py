@@ -37,6 +37,15 @@ def is_own(file: str) -> bool:
     return file.startswith(_PACKAGE)
 
 
+def user_level() -> int:
+    """Return the `stacklevel` with which the caller warns at the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and is_library(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 class UserFrames:
     """Lets an exception pass, without the frames of tracegrad and NumPy in its traceback; a context manager.
 

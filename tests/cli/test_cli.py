@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -367,6 +369,17 @@ def test_cache_commands(run: Run, tmp_path_factory: pytest.TempPathFactory, monk
     count = len(json.loads(run("cache", "list", "--json").stdout)["entries"])
     assert run("cache", "clear").stdout.startswith(f"removed {count} entr")
     assert run("cache", "list").stdout.startswith("0 entries")
+
+
+@pytest.mark.parametrize("words", [("clear",), ("list",), ("verify",), ("why", "loss")])
+def test_a_cache_that_the_system_refuses(run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    def refused(path: Path) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    done = run("cache", *words)
+    assert done.exit_code == 2
+    assert "error: the system refuses a file [TG814]\n   = found: Permission denied: " in done.stderr
 
 
 @pytest.mark.parametrize("field", ["doc", "vjp", "numpy", "c", "python"])

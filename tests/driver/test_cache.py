@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -285,6 +286,39 @@ def test_clear_removes_everything(cache: Cache) -> None:
     assert cache.clear() == 2
     assert list(cache.directory.iterdir()) == []
     assert cache.entries() == []
+
+
+def test_clear_says_what_cannot_be_removed(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = store(cache)
+    store(cache, build_key("other", "text", {}))
+
+    def rename(path: Path, target: Path) -> Path:
+        if path == entry.path:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return path.replace(target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(PermissionError) as raised:
+        cache.clear()
+    assert raised.value.filename == str(entry.path)
+    assert [left.digest for left in cache.entries()] == [KEY.digest]
+
+
+def test_a_directory_deleted_meanwhile_is_made_again(cache: Cache) -> None:
+    store(cache)
+    shutil.rmtree(cache.directory.parent)
+    assert cache.lookup(KEY) is None
+    assert store(cache).path.parent == cache.directory
+    shutil.rmtree(cache.directory.parent)
+    cache.write_file("toolchain.json", b"{}")
+    assert (cache.directory / "toolchain.json").exists()
+
+
+def test_warnings_name_the_users_line(cache: Cache) -> None:
+    (store(cache).path / "source.c").write_text("int loss")
+    with pytest.warns(CacheWarning) as warned:
+        cache.lookup(KEY)
+    assert [w.filename for w in warned] == [__file__]
 
 
 # ---- why ------------------------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def test_no_compiler(cache: Cache, options: Options, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("text", ["exit 1", "echo 'fake 1.0'; exit 0", "kill -9 $$"])
 def test_a_compiler_that_does_not_work(cache: Cache, options: Options, tmp_path: Path, text: str) -> None:
     path = script(tmp_path / "my cc", text)
-    with pytest.raises(NoCompilerError):
+    with pytest.raises(NoCompilerError, match=r"no C compiler works \[TG611\]"):
         find_toolchain(replace(options, compiler=str(path)), cache)
 
 

@@ -541,15 +541,6 @@ def capturing(capture: Capture) -> Iterator[Capture]:
 # ---- spans
 
 
-def user_level() -> int:
-    """Return the `stacklevel` with which the caller warns at the user's line."""
-    frame: FrameType | None = sys._getframe(1)
-    level = 1
-    while frame is not None and is_library(frame.f_code.co_filename):
-        frame, level = frame.f_back, level + 1
-    return level
-
-
 #: code of the functions that capture one of the user's: the frames around them are not of that function
 ENTRIES: set[CodeType] = set()
 #: files with code around which no frames are the user's: of the command line

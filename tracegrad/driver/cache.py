@@ -30,6 +30,7 @@ import platformdirs
 
 from tracegrad.config import Options
 from tracegrad.driver.key import Key
+from tracegrad.frames import user_level
 
 logger = logging.getLogger("tracegrad.cache")
 
@@ -154,9 +155,7 @@ class Cache:
         return self._store(key, fill, metadata)
 
     def _store(self, key: Key, fill: Callable[[Path], None], metadata: Mapping[str, Any]) -> Entry:
-        directory = self.directory
-        if self._private:
-            directory = _private_directory()
+        directory = self._writable()
         final = directory / key.digest
         staging = directory / f"{_TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}"
         staging.mkdir(mode=0o700)
@@ -180,6 +179,12 @@ class Cache:
             self._evict(keep=key.digest)
         return entry
 
+    def _writable(self) -> Path:
+        """Return where new entries go; a directory that was deleted meanwhile is made again."""
+        if self._directory is not None and not self._directory.is_dir():
+            self._directory = None
+        return _private_directory() if self._private else self.directory
+
     def _is_time_to_evict(self, entry: Entry) -> bool:
         """Return whether an entry is one after which the sizes of all are looked at, which takes long for many.
 
@@ -190,10 +195,10 @@ class Cache:
 
     def write_file(self, name: str, data: bytes) -> None:
         """Write a small file of the cache's own, atomically; does nothing when that is impossible."""
-        temporary = self.directory / f"{_TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}"
+        temporary = self._writable() / f"{_TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}"
         try:
             temporary.write_bytes(data)
-            temporary.replace(self.directory / name)
+            temporary.replace(temporary.with_name(name))
         except OSError as error:
             logger.debug("cannot write %s: %s", name, error)
             temporary.unlink(missing_ok=True)
@@ -211,7 +216,7 @@ class Cache:
         warnings.warn(
             f"a damaged entry of the compile cache was put aside and is built again: {problem} ({aside})",
             CacheWarning,
-            stacklevel=2,
+            stacklevel=user_level(),
         )
 
     def _fall_back(self, reason: str) -> None:
@@ -243,10 +248,19 @@ class Cache:
         return findings
 
     def clear(self) -> int:
-        """Remove everything; return how many entries there were."""
-        count = len(self._entry_paths())
+        """Remove everything; return how many entries there were.
+
+        Raises:
+            OSError: something cannot be removed.
+        """
+        count, refused = len(self._entry_paths()), []
         for path in list(self.directory.iterdir()):
-            _remove(path)
+            try:
+                _remove(path)
+            except OSError as error:
+                refused.append(error)
+        if refused:
+            raise refused[0]
         return count
 
     def _entry_paths(self) -> list[Path]:
@@ -263,7 +277,7 @@ class Cache:
                 continue  # gone meanwhile
             if path.name.startswith(_TEMPORARY):
                 if now - used > _LEFT_OVER_S:
-                    _remove(path)
+                    _try_to_remove(path)
             elif path.name.startswith(_QUARANTINED):
                 kept.append((0.0, size, path))
             elif len(path.stem) == _DIGEST_LENGTH and path.name != keep:
@@ -273,7 +287,7 @@ class Cache:
             if total <= self.size_bytes:
                 break
             logger.debug("evict %s", path.name)
-            _remove(path)
+            _try_to_remove(path)
             total -= size
 
 
@@ -362,17 +376,18 @@ def _directory_size(path: Path) -> int:
 def _remove(path: Path) -> None:
     """Remove a directory so that no other process sees half of it."""
     if path.is_dir() and not path.name.startswith(_TEMPORARY):
-        aside = path.with_name(f"{_TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}")
-        try:
-            path.rename(aside)
-        except OSError as error:
-            logger.debug("cannot remove %s: %s", path, error)
-            return
-        path = aside
+        path = path.rename(path.with_name(f"{_TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}"))
     if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def _try_to_remove(path: Path) -> None:
+    try:
+        _remove(path)
+    except OSError as error:
+        logger.debug("cannot remove %s: %s", path, error)
 
 
 # ---- where the cache may be -----------------------------------------------------------------------------------------
@@ -424,4 +439,4 @@ _warned: set[str] = set()
 def _warn_once(message: str) -> None:
     if message not in _warned:
         _warned.add(message)
-        warnings.warn(message, CacheWarning, stacklevel=2)
+        warnings.warn(message, CacheWarning, stacklevel=user_level())

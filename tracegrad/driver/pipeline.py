@@ -22,7 +22,6 @@ from tracegrad import codegen
 from tracegrad.capture import entry
 from tracegrad.capture import recursion as _recursion  # noqa: F401 stages recursive calls
 from tracegrad.capture.attempts import error_name
-from tracegrad.capture.context import user_level
 from tracegrad.capture.sizes import SMALLEST
 from tracegrad.codegen.variables import Names
 from tracegrad.config import Options, load_options
@@ -45,6 +44,7 @@ from tracegrad.driver.trees import (
     size_symbols,
 )
 from tracegrad.errors import CompileError, Span
+from tracegrad.frames import user_level
 from tracegrad.ir.core import Function, Interface, clone_function, walk
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import is_inexact
@@ -284,7 +284,7 @@ def _warn_no_compiler(error: NoCompilerError) -> None:
     if not _warned_no_compiler:
         _warned_no_compiler = True
         warnings.warn(
-            f"no C compiler is found, so the NumPy backend is used instead ({error.found})",
+            f"{error.title}, so the NumPy backend is used instead ({error.found})",
             RuntimeWarning,
             stacklevel=user_level(),
         )

@@ -66,7 +66,7 @@ int tracegrad_probe(PyObject *x) { return PyArray_CheckExact(x); }
 
 
 class NoCompilerError(CompileError):
-    """There is no C compiler."""
+    """There is no C compiler that works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def _reason(error: Exception) -> str:
 def _find_toolchain(options: Options, cache: Cache) -> Toolchain:
     commands = _commands(options.compiler)
     remembered = _load_memory(cache)
-    failures = []
+    failures, broken = [], False
     for command in commands:
         program = shutil.which(command[0])
         if program is None:
@@ -178,15 +178,18 @@ def _find_toolchain(options: Options, cache: Cache) -> Toolchain:
             toolchain = _probe((program, *command[1:]))
         except (OSError, CompileError) as error:
             failures.append(f"{shlex.join(command)}: {_reason(error)}")
+            broken = True
             continue
         _save_memory(cache, {**remembered, identity: asdict(toolchain)})
         return toolchain
     raise NoCompilerError(
-        "there is no C compiler",
+        "no C compiler works" if broken else "there is no C compiler",
         code="TG611",
         span=None,
         found="; ".join(failures),
-        help="install gcc or clang (Debian: apt install gcc; conda: conda install gcc_linux-64), or set TRACEGRAD_CC "
+        help="run it by hand, or set TRACEGRAD_CC to another command"
+        if broken
+        else "install gcc or clang (Debian: apt install gcc; conda: conda install gcc_linux-64), or set TRACEGRAD_CC "
         'to its command, or use backend="numpy"',
     )
 
