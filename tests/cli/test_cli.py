@@ -357,7 +357,8 @@ def test_cache_commands(run: Run, tmp_path_factory: pytest.TempPathFactory, monk
     assert "square" not in run("cache", "list", "entropy").stdout
     last = run("cache", "list", "--limit", "1").stdout.splitlines()
     assert last[-3].startswith(names[-1]) and last[-2] == "the last 1; all: --limit 0"
-    assert len(run("cache", "list", "--limit", "0").stdout.splitlines()) == len(names) + 2
+    kept = json.loads(run("cache", "list", "--json").stdout)["entries"]
+    assert len(run("cache", "list", "--limit", "0").stdout.splitlines()) == len(kept) + 2
     assert "request: value_and_grad" in run("cache", "why", "square_value_and_grad").stdout
     assert "request: value_and_grad" in run("cache", "why", digests["square_value_and_grad"][:10]).stdout
     assert run("cache", "verify").exit_code == 0
@@ -380,6 +381,13 @@ def test_a_cache_that_the_system_refuses(run: Run, monkeypatch: pytest.MonkeyPat
     done = run("cache", *words)
     assert done.exit_code == 2
     assert "error: the system refuses a file [TG814]\n   = found: Permission denied: " in done.stderr
+
+
+def test_ops_show_the_c_of_each_kind(run: Run) -> None:
+    rows = {row.split()[0]: " ".join(row.split()[1:]) for row in run("ops", "--field", "c").stdout.splitlines()}
+    assert rows["absolute"].startswith("x float: fabs{f}({x}), complex: ")
+    assert rows["bessel_j"] == "x tg_bessel_j(order, ...)"
+    assert not any(" emit " in row or "emitter" in row for row in rows.values())
 
 
 @pytest.mark.parametrize("field", ["doc", "vjp", "numpy", "c", "python"])

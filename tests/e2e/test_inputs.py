@@ -286,3 +286,10 @@ def test_an_int_in_an_argument_is_named(transform: Any) -> None:
             call()
         assert f"with respect to {path} is not defined" in str(caught.value)
         assert f"pass {path} as an argument of its own" in caught.value.help
+
+
+@each_backend
+def test_other_byte_orders(backend: str) -> None:
+    gradient = tg.grad(lambda x: np.sum(x**2), backend=backend)(np.array([1.0, 2.0], ">f4"))
+    assert gradient.dtype == np.float32 and gradient.dtype.isnative
+    np.testing.assert_array_equal(gradient, [2.0, 4.0])

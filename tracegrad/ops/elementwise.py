@@ -16,6 +16,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,24 +49,46 @@ X = ("x",)
 XY = ("x", "y")
 
 
-def c_by_kind(
-    *, f: str = "", c: str = "", i: str = "", b: str = ""
-) -> Callable[[CEmitter, Operation, Sequence[Any]], str]:
-    """Make the C text of an op with one template per kind of the first operand: float, complex, integer, bool.
+@dataclass(frozen=True, repr=False)
+class CByKind:
+    """The C text of an op, with one template per kind of the first operand: float, complex, integer, bool.
 
     A function `tg_...` is the one of the prelude for the dtype of that operand. An empty template: there is no C for
     the kind.
     """
 
-    def emit(emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> str:
+    f: str = ""
+    c: str = ""
+    i: str = ""
+    b: str = ""
+
+    def __call__(self, emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> str:
         dtype = operation.operands[0].dtype
-        template = c if is_complex(dtype) else i if is_integer(dtype) else b if dtype == BOOL else f
+        template = self.c if is_complex(dtype) else self.i if is_integer(dtype) else self.b if dtype == BOOL else self.f
         template = _PRELUDE.sub(lambda name: emitter.helper(name[0], dtype), template.replace("{f}", c_suffix(dtype)))
         names = X if len(operation.operands) == 1 else XY
         texts = {n: emitter.element(v, index) for n, v in zip(names, operation.operands, strict=True)}
         return emitter.fill(template, texts)
 
-    return emit
+    def __repr__(self) -> str:
+        kinds = {"float": self.f, "complex": self.c, "int": self.i, "bool": self.b}
+        texts = {kind: text for kind, text in kinds.items() if text}
+        return self.f if list(texts) == ["float"] else ", ".join(f"{kind}: {text}" for kind, text in texts.items())
+
+
+class CCall:
+    """The C text of an op as a call of a function of the prelude, its attributes first."""
+
+    def __init__(self, function: str, *attributes: str) -> None:
+        self.function, self.attributes = function, attributes
+
+    def __call__(self, emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> str:
+        orders = [str(operation.attrs[name]) for name in self.attributes]
+        operands = [emitter.element(value, index) for value in operation.operands]
+        return f"{emitter.helper(self.function, operation.result.dtype)}({', '.join([*orders, *operands])})"
+
+    def __repr__(self) -> str:
+        return f"{self.function}({', '.join([*self.attributes, '...'])})"
 
 
 _PRELUDE = re.compile(r"tg_\w+")
@@ -107,7 +130,7 @@ negative: OpDef = linear(
 multiply = elementwise(
     "multiply", XY, "Product, x * y.",
     infer=same(numeric), numpy="{x} * {y}", cheap=True,
-    c=c_by_kind(f="{x} * {y}", c="tg_multiply({x}, {y})", i="{x} * {y}"),
+    c=CByKind(f="{x} * {y}", c="tg_multiply({x}, {y})", i="{x} * {y}"),
     partials=(lambda out, x, y: y, lambda out, x, y: x),
     python=(np.multiply, operator.mul),
     samples=(Sample("f[2,3] f[2,3]"), Sample("f[] f[]"), Sample("i[3] i[3]"), Sample("c128[2] c128[2]")),
@@ -117,7 +140,7 @@ multiply = elementwise(
 divide: OpDef = elementwise(
     "divide", XY, "True quotient, x / y.",
     infer=same(is_inexact), numpy="{x} / {y}", cheap=True, singular=(True, True),
-    c=c_by_kind(f="{x} / {y}", c="tg_divide({x}, {y})"),
+    c=CByKind(f="{x} / {y}", c="tg_divide({x}, {y})"),
     partials=(lambda out, x, y: reciprocal(y), lambda out, x, y: negative(divide(out, y))),
     python=(np.divide, np.true_divide, operator.truediv),
     samples=(
@@ -128,7 +151,7 @@ divide: OpDef = elementwise(
 )
 reciprocal: OpDef = elementwise(
     "reciprocal", X, "Inverse of a number, 1 / x.",
-    infer=same(is_inexact), c=c_by_kind(f="1 / {x}", c="tg_divide(1, {x})"),
+    infer=same(is_inexact), c=CByKind(f="1 / {x}", c="tg_divide(1, {x})"),
     numpy=lambda operation, x: f"np.reciprocal({x})" if operation.result.dtype == DTYPES["bf16"] else f"1.0 / {x}",
     cheap=True, singular=(True,),
     partials=(lambda out, x: negative(square(out)),),
@@ -137,7 +160,7 @@ reciprocal: OpDef = elementwise(
 square: OpDef = elementwise(
     "square", X, "Square, x * x.",
     infer=same(numeric), numpy="{x} ** 2", cheap=True,
-    c=c_by_kind(f="{x} * {x}", c="tg_square({x})", i="{x} * {x}"),
+    c=CByKind(f="{x} * {x}", c="tg_square({x})", i="{x} * {x}"),
     partials=(lambda out, x: multiply(full_like(x, 2.0), x),),
     python=(np.square,), samples=(Sample("f[2,3]"), Sample("f[]"), Sample("i[3]"), Sample("c128[2]")),
     special=((-3.0, 9.0),),
@@ -151,14 +174,14 @@ _REMAINDER_SAMPLES = (
 floor_divide = nondifferentiable(
     "floor_divide", XY, "Quotient rounded down, x // y: towards minus infinity, as Python does.",
     infer=same(real_number), numpy="{x} // {y}",
-    c=c_by_kind(f="tg_floor_divide({x}, {y})", i="tg_floor_divide({x}, {y})"),
+    c=CByKind(f="tg_floor_divide({x}, {y})", i="tg_floor_divide({x}, {y})"),
     python=(np.floor_divide, operator.floordiv),
     samples=_REMAINDER_SAMPLES, special=((-7.0, 2.0, -4.0), (7.0, -2.0, -4.0)),
 )
 remainder = elementwise(
     "remainder", XY, "Remainder with the sign of y, x % y = x - floor(x / y) * y, as Python does.",
     infer=same(real_number), numpy="{x} % {y}", singular=(False, True),
-    c=c_by_kind(f="tg_remainder({x}, {y})", i="tg_remainder({x}, {y})"),
+    c=CByKind(f="tg_remainder({x}, {y})", i="tg_remainder({x}, {y})"),
     partials=(lambda out, x, y: 1, lambda out, x, y: negative(floor_divide(x, y))),
     python=(np.remainder, np.mod, operator.mod),
     samples=_REMAINDER_SAMPLES, special=((-7.0, 4.0, 1.0), (7.0, -4.0, -1.0)),
@@ -166,7 +189,7 @@ remainder = elementwise(
 fmod = elementwise(
     "fmod", XY, "Remainder with the sign of x, x - trunc(x / y) * y, as C does.",
     infer=same(real_number), numpy="np.fmod({x}, {y})", singular=(False, True),
-    c=c_by_kind(f="fmod{f}({x}, {y})", i="{x} % {y}"),
+    c=CByKind(f="fmod{f}({x}, {y})", i="{x} % {y}"),
     partials=(lambda out, x, y: 1, lambda out, x, y: negative(trunc(divide(x, y)))),
     python=(np.fmod, math.fmod),
     samples=_REMAINDER_SAMPLES, special=((-7.0, 4.0, -3.0), (7.0, -4.0, 3.0)),
@@ -223,7 +246,7 @@ power = elementwise(
 
 exp = elementwise(
     "exp", X, "Exponential function.",
-    infer=same(is_inexact), numpy="np.exp({x})", c=c_by_kind(f="exp{f}({x})", c="cexp{f}({x})"),
+    infer=same(is_inexact), numpy="np.exp({x})", c=CByKind(f="exp{f}({x})", c="cexp{f}({x})"),
     singular=(True,), partials=(lambda out, x: out,), python=(np.exp, math.exp), special=((0.0, 1.0),),
 )
 exp2 = elementwise(
@@ -234,13 +257,13 @@ exp2 = elementwise(
 )
 expm1 = elementwise(
     "expm1", X, "exp(x) - 1, accurate near 0.",
-    infer=same(is_inexact), numpy="np.expm1({x})", c=c_by_kind(f="expm1{f}({x})", c="tg_expm1({x})"),
+    infer=same(is_inexact), numpy="np.expm1({x})", c=CByKind(f="expm1{f}({x})", c="tg_expm1({x})"),
     singular=(True,), partials=(lambda out, x: add(out, ones_like(out)),), python=(np.expm1, math.expm1),
     special=((0.0, 0.0), (1e-20, 1e-20)),
 )
 log = elementwise(
     "log", X, "Natural logarithm.",
-    infer=same(is_inexact), numpy="np.log({x})", c=c_by_kind(f="log{f}({x})", c="clog{f}({x})"),
+    infer=same(is_inexact), numpy="np.log({x})", c=CByKind(f="log{f}({x})", c="clog{f}({x})"),
     singular=(True,), partials=(lambda out, x: reciprocal(x),), python=(np.log, math.log),
     domain=(0.2, 3.0), special=((1.0, 0.0),),
 )
@@ -258,7 +281,7 @@ log10 = elementwise(
 )
 log1p = elementwise(
     "log1p", X, "log(1 + x), accurate near 0.",
-    infer=same(is_inexact), numpy="np.log1p({x})", c=c_by_kind(f="log1p{f}({x})", c="tg_log1p({x})"),
+    infer=same(is_inexact), numpy="np.log1p({x})", c=CByKind(f="log1p{f}({x})", c="tg_log1p({x})"),
     singular=(True,), partials=(lambda out, x: reciprocal(add(ones_like(x), x)),), python=(np.log1p, math.log1p),
     domain=(-0.7, 3.0), special=((0.0, 0.0), (1e-20, 1e-20)),
 )
@@ -273,7 +296,7 @@ def _logaddexp_partial(out: Any, x: Any, y: Any) -> Any:
 
 logaddexp = elementwise(
     "logaddexp", XY, "log(exp(x) + exp(y)) without overflow.",
-    infer=same(is_float), numpy="np.logaddexp({x}, {y})", c=c_by_kind(f="tg_logaddexp({x}, {y})"),
+    infer=same(is_float), numpy="np.logaddexp({x}, {y})", c=CByKind(f="tg_logaddexp({x}, {y})"),
     partials=(_logaddexp_partial, lambda out, x, y: _logaddexp_partial(out, y, x)),
     python=(np.logaddexp,), special=((-math.inf, 2.0, 2.0), (-math.inf, -math.inf, -math.inf)),
 )
@@ -282,7 +305,7 @@ logaddexp = elementwise(
 
 sqrt = elementwise(
     "sqrt", X, "Square root. Its partial at 0 is infinite.",
-    infer=same(is_inexact), numpy="np.sqrt({x})", c=c_by_kind(f="sqrt{f}({x})", c="csqrt{f}({x})"),
+    infer=same(is_inexact), numpy="np.sqrt({x})", c=CByKind(f="sqrt{f}({x})", c="csqrt{f}({x})"),
     singular=(True,), partials=(lambda out, x: divide(full_like(out, 0.5), out),), python=(np.sqrt, math.sqrt),
     domain=(0.2, 3.0), special=((4.0, 2.0), (0.0, 0.0)),
 )
@@ -317,35 +340,35 @@ def _one_minus_square(x: Any) -> Any:
 
 sin = elementwise(
     "sin", X, "Sine.",
-    infer=same(is_inexact), numpy="np.sin({x})", c=c_by_kind(f="sin{f}({x})", c="csin{f}({x})"),
+    infer=same(is_inexact), numpy="np.sin({x})", c=CByKind(f="sin{f}({x})", c="csin{f}({x})"),
     partials=(lambda out, x: cos(x),), python=(np.sin, math.sin), special=((0.0, 0.0),),
 )
 cos: OpDef = elementwise(
     "cos", X, "Cosine.",
-    infer=same(is_inexact), numpy="np.cos({x})", c=c_by_kind(f="cos{f}({x})", c="ccos{f}({x})"),
+    infer=same(is_inexact), numpy="np.cos({x})", c=CByKind(f="cos{f}({x})", c="ccos{f}({x})"),
     partials=(lambda out, x: negative(sin(x)),), python=(np.cos, math.cos), special=((0.0, 1.0),),
 )
 tan = elementwise(
     "tan", X, "Tangent.",
-    infer=same(is_inexact), numpy="np.tan({x})", c=c_by_kind(f="tan{f}({x})", c="ctan{f}({x})"),
+    infer=same(is_inexact), numpy="np.tan({x})", c=CByKind(f="tan{f}({x})", c="ctan{f}({x})"),
     partials=(lambda out, x: add(ones_like(out), square(out)),), python=(np.tan, math.tan),
     domain=(-1.2, 1.2), special=((0.0, 0.0),),
 )
 arcsin = elementwise(
     "arcsin", X, "Inverse sine, in [-pi/2, pi/2].",
-    infer=same(is_inexact), numpy="np.arcsin({x})", c=c_by_kind(f="asin{f}({x})", c="casin{f}({x})"),
+    infer=same(is_inexact), numpy="np.arcsin({x})", c=CByKind(f="asin{f}({x})", c="casin{f}({x})"),
     singular=(True,), partials=(lambda out, x: reciprocal(sqrt(_one_minus_square(x))),), python=(np.arcsin, math.asin),
     domain=(-0.9, 0.9), special=((0.0, 0.0),),
 )
 arccos = elementwise(
     "arccos", X, "Inverse cosine, in [0, pi].",
-    infer=same(is_inexact), numpy="np.arccos({x})", c=c_by_kind(f="acos{f}({x})", c="cacos{f}({x})"),
+    infer=same(is_inexact), numpy="np.arccos({x})", c=CByKind(f="acos{f}({x})", c="cacos{f}({x})"),
     singular=(True,), partials=(lambda out, x: negative(reciprocal(sqrt(_one_minus_square(x)))),),
     python=(np.arccos, math.acos), domain=(-0.9, 0.9), special=((1.0, 0.0),),
 )
 arctan = elementwise(
     "arctan", X, "Inverse tangent, in (-pi/2, pi/2).",
-    infer=same(is_inexact), numpy="np.arctan({x})", c=c_by_kind(f="atan{f}({x})", c="catan{f}({x})"),
+    infer=same(is_inexact), numpy="np.arctan({x})", c=CByKind(f="atan{f}({x})", c="catan{f}({x})"),
     partials=(lambda out, x: reciprocal(add(ones_like(x), square(x))),), python=(np.arctan, math.atan),
     special=((0.0, 0.0),),
 )
@@ -367,29 +390,29 @@ arctan2 = elementwise(
 )
 sinh = elementwise(
     "sinh", X, "Hyperbolic sine.",
-    infer=same(is_inexact), numpy="np.sinh({x})", c=c_by_kind(f="sinh{f}({x})", c="csinh{f}({x})"),
+    infer=same(is_inexact), numpy="np.sinh({x})", c=CByKind(f="sinh{f}({x})", c="csinh{f}({x})"),
     singular=(True,), partials=(lambda out, x: cosh(x),), python=(np.sinh, math.sinh), special=((0.0, 0.0),),
 )
 cosh: OpDef = elementwise(
     "cosh", X, "Hyperbolic cosine.",
-    infer=same(is_inexact), numpy="np.cosh({x})", c=c_by_kind(f="cosh{f}({x})", c="ccosh{f}({x})"),
+    infer=same(is_inexact), numpy="np.cosh({x})", c=CByKind(f="cosh{f}({x})", c="ccosh{f}({x})"),
     singular=(True,), partials=(lambda out, x: sinh(x),), python=(np.cosh, math.cosh), special=((0.0, 1.0),),
 )
 tanh = elementwise(
     "tanh", X, "Hyperbolic tangent.",
-    infer=same(is_inexact), numpy="np.tanh({x})", c=c_by_kind(f="tanh{f}({x})", c="ctanh{f}({x})"),
+    infer=same(is_inexact), numpy="np.tanh({x})", c=CByKind(f="tanh{f}({x})", c="ctanh{f}({x})"),
     partials=(lambda out, x: subtract(ones_like(out), square(out)),),   # 1 - tanh²(x), from the result
     python=(np.tanh, math.tanh), special=((0.0, 0.0),),
 )
 arcsinh = elementwise(
     "arcsinh", X, "Inverse hyperbolic sine.",
-    infer=same(is_inexact), numpy="np.arcsinh({x})", c=c_by_kind(f="asinh{f}({x})", c="casinh{f}({x})"),
+    infer=same(is_inexact), numpy="np.arcsinh({x})", c=CByKind(f="asinh{f}({x})", c="casinh{f}({x})"),
     partials=(lambda out, x: reciprocal(sqrt(add(ones_like(x), square(x)))),), python=(np.arcsinh, math.asinh),
     special=((0.0, 0.0),),
 )
 arccosh = elementwise(
     "arccosh", X, "Inverse hyperbolic cosine, of x >= 1.",
-    infer=same(is_inexact), numpy="np.arccosh({x})", c=c_by_kind(f="acosh{f}({x})", c="cacosh{f}({x})"),
+    infer=same(is_inexact), numpy="np.arccosh({x})", c=CByKind(f="acosh{f}({x})", c="cacosh{f}({x})"),
     singular=(True,),
     partials=(   # two roots: the branch cut of complex numbers, and no cancellation near 1
         lambda out, x: reciprocal(multiply(sqrt(subtract(x, ones_like(x))), sqrt(add(x, ones_like(x))))),
@@ -398,7 +421,7 @@ arccosh = elementwise(
 )
 arctanh = elementwise(
     "arctanh", X, "Inverse hyperbolic tangent, of |x| <= 1.",
-    infer=same(is_inexact), numpy="np.arctanh({x})", c=c_by_kind(f="atanh{f}({x})", c="catanh{f}({x})"),
+    infer=same(is_inexact), numpy="np.arctanh({x})", c=CByKind(f="atanh{f}({x})", c="catanh{f}({x})"),
     singular=(True,), partials=(lambda out, x: reciprocal(_one_minus_square(x)),), python=(np.arctanh, math.atanh),
     domain=(-0.9, 0.9), special=((0.0, 0.0),),
 )
@@ -419,17 +442,14 @@ gamma = elementwise(
 )
 digamma: OpDef = elementwise(
     "digamma", X, "Derivative of lgamma.",
-    infer=same(is_float), numpy="digamma({x})", numpy_helper="digamma", c=c_by_kind(f="tg_digamma({x})"),
+    infer=same(is_float), numpy="digamma({x})", numpy_helper="digamma", c=CByKind(f="tg_digamma({x})"),
     singular=(True,), partials=(lambda out, x: polygamma(x, order=1),),
     samples=(Sample("f[2,3]", domain=(0.3, 5.0)), Sample("f[4]", domain=(-0.8, -0.2))),
 )
 polygamma: OpDef = elementwise(
     "polygamma", X, "Derivative of digamma of the given order >= 1.", attributes=("order",),
     infer=lambda x, *, order: same(is_float)(x), numpy="polygamma({order}, {x})", numpy_helper="polygamma",
-    c=lambda emitter, operation, index: (
-        f"{emitter.helper('tg_polygamma', operation.result.dtype)}({operation.attrs['order']}, "
-        f"{emitter.element(operation.operands[0], index)})"
-    ),
+    c=CCall("tg_polygamma", "order"),
     singular=(True,), partials=(lambda out, x, *, order: polygamma(x, order=order + 1),),
     samples=(
         Sample("f[2,3]", {"order": 1}, domain=(0.3, 5.0)), Sample("f[4]", {"order": 2}, domain=(-0.8, -0.2)),
@@ -438,10 +458,7 @@ polygamma: OpDef = elementwise(
 bessel_i: OpDef = elementwise(
     "bessel_i", X, "Modified Bessel function of the first kind, of the given order >= 0.", attributes=("order",),
     infer=lambda x, *, order: same(is_float)(x), numpy="bessel_i({order}, {x})", numpy_helper="bessel_i",
-    c=lambda emitter, operation, index: (
-        f"{emitter.helper('tg_bessel_i', operation.result.dtype)}({operation.attrs['order']}, "
-        f"{emitter.element(operation.operands[0], index)})"
-    ),
+    c=CCall("tg_bessel_i", "order"),
     partials=(
         lambda out, x, *, order: by_scalar(0.5)(add(bessel_i(x, order=order - 1), bessel_i(x, order=order + 1)))
         if order else bessel_i(x, order=1),
@@ -462,7 +479,7 @@ erfc = elementwise(
 )
 erfinv = elementwise(
     "erfinv", X, "Inverse of erf, of |x| <= 1.",
-    infer=same(is_float), numpy="erfinv({x})", numpy_helper="erfinv", c=c_by_kind(f="tg_erfinv({x})"), singular=(True,),
+    infer=same(is_float), numpy="erfinv({x})", numpy_helper="erfinv", c=CByKind(f="tg_erfinv({x})"), singular=(True,),
     partials=(lambda out, x: by_scalar(0.5 * math.sqrt(math.pi))(exp(square(out))),),
     domain=(-0.9, 0.9), special=((0.0, 0.0), (1.0, math.inf), (-1.0, -math.inf)),
 )
@@ -522,7 +539,7 @@ def _direction(modulus: Any, z: Any) -> Any:
 absolute = elementwise(
     "absolute", X, "Absolute value; the modulus of a complex number. Its derivative at 0 is 0.",
     infer=real_part(numeric), numpy="np.abs({x})", cheap=True,
-    c=c_by_kind(f="fabs{f}({x})", c="tg_absolute({x})", i="tg_absolute({x})"),
+    c=CByKind(f="fabs{f}({x})", c="tg_absolute({x})", i="tg_absolute({x})"),
     jvp=_absolute_jvp, vjp=_absolute_vjp, python=(np.absolute, np.abs, np.fabs, math.fabs, abs, operator.abs),
     samples=(
         Sample("f[2,3]", domain=(-2.0, -0.1)), Sample("f[]", domain=(0.1, 2.0)), Sample("i[3]", integers=(-4, 4)),
@@ -543,7 +560,7 @@ barrier = elementwise(
 sign = nondifferentiable(
     "sign", X, "-1, 0 or 1 by the sign of x; NaN stays.",
     infer=same(real_number), numpy="np.sign({x})", cheap=True,
-    c=c_by_kind(f="tg_sign({x})", i="tg_sign({x})"),
+    c=CByKind(f="tg_sign({x})", i="tg_sign({x})"),
     python=(np.sign,), samples=(Sample("f[2,3]"), Sample("i[4]", integers=(-3, 3))), special=((-2.5, -1.0), (0.0, 0.0)),
 )
 floor = nondifferentiable(
@@ -627,13 +644,13 @@ def _missing_or(loses: OpDef) -> Callable[[Any, Any], Any]:
 maximum = elementwise(
     "maximum", XY, "The greater of x and y; NaN if either is NaN.",
     infer=same(ordered), numpy="np.maximum({x}, {y})", cheap=True,
-    c=c_by_kind(f="tg_maximum({x}, {y})", i="tg_maximum({x}, {y})", b="{x} | {y}"),
+    c=CByKind(f="tg_maximum({x}, {y})", i="tg_maximum({x}, {y})", b="{x} | {y}"),
     **_choice(lambda x, y: less(x, y)), python=(np.maximum,), special=((1.0, 2.0, 2.0),),
 )
 minimum = elementwise(
     "minimum", XY, "The smaller of x and y; NaN if either is NaN.",
     infer=same(ordered), numpy="np.minimum({x}, {y})", cheap=True,
-    c=c_by_kind(f="tg_minimum({x}, {y})", i="tg_minimum({x}, {y})", b="{x} & {y}"),
+    c=CByKind(f="tg_minimum({x}, {y})", i="tg_minimum({x}, {y})", b="{x} & {y}"),
     **_choice(lambda x, y: greater(x, y)), python=(np.minimum,), special=((1.0, 2.0, 1.0),),
 )
 fmax = elementwise(
@@ -651,19 +668,19 @@ fmin = elementwise(
 
 conjugate: OpDef = linear(
     "conjugate", X, "Complex conjugate.", elementwise=True,
-    infer=same(is_inexact), numpy="np.conj({x})", c=c_by_kind(f="{x}", c="conj{f}({x})"), cheap=True,
+    infer=same(is_inexact), numpy="np.conj({x})", c=CByKind(f="{x}", c="conj{f}({x})"), cheap=True,
     transpose=lambda ct, x: (conjugate(ct),), python=(np.conjugate,),
     samples=(Sample("c128[3]"), Sample("c64[]"), Sample("f[2]")),
 )
 real = linear(
     "real", X, "Real part.", elementwise=True,
-    infer=real_part(is_inexact), numpy="np.real({x})", c=c_by_kind(f="{x}", c="creal{f}({x})"), cheap=True,
+    infer=real_part(is_inexact), numpy="np.real({x})", c=CByKind(f="{x}", c="creal{f}({x})"), cheap=True,
     transpose=lambda ct, x: (cast(ct, dtype=type_of(x).dtype),), python=(np.real,),
     samples=(Sample("c128[3]"), Sample("c64[]"), Sample("f[2]")),
 )
 imag = linear(
     "imag", X, "Imaginary part; 0 for real operands.", elementwise=True,
-    infer=real_part(is_inexact), numpy="np.imag({x})", c=c_by_kind(f="0", c="cimag{f}({x})"), cheap=True,
+    infer=real_part(is_inexact), numpy="np.imag({x})", c=CByKind(f="0", c="cimag{f}({x})"), cheap=True,
     transpose=lambda ct, x: (
         multiply(cast(ct, dtype=type_of(x).dtype), full_like(x, 1j)) if is_complex(type_of(x).dtype) else None,
     ),
@@ -698,17 +715,17 @@ greater_equal = comparison(
 
 isnan = nondifferentiable(
     "isnan", X, "Whether x is not a number.",
-    infer=predicate(is_inexact), numpy="np.isnan({x})", c=c_by_kind(f="isnan({x}) != 0", c="tg_isnan({x})"),
+    infer=predicate(is_inexact), numpy="np.isnan({x})", c=CByKind(f="isnan({x}) != 0", c="tg_isnan({x})"),
     cheap=True, python=(np.isnan, math.isnan), special=((math.nan, 1.0), (math.inf, 0.0)),
 )
 isinf = nondifferentiable(
     "isinf", X, "Whether x is infinite.",
-    infer=predicate(is_inexact), numpy="np.isinf({x})", c=c_by_kind(f="isinf({x}) != 0", c="tg_isinf({x})"),
+    infer=predicate(is_inexact), numpy="np.isinf({x})", c=CByKind(f="isinf({x}) != 0", c="tg_isinf({x})"),
     cheap=True, python=(np.isinf, math.isinf), special=((math.nan, 0.0), (-math.inf, 1.0)),
 )
 isfinite = nondifferentiable(
     "isfinite", X, "Whether x is neither infinite nor NaN.",
-    infer=predicate(is_inexact), numpy="np.isfinite({x})", c=c_by_kind(f="isfinite({x}) != 0", c="tg_isfinite({x})"),
+    infer=predicate(is_inexact), numpy="np.isfinite({x})", c=CByKind(f="isfinite({x}) != 0", c="tg_isfinite({x})"),
     cheap=True, python=(np.isfinite, math.isfinite), special=((math.nan, 0.0), (1.0, 1.0)),
 )
 
@@ -742,16 +759,16 @@ bitwise_and = bitwise("bitwise_and", "Bits set in both.", "&", infer=same(bits),
 bitwise_or = bitwise("bitwise_or", "Bits set in either.", "|", infer=same(bits), python=(np.bitwise_or, operator.or_))
 bitwise_xor = bitwise("bitwise_xor", "Bits that differ.", "^", infer=same(bits), python=(np.bitwise_xor, operator.xor))
 left_shift = bitwise(
-    "left_shift", "x * 2**y.", "<<", infer=infer_shift, c=c_by_kind(i="tg_left_shift({x}, {y})"),
+    "left_shift", "x * 2**y.", "<<", infer=infer_shift, c=CByKind(i="tg_left_shift({x}, {y})"),
     python=(np.left_shift, operator.lshift),
 )
 right_shift = bitwise(
-    "right_shift", "x // 2**y.", ">>", infer=infer_shift, c=c_by_kind(i="tg_right_shift({x}, {y})"),
+    "right_shift", "x // 2**y.", ">>", infer=infer_shift, c=CByKind(i="tg_right_shift({x}, {y})"),
     python=(np.right_shift, operator.rshift),
 )
 invert = nondifferentiable(
     "invert", X, "All bits flipped; not x for bool.",
-    infer=same(bits), numpy="np.invert({x})", c=c_by_kind(i="~{x}", b="!{x}"), cheap=True,
+    infer=same(bits), numpy="np.invert({x})", c=CByKind(i="~{x}", b="!{x}"), cheap=True,
     python=(np.invert, operator.invert), samples=(Sample("i[3]"), Sample("b[4]")),
 )
 

@@ -6,18 +6,17 @@ Previous: elementwise.py; next: shape.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from tracegrad.ir.core import Operation
-from tracegrad.ir.opdef import CEmitter, OpDef, Sample
+from tracegrad.ir.opdef import OpDef, Sample
 from tracegrad.ir.types import is_float
 from tracegrad.ops.creation import full_like, ones_like, zeros_like
 from tracegrad.ops.elementwise import (
+    CByKind,
+    CCall,
     X,
     add,
     by_scalar,
-    c_by_kind,
     digamma,
     divide,
     equal,
@@ -40,28 +39,17 @@ AX = ("a", "x")
 ABX = ("a", "b", "x")
 
 
-def c_with_orders(function: str, *attributes: str) -> Callable[[CEmitter, Operation, Sequence[Any]], str]:
-    """Make the C text of an op as a call of a function of the prelude, its attributes first."""
-
-    def emit(emitter: CEmitter, operation: Operation, index: Sequence[Any]) -> str:
-        orders = [str(operation.attrs[name]) for name in attributes]
-        operands = [emitter.element(value, index) for value in operation.operands]
-        return f"{emitter.helper(function, operation.result.dtype)}({', '.join([*orders, *operands])})"
-
-    return emit
-
-
 # fmt: off
 
 ndtri = elementwise(
     "ndtri", ("p",), "Inverse of the normal distribution function.",
-    infer=same(is_float), numpy="ndtri({p})", numpy_helper="ndtri", c=c_with_orders("tg_ndtri"), singular=(True,),
+    infer=same(is_float), numpy="ndtri({p})", numpy_helper="ndtri", c=CCall("tg_ndtri"), singular=(True,),
     partials=(lambda out, p: by_scalar(math.sqrt(2.0 * math.pi))(exp(by_scalar(0.5)(square(out)))),),
     domain=(0.05, 0.95), special=((0.5, 0.0), (0.0, -math.inf), (1.0, math.inf)),
 )
 erfcx: OpDef = elementwise(
     "erfcx", X, "exp(x²) (1 - erf(x)), without overflow where x is large.",
-    infer=same(is_float), numpy="erfcx({x})", numpy_helper="erfcx", c=c_by_kind(f="tg_erfcx({x})"), singular=(True,),
+    infer=same(is_float), numpy="erfcx({x})", numpy_helper="erfcx", c=CByKind(f="tg_erfcx({x})"), singular=(True,),
     partials=(
         lambda out, x: subtract(multiply(by_scalar(2.0)(x), out), full_like(x, 2.0 / math.sqrt(math.pi))),
     ),
@@ -69,14 +57,14 @@ erfcx: OpDef = elementwise(
 )
 dawsn: OpDef = elementwise(
     "dawsn", X, "Dawson's integral, exp(-x²) times the integral of exp(t²) from 0 to x.",
-    infer=same(is_float), numpy="dawsn({x})", numpy_helper="dawsn", c=c_by_kind(f="tg_dawsn({x})"),
+    infer=same(is_float), numpy="dawsn({x})", numpy_helper="dawsn", c=CByKind(f="tg_dawsn({x})"),
     partials=(lambda out, x: subtract(ones_like(x), multiply(by_scalar(2.0)(x), out)),),
     samples=(Sample("f[2,3]"), Sample("f[4]", domain=(11.0, 13.0)), Sample("f[3]", domain=(-0.15, 0.15))),
     special=((0.0, 0.0),),
 )
 exp1 = elementwise(
     "exp1", X, "Exponential integral: of exp(-t) / t from x to infinity, for x > 0.",
-    infer=same(is_float), numpy="exp1({x})", numpy_helper="exp1", c=c_by_kind(f="tg_exp1({x})"), singular=(True,),
+    infer=same(is_float), numpy="exp1({x})", numpy_helper="exp1", c=CByKind(f="tg_exp1({x})"), singular=(True,),
     partials=(lambda out, x: negative(divide(exp(negative(x)), x)),),
     domain=(0.3, 3.0), special=((0.0, math.inf),),
 )
@@ -90,7 +78,7 @@ def _neighbours(op: OpDef, x: Any, order: int) -> Any:
 def _bessel(name: str, doc: str, *, numpy: str, helper: str, **fields: Any) -> OpDef:
     return elementwise(
         name, X, doc, attributes=("order",), infer=lambda x, *, order: same(is_float)(x), numpy=numpy,
-        numpy_helper=helper, c=c_with_orders(f"tg_{name}", "order"), **fields,
+        numpy_helper=helper, c=CCall(f"tg_{name}", "order"), **fields,
     )
 
 
@@ -172,7 +160,7 @@ def _gamma_density(a: Any, x: Any, order: int) -> Any:
 gammainc: OpDef = elementwise(
     "gammainc", AX, "Regularized lower incomplete gamma function, or its derivative of the given order >= 0 in a.",
     attributes=("order",), infer=lambda a, x, *, order: same(is_float)(a, x),
-    numpy="gammainc({order}, {a}, {x})", numpy_helper="gammainc", c=c_with_orders("tg_gammainc", "order"),
+    numpy="gammainc({order}, {a}, {x})", numpy_helper="gammainc", c=CCall("tg_gammainc", "order"),
     singular=(True, True),
     partials=(
         lambda out, a, x, *, order: gammainc(a, x, order=order + 1),
@@ -184,7 +172,7 @@ gammainc: OpDef = elementwise(
 )
 gammaincc = elementwise(
     "gammaincc", AX, "Regularized upper incomplete gamma function.",
-    infer=same(is_float), numpy="gammaincc({a}, {x})", numpy_helper="gammaincc", c=c_with_orders("tg_gammaincc"),
+    infer=same(is_float), numpy="gammaincc({a}, {x})", numpy_helper="gammaincc", c=CCall("tg_gammaincc"),
     singular=(True, True),
     partials=(
         lambda out, a, x: negative(gammainc(a, x, order=1)), lambda out, a, x: negative(_gamma_density(a, x, 0)),
@@ -227,7 +215,7 @@ betainc: OpDef = elementwise(
     "betainc", ABX, "Regularized incomplete beta function, or its derivative of the given orders >= 0 in a and b.",
     attributes=("order_a", "order_b"), infer=lambda a, b, x, *, order_a, order_b: same(is_float)(a, b, x),
     numpy="betainc({order_a}, {order_b}, {a}, {b}, {x})", numpy_helper="betainc",
-    c=c_with_orders("tg_betainc", "order_a", "order_b"), singular=(True, True, True),
+    c=CCall("tg_betainc", "order_a", "order_b"), singular=(True, True, True),
     partials=(
         lambda out, a, b, x, *, order_a, order_b: betainc(a, b, x, order_a=order_a + 1, order_b=order_b),
         lambda out, a, b, x, *, order_a, order_b: betainc(a, b, x, order_a=order_a, order_b=order_b + 1),
