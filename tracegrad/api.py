@@ -174,7 +174,7 @@ class Transformed:
         """
         backend = self._backend if backend is None else _check_backend(backend)
         program = self._example(args, kwargs, backend)
-        return pipeline.source_header(program, backend) + pipeline.source_text(program, backend)
+        return (pipeline.source_header(program, backend) + pipeline.source_text(program, backend)).rstrip("\n")
 
     @with_user_frames
     def ir(self, *args: Any, **kwargs: Any) -> str:

@@ -139,7 +139,7 @@ class Commands(click.Group):
                 _fail_inside(error, ctx)
             known = {**_HINTS, **(_DUMP_HINTS if ctx.invoked_subcommand == "dump" else {})}
             hint = f"\n   = here: {known[error.code]}" if error.code in known else ""
-            _fail(f"{error.render()}{hint}", error, 2)
+            _fail(_relative(f"{error.render()}{hint}"), error, 2)
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader has gone, as in `... | head`
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -149,6 +149,11 @@ class Commands(click.Group):
             _fail(refused_file(error).render(), error, 2)
         except Exception as error:
             _fail_inside(error, ctx)
+
+
+def _relative(text: str) -> str:
+    """Return a message with the places in files below the current directory as seen from there."""
+    return re.sub(rf"(?m)^(\s*(?:--> )?){re.escape(os.path.join(os.getcwd(), ''))}", r"\1", text)
 
 
 def refused_file(error: OSError) -> ArgumentError:
@@ -365,7 +370,7 @@ def build(
     with readable_failures(plain, inputs, element), contextlib.redirect_stdout(sys.stderr):
         if request.kind == "vjp":
             return pipeline.build_vjp_program(function, signature, sizes, backend=backend, has_aux=has_aux)
-        if request.kind in ("jvp", "hvp"):
+        if request.kind == "jvp":
             request = dataclasses.replace(request, single=False)
         return pipeline.build_program(function, request, signature, sizes, backend=backend)
 
@@ -517,6 +522,10 @@ def _header(program: Program, target: str, command: str, emit: str, batched: Seq
                 fixed.append(f"{path}: {type(node.data.value).__name__}")
     paths = signature.paths()
     hidden = [f"{h.place.name}: {leaf}" for h, leaf in zip(captured.hidden, program.inputs[len(paths) :], strict=False)]
+    directions = [] if emit == "ir" else program.inputs[len(paths) + len(hidden) :]
+    interface = program.function.interface
+    names = interface.arguments[-len(directions) :] if interface is not None and directions else ()
+    of = "cotangents of the result" if request.kind == "vjp" else f"tangents of {by}, one for each array of it"
     results = [str(v.type) for v in captured.function.results] if emit == "ir" else [str(t) for t in program.results]
     stores = captured.effects if emit == "ir" or request.kind != "vjp" else []  # a pullback leaves all as it is
     places = captured.write_back if emit == "ir" else program.write_back
@@ -526,7 +535,8 @@ def _header(program: Program, target: str, command: str, emit: str, batched: Seq
     rows = {
         "arguments": taken,
         "fixed": fixed,
-        "read from outside the function, passed last": hidden,
+        f"read from outside the function, passed {'before the last' if directions else 'last'}": hidden,
+        f"{of}, passed last": [f"{name}: {leaf.type}" for name, leaf in zip(names, directions, strict=True)],
         "sizes": list(facts) if sizes else [],
         "results": results if emit != "python" else [],
         "the function writes into": written,
@@ -580,7 +590,7 @@ def explain(target: str, arguments: Sequence[str], file: str | None, wrt: str | 
     inputs = bind_inputs(function, read_inputs(file, arguments))
     with readable_failures(function, inputs), contextlib.redirect_stdout(sys.stderr):
         found = explain_signature(plain_function(function), inputs.signature(), inputs.example_sizes())
-    click.echo(str(found))
+    click.echo(_relative(str(found)))
 
 
 # ---- check ----------------------------------------------------------------------------------------------------------

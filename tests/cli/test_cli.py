@@ -383,6 +383,19 @@ def test_a_cache_that_the_system_refuses(run: Run, monkeypatch: pytest.MonkeyPat
     assert "error: the system refuses a file [TG814]\n   = found: Permission denied: " in done.stderr
 
 
+def test_places_are_shown_from_the_current_directory(run: Run, project: Path) -> None:
+    (project / "eigen.py").write_text("import numpy as np\n\n\ndef f(x):\n    return np.linalg.eigvals(x)\n")
+    assert "\n  --> eigen.py:5:12 in f\n" in run("dump", "eigen.py:f", "--arg", "x=f64[3,3]").stderr
+    assert "\n  model.py:" in run("explain", *LOSS).stdout
+
+
+def test_check_refuses_what_has_no_derivative(run: Run, project: Path) -> None:
+    (project / "counts.py").write_text("import numpy as np\n\n\ndef f(x):\n    return int(np.sum(x))\n")
+    for words in (("check",), ("check", "--transform", "grad"), ("dump",)):
+        done = run(*words, "counts.py:f", "--arg", "x=f64[3]")
+        assert done.exit_code == 2 and "[TG202]\n   = found: f returns i64[], which does not depend" in done.stderr
+
+
 def test_ops_show_the_c_of_each_kind(run: Run) -> None:
     rows = {row.split()[0]: " ".join(row.split()[1:]) for row in run("ops", "--field", "c").stdout.splitlines()}
     assert rows["absolute"].startswith("x float: fabs{f}({x}), complex: ")

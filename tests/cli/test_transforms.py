@@ -53,7 +53,7 @@ EXPECTED = {
     "vjp": lambda: ((X, 2.0, 3.0), tuple(3 * g for g in tg.grad(energy, argnums=(0, 1))(X, 2.0))),
     "jacobian": lambda: ((X, 2.0), tg.jacobian(energy)(X, 2.0)),
     "hessian": lambda: ((X, 2.0), tg.hessian(energy)(X, 2.0)),
-    "hvp": lambda: ((X, 2.0, T), (tg.hessian(energy)(X, 2.0) @ T,)),
+    "hvp": lambda: ((X, 2.0, T), tg.hessian(energy)(X, 2.0) @ T),
 }
 
 
@@ -313,6 +313,28 @@ def test_the_header_says_by_which_arguments(kind: str, words: tuple[str, ...], h
     assert found.output.splitlines()[0] == f"# {header}{target}"
 
 
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        ("jvp", "tangents of params, one for each array of it, passed last: t_w: f64[3], t_b: f64[]"),
+        ("hvp", "tangents of params, one for each array of it, passed last: t_w: f64[3], t_b: f64[]"),
+        ("vjp", "cotangents of the result, passed last: ct: f64[]"),
+    ],
+)
+def test_the_header_says_what_directions_are_passed(kind: str, row: str, tmp_path: Path) -> None:
+    model = tmp_path / "model.py"
+    model.write_text(
+        "import numpy as np\n\nSCALE = 2.0\n\n\n"
+        "def loss(params, x):\n    return SCALE * np.sum(x @ params['w'] + params['b'])\n"
+    )
+    words = [f"{model}:loss", "--arg", "params={w: f64[3], b: f64[]}", "--arg", "x=f64[8,3]", "--transform", kind]
+    for emit in ("python", "c"):
+        text = run("dump", *words, "--emit", emit)
+        lines = [line.lstrip("#* ") for line in text.splitlines()]
+        place = lines.index("read from outside the function, passed before the last: SCALE: float")
+        assert lines[place + 1] == row
+
+
 def test_the_complex_step_is_taken_at_every_point(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     module = tmp_path / "stepped.py"
     module.write_text("import numpy as np\n\n\ndef f(x):\n    return np.sum(np.sin(x))\n")
@@ -363,7 +385,7 @@ def test_dump_with_aux(extra: str, kind: str) -> None:
     function = made[f"with_aux_{kind}"]
     further = {"jvp": (T,), "hvp": (T,), "vjp": (1.0,)}.get(kind, ())
     result = function(X, 2.0, *further)  # type: ignore[operator]
-    derivative = {"value_and_grad": lambda r: r[1], "jvp": lambda r: r[1], "hvp": lambda r: r[0][0]}
+    derivative = {"value_and_grad": lambda r: r[1], "jvp": lambda r: r[1]}
     found = derivative.get(kind, lambda r: r[0])(result)
     expected = {"jvp": np.sum(6 * X**2 * T), "hessian": np.diag(12 * X), "hvp": 12 * X * T}.get(kind, 6 * X**2)
     np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import tracegrad as tg
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -66,3 +68,8 @@ def test_shell(tmp_path: Path) -> None:
         printed.append(run([*start, *words], tmp_path))
     assert printed[1].endswith("agreed") and "int loss_value_and_grad(" in printed[2]
     assert "def loss_value_and_grad(" in printed[3]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_a_printed_source_ends_without_an_empty_line(backend: str) -> None:
+    assert tg.grad(lambda x: x * x).source(2.0, backend=backend)[-1] not in "\n "

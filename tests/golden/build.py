@@ -40,6 +40,6 @@ def build(name: str) -> dict[str, str]:
     return {
         ".ir": gradient.ir(*arguments),
         ".vjp.ir": gradient.lower(*arguments),
-        ".np.py": gradient.source(*arguments, backend="numpy"),
-        ".c": gradient.source(*arguments, backend="c").replace(f"{CASES}/", ""),
+        ".np.py": gradient.source(*arguments, backend="numpy") + "\n",
+        ".c": gradient.source(*arguments, backend="c").replace(f"{CASES}/", "") + "\n",
     }
