@@ -534,7 +534,7 @@ def _header(program: Program, target: str, command: str, emit: str, batched: Seq
     facts = dict.fromkeys([*(f"{name} >= 2" for name in sizes), *map(str, captured.facts)])
     rows = {
         "arguments": taken,
-        "fixed": fixed,
+        "fixed in this code, whatever is passed": fixed,
         f"read from outside the function, passed {'before the last' if directions else 'last'}": hidden,
         f"{of}, passed last": [f"{name}: {leaf.type}" for name, leaf in zip(names, directions, strict=True)],
         "sizes": list(facts) if sizes else [],

@@ -58,7 +58,7 @@ def test_header_names_everything(run: Run) -> None:
     assert text.splitlines()[:5] == [
         "# value and gradient by params of model.py:loss",
         '# arguments: params["w"]: f64[3], params["b"]: f64[], x: f64[4,3], y: f64[4], lr: float',
-        "# fixed: n = 3",
+        "# fixed in this code, whatever is passed: n = 3",
         "# read from outside the function, passed last: SCALE: float, WEIGHTS: f64[3]",
         "# made by tracegrad 0.1.0: tracegrad dump model.py:loss --arg 'params={w: f64[3], b: f64[]}' "
         "--arg 'x=f64[4,3]' --arg 'y=f64[4]'",
