@@ -386,8 +386,10 @@ def _without_unused(lines: list[Line]) -> list[Line]:
             kept.append(entry)
         elif taken := re.search(r"\[--(\w+)\]", entry.text):
             kept.append(Line(entry.depth, f"{taken[1]}--;"))
-    return [
-        entry
-        for entry, following in zip(kept, [*kept, Line(0, "}")][1:], strict=True)
-        if entry.is_heading or not (entry.is_comment and (following.is_comment or following.text.startswith("}")))
-    ]
+    following, shown = Line(0, "}"), []
+    for entry in reversed(kept):
+        says_nothing = following.is_comment or following.text.startswith("}")
+        if entry.is_heading or not entry.is_comment or not says_nothing or entry.group == following.group > 0:
+            shown.append(entry)
+            following = entry
+    return shown[::-1]

@@ -81,6 +81,7 @@ class Line:
     assigns: str = ""
     is_comment: bool = False
     is_heading: bool = False
+    group: int = 0  # of comments on the same statement
 
 
 @dataclass(slots=True)
@@ -243,11 +244,14 @@ class Writer(Elements):
     def comment_all(self, operations: Sequence[Operation]) -> None:
         """Write the user's lines of several operations, each once."""
         seen: set[tuple[str, int]] = set()
+        first = len(self.lines)
         for operation in operations:
             span = operation.span
             if span is not None and (span.file, span.line) not in seen:
                 seen.add((span.file, span.line))
                 self.comment(span)
+        for line in self.lines[first:]:
+            line.group = first + 1
 
     @contextmanager
     def braces(self, header: str) -> Iterator[None]:

@@ -35,6 +35,7 @@ int f_grad(const double *restrict scale_in, const double *restrict row, const do
 {
     (void)workspace;
     const double scale = *scale_in;
+    /* broadcasting.py:7  centred = (x - row) / scale */
     /* broadcasting.py:8  return np.sum(np.log1p(centred**2)) */
     double t = 0.0;
     double sum = 0.0;

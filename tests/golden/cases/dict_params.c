@@ -144,6 +144,7 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
     }
 
     /* cotangents, from the result back to the arguments */
+    /* dict_params.py:7  h = np.tanh(x @ params["w1"] + params["b1"]) */
     /* dict_params.py:8  z = h @ params["w2"] + params["b2"] */
     double t2[40];
     double sum1 = 0.0;

@@ -176,6 +176,7 @@ int f_grad(const double *restrict w, const double *restrict x, const int64_t *re
     double *restrict ct_scores1 = tg_take(&memory, 320*(int64_t)sizeof(double));
     /* layer.py:7  scores = x @ w */
     tg_matmul_f64(0, 0, 32, 10, 64, x, w, scores);
+    /* layer.py:8  scores = scores - np.max(scores, axis=1, keepdims=True) */
     /* layer.py:9  log_sum = np.log(np.sum(np.exp(scores), axis=1)) */
     double t[32];
     for (int64_t i = 0; i < 32; i++) {
