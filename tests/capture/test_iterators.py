@@ -50,6 +50,22 @@ def without_the_first(x: Any) -> Any:
     return sum(k * v**2 for k, v in places)
 
 
+def mapped_twice(x: Any) -> Any:
+    squares = map(np.square, x)
+    total = next(squares)
+    for v in squares:
+        total = total + v * x[1]
+    return total + sum(squares)
+
+
+def mapped_in_passing(x: Any) -> Any:
+    many = np.concatenate([np.linspace(x[0], x[1], 150), x])
+    total = sum(map(np.sin, many)) + max(map(abs, many)) + np.sum(list(map(np.tanh, many)))
+    for u, v in zip(map(np.cos, many), filter(lambda v: v < 5.0, many), strict=False):
+        total = total + u * v
+    return total
+
+
 def backwards_twice(x: Any) -> Any:
     items = reversed(x)
     return sum([v * k for k, v in enumerate(items)]) + len(list(items)) * x[0]
@@ -137,6 +153,8 @@ PROGRAMS = (
     used_up_by_the_first_iteration,
     made_in_each_iteration,
     without_the_first,
+    mapped_twice,
+    mapped_in_passing,
     backwards_twice,
     by_turns,
     in_a_branch,
@@ -177,7 +195,20 @@ def rest_after_any(x: Any) -> Any:
     return sum(k * v for k, v in places) * found
 
 
-@pytest.mark.parametrize("program", [rest_after_break, rest_after_any])
+def many_mapped_twice(x: Any) -> Any:
+    squares = map(np.square, np.linspace(x[0], x[1], 150))
+    return sum(squares) + sum(squares)
+
+
+def filtered_twice(x: Any) -> Any:
+    positive = filter(lambda v: v > 0.0, x)
+    total = 0.0
+    for v in positive:
+        total = total + v
+    return total + sum(positive)
+
+
+@pytest.mark.parametrize("program", [rest_after_break, rest_after_any, many_mapped_twice, filtered_twice])
 def test_a_rest_that_depends_on_values_is_refused(program: Callable[[Any], Any]) -> None:
     with pytest.raises(CaptureError, match="of which a loop has taken some"):
         tg.function(program)(POINTS[0])

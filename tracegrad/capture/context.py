@@ -270,6 +270,8 @@ class Capture:
         self.ranges: dict[Value, tuple[Any, Any]] = {}
         #: iterators of which a loop has taken a number of items that is known only when the program runs
         self.used_up: dict[int, Any] = {}
+        #: lists that are iterators in Python
+        self.streams: dict[int, Any] = {}
         #: whether deques that the code makes are lists; and whether it makes any
         self.deques_are_lists = self.makes_deques = False
         #: what user code gets for queues from outside, and their items

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture import branches, comprehensions, sequences
+from tracegrad.capture.context import current
 from tracegrad.capture.lists import RecordList, StackedList
+from tracegrad.capture.natives import require_own_iterator
 from tracegrad.capture.tracer import ALWAYS, HANDLERS, Tracer, call_handler, call_user, full_name
 
 #: the greatest of so many items is found by comparing them one by one
@@ -63,6 +65,8 @@ def is_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
 
 def call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a NumPy function with lists that a staged loop has filled: on the array of their items."""
+    for arg in args:
+        require_own_iterator(arg)
     if not is_of_arrays(f) and any(isinstance(a, RecordList) and not a.has_unknown_length for a in args):
         args = tuple(list(a) if isinstance(a, RecordList) else a for a in args)
         return call_handler(f, *args, **kwargs)
@@ -92,15 +96,14 @@ def key_of(kwargs: dict[str, Any]) -> Callable[[Any], Any] | None:
     return None if key is None else functools.partial(call_user, key)
 
 
-def _map(function: Any, *iterables: Any) -> list[Any]:
+def _map(function: Any, *iterables: Any) -> Any:
     together = len(iterables) > 1
-    return comprehensions.collect(
-        comprehensions.Each(
-            sequences.make_zip(*iterables) if together else iterables[0],
-            "",
-            lambda item: comprehensions.Item(call_user(function, *item) if together else call_user(function, item)),
-        )
-    )
+    values = sequences.make_zip(*iterables) if together else iterables[0]
+
+    def step(item: Any) -> comprehensions.Step:
+        return comprehensions.Item(call_user(function, *item) if together else call_user(function, item))
+
+    return _streamed(comprehensions.Each(values, "", step))
 
 
 def _filter(function: Any, iterable: Any) -> Any:
@@ -109,8 +112,16 @@ def _filter(function: Any, iterable: Any) -> Any:
             item if function is None else call_user(function, item), lambda: comprehensions.Item(item)
         )
 
-    items = comprehensions.collect(comprehensions.Each(iterable, "", step))
-    return items if isinstance(items, StackedList) else iter(items)
+    return _streamed(comprehensions.Each(iterable, "", step))
+
+
+def _streamed(step: comprehensions.Each) -> Any:
+    """Return the items of an iterator; a list where a staged loop has made them, which may be read once."""
+    items = comprehensions.collect(step)
+    if not isinstance(items, StackedList):
+        return iter(items)
+    current().streams[id(items)] = items
+    return items
 
 
 #: functions of iterables that give their items, or something of each

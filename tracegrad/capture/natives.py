@@ -80,7 +80,7 @@ def require_own(obj: object, what: str) -> None:
 
 
 def _kind_of(obj: object) -> str:
-    return "an iterator" if isinstance(obj, Items) else f"a {kind_name(type(obj))}"
+    return "an iterator" if isinstance(obj, Items | StackedList) else f"a {kind_name(type(obj))}"
 
 
 def require_no_branch(values: Any, what: str) -> None:
@@ -334,6 +334,9 @@ def require_own_iterator(iterable: Any) -> None:
         if inside and all(frame.kind == "branch" and not frame.repeats for frame in inside):
             capture.used_up[id(iterable)] = iterable
             return
+    if id(iterable) in capture.streams:
+        require_own(iterable, "items taken from an iterator")
+        capture.used_up[id(iterable)] = iterable
     if isinstance(iterable, Iterator) and not isinstance(iterable, Tracer):
         require_own(iterable, "items taken from an iterator")
 
