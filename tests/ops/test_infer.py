@@ -57,6 +57,8 @@ def infer(name, *types, **attrs):
         ("solve", ("f64[n,n]", "f64[n,m]"), {}, "f64[n,m]"),
         ("det", ("f64[m,n,n]",), {}, "f64[m]"),
         ("slogdet", ("c64[n,n]",), {}, "c64[] f32[]"),
+        ("is_positive_definite", ("c64[m,n,n]",), {}, "bool[m]"),
+        ("is_regular", ("f64[n,n]",), {}, "bool[]"),
         ("eigh", ("c64[m,n,n]",), {"lower": True}, "f32[m,n] c64[m,n,n]"),
         ("svd", ("f64[m,n]",), {"full_matrices": False, "excess": 1}, "f64[m,n] f64[n] f64[n,n]"),
         ("svd", ("f64[m,n]",), {"full_matrices": True, "excess": -1}, "f64[m,m] f64[m] f64[n,n]"),

@@ -39,6 +39,7 @@ _CHOOSING = frozenset({"select", "keep_zero"})
 _FRESH = frozenset(
     """constant iota full dim undefined call pad concatenate argmax argmin cumsum cumprod cummax cummin argsort
     linear_recurrence dot_general solve triangular_solve cholesky det slogdet cofactor inv
+    is_positive_definite is_regular
     eigh svd qr pinv fft ifft rfft irfft""".split()
 )
 #: ops that Python writes as `x += y`

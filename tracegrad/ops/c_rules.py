@@ -653,6 +653,25 @@ def cholesky_statement(emitter: CEmitter, operation: Operation) -> None:
         emitter.fault(f"!{call}", "LinAlgError", "Matrix is not positive definite", operation.span)
 
 
+def has_factor_statement(emitter: CEmitter, operation: Operation) -> None:
+    """Try to factor matrix by matrix: by Cholesky (is_positive_definite) or into LU (is_regular)."""
+    (a,) = operation.operands
+    stack, size = _matrices(emitter, a)
+    n = emitter.dim(emitter.shape(a)[-1])
+    is_lu = operation.op == "is_regular"
+    factors = emitter.scratch(a.dtype, size)
+    pivots = emitter.scratch(I64, emitter.shape(a)[-1]) if is_lu else ""
+    pointer = emitter.pointer(a)
+    with emitter.loops(stack) as index:
+        source = emitter.offset(pointer, _position(index, stack) * size)
+        if is_lu:
+            _copy_matrix(emitter, _primary(source), factors, size)
+            call = f"{emitter.helper('tg_lu', a.dtype)}({factors}, {pivots}, {n})"
+        else:
+            call = f"{emitter.helper('tg_cholesky', a.dtype)}({source}, {factors}, {n})"
+        emitter.assign(emitter.store(operation.result, index), f"{call} != 0")
+
+
 def cofactor_statement(emitter: CEmitter, operation: Operation) -> None:
     """Determinants of minors, row by row and column by column."""
     (a,) = operation.operands

@@ -659,6 +659,15 @@ def triangular_solve(a: Any, b: Any, lower: bool = True, transpose_a: bool = Fal
     return np.linalg.solve(np.swapaxes(triangle, -1, -2) if transpose_a else triangle, b)
 
 
+def is_positive_definite(a: Any) -> Any:
+    """Return whether each matrix of a stack has a Cholesky factor."""
+    try:
+        np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        return np.False_ if a.ndim == 2 else np.array([is_positive_definite(matrix) for matrix in a])
+    return np.ones(a.shape[:-2], bool)[()]
+
+
 def cofactor(a: Any) -> Any:
     """Return the matrix of cofactors, det(a) * inv(a).T where the inverse exists, from the singular values."""
     u, s, vh = np.linalg.svd(a)

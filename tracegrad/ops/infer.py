@@ -437,6 +437,11 @@ def infer_det(a: ArrayType) -> tuple[Type, ...]:
     return (a.with_shape(a.shape[:-2]),)
 
 
+def infer_has_factor(a: ArrayType) -> tuple[Type, ...]:
+    require_square(a)
+    return (ArrayType(BOOL, a.shape[:-2]),)
+
+
 def infer_slogdet(a: ArrayType) -> tuple[Type, ...]:
     require_square(a)
     result = a.with_shape(a.shape[:-2])

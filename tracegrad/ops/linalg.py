@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.ir.core import Operation
-from tracegrad.ir.opdef import OpDef, Sample, register, type_of
+from tracegrad.ir.opdef import NONDIFF, OpDef, Sample, register, type_of
 from tracegrad.ir.types import DTYPES, I64, Dim, is_complex
 from tracegrad.ops import c_rules
 from tracegrad.ops.creation import full_like, iota, zeros_like
@@ -30,7 +30,15 @@ from tracegrad.ops.elementwise import (
     select,
     subtract,
 )
-from tracegrad.ops.infer import AxisPair, infer_det, infer_dot_general, infer_slogdet, infer_solve, infer_square
+from tracegrad.ops.infer import (
+    AxisPair,
+    infer_det,
+    infer_dot_general,
+    infer_has_factor,
+    infer_slogdet,
+    infer_solve,
+    infer_square,
+)
 from tracegrad.ops.reduce import conjugate_if_complex
 from tracegrad.ops.shape import batch_stacks, broadcast_to, inverse_permutation, reshape, transpose
 from tracegrad.ops.text import tuple_text
@@ -360,6 +368,25 @@ cholesky = register(OpDef(
     samples=(
         Sample("f[3,3]", special_structure="spd"), Sample("f[2,2,2]", special_structure="spd"),
         Sample("c128[2,2]", special_structure="spd"),
+    ),
+))
+
+is_positive_definite = register(OpDef(
+    "is_positive_definite", ("a",),
+    "Whether each matrix of a: [..., n, n] has a Cholesky factor; only the lower triangle is read.",
+    c_statement=c_rules.has_factor_statement, batch=batch_stacks, infer=infer_has_factor, marker=NONDIFF,
+    numpy="is_positive_definite({a})", numpy_helper="is_positive_definite",
+    samples=(
+        Sample("f[3,3]", special_structure="spd"), Sample("f[3,3]"), Sample("f[4,2,2]"), Sample("f[1,1]"),
+        Sample("c128[2,2]", special_structure="spd"), Sample("c128[2,2]"),
+    ),
+))
+is_regular = register(OpDef(
+    "is_regular", ("a",), "Whether each matrix of a: [..., n, n] has LU factors without a pivot that is exactly zero.",
+    c_statement=c_rules.has_factor_statement, batch=batch_stacks, infer=infer_has_factor, marker=NONDIFF,
+    numpy="np.linalg.slogdet({a})[0] != 0",
+    samples=(
+        Sample("f[3,3]"), Sample("f[4,2,2]"), Sample("f[1,1]"), Sample("c128[2,2]"),
     ),
 ))
 

@@ -60,8 +60,9 @@ _IN_ROWS = frozenset({"add_slice", "concatenate", "pad", "set_slice"})
 #: operations whose results another library may choose otherwise, or that gain nothing
 _LEFT = frozenset(
     {
-        "argsort", "callback", "cholesky", "cofactor", "det", "eigh", "fft", "ifft", "inv", "irfft", "pinv", "print",
-        "qr", "rfft", "slogdet", "solve", "svd", "triangular_solve",
+        "argsort", "callback", "cholesky", "cofactor", "det", "eigh", "fft", "ifft", "inv", "irfft",
+        "is_positive_definite", "is_regular", "pinv", "print", "qr", "rfft", "slogdet", "solve", "svd",
+        "triangular_solve",
     }
 )  # fmt: skip
 #: largest workspace that a kernel keeps between calls, since there are many kernels
