@@ -14,6 +14,7 @@ import re
 import types
 from typing import Any
 
+from tracegrad.capture.attempts import caught
 from tracegrad.capture.convert import convert, dump_converted
 
 
@@ -130,8 +131,20 @@ class NativeHooks:
     def mapping(self, values):
         return values
 
+    def try_stmt(self, fn, get_state, set_state, names):
+        fn()
+        assert len(get_state()) >= len(names)
+
+    def step(self, number):
+        return True
+
+    def caught(self, handler, *kinds):
+        return caught(handler, *kinds)
+
     def attempt(self, handled):
         return contextlib.nullcontext()
+
+    trial = attempt
 
     def passing(self):
         return ()
@@ -269,6 +282,11 @@ class ForgetfulHooks(NativeHooks):
         forget(tuple(stored_names(set_state.__code__)), else_fn if test else then_fn)
         super().if_stmt(test, then_fn, else_fn, get_state, set_state, names)
         forget(names, then_fn, else_fn)
+        set_state(get_state())
+
+    def try_stmt(self, fn, get_state, set_state, names):
+        super().try_stmt(fn, get_state, set_state, names)
+        forget(names, fn)
         set_state(get_state())
 
     def while_stmt(self, test_fn, body_fn, get_state, set_state, names):

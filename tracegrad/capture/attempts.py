@@ -2,40 +2,80 @@
 
 Called by hooks.py and calls.py. Previous: comparisons.py; next: copies.py.
 
-Handlers run at capture: they catch what goes wrong there. A fault of a staged operation comes later, and no handler
-sees it. So after the body of a `try` the operations that it staged are looked through, and one whose fault a handler
-would have caught is an error. What capture itself raises, to unroll a loop or to stage it again, passes all handlers.
+Handlers run at capture: they catch what goes wrong there. Where a fault would come later, by a staged operation, both
+outcomes are captured (trials.py). A `try` with a `yield` in it, and `suppress`, stay what they are: after the body the
+operations that it staged are looked through, and one whose fault a handler would have caught is an error. What capture
+itself raises, to unroll a loop or to stage it again, passes all handlers.
 """
 
 from __future__ import annotations
 
-import builtins
 import contextlib
+import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
+from tracegrad.capture import slots
+from tracegrad.capture.branches import if_stmt
 from tracegrad.capture.context import Signal, current
 from tracegrad.capture.guards import special_method
-from tracegrad.capture.tracer import call_user
+from tracegrad.capture.joins import leave_branch
+from tracegrad.capture.tracer import call_user, from_value
+from tracegrad.capture.trials import FAULTS, Decision, Fork, Inside, Trial, Window, class_of, flat, refusal, walk
 from tracegrad.errors import CaptureError, InternalError
 from tracegrad.ir.core import Operation
 
-#: operations that fail by themselves -> their error
-_FAULTS: dict[str, type[Exception]] = {
-    "gather": IndexError,
-    "scatter_add": IndexError,
-    "scatter_set": IndexError,
-    "cholesky": np.linalg.LinAlgError,
-    "solve": np.linalg.LinAlgError,
-    "inv": np.linalg.LinAlgError,
-    "eigh": np.linalg.LinAlgError,
-    "svd": np.linalg.LinAlgError,
-    "pinv": np.linalg.LinAlgError,
-}
+
+def try_stmt(
+    fn: Callable[[], None], get_state: slots.GetState, set_state: slots.SetState, names: tuple[str, ...]
+) -> None:
+    """Run a `try` statement, `fn`; where an operation in its body may fail at run time, stage both what comes of it.
+
+    The state is that of `if_stmt`: it begins with the values of `names`, and holds all variables that are rebound.
+    """
+    _run(fn, get_state, set_state, names, 0, (), 0)
+
+
+def _run(
+    fn: Callable[[], None],
+    get_state: slots.GetState,
+    set_state: slots.SetState,
+    names: tuple[str, ...],
+    skipped: int,
+    script: tuple[Decision, ...],
+    depth: int,
+) -> None:
+    capture = current()
+    trial = Trial(get_state, slots.cells_of(get_state), skipped, script, depth)
+    capture.trials.append(trial)
+    try:
+        fn()
+        return
+    except Fork as found:
+        if found.trial is not trial:
+            raise
+        fork = found
+    except Inside as found:
+        if found.window.trial is not trial:
+            raise
+        raise refusal("an error", "a part of an expression that does not always run") from None
+    finally:
+        capture.trials.pop()
+        capture.journals.remove(trial.journal)
+    if trial.journal.lasting:
+        raise refusal(fork.place[0], f"{trial.journal.lasting}, in the same statement of the body")
+    leave_branch(trial.journal)
+    capture.undo(trial.changes)
+    set_state(trial.entry)
+    trial.clear_effects(fork.end, fork.place[0])
+
+    def side(outcome: bool) -> Callable[[], None]:
+        decisions = (*trial.script, Decision(fork.place, outcome))
+        return lambda: _run(fn, get_state, set_state, names, trial.skipped, decisions, depth + 1)
+
+    if_stmt(from_value(fork.succeeds, weak=True), side(True), side(False), get_state, set_state, names)
 
 
 class Attempt:
@@ -43,57 +83,59 @@ class Attempt:
 
     Args:
         handled: gives the exceptions, and tuples of them, that handlers catch and go on from; None for all.
+        trial: the run of the statement; None where it cannot be run again.
     """
 
-    def __init__(self, handled: Callable[[], Iterable[Any]]) -> None:
-        self.handled = handled
+    def __init__(self, handled: Callable[[], Iterable[Any]], trial: Trial | None = None) -> None:
+        self.handled, self.trial = handled, trial
 
     def __enter__(self) -> None:
-        self.block = current().builder.block
+        capture = current()
+        self.block = capture.builder.block
         self.start = len(self.block.operations)
+        self.window = Window(self.handled, self.trial)
+        capture.windows.append(self.window)
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: TracebackType | None) -> None:
-        if error is not None and (_passes(error) or isinstance(error, GeneratorExit)):
+        left = current().windows.pop()
+        assert left is self.window, "bodies are left in the order they were entered"
+        if self.trial is not None or (error is not None and (_passes(error) or isinstance(error, GeneratorExit))):
             return
         staged = self.block.operations[self.start :]
-        faults = [(o, names) for o in _walk(staged) if (names := _error_names(o))]
-        if not faults:
-            return
-        caught = list(_flat(self.handled()))
+        faults = [(o, names) for o in walk(staged) if (names := _error_names(o))]
         for operation, names in faults:
-            if any(_catches(handler, names, operation) for handler in caught):
-                raise CaptureError(
-                    "a fault that comes at run time cannot be caught",
-                    code="TG137",
-                    span=operation.span,
-                    found=f"{names[0]}, which may be raised here when the compiled function runs; by then the handlers "
-                    "of the `try` around it are gone",
-                    help=f"{_INSTEAD.get(names[0], 'test the condition before with `if`')}, or put the `try` around "
-                    "the call of the compiled function",
-                )
+            is_index = operation.op != "check" and FAULTS[operation.op][0] is IndexError
+            if self.window.catches(names, class_of(names[0]), is_index=is_index):
+                raise refusal(names[0], "by then the handlers of the `try` around it are gone", span=operation.span)
 
 
-#: name of an exception -> what to do for it not to come
-_INSTEAD = {
-    "ValueError": "test the condition before with `if` (`if x > 0: y = math.log(x)`)",
-    "ZeroDivisionError": "test the condition before with `if` (`if x != 0: y = 1 / x`)",
-    "IndexError": "test the condition before with `if` (`if i < len(x): y = x[i]`)",
-    "LinAlgError": "make the matrix regular before (`a + 1e-9 * np.eye(n)`)",
-}
+def trial(handled: Callable[[], Iterable[Any]]) -> Attempt:
+    """The body of a `try` that `try_stmt` runs."""
+    return Attempt(handled, current().trials[-1])
 
 
-def _walk(operations: Iterable[Operation]) -> Iterator[Operation]:
-    for operation in operations:
-        yield operation
-        for block in operation.blocks:
-            yield from _walk(block.operations)
+def step(number: int) -> bool:
+    """Return whether a statement of the body of a `try` is to be run."""
+    return bool(current().trials[-1].step(number))
+
+
+@functools.cache
+def _end_of_loop(handler: tuple[int, int]) -> type[Exception]:
+    return type("EndOfLoop", (Exception,), {"handler": handler})
+
+
+def caught(handler: tuple[int, int], *kinds: Any) -> Any:
+    """Return the exception by which a loop in the body of a `try` says that one for this handler has ended it; after
+    what the handler catches."""
+    end = _end_of_loop(handler)
+    return (*flat(kinds), end) if kinds else end
 
 
 def error_name(operation: Operation) -> str:
     """Return the name of the exception that an operation raises by itself, or ""."""
     if operation.op == "check":
         return str(operation.attrs["error"])
-    return _FAULTS[operation.op].__name__ if operation.op in _FAULTS else ""
+    return FAULTS[operation.op][0].__name__ if operation.op in FAULTS else ""
 
 
 def _error_names(operation: Operation) -> tuple[str, ...]:
@@ -102,31 +144,6 @@ def _error_names(operation: Operation) -> tuple[str, ...]:
     if operation.op == "check":
         return (name, operation.attrs["message"].partition(":")[0])
     return (name,) if name else ()
-
-
-def _catches(handler: type[BaseException] | None, names: tuple[str, ...], operation: Operation) -> bool:
-    broad = handler in (None, Exception, BaseException)
-    if operation.op != "check" and _FAULTS[operation.op] is IndexError:
-        # most indices are in bounds; a fault is not hidden, since it is raised
-        return not broad and issubclass(IndexError, handler or Exception)
-    if handler is None or handler is BaseException:
-        return True
-    error = np.linalg.LinAlgError if names[0] == "LinAlgError" else getattr(builtins, names[0], Exception)
-    return issubclass(error, handler) or any(kind.__name__ in names for kind in _family(handler))
-
-
-def _family(kind: Any) -> Iterator[Any]:
-    yield kind
-    for child in kind.__subclasses__():
-        yield from _family(child)
-
-
-def _flat(kinds: Iterable[Any]) -> Iterator[Any]:
-    for kind in kinds:
-        if isinstance(kind, tuple):
-            yield from _flat(kind)
-        else:
-            yield kind
 
 
 def _passes(error: BaseException) -> bool:

@@ -43,6 +43,7 @@ from tracegrad.capture.tracer import (
     resolve_content,
     stage,
 )
+from tracegrad.capture.trials import Inside, catching
 from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import TABLE
@@ -156,10 +157,18 @@ def if_stmt(
         current().note_native("if: decided at capture")
         (then_fn if test else else_fn)()
         return
-    entry = get_state()
+    entry, mark = get_state(), len(current().changes)
     while True:
         try:
             _stage_if(test, then_fn, else_fn, entry, get_state, set_state, names)
+            return
+        except Inside as inside:
+            set_state(entry)
+            current().undo(mark)
+            if inside.window.frame is not current().frame:
+                raise
+            holds = inside.window.decide(lambda: test.value, ("a condition", user_span()))
+            (then_fn if holds else else_fn)()
             return
         except NeedsPythonValue as error:
             set_state(entry)
@@ -185,6 +194,9 @@ def _stage_if(
         for fn, holds in ((then_fn, True), (else_fn, False))
     ]
     set_state(entry)
+    for branch in branches:
+        if branch.raised is not None and (window := catching(branch.raised)) is not None:
+            raise window.leave(type(branch.raised).__name__)
     for branch, other, negate in ((branches[0], branches[1], True), (branches[1], branches[0], False)):
         if branch.raised is not None:
             if other.raised is not None:
@@ -316,7 +328,7 @@ def _both(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any]) -> Any:
             bare = truth(value)
             known = bare.value if isinstance(bare, Tracer) else None
         except Exception as error:
-            if not is_fault(error):
+            if not is_fault(error) and not isinstance(error, Inside):
                 raise
     writes = leave_branch(frame)
     simple = isinstance(value, bool | np.bool_) or (isinstance(value, Tracer) and value.dtype == BOOL)

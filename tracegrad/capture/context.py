@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from tracegrad.errors import CaptureError, NeedsPythonValue, Span
 from tracegrad.frames import is_library
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Value
-from tracegrad.ir.opdef import interpreter
+from tracegrad.ir.opdef import OpDef, interpreter
 from tracegrad.ir.types import ArrayType
 
 
@@ -137,16 +137,37 @@ def alias_error(why: str, span: Span | None) -> NeedsPythonValue:
     )
 
 
+#: says that an operation need not be staged; trials.py puts its function here
+SETTLES: list[Callable[[OpDef, Sequence[Any], Mapping[str, Any]], bool]] = []
+
+
+class Stager(Builder):
+    """The builder of a capture: what may fail in the body of a `try` is asked about before.
+
+    Attributes:
+        windows: the bodies that are open, innermost last.
+    """
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(block)
+        self.windows: list[Any] = []
+
+    def apply(self, op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any], blocks: Sequence[Block] = ()) -> Any:
+        if self.windows and SETTLES[0](op, operands, attrs):
+            return ()
+        return super().apply(op, operands, attrs, blocks)
+
+
 @dataclass(eq=False)
 class Frame:
     """One open block. `kind` is "function", "loop", "branch", "inner" (of a gradient inside), or "callee" (of a
-    function that stays a call).
+    function that stays a call). One of kind "attempt" is no block: it keeps what is written in the body of a `try`.
 
     Attributes:
         entered: loop: storages read or written in the body -> (value before, block parameter, concrete content before).
         assumed: loop: storages of outer blocks whose content was used as known at capture.
         unentered: loop: arrays of outer blocks without axes that were read as ones that are not written.
-        saved: branch, inner, callee: storages written in it -> (value, concrete) before.
+        saved: branch, inner, callee, attempt: storages written in it -> (value, concrete) before.
         slots: items and attributes of Python containers written in it: (container, kind, key) -> (what captured code
             gets for the value before, value before).
         lists: lists that changed their length in it -> content before (lists.snapshot).
@@ -158,6 +179,8 @@ class Frame:
         unbound: names that were read in it while they were not bound.
         unrolls: loop: whether it is run at capture where it cannot be staged, so that its variables are known.
         fills: stores under traced keys into dicts from outside: (table, position, which keys were there before).
+        level: attempt: how many frames were open before the innermost one where it began.
+        lasting: attempt: what was changed that cannot be undone.
     """
 
     kind: str
@@ -176,6 +199,8 @@ class Frame:
     unbound: set[str] = field(default_factory=set)
     unrolls: bool = False
     fills: list[tuple[Any, Any, Value | None]] = field(default_factory=list)
+    level: int = 0
+    lasting: str = ""
 
     def note_place(self, written: Any) -> None:
         """Note where code of a function writes into something, for the message that refuses it."""
@@ -252,7 +277,10 @@ class Capture:
         self.facts: list[Any] = []
         #: what user code gets for a symbolic dimension
         self.size = size or (lambda dim: dim)
-        self.builder = Builder(Block())
+        self.builder = Stager(Block())
+        #: `try` statements that are running, innermost last, and what was written in each
+        self.trials: list[Any] = []
+        self.journals: list[Frame] = []
         self.frames: list[Frame] = [Frame("function", self.builder.block)]
         self.hidden: dict[Any, HiddenInput] = {}
         self.guards: dict[Any, tuple[Place, Any]] = {}
@@ -332,6 +360,20 @@ class Capture:
     def top(self) -> Block:
         """The block of the innermost function, where residual stacks are made: who differentiates it must see them."""
         return next(frame.block for frame in reversed(self.frames) if frame.kind in ("function", "inner", "callee"))
+
+    @property
+    def windows(self) -> list[Any]:
+        """The bodies of `try` statements that are running, innermost last."""
+        return self.builder.windows
+
+    def note_lasting(self, what: str) -> None:
+        """Note that something is changed that cannot be undone."""
+        for journal in self.journals:
+            journal.lasting = journal.lasting or what
+
+    def noting(self, depth: int) -> list[Frame]:
+        """Return what keeps the content that something had which was made with `depth` frames open."""
+        return [*self.frames[depth + 1 :], *self.journals]
 
     def is_open(self, block: Block) -> bool:
         return any(frame.block is block for frame in self.frames)
@@ -443,7 +485,13 @@ class Capture:
         storage.in_place = storage.in_place or storage.zero_dim is not False
         self._enter(storage)
         before = (storage.value, storage.concrete)
-        for frame in reversed(self.frames[storage.depth + 1 :]):
+        for level in range(self.depth, storage.depth - 1, -1):
+            for journal in self.journals:
+                if journal.level == level:
+                    journal.saved.setdefault(storage, before)
+            frame = self.frames[level]
+            if level == storage.depth:
+                break
             if frame.kind == "loop" and storage in frame.entered:
                 outside, _, concrete = frame.entered[storage]
                 before = (outside, concrete)  # what the branches around the loop have seen until now

@@ -31,7 +31,10 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     cells(read_fn)                      at the start of a function whose variables functions inside it rebind
     operate(operator, x, y)             `x + y`, `x < y`, `x in y` and so on
     unary(operator, x)                  `-x`, `+x`, `~x`
-    attempt(handled)    passing()       around the body of a `try`; the type of a handler before the others
+    try_stmt(fn, get_state, set_state, names)   a `try` whose handlers go on
+    trial(handled)    step(number)      around its body; around each statement of it
+    caught(handler, *kinds)             what says that one for a handler has ended a loop in the body, after its kinds
+    attempt(handled)    passing()       around the body of another `try`; the type of a handler before the others
     context(manager)                    around the context manager of a `with`
     text(*parts)    format(value, conversion, spec)     an f-string and its pieces
 
@@ -50,7 +53,7 @@ from typing import Protocol
 
 import gast
 
-from tracegrad.capture.jumps import ends_in_raise, is_endless, lower_jumps
+from tracegrad.capture.jumps import ends_in_raise, is_endless, is_trial, lower_jumps
 from tracegrad.capture.matching import lower_matches
 from tracegrad.capture.nodes import (
     FUNCTIONS,
@@ -466,15 +469,42 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         node.body = self.block(node.body)
         return node
 
-    def visit_Try(self, node: Node) -> Node:
+    def visit_Try(self, node: Node) -> Node | list[Node]:
+        if not is_trial(node):
+            return self.attempt(node)
+        place, bound = Make(node.body[0]), settled_bindings([node])
+        body = place.function(self.fresh.shared("tg_try"), [], self.body(bound, [self.attempt(node)], place))
+        definitions, state = self.state(node.tg_state, place, node.tg_reset)
+        return [body, *definitions, place.expression(place.hook("try_stmt", place.load(body.name), *state))]
+
+    visit_TryStar = visit_Try
+
+    def statements(self, statements: list[Node]) -> list[Node]:
+        """Convert the body of a `try`, of which statements are left out when they were run before."""
+        if len(statements) == 1:
+            return self.block(statements)
+        result = []
+        for number, statement in enumerate(statements):
+            place = Make(statement)
+            test = place.hook("step", place.constant(number))
+            result.append(place.at(gast.If(test, self.block([statement]) or [place.at(gast.Pass())], [])))
+        return result
+
+    def attempt(self, node: Node) -> Node:
+        """Convert the parts of a `try`."""
         place = Make(node.body[0])
         goes_on = [handler for handler in node.handlers if not ends_in_raise(handler.body)]
-        node.body, node.orelse = self.block(node.body), self.block(node.orelse)
+        node.body = self.statements(node.body) if is_trial(node) else self.block(node.body)
+        node.orelse = self.block(node.orelse)
         for handler in node.handlers:
             handler.type = handler.type and self.visit(handler.type)
+            if handler.type is not None and hasattr(handler, "tg_number"):
+                at = Make(handler.type)
+                handler.type = at.hook("caught", at.constant(handler.tg_number), handler.type)
         if goes_on:
             kinds = place.tuple([place.constant(None) if h.type is None else h.type for h in goes_on])
-            attempt = gast.withitem(place.hook("attempt", place.thunk(kinds)), None)
+            hook = "trial" if is_trial(node) else "attempt"
+            attempt = gast.withitem(place.hook(hook, place.thunk(kinds)), None)
             node.body = [place.at(gast.With([attempt], node.body, None))]
         for handler in node.handlers:
             handler.body = self.block(handler.body)
@@ -492,7 +522,11 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             node.handlers.insert(0, place.at(gast.ExceptHandler(place.hook("passing"), None, [again])))
         return node
 
-    visit_TryStar = visit_Try
+    def visit_Raise(self, node: Node) -> Node:
+        if hasattr(node, "tg_caught"):
+            node.exc = Make(node).hook("caught", Make(node).constant(node.tg_caught))
+            return node
+        return self.generic_visit(node)
 
     def visit_Match(self, node: Node) -> Node:
         node.subject = self.visit(node.subject)

@@ -100,6 +100,7 @@ def _draw(f: Any, own: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             help="draw all numbers before it, `eps = rng.normal(size=(n, 3))`, and use `eps[i]`; a loop of at most 128 "
             "iterations over Python values may draw",
         )
+    capture.note_lasting("a draw of random numbers")
     if is_traced((args, kwargs)) and not is_known((args, kwargs)):
         rule = _OF_TRACED.get(f.__name__)
         if rule is not None:

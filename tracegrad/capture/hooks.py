@@ -12,7 +12,7 @@ from typing import Any
 
 from tracegrad import ops
 from tracegrad.capture import branches, comprehensions, loops, slots
-from tracegrad.capture.attempts import Attempt, context, passing
+from tracegrad.capture.attempts import Attempt, caught, context, passing, step, trial, try_stmt
 from tracegrad.capture.calls import call
 from tracegrad.capture.choices import do_each, merge
 from tracegrad.capture.comparisons import compare_chain
@@ -239,6 +239,10 @@ vars(HOOKS).update(
     decide=decide,
     items=items,
     mapping=mapping,
+    try_stmt=try_stmt,
+    trial=trial,
+    step=step,
+    caught=caught,
     attempt=Attempt,
     passing=passing,
     context=context,

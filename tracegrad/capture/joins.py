@@ -58,6 +58,7 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.capture.trees import LEAF, Tree, divide, identities
+from tracegrad.capture.trials import require_uncaught
 from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, TracedNameError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim
@@ -90,6 +91,7 @@ def chosen_error(kind: type[BaseException], chosen: Chosen, errors: Sequence[Bas
 
 def raise_unless(condition: Value, error: Exception) -> None:
     """Raise at run time, unless a condition holds, what was raised at capture."""
+    require_uncaught(error)
     index, errors = getattr(error, _CHOICE, (None, [error]))
     builder = current().builder
     for number, one in enumerate(errors):

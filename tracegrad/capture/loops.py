@@ -207,6 +207,7 @@ def _stage_for(
     state = LoopState(names, get_state, set_state, most=sequence.most if length is None else None)
     span = user_span()
     start, stop = _bound(sequence.start), _bound(sequence.stop)
+    begins = extra_test is None or truth(extra_test()) is True
     filled: list[tuple[Value, Frame]] = []
 
     def parts() -> list[tuple[list[Value], Callable[[], Value | None]]]:
@@ -222,6 +223,8 @@ def _stage_for(
                 body_fn(sequence.item(k))
             if extra_test is not None:
                 goes_on = truth(extra_test())
+                if isinstance(goes_on, Tracer) and begins and _is_as_before(goes_on.value):
+                    return
                 if isinstance(goes_on, Tracer) or not goes_on:
                     raise _TracedBreak
 
@@ -236,6 +239,15 @@ def _stage_for(
     if length is not None and first is not None and sequence.step == 1:
         for index, frame in filled:
             note_filled(frame.fills, index, first, length)
+
+
+def _is_as_before(goes_on: Value) -> bool:
+    """Return whether no flag that ends a loop is set in its body: the test is one of its own variables alone."""
+    operation = goes_on.producer
+    if operation is None:
+        return True
+    tests = ("logical_not", "logical_or", "logical_and", "bitwise_or")
+    return operation.op in tests and all(map(_is_as_before, operation.operands))
 
 
 def _number_of(index: Tracer, sequence: Sequence_) -> Any:

@@ -64,6 +64,7 @@ def require_own(obj: object, what: str) -> None:
         )
     made = capture.created_depth(obj)
     inside = capture.frames[made + 1 :]
+    capture.note_lasting(what)
     if any(map(is_staged, inside)):
         kept = "use arrays, or lists with append, for what a loop over traced values keeps"
         place, where = "loop or branch", "staged loop or branch"

@@ -2,9 +2,9 @@
 
 Reads a body without jumps (jumps.py); writes what it found into the nodes, as attributes that convert.py reads:
 
-- `tg_state` of `if`, `while`, `for`: the names that the statement may rebind and that are read afterwards, or by a
-  later turn of the loop. Names that live inside one turn only are left out.
-- `tg_reset` of `if`: other names that one branch may rebind and the other reads.
+- `tg_state` of `if`, `while`, `for`, `try`: the names that the statement may rebind and that are read afterwards, or by
+  a later turn of the loop. Names that live inside one turn only are left out.
+- `tg_reset` of `if`: other names that one branch may rebind and the other reads; of `try`: all others that it rebinds.
 - `tg_unbound` of a name that is read: it may not be bound at this point.
 - `tg_live` of a name that is bound: it is read afterwards.
 - `tg_outer` of a nested function or class: the names of this function that may be unbound while it runs.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import gast
 
-from tracegrad.capture.jumps import TRIES, has_default
+from tracegrad.capture.jumps import TRIES, has_default, is_trial
 from tracegrad.capture.nodes import (
     COMPREHENSIONS,
     FUNCTIONS,
@@ -81,6 +81,9 @@ class Flow:
             if isinstance(node, (gast.ClassDef, *FUNCTIONS)):
                 self.deleted |= _nonlocals(node) & _unbinds(node)
         self.fleeting = self.deleted | {h.id for h in handlers}
+        # Those that may run several times at capture, between which their names are set back.
+        trials = [node for node in nodes if is_trial(node)]
+        self.repeated = {n for n in walk_scope(trials) if isinstance(n, gast.ExceptHandler)}
         # A generator that is passed to a call is read at once; others may be read at any time.
         consumed = [a for n in nodes if isinstance(n, gast.Call) for a in n.args]
         self.captured: set[str] = set()
@@ -154,6 +157,8 @@ class Flow:
         return None if isinstance(node, gast.Return | gast.Raise) else bound
 
     def _forward_try(self, node: Node, bound: set[str] | None) -> set[str] | None:
+        if is_trial(node):
+            self._note_undefined([node], bound)
         ends = [self._forward([*node.body, *node.orelse], _copy(bound))]
         for handler in node.handlers:
             inner = self._apply(self._events(handler.type), _copy(bound))
@@ -244,12 +249,16 @@ class Flow:
         return self._use(self._events(node.iter), head) if isinstance(node, gast.For) else head
 
     def _backward_try(self, node: Node, live: set[str], caught: frozenset[str]) -> set[str]:
+        if is_trial(node):
+            self._note_state(node, [node], live)
+            # it may be run several times at capture: what it rebinds is set back between
+            node.tg_reset = tuple(name for name in self._rebinds([node]) if name not in live)
         final = self._backward(node.finalbody, live, caught)
         after = caught | final if node.finalbody else caught
         entries: set[str] = set()
         for handler in node.handlers:
             if handler.name is not None:
-                handler.tg_kept = handler.name.id in live | final
+                handler.tg_kept = handler in self.repeated or handler.name.id in live | final
             entry = self._backward(handler.body, final, after)
             if handler.name is not None:
                 entry = entry - {handler.name.id}

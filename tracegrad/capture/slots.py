@@ -67,7 +67,7 @@ def note_slot(container: Any, kind: str, key: Any) -> None:
     slot, made = (id(container), kind, key), capture.created_depth(container)
     if 0 <= made < len(capture.frames):
         capture.frames[made].note_place(slot)
-    for frame in capture.frames[made + 1 :]:
+    for frame in capture.noting(made):
         if slot not in frame.slots and not (kind == "item" and _is_noted(frame, container, key)):
             moved = frame.lists.get(id(container))
             own = kind != "item" or moved is None or isinstance(moved[1], tuple)
@@ -81,7 +81,7 @@ def note_cell(cell: CellType, name: str) -> None:
     statement of the function itself carry it by its name."""
     capture = current()
     slot = (id(cell), "cell", name)
-    for frame in capture.frames[capture.created_depth(cell) + 1 :]:
+    for frame in capture.noting(capture.created_depth(cell)):
         if slot not in frame.slots and id(cell) not in frame.carried:
             before = read_slot(cell, "cell", name)
             frame.slots[slot] = (cell, before, before)
@@ -136,7 +136,7 @@ def note_list(values: Any) -> None:
     made = capture.created_depth(values)
     if 0 <= made < len(capture.frames):
         capture.frames[made].note_place((id(values), "list", None))
-    for frame in capture.frames[made + 1 :]:
+    for frame in capture.noting(made):
         if id(values) not in frame.lists:
             frame.lists[id(values)] = (values, snapshot(values))
             frame.note_place((id(values), "list", None))

@@ -856,8 +856,14 @@ def _distribution_help(name: str) -> str:
     )
 
 
+#: an exception that has this is raised in the place of an operation that fails at run time
+INTENDED = "tg_intended"
+
+
 def _is_own(error: Exception) -> bool:
     """Return whether an exception was raised by tracegrad or NumPy, not by a function of the user."""
+    if hasattr(error, INTENDED):
+        return False
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -85,6 +85,7 @@ class Watch:
 
 def watch(function: types.FunctionType, names: Iterable[str], given: Iterable[Any]) -> Watch | None:
     """Return what watches a function where it runs in a staged region; None elsewhere."""
+    current().note_lasting(f"what {function.__name__} changes, which runs as it is")
     if not any(map(is_staged, current().frames)):
         return None
     return Watch(function.__globals__, names, [*(function.__closure__ or ()), *given])

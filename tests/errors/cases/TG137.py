@@ -6,10 +6,11 @@ import tracegrad as tg
 
 
 def f(x):
+    factors = iter([2.0, 3.0])
     try:
-        y = math.log(x[0] - 3.0)
+        y = next(factors) * math.log(x[0] - 3.0)
     except ValueError:
-        y = 0.0
+        y = next(factors)
     return y * x[1]
 
 

@@ -1,13 +1,15 @@
+import contextlib
+
 import numpy as np
 
 import tracegrad as tg
 
 
 def f(a):
-    try:
-        return np.sum(np.linalg.cholesky(a))
-    except np.linalg.LinAlgError:
-        return np.inf
+    y = a[0, 0]
+    with contextlib.suppress(np.linalg.LinAlgError):
+        y = np.sum(np.linalg.cholesky(a))
+    return y
 
 
 def run():

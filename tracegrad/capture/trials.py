@@ -1,0 +1,328 @@
+"""Operations in the body of a `try` of which only the run knows whether they fail: handlers are captured for both.
+
+Asked by the builder of a capture before each operation that may fail, and by branches.py. Previous: tracer.py; next:
+constants.py; attempts.py runs the statements.
+
+The body is left where the first such operation stands, and what it has changed is undone. Then the statement is run
+twice more, as the two sides of a condition: on one the operation succeeds, on the other it raises its error, which
+Python brings to the handlers. What comes later in the body may fail too, which is another condition inside the first.
+Statements of the body that have ended before are not run again. Where a branch of the user's holds the operation, its
+test is decided before in this way, so that the operation stands in the body itself; a loop is unrolled.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tracegrad import ops
+from tracegrad.capture.context import SETTLES, Frame, Signal, current, user_span
+from tracegrad.capture.tracer import INTENDED
+from tracegrad.errors import CaptureError, NeedsPythonValue, Span
+from tracegrad.ir.core import Operation, Value
+from tracegrad.ir.liveness import has_effect
+from tracegrad.ir.opdef import TABLE, OpDef
+from tracegrad.ir.types import I64
+
+_LINEAR = np.linalg.LinAlgError
+#: operations that fail by themselves -> their error, and what NumPy says
+FAULTS: dict[str, tuple[type[Exception], str]] = {
+    "gather": (IndexError, "index is out of bounds"),
+    "scatter_add": (IndexError, "index is out of bounds"),
+    "scatter_set": (IndexError, "index is out of bounds"),
+    "cholesky": (_LINEAR, "Matrix is not positive definite"),
+    "solve": (_LINEAR, "Singular matrix"),
+    "inv": (_LINEAR, "Singular matrix"),
+    "eigh": (_LINEAR, "Eigenvalues did not converge"),
+    "svd": (_LINEAR, "SVD did not converge"),
+    "pinv": (_LINEAR, "SVD did not converge"),
+}
+#: so many operations of one body may fail, one after the other
+_MOST = 24
+
+#: name of an exception -> what to do for it not to come
+_INSTEAD = {
+    "ValueError": "test the condition before with `if` (`if x > 0: y = math.log(x)`)",
+    "ZeroDivisionError": "test the condition before with `if` (`if x != 0: y = 1 / x`)",
+    "IndexError": "test the condition before with `if` (`if i < len(x): y = x[i]`)",
+    "LinAlgError": "make the matrix regular before (`a + 1e-9 * np.eye(n)`)",
+}
+
+
+class Fork(Signal):
+    """The body of a `try` has come to an operation that may fail."""
+
+    def __init__(self, trial: Trial, succeeds: Value, place: tuple[str, Span | None]) -> None:
+        self.trial, self.succeeds, self.place = trial, succeeds, place
+        self.end = len(current().builder.block.operations)
+
+
+class Inside(Signal):
+    """A branch in the body of a `try` holds an operation that may fail: its test is decided first."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+
+
+class Decision(NamedTuple):
+    """What was decided at a place of the body: an operation or a test, and how it goes."""
+
+    place: tuple[str, Span | None]
+    outcome: bool
+
+
+class Trial:
+    """One run of a `try` statement.
+
+    Args:
+        skipped: so many statements of its body were run before.
+        script: what was decided in the others, in their order.
+        depth: of conditions that were made before.
+    """
+
+    def __init__(
+        self,
+        get_state: Callable[[], Any],
+        carried: frozenset[int],
+        skipped: int,
+        script: Sequence[Decision],
+        depth: int,
+    ) -> None:
+        self.get_state, self.carried = get_state, carried
+        self.skipped, self.script, self.depth = skipped, tuple(script), depth
+        self.journal = Frame("attempt", current().builder.block, carried=carried)
+        self.settle(skipped, self.script)
+
+    def settle(self, skipped: int, script: tuple[Decision, ...]) -> None:
+        """Keep what was done until now: if the statement is run again, it starts from here."""
+        capture = current()
+        self.skipped, self.script, self.position = skipped, script, 0
+        self.entry = self.get_state()
+        self.start = len(capture.builder.block.operations)
+        self.changes = len(capture.changes)
+        if self.journal in capture.journals:
+            capture.journals.remove(self.journal)
+        self.journal = Frame("attempt", capture.builder.block, carried=self.carried, level=capture.depth)
+        capture.journals.append(self.journal)
+
+    def step(self, number: int) -> bool:
+        """Return whether a statement of the body is to be run."""
+        if number < self.skipped:
+            return False
+        if self.position == len(self.script):
+            self.settle(number, ())
+        return True
+
+    def decide(self, succeeds: Callable[[], Value], place: tuple[str, Span | None]) -> bool:
+        """Return how a place of the body goes.
+
+        Raises:
+            Fork: it goes both ways.
+        """
+        if self.position < len(self.script):
+            decision = self.script[self.position]
+            self.position += 1
+            if decision.place != place:
+                raise refusal(place[0], "a statement in a `try` that does not run in the same way twice")
+            return decision.outcome
+        if self.depth >= _MOST:
+            raise refusal(place[0], f"more than {_MOST} operations in one `try` that may fail, one after the other")
+        raise Fork(self, succeeds(), place)
+
+    def clear_effects(self, end: int, name: str) -> None:
+        """Remove what the abandoned run has printed, and what it has checked while it was left."""
+        operations = current().builder.block.operations
+        kept = operations[: self.start]
+        for number, operation in enumerate(operations[self.start :], self.start):
+            if not has_effect(operation) or (number < end and _only_checks(operation)):
+                kept.append(operation)
+            elif operation.op not in ("print", "check"):
+                raise refusal(name, "a loop or a call in the same statement that prints")
+        operations[:] = kept
+
+
+class Window:
+    """The body of a `try`, while it runs.
+
+    Attributes:
+        trial: the run of the statement; None where it can only be refused.
+        handled: gives the exceptions, and tuples of them, that handlers catch and go on from; None for all.
+    """
+
+    def __init__(self, handled: Callable[[], Iterable[Any]], trial: Trial | None) -> None:
+        self.handled, self.trial, self.frame = handled, trial, current().frame
+
+    def catches(self, names: Sequence[str], kind: type[BaseException] | None, *, is_index: bool = False) -> bool:
+        """Return whether a handler catches an exception, by its class or by the names of it."""
+        return any(_catches(handler, names, kind, is_index) for handler in flat(self.handled()))
+
+    def decide(self, succeeds: Callable[[], Value], place: tuple[str, Span | None]) -> bool:
+        """Return how a place in the body goes.
+
+        Raises:
+            Fork: both ways.
+            Inside, NeedsPythonValue: it is in a region inside the body.
+        """
+        if current().frame is not self.frame:
+            raise self.leave(place[0])
+        assert self.trial is not None, "only a `try` that can be run again decides"
+        return self.trial.decide(succeeds, place)
+
+    def leave(self, name: str) -> Exception:
+        """Return what leaves a region in the body, of which something may fail."""
+        frames = current().frames
+        inside = frames[frames.index(self.frame) + 1 :]
+        if all(frame.kind == "branch" and not frame.repeats for frame in inside):
+            return Inside(self)
+        kind = NeedsPythonValue if all(frame.kind in ("loop", "branch") for frame in inside) else CaptureError
+        return refusal(name, "a loop or a function that stays a call, in the body of the `try`", kind)
+
+
+def refusal(name: str, found: str, kind: type[CaptureError] = CaptureError, span: Span | None = None) -> CaptureError:
+    """Return the error for a fault that no handler can be captured for."""
+    return kind(
+        "a fault that comes at run time cannot be caught",
+        code="TG137",
+        span=span or user_span(),
+        found=f"{name}, which may be raised here when the compiled function runs; {found}",
+        help=f"{_INSTEAD.get(name, 'test the condition before with `if`')}, or put the `try` around "
+        "the call of the compiled function",
+    )
+
+
+def settles(op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]) -> bool:
+    """Return whether a check need not be staged, since the body of a `try` goes on where it holds.
+
+    Raises:
+        Exception: the error of the operation, where the body of a `try` is to fail there.
+        Fork: the body of a `try` goes both ways.
+    """
+    if op.name == "check":
+        kind, message = class_of(attrs["error"]), attrs["message"]
+    elif op.name in FAULTS:
+        kind, message = FAULTS[op.name]
+    else:
+        return False
+    is_index = op.name != "check" and kind is IndexError
+    for window in reversed(current().windows):
+        if not window.catches((kind.__name__,), kind, is_index=is_index):
+            continue
+        if window.trial is None:
+            return False
+        if op.name not in ("check", *_SUCCEEDS):
+            raise refusal(kind.__name__, f"whether {op.name} converges is known only afterwards")
+        place = (kind.__name__, current().builder.span)
+        if window.decide(lambda: _succeeds(op.name, operands, attrs), place):
+            return op.name == "check"
+        error = kind(message)
+        setattr(error, INTENDED, True)
+        raise error
+    return False
+
+
+def catching(error: BaseException) -> Window | None:
+    """Return the body of a `try`, to be run both ways, whose handler catches what was raised at capture."""
+    for window in reversed(current().windows):
+        if window.catches((), type(error)):
+            return window if window.trial is not None else None
+    return None
+
+
+def require_uncaught(error: BaseException) -> None:
+    """Check that no handler would catch what a region always raises."""
+    if catching(error) is not None:
+        raise refusal(type(error).__name__, "a loop that may not run, in the body of the `try`")
+
+
+def class_of(name: str) -> type[Exception]:
+    """Return the class of an exception by its name, as it stands in a check."""
+    return _LINEAR if name == "LinAlgError" else getattr(builtins, name, Exception)
+
+
+def _regular(op: OpDef) -> Callable[[Sequence[Any], Mapping[str, Any]], Value]:
+    def succeeds(operands: Sequence[Any], attrs: Mapping[str, Any]) -> Value:
+        found: Value = op(operands[0])
+        return _all(found)
+
+    return succeeds
+
+
+def _all(found: Value) -> Value:
+    axes = tuple(range(len(found.shape)))
+    return ops.reduce_all(found, axes=axes) if axes else found
+
+
+def _in_bounds(operands: Sequence[Any], attrs: Mapping[str, Any]) -> Value:
+    builder, axes = current().builder, attrs["axes"]
+    holds = builder.constant(True)
+    for index, axis in zip(operands[1 : 1 + len(axes)], axes, strict=True):
+        index = index if isinstance(index, Value) else builder.constant(index)
+        index = index if index.dtype == I64 else ops.cast(index, dtype=I64)
+        size = operands[0].shape[axis]
+        count = builder.constant(size) if isinstance(size, int) else ops.dim(dim=size)
+        for compare, bound in ((ops.less, count), (ops.greater_equal, ops.negative(count))):
+            wide = ops.broadcast_to(bound, shape=index.shape) if index.shape else bound
+            holds = ops.logical_and(holds, _all(compare(index, wide)))
+    return holds
+
+
+#: operations that fail by themselves -> what says whether they succeed
+_SUCCEEDS = {
+    "cholesky": _regular(ops.is_positive_definite),
+    "solve": _regular(ops.is_regular),
+    "inv": _regular(ops.is_regular),
+    "gather": _in_bounds,
+    "scatter_add": _in_bounds,
+    "scatter_set": _in_bounds,
+}
+
+
+def _succeeds(name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Value:
+    condition: Value = operands[0] if name == "check" else _SUCCEEDS[name](operands, attrs)
+    return condition
+
+
+def _only_checks(operation: Operation) -> bool:
+    effects = [inner.op for inner in walk([operation]) if TABLE[inner.op].effect]
+    return bool(effects) and set(effects) == {"check"} and not any(o.op == "call" for o in walk([operation]))
+
+
+def walk(operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Yield operations and those in their blocks."""
+    for operation in operations:
+        yield operation
+        for block in operation.blocks:
+            yield from walk(block.operations)
+
+
+def _catches(handler: Any, names: Sequence[str], kind: type[BaseException] | None, is_index: bool) -> bool:
+    broad = handler in (None, Exception, BaseException)
+    if is_index:
+        # most indices are in bounds; a fault is not hidden, since it is raised
+        return not broad and issubclass(IndexError, handler or Exception)
+    if handler is None or handler is BaseException:
+        return True
+    if kind is not None and issubclass(kind, handler):
+        return True
+    return any(child.__name__ in names for child in _family(handler))
+
+
+def _family(kind: Any) -> Iterator[Any]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _family(child)
+
+
+def flat(kinds: Iterable[Any]) -> Iterator[Any]:
+    """Yield the classes in the type of a handler."""
+    for kind in kinds:
+        if isinstance(kind, tuple):
+            yield from flat(kind)
+        else:
+            yield kind
+
+
+SETTLES.append(settles)
