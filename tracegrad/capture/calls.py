@@ -24,7 +24,7 @@ from tracegrad.capture.attempts import context
 from tracegrad.capture.choices import for_each, merge
 from tracegrad.capture.comparisons import search
 from tracegrad.capture.context import current
-from tracegrad.capture.deques import makes_list, require_no_question
+from tracegrad.capture.deques import as_list, makes_list, require_no_question
 from tracegrad.capture.draws import call_random, is_random
 from tracegrad.capture.guards import (
     guard_class,
@@ -236,7 +236,7 @@ def _look_into(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if f is list and args and isinstance(args[0], sequences.Sequence_) and args[0].length is None:
         return comprehensions.collect(comprehensions.Each(args[0], "", comprehensions.Item))
     if makes_list(f, args, kwargs):
-        return call(list, *args)
+        return as_list(functools.partial(call, list), *args, **kwargs)
     if f is getattr:
         return getattr_(*args)
     if isinstance(f, types.FunctionType) and f in _COPIES:

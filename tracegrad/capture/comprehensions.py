@@ -126,6 +126,7 @@ def generate(step: Step) -> Iterator[Any]:
 def collect(step: Each) -> list[Any]:
     """Return the items as a list; with traced tests, or where they are many, a loop appends them."""
     result = new_list([])
+    current().plain.add(id(result))
     _run(step, _appending_to(result))
     return result
 

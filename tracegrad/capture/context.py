@@ -302,6 +302,9 @@ class Capture:
         self.streams: dict[int, Any] = {}
         #: whether deques that the code makes are lists; and whether it makes any
         self.deques_are_lists = self.makes_deques = False
+        #: ids of the lists that stand for deques with a bound -> list and bound; and of those that surely do not
+        self.bounds: dict[int, tuple[Any, int]] = {}
+        self.plain: set[int] = set()
         #: what user code gets for queues from outside, and their items
         self.queues: list[tuple[Any, list[Any]]] = []
         #: dicts from which an item was deleted -> their keys before

@@ -721,6 +721,8 @@ def refuse_changing(f: Any) -> None:
 def new_container(value: Any) -> Any:
     """Register a list or dict display made by captured code."""
     if type(value) is list:
-        return new_list(value)
+        made = new_list(value)
+        current().plain.add(id(made))
+        return made
     current().register_created(value)
     return value

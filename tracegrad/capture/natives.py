@@ -20,6 +20,7 @@ from typing import Any
 from tracegrad.capture import branches, slots
 from tracegrad.capture.aliases import require_single
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.deques import require_plain
 from tracegrad.capture.guards import is_user_function, open_attribute
 from tracegrad.capture.heaps import HEAP
 from tracegrad.capture.lists import CapturedList, ListUse, StackedList, count_of, indexed_error, unstack, use_of_index
@@ -119,7 +120,8 @@ def changes_object(f: Any, args: tuple[Any, ...]) -> bool:
 def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function or method that may change its object."""
     if isinstance(f, types.MethodDescriptorType | types.WrapperDescriptorType) and f is not object.__setattr__:
-        f, args = f.__get__(args[0]), args[1:]
+        own, args = args[0], args[1:]
+        f = getattr(own, f.__name__) if isinstance(own, StackedList) else f.__get__(own)
     own, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
     if name == "insert" and isinstance(own, CapturedList) and not _is_at_hand(own, args[0]):
         use = use_of_index(own, args[1])
@@ -245,6 +247,7 @@ def note_augmented(value: Any, op: str) -> None:
     """Note that `value op= other` is about to change a container of Python's."""
     if not isinstance(value, _MUTABLE) or not hasattr(type(value), f"__i{op}__"):
         return
+    require_plain(op, value)
     what = f"an augmented assignment to a {kind_name(type(value))}"
     if isinstance(value, list) and op == "add":
         return  # as extend

@@ -15,7 +15,7 @@ from tracegrad.capture import branches, comprehensions, lookups, sequences
 from tracegrad.capture.choices import for_each, test_each
 from tracegrad.capture.comparisons import compare_of_unknown_length, compare_sequences, contains, identical
 from tracegrad.capture.context import current, user_span
-from tracegrad.capture.deques import require_no_question
+from tracegrad.capture.deques import require_no_question, require_plain
 from tracegrad.capture.guards import new_container, special_method
 from tracegrad.capture.iterables import has_unknown_length
 from tracegrad.capture.lists import StackedList
@@ -44,6 +44,7 @@ def aug_name(value: Any, op: str, other: Any) -> Any:
     """`name op= other`: returns what the name is bound to afterwards."""
     if type(value) is OrNone:
         value = _operand(op, value)
+    require_plain(op, value)
     if isinstance(value, list) and special_method(value, f"__i{op}__") is None:
         if _is_of_numpy(other):
             if op == "mul" and _repeats(other):
@@ -80,6 +81,8 @@ def operate(name: str, x: Any, y: Any) -> Any:
         return choose(y, lambda option: operate(name, x, option))
     if name == "mod" and type(x) is str:
         return percent(x, y)
+    if name in ("add", "mul"):
+        require_plain(name, x, y)
     if name in ("eq", "ne"):
         require_no_question(name, x, y)
     if name in ("is", "is_not"):
