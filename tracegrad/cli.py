@@ -695,7 +695,10 @@ def check(
     with readable_failures(function, inputs, element), contextlib.redirect_stdout(io.StringIO()):
         if transform in _OF_SCALARS:
             _require_scalar(gradient, transform, signature, sizes)
-        instances = {of: build_instances(f, argnums, signature, sizes, backends) for of, f in checked.items()}
+        discrete = transform == "vmap"  # whose values are compared
+        instances = {
+            of: build_instances(f, argnums, signature, sizes, backends, discrete=discrete) for of, f in checked.items()
+        }
         made = instances[""]
         compared = [
             (f"{what} of the {of}" if of else what, f, argnums, digits_of)

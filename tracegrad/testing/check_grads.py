@@ -140,8 +140,13 @@ def build_instances(
     signature: Signature,
     sizes: Mapping[str, int],
     backends: Sequence[str],
+    *,
+    discrete: bool = False,
 ) -> dict[str, Specialization]:
     """Compile the gradient for each backend: value and gradient of a function that returns a scalar, else its pullback.
+
+    Args:
+        discrete: accept functions of which no result has a derivative.
 
     A backend that cannot be used (no C compiler) is missing in the answer; a warning says why.
     """
@@ -153,7 +158,9 @@ def build_instances(
         if error.code != "TG202":
             raise
         program = pipeline.build_vjp_program(function, signature, sizes)
-        if not any(is_inexact(result.array_type.dtype) for result in program.captured.function.results):
+        if not discrete and not any(
+            is_inexact(result.array_type.dtype) for result in program.captured.function.results
+        ):
             raise
     made = {}
     for backend in backends:
