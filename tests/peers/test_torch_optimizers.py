@@ -52,6 +52,54 @@ def test_optimizer(make: Callable[[Any, Any], Any], rng: np.random.Generator) ->
     np.testing.assert_allclose(*paths, rtol=1e-7, atol=1e-9)
 
 
+COMPLEX: list[Callable[[Any, Any], Any]] = [
+    *OPTIMIZERS, lambda o, p: o.RMSprop(p, lr=0.05, centered=True, weight_decay=0.1), lambda o, p: o.RMSprop(p, maximize=True),
+    lambda o, p: o.Adagrad(p, initial_accumulator_value=0.3), lambda o, p: o.AdamW(p, amsgrad=True, weight_decay=0.2),
+    lambda o, p: o.SGD(p, lr=0.05), lambda o, p: o.NAdam(p, decoupled_weight_decay=True, weight_decay=0.1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", COMPLEX, ids=range(len(COMPLEX)))
+def test_complex_parameters(make: Callable[[Any, Any], Any], rng: np.random.Generator) -> None:
+    start = rng.normal(size=(3, 4)) + 1j * rng.normal(size=(3, 4))
+    paths, states = [], []
+    for T in (tg, torch):
+        z, b = T.tensor(start, requires_grad=True), T.tensor(start[0].real, requires_grad=True)
+        optimizer = make(T.optim, [z, b])
+
+        def closure(optimizer: Any = optimizer, z: Any = z, b: Any = b) -> Any:
+            optimizer.zero_grad()
+            loss = ((z * z - 1j * b).abs() ** 2).sum() + (z.real * b).sin().sum()
+            loss.backward()
+            return loss
+
+        path: list[Any] = []
+        for _ in range(5):
+            optimizer.step(closure)
+            path += [*z.detach().numpy().ravel(), *b.detach().numpy()]
+        paths.append(path)
+        states.append({
+            number: {name: (str(kept.dtype), kept.numpy()) for name, kept in each.items() if hasattr(kept, "numpy")}
+            for number, each in optimizer.state_dict()["state"].items()
+            if not isinstance(optimizer, T.optim.LBFGS)
+        })  # fmt: skip
+    np.testing.assert_allclose(*paths, rtol=1e-7, atol=1e-9)
+    ours, theirs = states
+    assert {k: sorted(v) for k, v in ours.items()} == {k: sorted(v) for k, v in theirs.items()}
+    for number, each in theirs.items():
+        for name, (dtype, kept) in each.items():
+            assert ours[number][name][0] == dtype
+            np.testing.assert_allclose(ours[number][name][1], kept, rtol=1e-6, atol=1e-9)
+
+
+def test_adafactor_refuses_complex_parameters() -> None:
+    for T in (tg, torch):
+        z = T.ones(2, dtype=T.complex64, requires_grad=True)
+        (z.abs() ** 2).sum().backward()
+        with pytest.raises(RuntimeError, match="Adafactor does not support complex parameters"):
+            T.optim.Adafactor([z]).step()
+
+
 SCHEDULES: list[Callable[[Any, Any], Any]] = [
     lambda s, o: s.ConstantLR(o, 0.5, 3), lambda s, o: s.LinearLR(o, 0.2, 0.9, 6), lambda s, o: s.PolynomialLR(o, 7, 2.0),
     lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, 0.01), lambda s, o: s.CyclicLR(o, 0.1, 0.5, 3, mode="triangular2"),

@@ -6,12 +6,12 @@ Reads `.grad`, writes parameters. Previous: optimizers.py; next: lr_scheduler.py
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tracegrad.optim.optimizer import Optimizer
+from tracegrad.optim.optimizer import Optimizer, real_parts
 from tracegrad.runtime.gradients import enable_grad
 from tracegrad.runtime.tape import part_saved
 from tracegrad.runtime.tensor import Array
@@ -44,15 +44,16 @@ class LBFGS(Optimizer):
         self._params = self.param_groups[0]["params"]
 
     def _gradient(self) -> Array:
-        return np.concatenate([(np.zeros_like(p._a) if p._grad is None else p._grad._a).ravel() for p in self._params])
+        return _flat([np.zeros_like(p._a) if p._grad is None else p._grad._a for p in self._params])
 
     def _place(self, values: Array) -> None:
         start = 0
         for p in self._params:
             part_saved(p)
-            p._a[...] = values[start : start + p._a.size].reshape(p._a.shape)
+            numbers = real_parts(p._a)
+            numbers[...] = values[start : start + numbers.size].reshape(numbers.shape)
             mark_written(p, "LBFGS.step")
-            start += p._a.size
+            start += numbers.size
 
     @np.errstate(all="ignore")  # of a loss without a minimum, steps and values become infinite
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -97,7 +98,7 @@ class LBFGS(Optimizer):
             state["t"], state["d"] = rate, direction
             if slope > -group["tolerance_change"]:
                 break
-            start = np.concatenate([p._a.ravel() for p in self._params])
+            start = _flat([p._a for p in self._params])
             before = value
             if group["line_search_fn"]:
                 value, gradient, rate, count = _strong_wolfe(
@@ -143,6 +144,10 @@ class LBFGS(Optimizer):
         for (y, s), share in zip(pairs, reversed(shares), strict=True):
             made = made + s * (share - (y @ made) / (y @ s))
         return made
+
+
+def _flat(arrays: Sequence[Array]) -> Array:
+    return np.concatenate([real_parts(a).ravel() for a in arrays])
 
 
 def _product(a: Array, b: Array) -> Any:

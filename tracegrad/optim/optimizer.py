@@ -22,6 +22,11 @@ from tracegrad.runtime.views import mark_written
 Hook = Callable[..., Any]
 
 
+def real_parts(a: Array) -> Array:
+    """Return an array, or of complex numbers a view with a last axis for the real and the imaginary part."""
+    return a[..., None].view(a.real.dtype) if np.iscomplexobj(a) else a
+
+
 def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
     """Have a step call the optimizer's hooks, unless it is the step of a base class called by another."""
 
@@ -147,7 +152,10 @@ class Optimizer:
                     if group.get("maximize"):
                         gradient = -gradient
                     part_saved(p)
-                    self.update(p._a, gradient, self.state[p], options)
+                    state = self.state.get(p, {})
+                    self.update(p._a, gradient, state, options)
+                    if state:
+                        self.state[p] = state
                     mark_written(p, f"{type(self).__name__}.step")
         return loss
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.optim.optimizer import Optimizer
+from tracegrad.optim.optimizer import Optimizer, real_parts
 from tracegrad.runtime.tensor import Array, Tensor, wrap
 
 
@@ -46,6 +46,15 @@ def _decayed(x: Array, gradient: Array, group: dict[str, Any]) -> Array:
         return gradient
     made: Array = gradient + group["weight_decay"] * x
     return made
+
+
+def _in_reals(x: Array, gradient: Array, group: dict[str, Any]) -> tuple[Array, Array]:
+    """Return a parameter and its gradient with weight decay, the parts of complex numbers as numbers of their own."""
+    return real_parts(x), real_parts(_decayed(x, gradient, group))
+
+
+def _kept(state: dict[str, Any], name: str) -> Array:
+    return real_parts(state[name]._a)
 
 
 class SGD(Optimizer):
@@ -111,6 +120,8 @@ class Adafactor(Optimizer):
         super().__init__(params, defaults | self._implementation(options) | {"maximize": maximize})
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        if np.iscomplexobj(x):
+            raise RuntimeError("Adafactor does not support complex parameters")
         step = _count_step(state)
         is_matrix = gradient.ndim > 1
         if step == 1:
@@ -168,8 +179,8 @@ class Adam(Optimizer):
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = _zeros(x)
         first, second = group["betas"]
-        gradient = _decayed(x, gradient, group)
-        mean, square = state["exp_avg"]._a, state["exp_avg_sq"]._a
+        x, gradient = _in_reals(x, gradient, group)
+        mean, square = _kept(state, "exp_avg"), _kept(state, "exp_avg_sq")
         part = np.empty_like(mean)  # one array for all that is in between
         np.subtract(gradient, mean, out=part)
         part *= 1 - first
@@ -179,7 +190,7 @@ class Adam(Optimizer):
         part *= 1 - second
         square += part
         if group["amsgrad"]:
-            most = state["max_exp_avg_sq"]._a
+            most = _kept(state, "max_exp_avg_sq")
             square = np.maximum(most, square, out=most)
         np.sqrt(square, out=part)
         part /= (1 - second**step) ** 0.5
@@ -227,17 +238,17 @@ class RMSprop(Optimizer):
                 state["momentum_buffer"] = _zeros(x)
             if group["centered"]:
                 state["grad_avg"] = _zeros(x)
-        gradient = _decayed(x, gradient, group)
-        square = state["square_avg"]._a
+        x, gradient = _in_reals(x, gradient, group)
+        square = _kept(state, "square_avg")
         square *= group["alpha"]
         square += (1 - group["alpha"]) * gradient * gradient
         if group["centered"]:
-            mean = state["grad_avg"]._a
+            mean = _kept(state, "grad_avg")
             mean += (1 - group["alpha"]) * (gradient - mean)
             square = square - mean * mean
         step = gradient / (np.sqrt(square) + group["eps"])
         if group["momentum"]:
-            velocity = state["momentum_buffer"]._a
+            velocity = _kept(state, "momentum_buffer")
             velocity *= group["momentum"]
             velocity += step
             step = velocity
@@ -261,11 +272,13 @@ class Adagrad(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["step"] = wrap(np.zeros((), np.float32))
-                self.state[p]["sum"] = wrap(np.full_like(p._a, initial_accumulator_value))
+                total = np.empty_like(p._a)
+                real_parts(total)[...] = initial_accumulator_value
+                self.state[p]["sum"] = wrap(total)
 
     def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
-        count, total = _count_step(state), state["sum"]._a
-        gradient = _decayed(x, gradient, group)
+        count, total = _count_step(state), _kept(state, "sum")
+        x, gradient = _in_reals(x, gradient, group)
         total += gradient * gradient
         rate = group["lr"] / (1 + (count - 1) * group["lr_decay"])
         x -= rate * gradient / (np.sqrt(total) + group["eps"])
@@ -290,8 +303,8 @@ class Adadelta(Optimizer):
         if _count_step(state) == 1:
             state.update(square_avg=_zeros(x), acc_delta=_zeros(x))
         rho, eps = group["rho"], group["eps"]
-        gradient = _decayed(x, gradient, group)
-        square, moved = state["square_avg"]._a, state["acc_delta"]._a
+        x, gradient = _in_reals(x, gradient, group)
+        square, moved = _kept(state, "square_avg"), _kept(state, "acc_delta")
         square *= rho
         square += (1 - rho) * gradient * gradient
         step = np.sqrt(moved + eps) / np.sqrt(square + eps) * gradient
@@ -321,8 +334,8 @@ class Adamax(Optimizer):
         if step == 1:
             state.update(exp_avg=_zeros(x), exp_inf=_zeros(x))
         first, second = group["betas"]
-        gradient = _decayed(x, gradient, group)
-        mean, greatest = state["exp_avg"]._a, state["exp_inf"]._a
+        x, gradient = _in_reals(x, gradient, group)
+        mean, greatest = _kept(state, "exp_avg"), _kept(state, "exp_inf")
         mean += (1 - first) * (gradient - mean)
         greatest *= second
         np.maximum(greatest, np.abs(gradient) + group["eps"], out=greatest)
@@ -354,11 +367,11 @@ class NAdam(Optimizer):
         if step == 1:
             state.update(exp_avg=_zeros(x), exp_avg_sq=_zeros(x), mu_product=wrap(np.ones((), np.float32)))
         first, second = group["betas"]
-        gradient = _decayed(x, gradient, group)
+        x, gradient = _in_reals(x, gradient, group)
         now, later = (first * (1 - 0.5 * 0.96 ** (k * group["momentum_decay"])) for k in (step, step + 1))
         state["mu_product"]._a[...] *= now
         product = float(state["mu_product"]._a)
-        mean, square = state["exp_avg"]._a, state["exp_avg_sq"]._a
+        mean, square = _kept(state, "exp_avg"), _kept(state, "exp_avg_sq")
         mean += (1 - first) * (gradient - mean)
         square *= second
         square += (1 - second) * gradient * gradient
@@ -391,8 +404,8 @@ class RAdam(Optimizer):
         if step == 1:
             state.update(exp_avg=_zeros(x), exp_avg_sq=_zeros(x))
         first, second = group["betas"]
-        gradient = _decayed(x, gradient, group)
-        mean, square = state["exp_avg"]._a, state["exp_avg_sq"]._a
+        x, gradient = _in_reals(x, gradient, group)
+        mean, square = _kept(state, "exp_avg"), _kept(state, "exp_avg_sq")
         mean += (1 - first) * (gradient - mean)
         square *= second
         square += (1 - second) * gradient * gradient
