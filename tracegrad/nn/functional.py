@@ -575,7 +575,10 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Any:
-    """Return the tensor with mean 0 and variance 1 per channel; running statistics are updated in training."""
+    """Return the tensor with mean 0 and variance 1 per channel.
+
+    Running statistics are updated in training, except by an empty batch.
+    """
     _share_dtype(input, running_mean, running_var, weight, bias)
     channels = input._a.shape[1]
     for name, given in (
@@ -584,11 +587,11 @@ def batch_norm(
         if given is not None and given._a.size != channels:
             raise RuntimeError(f"{name} should contain {channels} elements not {given._a.size}")
     known = not training
+    axes = tuple(k for k in range(input._a.ndim) if k != 1)
+    count = math.prod(input._a.shape[k] for k in axes)
     if training:
-        _check_batch_size(input._a.size // input._a.shape[1], input.shape)
-    if training and running_mean is not None and running_var is not None:
-        axes = tuple(k for k in range(input._a.ndim) if k != 1)
-        count = input._a.size // input._a.shape[1]
+        _check_batch_size(count, input.shape)
+    if training and count and running_mean is not None and running_var is not None:
         values = _wide(input._a)
         with no_grad():
             _move(running_mean, values.mean(axes), momentum)
@@ -796,7 +799,7 @@ def instance_norm(
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape!r}")
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    if running_mean is not None and running_var is not None:
+    if input._a.size and running_mean is not None and running_var is not None:
         axes = tuple(range(2, input._a.ndim))
         values = _wide(input._a)
         with no_grad():
