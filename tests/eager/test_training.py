@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import pytest
 
 from tests.eager.torch_like import torch
 
@@ -40,3 +44,49 @@ def test_a_step_that_keeps_nothing_leaves_no_state() -> None:
     x.sum().backward()
     optimizer.step()
     assert optimizer.state_dict()["state"] == {}
+
+
+def test_an_empty_batch_leaves_running_statistics() -> None:
+    for norm, shape in ((torch.nn.BatchNorm1d(2), (0, 2)), (torch.nn.BatchNorm2d(2, momentum=None), (0, 2, 3, 3))):
+        norm(torch.randn(4, *shape[1:]))
+        before = norm.running_mean.clone(), norm.running_var.clone()
+        result = norm(torch.ones(shape))
+        assert result.shape == shape
+        assert int(norm.num_batches_tracked) == 2
+        np.testing.assert_array_equal(norm.running_mean.numpy(), before[0].numpy())
+        np.testing.assert_array_equal(norm.running_var.numpy(), before[1].numpy())
+
+
+def test_instance_norm_of_an_empty_batch() -> None:
+    norm = torch.nn.InstanceNorm2d(2, affine=True, track_running_stats=True)
+    x = torch.ones(0, 2, 3, 3, requires_grad=True)
+    norm(x).sum().backward()
+    assert x.grad is not None and x.grad.shape == x.shape
+    assert norm.weight.grad.tolist() == [0.0, 0.0]
+    assert norm.running_mean.tolist() == [0.0, 0.0] and norm.running_var.tolist() == [1.0, 1.0]
+
+
+CONVERSIONS: list[tuple[Callable[[Any], Any], Any]] = [
+    (lambda m: m.double(), torch.float64), (lambda m: m.half(), torch.float16),
+    (lambda m: m.bfloat16(), torch.bfloat16),
+    (lambda m: m.to(torch.float64), torch.float64), (lambda m: m.to(torch.ones(1).double()), torch.float64),
+    (lambda m: m.type(torch.float64), torch.float64),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("convert", "dtype"), CONVERSIONS, ids=range(len(CONVERSIONS)))
+def test_a_module_is_converted_with_its_gradients(convert: Callable[[Any], Any], dtype: Any) -> None:
+    module = torch.nn.Linear(2, 1)
+    module(torch.ones(1, 2)).sum().backward()
+    weight, gradient = module.weight, module.weight.grad
+    convert(module)
+    assert module.weight is weight and weight.grad is gradient
+    assert gradient is not None and gradient.dtype == dtype
+    module(torch.ones(1, 2, dtype=dtype)).sum().backward()
+    assert weight.grad is not None and weight.grad.dtype == dtype
+    assert weight.grad.tolist() == [[2.0, 2.0]]
+
+
+def test_modules_are_not_converted_to_integers() -> None:
+    with pytest.raises(TypeError, match=r"only accepts floating point or complex dtypes, .* dtype=torch\.int64"):
+        torch.nn.Linear(2, 1).to(torch.int64)

@@ -353,18 +353,24 @@ class Module(Stateful):
         return self
 
     def to(self, *args: Any, dtype: Any = None, **options: Any) -> Module:
-        """Convert parameters and buffers of floating point to a dtype; refuse devices that there are not."""
+        """Convert floats of parameters, their gradients and buffers to a dtype; refuse devices that there are not."""
         for device in (*[a for a in args if isinstance(a, str | Device)], options.get("device")):
             if device is not None:
                 require_cpu(device)
         wanted = next((a for a in args if not isinstance(a, str | Device)), dtype)
+        wanted = wanted.dtype if isinstance(wanted, Tensor) else wanted
         if wanted is not None and hasattr(wanted, "dtype"):
             kind = dtypes.numpy_dtype(wanted)
+            if not is_differentiable(kind):
+                raise TypeError(
+                    f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={wanted}"
+                )
             for module in self.modules():
                 for place in (module._parameters, module._buffers):
                     for tensor in place.values():
-                        if tensor is not None and is_differentiable(tensor._a.dtype):
-                            tensor._a = cast(tensor.detach(), kind)._a
+                        for each in (tensor, None if tensor is None else tensor._grad):
+                            if each is not None and is_differentiable(each._a.dtype):
+                                each._a = cast(each.detach(), kind)._a
         return self
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Module:
