@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from tracegrad.runtime.printing import tensor_text
-from tracegrad.runtime.tensor import METHODS, Tensor, is_differentiable, type_name
+from tracegrad.runtime.saving import attributes_of, require_leaf
+from tracegrad.runtime.tensor import Tensor, fill, is_differentiable, type_name
 
 
 class _OfBuffers(type):
@@ -46,8 +47,12 @@ class Parameter(Tensor):
         """Do nothing: all is set in __new__."""
 
     def __deepcopy__(self, memory: dict[int, Any]) -> Parameter:
-        made: Parameter = METHODS["__deepcopy__"](self, memory)
-        made._grad = None
+        require_leaf(self)
+        made = object.__new__(type(self))
+        fill(made, self._a.copy(order="K"))
+        made.__dict__.update(attributes_of(self))
+        made._requires_grad = self._requires_grad
+        memory[id(self)] = made
         return made
 
     def __repr__(self) -> str:

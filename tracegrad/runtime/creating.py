@@ -27,7 +27,6 @@ from tracegrad.runtime.tensor import (
     Array,
     Device,
     Tensor,
-    fill,
     integer,
     is_differentiable,
     method,
@@ -961,36 +960,6 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
         self._a = (np.concatenate([flat, more]) if more.size else flat[:count]).reshape(shape)
         mark_written(self, "resize_")
     return self
-
-
-@method("__deepcopy__")
-def deep_copy(self: Tensor, memory: dict[int, Any]) -> Tensor:
-    """Copy a leaf, its gradient and its flags."""
-    if self._node is not None:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
-        )
-    made = fill(object.__new__(type(self)), self._a.copy())
-    made.__dict__.update(self.__dict__)
-    made._requires_grad, made._inference = self._requires_grad, self._inference
-    if self._grad is not None:
-        made._grad = self._grad.detach().clone()
-    memory[id(self)] = made
-    return made
-
-
-@method("__reduce_ex__")
-def reduce_ex(self: Tensor, protocol: int) -> Any:
-    """Pickle a leaf."""
-    if self._node is not None:
-        raise RuntimeError("only leaves can be pickled: detach() the tensor first")
-    return _rebuilt, (type(self), self._a.copy(), self._requires_grad)
-
-
-def _rebuilt(cls: Any, array: Array, requires_grad: bool) -> Tensor:
-    made = fill(object.__new__(cls), array)
-    made._requires_grad = requires_grad
-    return made
 
 
 @public()

@@ -1,17 +1,24 @@
-"""Tensors and states in files: `save` and `load`, in Python's pickle format.
+"""Copies of tensors, and tensors and states in files: `save` and `load`, in Python's pickle format.
 
 Reads and writes files. Previous: printing.py; next: numpy_bridge.py. What is loaded holds data alone, unless the user
-says that the file may run code.
+says that the file may run code. Tensors that share memory do so in a copy too: it holds the memory once.
 """
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import pickle
+import weakref
+from collections.abc import Sequence
 from typing import Any
 
-from tracegrad.runtime.tensor import public
+import numpy as np
+
+from tracegrad.runtime.layout import strided
+from tracegrad.runtime.tape import needs_grad
+from tracegrad.runtime.tensor import Array, Storage, Tensor, fill, method, public
 
 #: classes and functions that make data, by module; names of NumPy's are those of NumPy 2
 _SAFE = {
@@ -23,9 +30,111 @@ _SAFE = {
     "numpy._core.numeric": ("_frombuffer",),
     "ml_dtypes": ("bfloat16",),
     "tracegrad.nn.parameter": ("Parameter",),
-    "tracegrad.runtime.creating": ("_rebuilt",),
-    "tracegrad.runtime.tensor": ("Tensor", "Size"),
+    "tracegrad.runtime.saving": ("_Memory", "_restored"),
+    "tracegrad.runtime.tensor": ("Size", "Storage", "Tensor"),
 }
+
+#: attributes that say how a tensor stands to others, which its copy does not
+_RELATIONS = ("_detached_from", "_follows", "_reshaped", "_retained", "_tangent")
+
+
+class _Memory:
+    """The memory that tensors share, as one object: so that a copy of them, or a file, holds it once.
+
+    Attributes:
+        owner: an array over all of it.
+    """
+
+    __slots__ = ("__weakref__", "owner")
+
+    def __init__(self, owner: Array) -> None:
+        self.owner = owner
+
+    def __reduce__(self) -> Any:
+        return _Memory, (self.bytes(),)
+
+    def bytes(self) -> Array:
+        """Return all bytes from the first to the last, as a view."""
+        owner = self.owner
+        if not owner.size:
+            return np.empty(0, np.uint8)
+        turns: Any = [slice(None, None, -1 if s < 0 else 1) for s in owner.strides]
+        upwards = owner[(*turns, ...)]
+        begin: Any = [slice(1)] * owner.ndim
+        first = upwards[(*begin, ...)].reshape(1).view(np.uint8)
+        steps = zip(upwards.shape, upwards.strides, strict=True)
+        return strided(first, (owner.itemsize + sum((n - 1) * s for n, s in steps),), (1,))
+
+
+#: by the id of an array that owns memory
+_memories: weakref.WeakValueDictionary[int, _Memory] = weakref.WeakValueDictionary()
+
+
+def _parts(tensor: Tensor) -> tuple[Any, ...]:
+    """Return what a tensor is made of: memory, count of writes, dtype, shape, place and strides in bytes."""
+    owner, a = tensor.untyped_storage().owner, tensor._a
+    memory = _memories.get(id(owner))
+    if memory is None:
+        memory = _memories[id(owner)] = _Memory(owner)
+    offset = _address(a) - _address(memory.bytes()) if a.size else 0
+    return memory, tensor._storage, a.dtype, a.shape, offset, a.strides
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _restored(
+    cls: Any, requires_grad: bool, memory: _Memory, storage: Storage, dtype: Any, shape: Sequence[int], offset: int,
+    strides: Sequence[int],
+) -> Tensor:  # fmt: skip
+    """Return a leaf over a part of memory.
+
+    Raises:
+        ValueError: the part is not inside, or holds addresses of objects, which bytes from a file cannot be.
+    """
+    if dtype.hasobject:
+        raise ValueError(f"tensors hold numbers, not {dtype}")
+    made = fill(object.__new__(cls), np.ndarray(shape, dtype, memory.bytes(), offset, strides))
+    made._storage, made._requires_grad = storage, requires_grad
+    return made
+
+
+def attributes_of(tensor: Tensor) -> dict[str, Any]:
+    """Return the attributes that a copy has too."""
+    return {name: value for name, value in tensor.__dict__.items() if name not in _RELATIONS}
+
+
+def require_leaf(tensor: Tensor) -> None:
+    """Check that a tensor may be copied deeply.
+
+    Raises:
+        RuntimeError: operations made it.
+    """
+    if tensor._node is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+        )
+
+
+@method("__deepcopy__")
+def deep_copy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """Copy a leaf, its memory, its gradient and its flags."""
+    require_leaf(self)
+    memory, storage, *place = _parts(self)
+    copies = (copy.deepcopy(part, memo) for part in (memory, storage))
+    made = memo[id(self)] = _restored(type(self), self._requires_grad, *copies, *place)
+    made._inference = self._inference
+    made.__dict__.update(attributes_of(self))
+    if self._grad is not None:
+        made._grad = copy.deepcopy(self._grad if self._grad._node is None else self._grad.detach(), memo)
+    return made
+
+
+@method("__reduce_ex__")
+def reduce_ex(self: Tensor, protocol: int) -> Any:
+    """Pickle a tensor; what was a result becomes a leaf."""
+    return _restored, (type(self), needs_grad(self), *_parts(self)), attributes_of(self) or None
 
 
 class _DataUnpickler(pickle.Unpickler):

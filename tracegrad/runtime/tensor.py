@@ -41,6 +41,9 @@ class Storage:
         self.writer: tuple[str, Any, int] | None = None
         self.shielded: weakref.WeakSet[Any] | None = None
 
+    def __reduce__(self) -> Any:
+        return Storage, ()  # of a copy nothing was written
+
 
 class Size(tuple[int, ...]):
     """A shape, printed as torch does."""
@@ -117,22 +120,26 @@ CPU = Device("cpu")
 
 
 class UntypedStorage:
-    """The memory of a tensor, seen as bytes."""
+    """The memory of a tensor, seen as bytes.
+
+    Attributes:
+        owner: the array to which it belongs.
+    """
 
     def __init__(self, tensor: Tensor) -> None:
         owner = below = cast(Any, tensor._a)
         while below is not None:  # between arrays there can be an object that stands for one
             owner = below if isinstance(below, np.ndarray) else owner
             below = getattr(below, "base", None)
-        self._owner: Array = owner
+        self.owner: Array = owner
 
     def data_ptr(self) -> int:
         """Return the address of the first byte."""
-        return int(self._owner.__array_interface__["data"][0])
+        return int(self.owner.__array_interface__["data"][0])
 
     def nbytes(self) -> int:
         """Return the number of bytes."""
-        return self._owner.nbytes
+        return self.owner.nbytes
 
     size = __len__ = nbytes
 
