@@ -325,7 +325,10 @@ class ExpressionWriter:
         return Expression(substitute(template, mapping), shape)
 
     def gather(self, operation: Operation) -> ast.expr:
-        """Return an indexing expression; index arrays broadcast against each other."""
+        """Return an indexing expression; index arrays broadcast against each other.
+
+        Those without elements stay arrays: NumPy checks a number in their place.
+        """
         x, *indices = operation.operands
         if operation in self.folding.windows:
             place: list[ast.expr] = [*[ast.Slice()] * operation.attrs["axes"][0], self.window(operation)]
@@ -335,7 +338,8 @@ class ExpressionWriter:
             node = node if len(place) == 1 else transposed(node)
             return node if self.is_read_at_once(operation.result) else method_call(node, "copy")
         expressions = [self.expression(i) for i in indices]
-        if _broadcast([e.shape for e in expressions]) != indices[0].shape:
+        shape = indices[0].shape
+        if 0 in shape or _broadcast([e.shape for e in expressions]) != shape:
             return self.fill(self.template(operation), operation)
         mapping = {placeholder(i + 1): e.node for i, e in enumerate(expressions)}
         return substitute(self.template(operation), {placeholder(0): self.whole(x), **mapping})
