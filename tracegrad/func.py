@@ -283,9 +283,12 @@ def vmap(
                 if sizes
                 else "vmap: at least one input must have the mapped dimension"
             )
-        results = []
-        for k in _with_draws(randomness, sizes.pop()):
-            element = [x if axis is None else x.select(axis, k) for x, axis in zip(leaves, places, strict=True)]
+        results, count = [], sizes.pop()
+        for k in _with_draws(randomness, max(count, 1)):
+            element = [
+                x if axis is None else x.select(axis, k) if count else x.sum(axis, dtype=x.dtype)
+                for x, axis in zip(leaves, places, strict=True)
+            ]  # of no elements: zeros, which say what results look like
             results.append(func(*_rebuilt(args, element), **keywords))
         each = [_leaves(result) for result in results]
         for x in each[0]:
@@ -301,6 +304,8 @@ def vmap(
             )
         to = _spread(out_dims, results[0])
         stacked = [stack(list(parts), axis) for axis, parts in zip(to, zip(*each, strict=True), strict=True)]
+        if not count:
+            stacked = [made.narrow(axis, 0, 0) for axis, made in zip(to, stacked, strict=True)]
         return _rebuilt(results[0], stacked)
 
     return call

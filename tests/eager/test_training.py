@@ -66,6 +66,38 @@ def test_instance_norm_of_an_empty_batch() -> None:
     assert norm.running_mean.tolist() == [0.0, 0.0] and norm.running_var.tolist() == [1.0, 1.0]
 
 
+def test_modules_take_empty_batches() -> None:
+    for module, shape, wanted in (
+        (torch.nn.LSTM(3, 4), (5, 0, 3), (5, 0, 4)), (torch.nn.AdaptiveMaxPool1d(2), (0, 2, 5), (0, 2, 2)),
+        (torch.nn.Unfold(2), (0, 1, 4, 4), (0, 4, 9)), (torch.nn.Fold((4, 4), 2), (0, 4, 9), (0, 1, 4, 4)),
+        (torch.nn.ConvTranspose1d(2, 2, 3, groups=2), (0, 2, 5), (0, 2, 7)),
+    ):  # fmt: skip
+        x = torch.ones(shape, requires_grad=True)
+        made = module(x)
+        made = made[0] if isinstance(made, tuple) else made
+        made.sum().backward()
+        assert made.shape == wanted and x.grad is not None and x.grad.shape == shape
+        assert all(p.grad.abs().sum().item() == 0 for p in module.parameters())
+    x = torch.ones(0, 3, 4)
+    assert [t.shape for t in torch.nn.MultiheadAttention(4, 2, batch_first=True)(x, x, x)] == [(0, 3, 4), (0, 3, 3)]
+
+
+def test_vmap_over_no_elements() -> None:
+    x = torch.ones(0, 3, requires_grad=True)
+    total, twice = torch.func.vmap(lambda a: (a.sum(), a * 2), out_dims=(0, 1))(x)
+    assert total.shape == (0,) and twice.shape == (3, 0) and total.requires_grad
+
+
+def test_recorded_gradients_of_no_elements_require_grad() -> None:
+    layer = torch.nn.Linear(2, 3)
+    found = torch.autograd.grad(layer(torch.ones(0, 2)).pow(2).sum(), list(layer.parameters()), create_graph=True)
+    assert [ct.requires_grad for ct in found] == [True, True]
+    again = torch.autograd.grad(sum(ct.sum() for ct in found), layer.weight, allow_unused=True, materialize_grads=True)
+    assert again[0].tolist() == [[0.0, 0.0]] * 3
+    x = torch.ones(0, 2, requires_grad=True)
+    assert not torch.autograd.grad((x * 3).sum(), x, create_graph=True)[0].requires_grad
+
+
 CONVERSIONS: list[tuple[Callable[[Any], Any], Any]] = [
     (lambda m: m.double(), torch.float64), (lambda m: m.half(), torch.float16),
     (lambda m: m.bfloat16(), torch.bfloat16),

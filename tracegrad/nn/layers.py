@@ -301,7 +301,7 @@ class MultiheadAttention(Module):
         weights = self.in_proj_weight.chunk(3)
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
         heads = [
-            transpose(reshape(F.linear(t, w, b), (batch, -1, self.num_heads, size)), 1, 2)
+            transpose(reshape(F.linear(t, w, b), (batch, t._a.shape[1], self.num_heads, size)), 1, 2)
             for t, w, b in zip(given, weights, biases, strict=True)
         ]
         scores: Any = matmul(heads[0] * (1.0 / math.sqrt(size)), transpose(heads[1], -2, -1))

@@ -5,6 +5,7 @@ Reads and writes tensors. Previous: layers.py; next: utils/rnn.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -279,6 +280,8 @@ class RNNBase(_Recurrent):
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         self._check_input(input)
         single = input.dim() == 2
+        if not input._a.shape[1 if self.batch_first and not single else 0]:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         if hx is not None:
             hx = tuple(hx) if _KINDS[self.kind].states == 2 else (hx,)
             self._check_axes(single, [state.dim() for state in hx])
@@ -354,8 +357,10 @@ class RNNBase(_Recurrent):
     ) -> tuple[Any, tuple[Any, ...]]:
         """Return the outputs of one layer in one direction, and its states at the end."""
         kind, shape = _KINDS[self.kind], input._a.shape
-        from_input, weights = _from_input(kind, reshape(input, (-1, shape[-1])), self._weights(self.suffixes[number]))
-        steps, outputs = unbind(reshape(from_input, (*shape[:-1], -1))), []
+        from_input, weights = _from_input(
+            kind, reshape(input, (math.prod(shape[:-1]), shape[-1])), self._weights(self.suffixes[number])
+        )
+        steps, outputs = unbind(reshape(from_input, (*shape[:-1], from_input._a.shape[1]))), []
         for step in reversed(steps) if backwards else steps:
             states = _step(kind, step, states, weights)
             outputs.append(states[0])

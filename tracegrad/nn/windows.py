@@ -59,11 +59,11 @@ def _convolution(
         x = np.pad(x, ((0, 0), (0, 0), *padding))
     places, sizes = windows(x, kernel, stride, dilation)
     patches = np.stack(places, axis=1)  # channels, places, batch, positions
-    rows = len(places) * x.shape[0] // groups
+    rows, count = len(places) * x.shape[0] // groups, x.shape[1] * math.prod(sizes)
     if groups == 1:
-        made = weight.reshape((-1, rows)) @ patches.reshape((rows, -1))
+        made = weight.reshape((-1, rows)) @ patches.reshape((rows, count))
     else:
-        made = weight.reshape((groups, -1, rows)) @ patches.reshape((groups, rows, -1))
+        made = weight.reshape((groups, -1, rows)) @ patches.reshape((groups, rows, count))
     if biased:
         made = made + bias[0].reshape((*made.shape[:-1], 1))
     return np.moveaxis(made.reshape((weight.shape[0], x.shape[1], *sizes)), 0, 1)
@@ -169,8 +169,8 @@ def _convolution_transposed(
     made = as_tracer(np.zeros((groups * each, batch, *full), x.dtype)).copy()
     rows = x.shape[1] // groups
     for g in range(groups):
-        part = np.moveaxis(x[:, g * rows : (g + 1) * rows], 1, 0).reshape((rows, -1))
-        matrix = weight[g * rows : (g + 1) * rows].reshape((rows, -1))
+        part = np.moveaxis(x[:, g * rows : (g + 1) * rows], 1, 0).reshape((rows, batch * math.prod(sizes)))
+        matrix = weight[g * rows : (g + 1) * rows].reshape((rows, each * math.prod(kernel)))
         spread = (matrix.T @ part).reshape((each, *kernel, batch, *sizes))
         for place in np.ndindex(*kernel):
             key = tuple(
@@ -415,7 +415,7 @@ def _adaptive_greatest(input: Tensor, output_size: Any, ndim: int, return_indice
     wanted = tuple(n if count is None else count for n, count in zip(old, asked, strict=True))
     numbers = np.arange(math.prod(old)).reshape(old)
     chosen = np.empty((*lead, *wanted), np.int64)
-    for place in np.ndindex(*wanted):
+    for place in np.ndindex(*wanted) if math.prod(lead) else ():
         key: Any = tuple(slice(j * n // m, -(-(j + 1) * n // m)) for j, n, m in zip(place, old, wanted, strict=True))
         window = input._a[(..., *key)].reshape((*lead, -1))
         chosen[(..., *place)] = numbers[key].ravel()[window.argmax(-1)]
@@ -426,7 +426,8 @@ def _adaptive_greatest(input: Tensor, output_size: Any, ndim: int, return_indice
 def _at_places(ndim: int, x: Any, chosen: Any) -> Any:
     """Return elements of the last axes, by their numbers among all of a channel."""
     lead = x.shape[: x.ndim - ndim]
-    found = np.take_along_axis(x.reshape((*lead, -1)), chosen.reshape((*lead, -1)), axis=-1)
+    flat, places = (a.reshape((*lead, math.prod(a.shape[len(lead) :]))) for a in (x, chosen))
+    found = np.take_along_axis(flat, places, axis=-1)
     return found.reshape(chosen.shape)
 
 
@@ -498,7 +499,8 @@ def _max_unpool(ndim: int, input: Tensor, indices: Tensor, kernel: Any, stride: 
     new = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(old, steps, pads, kernel, strict=True)]
     new = new if size is None else list(size)[-ndim:]
     zeros = wrap(np.zeros((*lead, math.prod(new)), input._a.dtype))
-    made = METHODS["scatter"](zeros, -1, reshape(indices, (*lead, -1)), reshape(input, (*lead, -1)))
+    rows = (*lead, math.prod(old))
+    made = METHODS["scatter"](zeros, -1, reshape(indices, rows), reshape(input, rows))
     return reshape(made, (*lead, *new))
 
 
@@ -551,15 +553,15 @@ _PAD_CHANNELS = Composition(
 
 def _unfold(kernel: Any, stride: Any, padding: Any, dilation: Any, x: Any) -> Any:
     padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding))) if any(padding) else x
-    places, _ = windows(padded, kernel, stride, dilation)
-    return np.stack(places, axis=2).reshape((x.shape[0], x.shape[1] * len(places), -1))
+    places, sizes = windows(padded, kernel, stride, dilation)
+    return np.stack(places, axis=2).reshape((x.shape[0], x.shape[1] * len(places), math.prod(sizes)))
 
 
 def _fold(sizes: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, x: Any) -> Any:
     count = math.prod(kernel)
     full = tuple(n + 2 * p for n, p in zip(sizes, padding, strict=True))
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(full, kernel, stride, dilation, strict=True)]
-    columns = x.reshape((x.shape[0], -1, count, *counts))
+    columns = x.reshape((x.shape[0], x.shape[1] // count, count, *counts))
     made = as_tracer(np.zeros((x.shape[0], columns.shape[1], *full), x.dtype)).copy()
     for number, place in enumerate(np.ndindex(*kernel)):
         key = (slice(None), slice(None)) + tuple(

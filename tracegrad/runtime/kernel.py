@@ -206,10 +206,12 @@ class Pullback:
         present: per result, whether the kernel takes its cotangent.
         fast: the kernel without guards for cotangents that are zero where the slope is not finite; its results are
             right if they are finite. None where there are no guards.
+        skipped: what the rules read but the kernel does not, since there are no elements that could matter; ("ct", k)
+            for the cotangent k that the kernel takes.
         brief: the fast kernel, or else the kernel, that takes between `reads` and the cotangents what `shorten` keeps.
     """
 
-    __slots__ = ("brief", "fast", "gives", "in_order", "kernel", "mask", "present", "primal", "reads")
+    __slots__ = ("brief", "fast", "gives", "in_order", "kernel", "mask", "present", "primal", "reads", "skipped")
 
     def __init__(
         self,
@@ -220,9 +222,10 @@ class Pullback:
         gives: tuple[int, ...],
         present: tuple[bool, ...],
         fast: Kernel | None = None,
+        skipped: tuple[tuple[str, int], ...] = (),
     ) -> None:
         self.primal, self.mask, self.kernel, self.reads, self.gives = primal, mask, kernel, reads, gives
-        self.present, self.fast = present, fast
+        self.present, self.fast, self.skipped = present, fast, skipped
         self.in_order = gives == tuple(range(len(gives)))
         self.brief: Kernel | None = None
 
@@ -332,14 +335,15 @@ def build_pullback(kernel: Kernel, mask: int, present: tuple[bool, ...] | None =
         return _transformed_pullback(kernel, mask, wanted)
     full = _Sweep(function, wanted, present, guarded=True)
     used = full.used()
-    reads = [("in", k) for k, p in enumerate(full.params) if p in used]
-    reads += [("out", k) for k, o in enumerate(full.outs) if o in used]
+    reads = full.entries(used)
     fast = None
     if full.has_guards:
         plain = _Sweep(function, wanted, present, guarded=False)
         if plain.used() <= {plain.kept(read) for read in reads} | set(plain.cts):
             fast = plain.kernel(f"{kernel.name}Backward", reads)
-    return Pullback(kernel, mask, full.kernel(f"{kernel.name}Backward", reads), tuple(reads), full.gives, present, fast)
+    derived, unread = full.kernel(f"{kernel.name}Backward", reads), full.asked - used
+    skipped = (*full.entries(unread), *(("ct", k) for k, ct in enumerate(full.cts) if ct in unread))
+    return Pullback(kernel, mask, derived, tuple(reads), full.gives, present, fast, skipped)
 
 
 class _Sweep:
@@ -348,6 +352,7 @@ class _Sweep:
     Attributes:
         params, outs, cts: operands, results, and cotangents of the results that have one.
         gives: the operands that get a cotangent.
+        asked: where there are arrays without elements, the operands, results and cotangents that the rules read.
         has_guards: some slope can be infinite, so that a guarded sweep differs from one that is not.
     """
 
@@ -397,6 +402,8 @@ class _Sweep:
         block.yields = [found[function.params[k]] for k in self.gives]
         self.function = Function("pullback", block)
         eliminate_dead_code(self.function)
+        is_empty = any(0 in v.shape for v in (*params, *self.outs))
+        self.asked = self.used() if is_empty else set()
         run_passes(self.function)
 
     def used(self) -> set[Value]:
@@ -405,6 +412,11 @@ class _Sweep:
         for operation in self.block.operations:
             used.update(operation.operands)
         return used & {*self.params, *self.outs, *self.cts}
+
+    def entries(self, values: set[Value]) -> list[tuple[str, int]]:
+        """Return the operands and results among some values, as entries of Pullback.reads."""
+        found = [("in", k) for k, p in enumerate(self.params) if p in values]
+        return found + [("out", k) for k, o in enumerate(self.outs) if o in values]
 
     def kept(self, read: tuple[str, int]) -> Value:
         """Return the operand or result that an entry of Pullback.reads means."""

@@ -18,7 +18,7 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.layout import LIKE_OPERANDS, ROWS, settle
+from tracegrad.runtime.layout import LIKE_OPERANDS, ROWS, common_shape, settle
 from tracegrad.runtime.operate import (
     _cast,
     broadcast_shape,
@@ -995,7 +995,7 @@ def _plan_matmul(input: Tensor, other: Tensor) -> Any:
     if x.shape[-1] != inner:
         raise _product_error(x.shape, y.shape)
     if x.ndim > 2 and y.ndim > 2:
-        broadcast_shape(input[..., 0, 0], other[..., 0, 0])
+        common_shape([x.shape[:-2], y.shape[:-2]])
     ranks = (x.ndim, y.ndim)
     if x.dtype == np.bool_:
         name = "dot" if ranks == (1, 1) else "addmm_impl_cpu_"

@@ -439,6 +439,8 @@ class KernelNode(Node):
             found: Sequence[Any] = apply_kernel(title_of(pullback.kernel), pullback.kernel, operands)
             if mode.grad and pullback.primal.name.startswith("Pow"):
                 self._keep_flat(pullback, found)
+            if mode.grad and pullback.skipped:
+                self._keep_empty(pullback, cts, found)
         else:
             found = pullback.kernel(*operands)
         if not keep and saved:
@@ -468,6 +470,26 @@ class KernelNode(Node):
                 node = node_class("PowBackward0", FlatNode)(self.edges[k], kind.shape, kind.dtype)
                 node.code, node.instruction = self.code, self.instruction
                 attach(node, [ct])
+
+    def _keep_empty(self, pullback: Pullback, cts: list[Cotangent], found: Sequence[Tensor]) -> None:
+        """Connect derivatives that no element has a part in with what the rules read, so that they require grad too."""
+        params = pullback.primal.function.params
+        sources: list[tuple[Edge, Any]] = []
+        for kind, number in pullback.skipped:
+            ct = cts[number] if kind == "ct" else None
+            if isinstance(ct, Tensor) and needs_grad(ct):
+                sources.append((gradient_edge(ct), ct._a))
+            elif kind != "ct":  # a result depends on all operands
+                sources += [(self.edges[k], params[k]) for k in ((number,) if kind == "in" else range(len(params)))]
+        source = next((source for source in sources if source[0][0] is not None), None)
+        if source is None:
+            return
+        edge, like = source
+        for made in found:
+            if made._node is None:
+                node = node_class(title_of(pullback.kernel), FlatNode)(edge, like.shape, like.dtype)
+                node.code, node.instruction = self.code, self.instruction
+                attach(node, [made])
 
     def release(self) -> None:
         """Forget the saved values."""
