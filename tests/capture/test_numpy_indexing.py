@@ -149,11 +149,6 @@ TRACED: dict[str, tuple[Callable[..., Any], Any, Any]] = {
     "take_wrap": (lambda x, i: np.take(x, i, mode="wrap"), V, np.array([9, -3])),
     "take_clip": (lambda x, i: np.take(x, i, mode="clip"), V, np.array([9, 3])),
     "take_along_axis": (lambda x, i: np.take_along_axis(x, i, axis=1), M, np.array([[0, 2], [1, 1], [4, 3], [0, 0]])),
-    "take_along_axis_empty": (
-        lambda x, i: np.take_along_axis(x, i, axis=-1),
-        np.ones((0, 2, 5)),
-        np.zeros((0, 2, 3), np.int64),
-    ),
     "int32": (lambda x, i: x[i], V, np.int32(2)),
     "view_of_row": (lambda x, i: x[i][::-1][:2], M, K),
 }
