@@ -47,7 +47,14 @@ from tracegrad.capture.protocols import binary_of, find_in_class, iterated, make
 from tracegrad.capture.state import Chosen, Conflict, OrNone, Unsure, none_error
 from tracegrad.capture.text import call_with_text
 from tracegrad.capture.tracer import ALWAYS, CALLERS, CALLERS_OF_OTHERS, HANDLERS, Tracer, call_handler, is_traced
-from tracegrad.capture.user_calls import call_cached, call_function, instantiate, instantiate_plainly, wrap_result
+from tracegrad.capture.user_calls import (
+    call_cached,
+    call_function,
+    instantiate,
+    instantiate_plainly,
+    run_native,
+    wrap_result,
+)
 
 
 def _is_captured(f: Any) -> bool:
@@ -223,7 +230,7 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             special_method(f, "__call__")
             return call_function(method, (f, *args), kwargs)
         guard_native(f, args, kwargs)
-    return wrap_result(f(*args, **kwargs))
+    return wrap_result(run_native(f, args, kwargs))
 
 
 def _look_into(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -32,6 +32,7 @@ from tracegrad.capture.tracer import (
     call_user,
     describe,
     from_concrete,
+    is_numeric,
     is_traced,
     python_class,
     refusal,
@@ -99,7 +100,8 @@ def getitem(x: Any, key: Any) -> Any:
     if isinstance(x, Tracer):
         return x[key]
     if isinstance(x, np.ndarray):
-        return call_handler(operator.getitem, from_concrete(x), key) if is_traced(key) else x[key]
+        is_staged = is_traced(key) and is_numeric(x)
+        return call_handler(operator.getitem, from_concrete(x), key) if is_staged else x[key]
     if type(x) is Chosen:
         return for_each(x, lambda option: getitem(option, key))
     if type(key) is Chosen:

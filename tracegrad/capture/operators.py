@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from tracegrad.capture.tracer import (
     Tracer,
     call_user,
     describe,
+    is_numeric,
     is_traced,
     python_class,
     resolve_content,
@@ -120,7 +122,31 @@ def operate(name: str, x: Any, y: Any) -> Any:
     result = by_methods(name, x, y)
     if result is NotImplemented and name in ("eq", "ne") and getattr(type(x), "__eq__", None) is object.__eq__:
         return operate("is" if name == "eq" else "is_not", x, y)
-    return _OPERATORS[name](x, y) if result is NotImplemented else result
+    if result is NotImplemented:
+        result = _OPERATORS[name](*_for_python(name, x, y))
+    return result
+
+
+def _for_python(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+    """Return operands, of which a traced number is Python's own where the other is an object that computes by itself:
+    a date, a Fraction."""
+    number, other = (x, y) if isinstance(x, Tracer) else (y, x)
+    if not isinstance(number, Tracer) or not number.is_scalar or not _computes_by_itself(name, other):
+        return x, y
+    if isinstance(other, Fraction) and number.dtype.kind in "fc":
+        other = float(other)
+    else:
+        number = number.plain_number()
+    return (number, other) if isinstance(x, Tracer) else (other, number)
+
+
+def _computes_by_itself(name: str, value: Any) -> bool:
+    """Return whether an object that is no numeric array has a method for an operator."""
+    if type(value) in PYTHON_VALUES or isinstance(value, str | bytes | Selection) or hasattr(value, "as_tracer"):
+        return False
+    methods = [getattr(type(value), method, None) for method in (f"__{name}__", f"__r{name}__")]
+    own = any(method not in (None, getattr(object, f"__{name}__", None)) for method in methods)
+    return own and not is_numeric(np.asarray(value))
 
 
 def _is_of_numpy(value: Any) -> bool:

@@ -311,6 +311,19 @@ class Tracer:
             help=help,
         )
 
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is a number of Python's or NumPy's in Python, and no array."""
+        return self.weak or not (self.ndim or self.zero_dim)
+
+    def plain_number(self) -> Any:
+        """Return the number for what only Python can do with it.
+
+        Raises:
+            NeedsPythonValue: it is known only when the compiled function runs.
+        """
+        return self._python("a plain number", python_class(self))
+
     def __bool__(self) -> bool:
         if self.type.size != 1 and self.concrete is None:
             raise ambiguous_truth(self)
@@ -476,6 +489,8 @@ class Tracer:
                 "a module, or another part of the eager layer, called with a traced value",
                 "call functions (torch.tanh, nn.functional.linear) with weights that are arguments of the function",
             )
+        if self.is_scalar and not name.startswith("__") and hasattr(python_class(self), name):
+            return getattr(self.plain_number(), name)
         raise AttributeError(f"traced arrays have no attribute {name!r}")
 
 
@@ -547,6 +562,8 @@ _NEEDS_HELP = {
     "np.unique(x)",
     "a float": "write `float(x)` in the captured function itself, where it keeps the derivative",
     "a complex number": "write `complex(x)` in the captured function itself",
+    "a plain number": "Python objects and methods of Python's numbers cannot take what is known only then: compute "
+    "with NumPy functions, or outside the function, and pass the result as an argument",
     "a text": "print(x) prints the value at run time; a dict key must be made of Python values",
     "an array": "the function called has no tracegrad rule; use NumPy functions (np.tanh, not the tanh of tensors), or "
     "compute it outside and pass it in",
@@ -674,7 +691,7 @@ def asarray(value: Any) -> Tracer:
     if isinstance(value, list | tuple):
         return array_handler(np.array, value)
     array = np.asarray(value)
-    if array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16":
+    if not is_numeric(array):
         raise ArgumentTypeError(
             "an operand is not numeric",
             code="TG104",
@@ -685,6 +702,10 @@ def asarray(value: Any) -> Tracer:
     tracer = from_concrete(array)
     tracer.zero_dim = isinstance(value, np.ndarray)
     return tracer
+
+
+def is_numeric(array: np.ndarray[Any, Any]) -> bool:
+    return array.dtype.kind in "biufc" or array.dtype.name == "bfloat16"
 
 
 def fits_int64(value: int) -> bool:

@@ -27,8 +27,8 @@ from tracegrad.capture.joins import is_stack_overflow
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.protocols import make_object, make_plainly
 from tracegrad.capture.source import SourceUnavailable
-from tracegrad.capture.tracer import asarray, call_handler, call_user, full_name, is_traced
-from tracegrad.errors import CaptureError, NeedsPythonValue
+from tracegrad.capture.tracer import Tracer, asarray, call_handler, call_user, full_name, is_traced
+from tracegrad.errors import CaptureError, NeedsPythonValue, TracegradError
 
 #: calls of one function nested deeper than this, under a traced condition, never end
 RECURSION_LIMIT = 60
@@ -68,14 +68,23 @@ def wrap_result(result: Any) -> Any:
     return result
 
 
-def _run_native(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run_native(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function or class that is not captured; one of SciPy's that meets traced values is not supported."""
     try:
         return f(*args, **kwargs)
     except NeedsPythonValue:
         if not full_name(f).startswith("scipy."):
             raise
+    except (TypeError, ValueError) as error:
+        numbers = [v for v in (*args, *kwargs.values()) if isinstance(v, Tracer) and v.is_scalar]
+        if isinstance(error, TracegradError) or isinstance(f, types.FunctionType) or not numbers:
+            raise
+        return f(*map(_plain, args), **{name: _plain(value) for name, value in kwargs.items()})
     return call_handler(f, *args, **kwargs)  # says so
+
+
+def _plain(argument: Any) -> Any:
+    return argument.plain_number() if isinstance(argument, Tracer) and argument.is_scalar else argument
 
 
 def call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -83,7 +92,7 @@ def call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: d
         if is_traced((args, kwargs)) and (function.__module__ or "").startswith(("numpy", "scipy")):
             return call_handler(function, *args, **kwargs)
         guard_native(function, args, kwargs)
-        return wrap_result(_run_native(function, args, kwargs))
+        return wrap_result(run_native(function, args, kwargs))
     capture = current()
     converted = _converted(function)
     if converted is None:
@@ -154,7 +163,7 @@ def instantiate_plainly(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]
 def _made(cls: type, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if instance is not NotImplemented:
         return instance
-    result = _run_native(cls, args, kwargs)
+    result = run_native(cls, args, kwargs)
     if cls not in (int, float, str, bool, complex, tuple, frozenset, type, slice) and not isinstance(
         result, np.ndarray
     ):
