@@ -22,7 +22,7 @@ from tracegrad.capture.sizes import as_dim, decide
 from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import flatten, unflatten
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, make_weak
-from tracegrad.errors import CaptureError
+from tracegrad.errors import CaptureError, NeedsPythonValue
 from tracegrad.ir.types import Dim
 
 #: shorter loops over ints that itertools combines are unrolled, as those over lists are
@@ -213,18 +213,25 @@ def of_numbers(items: Any) -> Sequence_ | None:
         return None
     if not items:
         return Sequence_(0, 0, 1, items.__getitem__)
-    flat = [flatten(item) for item in items]
-    if len({tree for _, tree in flat}) > 1:
+    try:
+        leaves, tree = flatten(items[0])
+        rows = [leaves]
+        for given in items[1:]:
+            leaves, found = flatten(given)
+            if found != tree:
+                return None
+            rows.append(leaves)
+    except NeedsPythonValue:  # an object that refers to itself
         return None
-    columns = list(zip(*(leaves for leaves, _ in flat), strict=True))
+    columns = list(zip(*rows, strict=True))
     if not all(map(_are_alike, columns)):
         return None
     arrays = [asarray(column) for column in columns]
 
     def item(k: Any) -> Any:
-        rows = [array[k] for array in arrays]
-        leaves = [make_weak(row) if asarray(c[0]).weak else row for row, c in zip(rows, columns, strict=True)]
-        return unflatten(flat[0][1], leaves, new_list)
+        row = [array[k] for array in arrays]
+        leaves = [make_weak(v) if asarray(c[0]).weak else v for v, c in zip(row, columns, strict=True)]
+        return unflatten(tree, leaves, new_list)
 
     return Sequence_(0, len(items), 1, item)
 
