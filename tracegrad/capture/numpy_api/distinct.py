@@ -1,4 +1,4 @@
-"""The distinct values of an array: np.unique.
+"""The distinct values of arrays: np.unique, and the functions of NumPy that take arrays as sets.
 
 Previous: sorting.py; next: products.py.
 
@@ -8,6 +8,7 @@ derivative of a value goes to the element that is the first of its equals.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -74,3 +75,65 @@ def _changes(ordered: Tracer, equal_nan: Any) -> Tracer:
     result = call_handler(np.ones, ordered.shape, np.bool_)
     result[1:] = changes
     return result  # type: ignore[no-any-return]
+
+
+def _set_function(function: Any) -> Callable[[Any], Callable[..., Any]]:
+    """Register what a function of two sets of values does with traced ones; NumPy computes it of known ones."""
+
+    def decorate(compute: Any) -> Callable[..., Any]:
+        @covers(function, native=False, masked=True)
+        def of_sets(ar1: Any, ar2: Any, assume_unique: Any = False, return_indices: Any = False) -> Any:
+            arrays = [a if isinstance(a, Selection) else asarray(a) for a in (ar1, ar2)]
+            options = {"assume_unique": True} if assume_unique else {}
+            contents = [None if isinstance(a, Selection) else resolve_content(a) for a in arrays]
+            if all(content is not None for content in contents):
+                return wrap_known(
+                    function(*contents, **options, **({"return_indices": True} if return_indices else {}))
+                )
+            if return_indices:
+                raise unsupported(
+                    f"np.{function.__name__} of traced values with return_indices",
+                    "np.unique(x, return_index=True) gives the places of the values in one array",
+                )
+            return compute(*arrays, **options)
+
+        return of_sets
+
+    return decorate
+
+
+@_set_function(np.union1d)
+def _union(left: Any, right: Any) -> Any:
+    return call_handler(np.unique, call_handler(np.concatenate, [_flat(left), _flat(right)]))
+
+
+@_set_function(np.setdiff1d)
+def _difference(left: Any, right: Any, assume_unique: bool = False) -> Any:
+    return _those_in(_flat(left) if assume_unique else call_handler(np.unique, left), right, invert=True)
+
+
+@_set_function(np.intersect1d)
+def _intersection(left: Any, right: Any, assume_unique: bool = False) -> Any:
+    return _those_in(call_handler(np.sort, _flat(left)) if assume_unique else call_handler(np.unique, left), right)
+
+
+@_set_function(np.setxor1d)
+def _in_one_only(left: Any, right: Any, assume_unique: bool = False) -> Any:
+    return _union(_difference(left, right, assume_unique), _difference(right, left, assume_unique))
+
+
+def _those_in(values: Any, others: Any, *, invert: bool = False) -> Any:
+    """Return the values that are among the others, or are not."""
+    content, count = leading(values)
+    table, table_count = leading(_flat(others))
+    same = call_handler(np.equal, call_handler(np.expand_dims, content, 1), table)
+    same = call_handler(np.logical_and, same, call_handler(np.less, iota(table.type.shape, 0), table_count))
+    found = call_handler(np.any, same, axis=1)
+    if invert:
+        found = call_handler(np.logical_not, found)
+    inside = call_handler(np.less, iota(content.type.shape, 0), count)
+    return getitem(content, call_handler(np.logical_and, found, inside))
+
+
+def _flat(array: Any) -> Any:
+    return call_handler(np.ravel, array)
