@@ -26,7 +26,7 @@ from tracegrad.capture.loops import for_stmt
 from tracegrad.capture.natives import require_own_iterator
 from tracegrad.capture.protocols import iterable, unpack
 from tracegrad.capture.ragged import Ragged
-from tracegrad.capture.sequences import Items, Range, Sequence_, as_sequence
+from tracegrad.capture.sequences import Items, Range, Sequence_, as_known_sequence, as_sequence
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list
 from tracegrad.capture.state import Chosen
@@ -419,7 +419,7 @@ def _loop(step: Each, sequence: Sequence_ | None, use: _Use) -> None:
 def _staged(step: Each) -> Sequence_ | None:
     """Return what a staged loop runs over, where that is better than to compute all items at capture."""
     values, few = iterate(step.values), _FEW_ITEMS
-    sequence = as_sequence(values)
+    sequence = as_known_sequence(values)
     if sequence is None:
         sequence, few = sequences.of_numbers(values), sys.maxsize
         if sequence is None or sequence.length == 1:

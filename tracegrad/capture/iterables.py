@@ -139,6 +139,9 @@ SEQUENCES: dict[Any, Callable[..., Any]] = {
             itertools.combinations_with_replacement,
         )
     },
+    **{join: sequences.joined_of(join) for join in (itertools.chain, itertools.islice, itertools.pairwise)},
+    np.ndindex: sequences.make_places,
+    np.ndenumerate: sequences.make_numbered_places,
     map: _map,
     filter: _filter,
 }

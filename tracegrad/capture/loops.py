@@ -19,7 +19,7 @@ from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.loop_body import Fault, Stop, faults, never_runs, stage_loop
 from tracegrad.capture.loop_state import UNROLL_LIMIT, LoopState
-from tracegrad.capture.sequences import Items, Sequence_, as_sequence, is_zero
+from tracegrad.capture.sequences import Items, Sequence_, as_known_sequence, is_zero
 from tracegrad.capture.sizes import as_dim, as_size
 from tracegrad.capture.slots import GetState, SetState
 from tracegrad.capture.state import flatten, is_same_object
@@ -44,9 +44,9 @@ def for_stmt(
     names: tuple[str, ...],
     extra_test: Callable[[], Any] | None,
 ) -> None:
-    """Stage a loop over a range or an array; run any other one in Python."""
+    """Stage a loop over a range, an array or ints that Python knows; run any other one in Python."""
     capture, span = current(), user_span()
-    sequence = as_sequence(iterable)
+    sequence = as_known_sequence(iterable)
     if isinstance(iterable, Items) and extra_test is not None:
         capture.used_up[id(iterable)] = iterable
     if sequence is None and type(iterable) is itertools.count and extra_test is not None:
@@ -62,6 +62,8 @@ def for_stmt(
     if sequence.lists:
         body_fn = functools.partial(sequence.run_checked, body_fn)
     reason = help = ""
+    native = sequence.native
+    cause: CaptureError | None = None
     for peeled in range(3):
         try:
             try:
@@ -76,14 +78,21 @@ def for_stmt(
             return
         except Stop:
             capture.note_native("for: run at capture, nothing in it is traced")
-            _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
+            _run_natively(
+                iter(sequence) if native is None else native, body_fn, get_state, set_state, names, extra_test
+            )
             return
         except NeedsPythonValue as error:
             few = isinstance(length, int) and length <= _FEW_ITERATIONS
-            if not few and has_remedy(error):
+            if not few and not sequence.is_of(error.remedy) and has_remedy(error):
                 for_stmt(sequence, body_fn, get_state, set_state, names, extra_test)
                 return
             reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
+            break
+        except CaptureError as error:
+            if not sequence.unrolls:
+                raise
+            reason, help, cause = error.title, error.help, error
             break
         except RestageError as error:
             reason, help, cause = error.reason, error.help, None
@@ -96,14 +105,16 @@ def for_stmt(
             ):
                 break
             # structure settles after the first iteration in `previous = None`-like code: run that one by itself
-            body_fn(sequence.item(sequence.start))
+            body_fn(sequence.item(sequence.start) if native is None else next(native))
             sequence = sequence.rest()
             length -= 1
+            if not sequence.is_kept:
+                break
     if isinstance(length, SymbolicDim):
         length = operator.index(as_size(length))  # unrolled for this size only
     if length is None and all(resolve_content(asarray(bound)) is not None for bound in (sequence.start, sequence.stop)):
         length = len(sequence)
-    if length is None or (length > UNROLL_LIMIT and not sequence.is_plain):
+    if length is None or (length > UNROLL_LIMIT and not sequence.unrolls):
         many = f"{length} iterations" if length is not None else "a number of iterations known only at run time"
         # when the length is known in an enclosing loop, that one is unrolled
         raise (NeedsPythonValue if length is None else CaptureError)(
@@ -115,7 +126,7 @@ def for_stmt(
         ) from cause
     where = f", at line {cause.span.line}" if cause is not None and cause.span is not None else ""
     capture.events.append((span, f"for: unrolled {length} times: {reason}{where}"))
-    _run_natively(iter(sequence), body_fn, get_state, set_state, names, extra_test)
+    _run_natively(iter(sequence) if native is None else native, body_fn, get_state, set_state, names, extra_test)
 
 
 class _TracedBreak(Signal):
@@ -191,6 +202,22 @@ def _count_up(
             next(numbers)
 
 
+def _check_kept(sequence: Sequence_) -> None:
+    """Check that the body of a staged loop has left the list of Python values that it runs over as it was.
+
+    Raises:
+        NeedsPythonValue: it has not, so the loop goes on by what Python finds in it.
+    """
+    if not sequence.is_kept:
+        raise NeedsPythonValue(
+            "a list changes while a loop runs over it",
+            code="TG134",
+            span=user_span(),
+            found="a list of ints",
+            help="loop over a copy, `for v in list(values)`, for the items from before only",
+        )
+
+
 def _bound(value: Any) -> Value:
     return cast_to(asarray(value), I64).value
 
@@ -209,6 +236,7 @@ def _stage_for(
     start, stop = _bound(sequence.start), _bound(sequence.stop)
     begins = extra_test is None or truth(extra_test()) is True
     filled: list[tuple[Value, Frame]] = []
+    given: list[Any] = []
 
     def parts() -> list[tuple[list[Value], Callable[[], Value | None]]]:
         index = Value(ArrayType(I64), "")
@@ -220,7 +248,9 @@ def _stage_for(
             if state.growing or state.lengths:
                 state.start_iteration(_number_of(k, sequence))
             with faults() if length is None else nullcontext():
-                body_fn(sequence.item(k))
+                given[:] = [sequence.item(k)]
+                body_fn(given[0])
+            _check_kept(sequence)
             if extra_test is not None:
                 goes_on = truth(extra_test())
                 if isinstance(goes_on, Tracer) and begins and _is_as_before(goes_on.value):
@@ -239,6 +269,28 @@ def _stage_for(
     if length is not None and first is not None and sequence.step == 1:
         for index, frame in filled:
             note_filled(frame.fills, index, first, length)
+    if isinstance(length, int):
+        set_state(_with_known(get_state(), given[0], sequence))
+
+
+def _with_known(variables: tuple[Any, ...], item: Any, sequence: Sequence_) -> tuple[Any, ...]:
+    """Return the variables after a loop over ints, where those that hold parts of its item are known."""
+    parts = item if isinstance(item, tuple) else (item,)
+    if not all(isinstance(part, Tracer) and part.weak and part.dtype.kind == "i" and not part.ndim for part in parts):
+        return variables
+
+    def settled(variable: Any) -> Any:
+        operation = variable.value.producer if isinstance(variable, Tracer) else None
+        if operation is None or operation.op != "for":
+            return variable
+        yielded = operation.blocks[0].yields[operation.results.index(variable.value)]
+        for place, part in enumerate(parts):
+            if part.value is yielded:
+                last = sequence.item(sequence.start + (len(sequence) - 1) * sequence.step)
+                return last[place] if isinstance(item, tuple) else last
+        return variable
+
+    return tuple(map(settled, variables))
 
 
 def _is_as_before(goes_on: Value) -> bool:
@@ -298,6 +350,7 @@ def _stage_breaking_for(
         k = index[0]
         _note_range(k.value, sequence, start.value, stop.value)
         body_fn(sequence.item(k))
+        _check_kept(sequence)
         index[0] = k + sequence.step
 
     _stage_while(test_fn, body, get_all, set_all, (*names, "tg_index"), sequence.length)

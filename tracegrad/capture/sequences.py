@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import guard_native
 from tracegrad.capture.lengths import span_of
-from tracegrad.capture.lists import StackedList, count_of
+from tracegrad.capture.lists import CapturedList, StackedList, count_of
 from tracegrad.capture.masked import Masked
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sizes import as_dim, decide
@@ -25,17 +25,26 @@ from tracegrad.capture.tracer import Tracer, asarray, call_handler, make_weak
 from tracegrad.errors import CaptureError, NeedsPythonValue
 from tracegrad.ir.types import Dim
 
-#: shorter loops over ints that itertools combines are unrolled, as those over lists are
+#: shorter loops over ints that Python knows are unrolled, as those over lists are
 _FEW_ROWS = 8
-#: so many combinations are made at once
+#: so many of them are looked at, at once
 _TABLE_LIMIT = 1 << 16
+_LISTS = (list, tuple, CapturedList)
 
 
 class Sequence_:
     """Something a staged loop can run over: `length` items, item(i) for a traced or plain i. They are taken from
-    `lists`, with the number of items that each had at the start. `is_plain`: for a plain i they are Python values."""
+    `lists`, with the number of items that each had at the start.
 
-    is_plain = False
+    Attributes:
+        unrolls: Python can run over them, so a loop that cannot be staged is unrolled however many they are.
+        kept: lists of Python values, with the items that each must have while a staged loop runs over it.
+        native: the iterator of Python that gives the same items, where it sees what happens to those lists.
+    """
+
+    unrolls = False
+    kept: tuple[tuple[list[Any], list[Any]], ...] = ()
+    native: Iterator[Any] | None = None
 
     def __init__(
         self,
@@ -66,6 +75,25 @@ class Sequence_:
                     help="loop over a copy, `for v in list(values)`, for the items from before only; else count: "
                     "`while k < n`, with an array that has room for all",
                 )
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the lists of Python values that the items come from are as they were."""
+        return all(
+            not isinstance(values, StackedList) and len(values) == len(items) and all(map(operator.is_, values, items))
+            for values, items in self.kept
+        )
+
+    def is_of(self, use: Any) -> bool:
+        """Return whether the use of a list, which would make an array of it, is of one that the items come from."""
+        return use is not None and any(values is use.values for values, _ in self.kept)
+
+    def like(self, *others: Sequence_ | None) -> Self:
+        """Take over how others, of whose items these are made, can be run over in Python."""
+        parts = [other for other in others if other is not None]
+        self.unrolls = any(other.unrolls for other in parts)
+        self.kept = tuple(pair for other in parts for pair in other.kept)
+        return self
 
     @property
     def length(self) -> Dim | None:
@@ -114,27 +142,30 @@ class Sequence_:
 
     def counted(self) -> Sequence_:
         """Return the same items numbered from 0 on, where one follows the other."""
-        if (self.step == 1 and is_zero(self.start)) or abs(self.step) != 1:
+        if self.step == 1 and is_zero(self.start):
             return self
-        count = self.stop - self.start if self.step == 1 else self.start - self.stop
-        return Sequence_(0, count, 1, lambda k: self.item(self.start + k * self.step), self.lists)
+        count = self.static_length
+        if count is None:
+            if abs(self.step) != 1:
+                return self
+            count = self.stop - self.start if self.step == 1 else self.start - self.stop
+        return Sequence_(0, count, 1, lambda k: self.item(self.start + k * self.step), self.lists).like(self)
 
     def rest(self) -> Sequence_:
         """Return all items but the first."""
-        rest = Sequence_(self.start + self.step, self.stop, self.step, self.item, self.lists)
-        rest.is_plain = self.is_plain
-        return rest
+        return Sequence_(self.start + self.step, self.stop, self.step, self.item, self.lists).like(self)
 
     def backwards(self) -> Sequence_:
         """Return the same items in reverse order."""
         if self.step == 1:
-            return Sequence_(self.stop - 1, self.start - 1, -1, self.item, self.lists)
+            return type(self)(self.stop - 1, self.start - 1, -1, self.item, self.lists).like(self)
         if self.static_length is None and self.step == -1:
-            return Sequence_(self.stop + 1, self.start + 1, 1, self.item, self.lists)
+            return type(self)(self.stop + 1, self.start + 1, 1, self.item, self.lists).like(self)
         last = range(self.start, self.stop, self.step)
         if not last:
-            return Sequence_(0, 0, 1, self.item)
-        return Sequence_(last[-1], last[0] - (1 if self.step > 0 else -1), -self.step, self.item, self.lists)
+            return type(self)(0, 0, 1, self.item)
+        back = last[0] - (1 if self.step > 0 else -1)
+        return type(self)(last[-1], back, -self.step, self.item, self.lists).like(self)
 
 
 class Items(Sequence_):
@@ -142,8 +173,8 @@ class Items(Sequence_):
 
     def take(self) -> Sequence_:
         """Return all items that are left, which are then gone."""
-        taken = Sequence_(self.start, self.stop, self.step, self.item, self.lists)
-        taken.is_plain, self.start = self.is_plain, self.stop
+        taken = Sequence_(self.start, self.stop, self.step, self.item, self.lists).like(self)
+        taken.native, self.start = self.native, self.stop
         return taken
 
     def __iter__(self) -> Iterator[Any]:
@@ -152,13 +183,24 @@ class Items(Sequence_):
     def __next__(self) -> Any:
         if not range(operator.index(self.start), operator.index(self.stop), self.step):
             raise StopIteration
-        item = self.item(self.start)
+        item = self.item(self.start) if self.native is None else next(self.native)
         self.start = self.start + self.step
         return item
 
 
 class Range(Sequence_):
     """The numbers of a `range`."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if not isinstance(index, slice):
+            return super().__getitem__(index)
+        if index.start is None and index.stop is None and isinstance(index.step, int) and index.step == -1:
+            part = self.backwards()
+        else:
+            numbers = range(self.start, self.stop, self.step)[index]
+            part = Range(numbers.start, numbers.stop, numbers.step, self.item)
+        part.unrolls = part.static_length is not None
+        return part
 
     @property
     def is_count(self) -> bool:
@@ -207,6 +249,56 @@ def as_sequence(iterable: Any) -> Sequence_ | None:
     return None
 
 
+def as_known_sequence(iterable: Any) -> Sequence_ | None:
+    """Return what a staged loop runs over, also for a list or tuple of many ints, or of tuples of ints, that Python
+    knows."""
+    sequence = as_sequence(iterable)
+    if sequence is not None or type(iterable) not in _LISTS:
+        return sequence
+    items = list(iterable)
+    sequence = _of_ints(items)
+    if sequence is not None and isinstance(iterable, list):
+        sequence.kept, sequence.native = ((iterable, items),), iter(iterable)
+    return sequence
+
+
+def _of_ints(items: list[Any]) -> Sequence_ | None:
+    """Return many ints, or tuples of as many ints, as a range or as the rows of a table."""
+    if not _FEW_ROWS < len(items) <= _TABLE_LIMIT:
+        return None
+    single = type(items[0]) is int
+    if single:
+        if any(type(item) is not int for item in items):
+            return None
+        step = items[1] - items[0]
+        numbers = range(items[0], items[-1] + (1 if step > 0 else -1), step or 1)
+        if len(numbers) == len(items) and all(map(operator.eq, numbers, items)):
+            made: Sequence_ = Range(numbers.start, numbers.stop, numbers.step, lambda i: i)
+            made.unrolls = True
+            return made
+    elif any(type(row) is not tuple or len(row) != len(items[0]) for row in items):
+        return None
+    elif not items[0] or any(type(part) is not int for row in items for part in row):
+        return None
+    table = np.array([[item] for item in items] if single else items)
+    if table.dtype != np.int64:
+        return None
+    least, most = table.min(axis=0), table.max(axis=0)
+
+    def item(k: Any) -> Any:
+        if isinstance(k, int):
+            return items[k]
+        row = asarray(table)[k]
+        parts = tuple(make_weak(row[place]) for place in range(table.shape[1]))
+        for part, *bounds in zip(parts, least, most, strict=True):
+            current().ranges[part.value] = (int(bounds[0]), int(bounds[1]))
+        return parts[0] if single else parts
+
+    made = Sequence_(0, len(items), 1, item)
+    made.unrolls = True
+    return made
+
+
 def of_numbers(items: Any) -> Sequence_ | None:
     """Return what gives the items of a list by their number, when they are numbers, or all the same of numbers."""
     if not isinstance(items, list | tuple):
@@ -245,13 +337,24 @@ def _are_alike(numbers: Sequence[Any]) -> bool:
 
 def make_enumerate(iterable: Any, start: Any = 0) -> Any:
     """`enumerate(...)` in captured code."""
-    inner = as_sequence(iterable)
+    inner = as_known_sequence(iterable)
     if inner is None:
         return enumerate(iterable, start)
     first, step = inner.start, inner.step
     if step == 1 and isinstance(first, int) and first == 0:
-        return Items(0, inner.stop, 1, lambda i: (i + start if not is_zero(start) else i, inner.item(i)), inner.lists)
-    return Items(first, inner.stop, step, lambda i: ((i - first) // step + start, inner.item(i)), inner.lists)
+
+        def item(i: Any) -> Any:
+            return (i + start if not is_zero(start) else i, inner.item(i))
+
+    else:
+
+        def item(i: Any) -> Any:
+            return ((i - first) // step + start, inner.item(i))
+
+    items = Items(first, inner.stop, step, item, inner.lists).like(inner)
+    if inner.native is not None:
+        items.native = enumerate(inner.native, start)
+    return items
 
 
 def is_zero(value: Any) -> bool:
@@ -263,13 +366,18 @@ def make_zip(*iterables: Any, strict: bool = False) -> Any:
     """`zip(...)` in captured code."""
     if len({id(i) for i in iterables}) < len(iterables) and any(isinstance(i, Iterator) for i in iterables):
         return zip(*iterables, strict=strict)  # takes its items by turns
-    sequences = [as_sequence(i) for i in iterables]
+    sequences = [as_known_sequence(i) for i in iterables]
+    natives = [s.native if s is not None else None for s in sequences]
+    rest = [
+        n if n is not None else s if s is not None else i for n, s, i in zip(natives, sequences, iterables, strict=True)
+    ]
     if any(s is not None and s.length is None for s in sequences):
         sequences = [s.counted() if s is not None else of_numbers(i) for s, i in zip(sequences, iterables, strict=True)]
-    if not iterables or not all(s is not None and s.step == 1 and is_zero(s.start) for s in sequences):
-        rest = [s if s is not None else i for s, i in zip(sequences, iterables, strict=True)]
+    if not iterables or any(s is None for s in sequences):
         return zip(*rest, strict=strict)
-    known = [s for s in sequences if s is not None]
+    known = [s.counted() for s in sequences if s is not None]
+    if not all(s.step == 1 and is_zero(s.start) for s in known):
+        return zip(*rest, strict=strict)
     stops = [s.stop for s in known]
     if all(isinstance(s, int) for s in stops):
         if strict and len(set(stops)) > 1:
@@ -281,40 +389,83 @@ def make_zip(*iterables: Any, strict: bool = False) -> Any:
         stop = stops[0]
     else:
         stop = call_handler(min, *stops)
-    return Items(0, stop, 1, lambda i: tuple(s.item(i) for s in known), tuple(v for s in known for v in s.lists))
+    lists = tuple(v for s in known for v in s.lists)
+    items = Items(0, stop, 1, lambda i: tuple(s.item(i) for s in known), lists).like(*known)
+    if items.kept:
+        items.native = _zipped(rest, strict)
+    return items
+
+
+def _zipped(iterables: Sequence[Any], strict: bool) -> Iterator[Any]:
+    yield from zip(*iterables, strict=strict)
 
 
 def table_of(make: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """Return the form in captured code of a function of itertools that combines items: what it makes of ints, unless
+    """Return the form in captured code of a function that combines items into tuples: what it makes of ints, unless
     that is little, are the rows of a table."""
 
     def combine(*args: Any, **kwargs: Any) -> Iterator[Any]:
         guard_native(make, args, kwargs)
         rows = list(itertools.islice(iterator := make(*args, **kwargs), _TABLE_LIMIT + 1))
-        if not _FEW_ROWS < len(rows) <= _TABLE_LIMIT or any(type(part) is not int for row in rows for part in row):
+        sequence = _of_ints(rows)
+        if sequence is None:
             return itertools.chain(rows, iterator)
-        table = np.array(rows)
+        return Items(sequence.start, sequence.stop, sequence.step, sequence.item).like(sequence)
 
-        def item(k: Any) -> Any:
-            if isinstance(k, int):
-                return rows[k]
-            row = asarray(table)[k]
-            parts = tuple(make_weak(row[place]) for place in range(table.shape[1]))
-            for part, least, most in zip(parts, table.min(axis=0), table.max(axis=0), strict=True):
-                current().ranges[part.value] = (int(least), int(most))
-            return parts
+    return combine
 
-        items = Items(0, len(rows), 1, item)
-        items.is_plain = True
+
+def joined_of(make: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """Return the form in captured code of a function that picks or joins items of iterables: where these are ranges,
+    lists and tuples of ints, what it makes of them is known as well."""
+
+    def combine(*args: Any) -> Iterator[Any]:
+        guard_native(make, args, {})
+        numbers = [list(arg) if _is_of_ints(arg) else arg for arg in args]
+        if not all(arg is None or type(arg) in (int, list) for arg in numbers):
+            return make(*args)
+        sequence = _of_ints(list(make(*numbers)))
+        if sequence is None:
+            return make(*args)
+        items = Items(sequence.start, sequence.stop, sequence.step, sequence.item).like(sequence)
+        items.kept = tuple(pair for pair in zip(args, numbers, strict=True) if isinstance(pair[0], list))
+        items.native = make(*args)
         return items
 
     return combine
 
 
+def _is_of_ints(value: Any) -> bool:
+    if isinstance(value, Range):
+        return (value.static_length or _TABLE_LIMIT) < _TABLE_LIMIT
+    if type(value) not in _LISTS or len(value) > _TABLE_LIMIT:
+        return False
+    return all(type(part) is int for item in value for part in (item if type(item) is tuple else (item,)))
+
+
+def make_places(*shape: Any) -> Any:
+    """`np.ndindex(...)` in captured code."""
+    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+    return table_of(itertools.product)(*(make_range(size) for size in sizes))
+
+
+def make_numbered_places(array: Any) -> Any:
+    """`np.ndenumerate(...)` in captured code."""
+    values = asarray(array)
+    places = make_places(tuple(values.shape))
+    if not isinstance(places, Items):
+        return ((place, values[place]) for place in places)
+    items = Items(places.start, places.stop, places.step, lambda k: (place := places.item(k), values[place]))
+    return items.like(places)
+
+
 def make_reversed(iterable: Any) -> Any:
     """`reversed(...)` in captured code."""
-    inner = as_sequence(iterable)
+    inner = as_known_sequence(iterable)
     if inner is None:
         return reversed(iterable)
     back = inner.backwards()
-    return Items(back.start, back.stop, back.step, back.item, back.lists)
+    items = Items(back.start, back.stop, back.step, back.item, back.lists).like(inner)
+    if isinstance(iterable, list) and inner.kept:
+        items.native = reversed(iterable)
+    return items
