@@ -93,6 +93,24 @@ def _pulled(outputs: list[Any], inputs: list[Any], cts: list[Any]) -> list[Any]:
     return [wrap(np.zeros_like(x._a)) if ct is None else ct for x, ct in zip(inputs, found, strict=True)]
 
 
+def _check_scalar(value: Any) -> None:
+    """Check a value whose gradient is asked for.
+
+    Raises:
+        RuntimeError: it is no tensor, or has axes, or is complex.
+    """
+    place = "grad_and_value(f)(*args): Expected f(*args) to return a"
+    if not isinstance(value, Tensor):
+        raise RuntimeError(f"{place} Tensor, got {type(value)}")
+    if value.dim():
+        raise RuntimeError(
+            f"{place} scalar Tensor, got tensor with {value.dim()} dims. Maybe you wanted to use the vjp or jacrev "
+            "APIs instead?"
+        )
+    if value.is_complex():
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {value.dtype!r}")
+
+
 def grad_and_value(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -104,11 +122,7 @@ def grad_and_value(
             given, chosen = _chosen(args, argnums)
             returned = func(*given, **keywords)
             value, aux = returned if has_aux else (returned, None)
-            if not isinstance(value, Tensor) or value.dim():
-                raise RuntimeError(
-                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
-                    + (f"tensor with {value.dim()} dims." if isinstance(value, Tensor) else f"{type(value)}.")
-                )
+            _check_scalar(value)
             ct = wrap(np.ones_like(value._a))
             found = _rebuilt(chosen, _pulled([value], _leaves(chosen), [ct]))
         found, value, aux = (_finished(x, _leaves(chosen)) for x in (found, value, aux))

@@ -15,8 +15,8 @@ import numpy as np
 from tracegrad.autograd.function import Function
 from tracegrad.runtime import dtypes, reducing
 from tracegrad.runtime.kernel import Composition
-from tracegrad.runtime.operate import broadcast_shape, cast, where
-from tracegrad.runtime.shaping import axis_of, cat, gather, stack, transpose
+from tracegrad.runtime.operate import cast, where
+from tracegrad.runtime.shaping import cat, gather, stack, transpose
 from tracegrad.runtime.tape import apply_composition, as_torch_calls, ending_in, retitled, shielding
 from tracegrad.runtime.tensor import Tensor, method, refuse_in, wrap
 from tracegrad.runtime.traced import call_with_traced_values
@@ -53,12 +53,6 @@ def _check_square(a: Tensor, name: str) -> None:
 @as_torch_calls
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Any:
     """Return the cross product of the vectors along an axis, of broadcast shapes."""
-    if input._a.ndim != other._a.ndim:
-        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    sizes = [t._a.shape[axis_of(dim, t._a.ndim)] for t in (input, other)]
-    if sizes != [3, 3]:
-        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {sizes[0]} and {sizes[1]}")
-    broadcast_shape(input, other)
     return reducing.cross(input, other, dim)
 
 

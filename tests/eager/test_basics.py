@@ -261,7 +261,7 @@ def test_grids_of_coordinates() -> None:
     assert x.grad.tolist() == [30.0] * 3
     rows, columns = torch.meshgrid(x, y, indexing="ij")
     assert rows.shape == columns.shape == (3, 2) and rows[1, 0] == 2 and columns[0, 1] == 20
-    last = torch.meshgrid(x, y, torch.arange(4), indexing="xy")[2]
+    last = torch.meshgrid(x, y, torch.arange(4.0), indexing="xy")[2]
     assert last.shape == (2, 3, 4) and last[0, 0].tolist() == [0, 1, 2, 3]
 
 

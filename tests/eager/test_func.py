@@ -29,7 +29,7 @@ def test_structures_and_more_results() -> None:
     assert (found["a"].item(), found["b"][0].item(), value.item(), more.item()) == (3.0, 2.0, 6.0, 3.0)
     first, second = func.grad(lambda a, b: a * b, argnums=(0, 1))(torch.tensor(2.0), torch.tensor(3.0))
     assert (first.item(), second.item()) == (3.0, 2.0)
-    with pytest.raises(RuntimeError, match="to return a scalar tensor, got tensor with 1 dims"):
+    with pytest.raises(RuntimeError, match="to return a scalar Tensor, got tensor with 1 dims"):
         func.grad(lambda t: t)(torch.ones(2))
 
 

@@ -49,6 +49,11 @@ _tangent_rules.append(_rule)
 _levels = itertools.count()
 
 
+def _number() -> int:
+    """Return torch's number of the level in force, -1 outside forward mode."""
+    return 0 if mode.level >= 0 else -1
+
+
 def enter_dual_level() -> int:
     """Begin forward mode; return torch's number of the level.
 
@@ -63,6 +68,10 @@ def enter_dual_level() -> int:
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """End forward mode; all tangents are forgotten."""
+    if level is not None and level != _number():
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+        )
     if mode.level < 0:
         raise RuntimeError("Trying to exit a forward AD level that was not entered")
     mode.level = -1
@@ -84,12 +93,23 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     Raises:
         RuntimeError, ValueError: not in forward mode, or the tangent does not fit.
     """
-    if mode.level < 0:
+    if mode.level < 0 or (level is not None and level < 0):
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype!r}")
+    if level is not None and level != _number():
+        raise RuntimeError("Invalid level given to _make_dual")
+    if tangent_of(tensor) is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
+            "supported."
+        )
+    if tangent_of(tangent) is not None:
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level0 is not supported."
+        )
     if tangent.shape != tensor.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
@@ -110,7 +130,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """Return primal and tangent; the tangent is None outside forward mode."""
-    tangent = tangent_of(tensor) if mode.level >= 0 else None
+    if mode.level < 0 or (level is not None and level < 0):
+        return UnpackedDualTensor(tensor, None)
+    if level is not None and level != _number():
+        raise RuntimeError("Invalid level given to _fw_primal")
+    tangent = tangent_of(tensor)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)
     before, mode.level = mode.level, -1

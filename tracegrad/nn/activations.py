@@ -39,6 +39,8 @@ def _erf(x: Any) -> Any:
 def _gelu(approximate: str, x: Any) -> Any:
     if approximate == "tanh":
         return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x))))
+    if approximate != "none":
+        raise RuntimeError("approximate argument must be either none or tanh.")
     return 0.5 * x * (1.0 + _erf(x * math.sqrt(0.5)))
 
 

@@ -625,6 +625,8 @@ def embedding(
     if scale_grad_by_freq or sparse:
         raise NotImplementedError("embedding: gradients are dense and not scaled by frequency")
     a = input._a
+    if weight._a.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
     if a.dtype not in (np.int64, np.int32):
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "

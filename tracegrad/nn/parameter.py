@@ -32,15 +32,18 @@ class Buffer(metaclass=_OfBuffers):
 class Parameter(Tensor):
     """A tensor that a module finds among its attributes; it requires grad."""
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+    def __new__(cls, data: Any = None, requires_grad: Any = True) -> Any:
         made = Tensor.__new__(cls)
         if data is not None:
             if not isinstance(data, Tensor):
                 raise AttributeError(f"'{type_name(data)}' object has no attribute 'detach': give a tensor")
             made._a, made._storage = data._a, data._storage
+        if not isinstance(requires_grad, bool):
+            kind = type_name(requires_grad)
+            raise TypeError(f"Parameter(): argument 'requires_grad' must be bool, not {kind}")
         if requires_grad and not is_differentiable(made._a.dtype):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        made._requires_grad = bool(requires_grad)
+        made._requires_grad = requires_grad
         return made
 
     def __init__(self, *data: Any, **options: Any) -> None:

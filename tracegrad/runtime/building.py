@@ -26,6 +26,7 @@ from tracegrad.runtime.operate import (
     promoting,
     require_one_dtype,
     require_operands,
+    require_parts,
     tensor_of,
     to_tensor,
     where,
@@ -38,6 +39,7 @@ from tracegrad.runtime.shaping import (
     index_select,
     movedim,
     narrow,
+    require_grid_axes,
     reshape,
     stack,
     tensor_split,
@@ -156,6 +158,7 @@ def cartesian_prod(*tensors: Tensor) -> Any:
     """Return all choices of one element from each vector, one per row."""
     if len(tensors) == 1:
         return tensors[0]
+    require_grid_axes(tensors)
     grids = np.meshgrid(*[np.arange(t._a.shape[0]) for t in tensors], indexing="ij")
     return stack([index_select(t, 0, wrap(g.ravel())) for t, g in zip(tensors, grids, strict=True)], 1)
 
@@ -320,6 +323,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Any:
 @planned()
 def polar(abs: Tensor, angle: Tensor) -> Any:
     """Return the complex numbers of given moduli and angles."""
+    require_parts(abs, angle)
     return Plan(_POLAR, (dtypes.complex_of(abs._a.dtype),), [abs, angle])
 
 

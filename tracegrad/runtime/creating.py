@@ -32,6 +32,7 @@ from tracegrad.runtime.tensor import (
     method,
     public,
     refused,
+    require_bool,
     type_name,
     wrap,
 )
@@ -105,6 +106,7 @@ def require_cpu(device: Any) -> None:
 
 def _finished(array: Array, requires_grad: bool) -> Tensor:
     tensor = wrap(array)
+    require_bool(requires_grad)
     if requires_grad:
         if not is_differentiable(array.dtype):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
@@ -232,7 +234,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         return data if dtype is None else cast(data, dtypes.numpy_dtype(dtype))
     if isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtypes.numpy_dtype(dtype)):
-        return wrap(data)
+        return from_numpy(data)
     return _finished(_array_of(data, dtype), False)
 
 
@@ -603,6 +605,8 @@ def _check_bounds(low: int, high: int) -> None:
 @_on_cpu
 def randperm(n: int, *, dtype: Any = None, device: Any = None, generator: Any = None) -> Tensor:
     """Return the numbers below n in random order."""
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     return wrap(_source(generator).permutation(n).astype(np.int64 if dtype is None else dtypes.numpy_dtype(dtype)))
 
 
@@ -990,6 +994,12 @@ def numel(input: Tensor) -> int:
 def result_type(tensor1: Any, tensor2: Any) -> dtypes.DType:
     """Return the dtype of two operands combined."""
     pair = (tensor1, tensor2)
+    if not all(isinstance(x, (Tensor, np.number, np.bool_, *Number)) for x in pair):
+        kinds = ", ".join(map(type_name, pair))
+        raise TypeError(
+            f"result_type() received an invalid combination of arguments - got ({kinds}), but expected tensors or "
+            "numbers"
+        )
     arrays = [x._a for x in pair if isinstance(x, Tensor)]
     return dtypes.of(dtypes.result_type(arrays, [x for x in pair if not isinstance(x, Tensor)]))
 

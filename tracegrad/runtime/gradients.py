@@ -34,7 +34,7 @@ from tracegrad.runtime.tape import (
     run_backward,
     shield_result,
 )
-from tracegrad.runtime.tensor import Tensor, is_differentiable, method, public, wrap
+from tracegrad.runtime.tensor import Tensor, is_differentiable, method, public, require_bool, wrap
 
 
 def _is_edge(value: Any) -> bool:
@@ -304,6 +304,8 @@ def _requires_grad(self: Tensor) -> bool:
 
 
 def _assign_requires_grad(self: Tensor, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise RuntimeError("requires_grad must be a bool")
     needs_grad(self)
     if value and self._node is not None:
         raise RuntimeError("you can only change requires_grad flags of leaf variables.")
@@ -321,12 +323,13 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
     if value and self._inference and not mode.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     if self._node is None:
-        self._requires_grad = bool(value)
+        self._requires_grad = value
 
 
 @method("requires_grad_")
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Set whether gradients of this leaf are wanted; returns the tensor."""
+    require_bool(requires_grad)
     _set_requires_grad(self, requires_grad)
     return self
 

@@ -988,10 +988,27 @@ setattr(Tensor, "real", _part(real))  # noqa: B010 properties beside the annotat
 setattr(Tensor, "imag", _part(imag))  # noqa: B010
 
 
+def require_parts(first: Tensor, second: Tensor) -> None:
+    """Check what complex numbers are made of.
+
+    Raises:
+        RuntimeError: there are other numbers than real floats, or of two dtypes.
+    """
+    pair = first.dtype, second.dtype
+    if not all(dtype.is_floating_point and dtype != dtypes.bfloat16 for dtype in pair):
+        names = " and ".join(dtype.title for dtype in pair)
+        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {names}")
+    if pair[0] != pair[1]:
+        raise RuntimeError(
+            f"Expected object of scalar type {pair[0].title} but got scalar type {pair[1].title} for second argument"
+        )
+
+
 @public("complex")
 @planned()
 def complex_(real: Tensor, imag: Tensor) -> Any:
     """Return real + 1j * imag."""
+    require_parts(real, imag)
     return Plan(_COMPLEX, (dtypes.complex_of(real._a.dtype),), [real, imag])
 
 

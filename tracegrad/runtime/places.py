@@ -285,6 +285,12 @@ def nanquantile(
 @method("renorm")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Any:
     """Return the tensor with the norm of each slice of an axis at most `maxnorm`."""
+    if not p > 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if not maxnorm >= 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    if input._a.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input._a.ndim} dimensions")
     axis = axis_of(dim, input._a.ndim)
     others = tuple(k for k in range(input._a.ndim) if k != axis)
     norms = METHODS["norm"](input, p, others, True)

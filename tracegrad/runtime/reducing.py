@@ -1265,7 +1265,16 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
     shape = input._a.shape
     if dim is None and 3 not in shape:
         raise RuntimeError("no dimension of size 3 in input")
+    if input._a.ndim != other._a.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     axis = shape.index(3) if dim is None else axis_of(dim, len(shape))
+    sizes = shape[axis], other._a.shape[axis]
+    if sizes != (3, 3):
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {axis if dim is None else dim} must have length 3. Got {sizes[0]} and "
+            f"{sizes[1]}"
+        )
+    broadcast_shape(input, other)
     return Plan(_CROSS, (axis,), [input, other])
 
 
@@ -1282,11 +1291,18 @@ def _refuse_other_dtype(input: Tensor, other: Tensor) -> None:
     broadcast_shape(input, other)
 
 
+def _check_tolerances(rtol: float, atol: float) -> None:
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
+
+
 @public()
 @method("allclose")
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Return whether all elements are near."""
     _refuse_other_dtype(input, other)
+    _check_tolerances(rtol, atol)
     return bool(np.allclose(input._a, other._a, rtol, atol, equal_nan))
 
 
@@ -1295,6 +1311,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """Return which elements are near."""
     _refuse_other_dtype(input, other)
+    _check_tolerances(rtol, atol)
     return wrap(np.asarray(np.isclose(input._a, other._a, rtol, atol, equal_nan)))
 
 

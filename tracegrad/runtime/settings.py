@@ -13,7 +13,7 @@ import numpy as np
 
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.creating import require_cpu
-from tracegrad.runtime.tensor import CPU, NAMES, Device, Tensor, method, public
+from tracegrad.runtime.tensor import CPU, NAMES, Device, Tensor, method, public, refused
 
 _kept: dict[str, Any] = {"threads": 1, "deterministic": False, "precision": "highest"}
 
@@ -55,15 +55,23 @@ class iinfo:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
 
 
+def _require_dtypes(*values: Any) -> None:
+    for value in values:
+        if not isinstance(value, dtypes.DType):
+            raise refused(value, "torch.dtype")
+
+
 @public()
 def promote_types(type1: dtypes.DType, type2: dtypes.DType) -> dtypes.DType:
     """Return the dtype of two tensors combined, of the dtypes of both."""
+    _require_dtypes(type1, type2)
     return dtypes.of(dtypes.join(type1.dtype, type2.dtype))
 
 
 @public()
 def can_cast(from_: dtypes.DType, to: dtypes.DType) -> bool:
     """Return whether results of one dtype may be written into a tensor of another."""
+    _require_dtypes(from_, to)
     low, high = dtypes.category(from_.dtype), dtypes.category(to.dtype)
     return low <= high and not (high == 1 and low == 1 and to.dtype.kind == "u" and from_.dtype.kind == "i")
 

@@ -697,10 +697,28 @@ in_place("tril_", tril)
 in_place("triu_", triu)
 
 
+def require_grid_axes(tensors: Sequence[Tensor]) -> None:
+    """Check the coordinates along the axes of a grid.
+
+    Raises:
+        RuntimeError: there are none, or they have several dtypes, or one is no number and no vector.
+    """
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    if any(x._a.dtype != tensors[0]._a.dtype for x in tensors):
+        raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+    for x in tensors:
+        if x._a.ndim > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x}")
+
+
 @public()
 def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     """Return coordinates of a grid."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    require_grid_axes(given)
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if indexing == "xy" and len(given) >= 2:
         second, first, *others = meshgrid(given[1], given[0], *given[2:])
         return (first, second, *others)
@@ -1355,6 +1373,8 @@ for _name, _function in (("index_add_", index_add), ("index_copy_", index_copy),
 @method("masked_select")
 def masked_select(input: Tensor, mask: Tensor) -> Any:
     """Return the elements under a mask, in row-major order."""
+    if mask._a.dtype != np.bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shape(input, mask)
     place = expand(input, shape) if input._a.shape != shape else input
     if not shape:

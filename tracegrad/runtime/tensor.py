@@ -443,6 +443,16 @@ def integer(value: Any) -> int:
         raise refused(value, "int") from None
 
 
+def require_bool(value: Any) -> None:
+    """Check an argument that must be True or False.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(value, bool):
+        raise refused(value, "bool")
+
+
 def require_tensors(*values: Any) -> None:
     """Check operands; the error comes to name the argument (refusal).
 
