@@ -32,3 +32,17 @@ def test_levels_and_duals_that_do_not_fit(call: Callable[[Any, Any], Any], text:
             call(x, dual)
         assert fa.unpack_dual(dual, level=0).tangent.tolist() == [2.0] * 3
         assert fa.unpack_dual(dual, level=-1).tangent is None
+
+
+def test_gradients_that_are_accumulated_in_forward_mode() -> None:
+    p = torch.tensor([1.0, 2.0], requires_grad=True)
+    with fa.dual_level():
+        dual = fa.make_dual(p, torch.ones(2))
+        (dual**3).sum().backward()
+        kept = p.grad
+        assert fa.unpack_dual(kept).tangent is None and kept.tolist() == [3.0, 12.0]
+        (dual**2).sum().backward()
+        assert p.grad is kept and kept.tolist() == [5.0, 16.0]
+        assert fa.unpack_dual(kept).tangent.tolist() == [2.0, 2.0]
+        (given,) = torch.autograd.grad((dual**3).sum(), p)
+        assert fa.unpack_dual(given).tangent.tolist() == [6.0, 12.0]

@@ -649,7 +649,7 @@ class AccumulateGrad(Node):
         if ct is None or not variable._requires_grad:
             return ()
         with _accumulating:
-            accumulate(variable, ct, create_graph)
+            accumulate(variable, ct, mode.grad)
         if variable._after:
             for hook in list(variable._after.values()):
                 hook(variable)
@@ -659,15 +659,22 @@ class AccumulateGrad(Node):
 def accumulate(variable: Tensor, ct: Cotangent, create_graph: bool) -> None:
     """Add a cotangent to `.grad`, in place unless a graph is made; a first one gets the layout of the variable.
 
+    Without a graph a first one has no tangent, and one that is added brings its tangent along.
+
     Raises:
         RuntimeError: the variable got another shape since, to which that of the cotangent is not broadcast.
     """
     grad = variable._grad
     place, arriving = (variable if grad is None else grad)._a.shape, tuple(ct.shape)
-    if grad is not None and create_graph:
+    if grad is not None and isinstance(ct, Tensor):
         common_shape((place, arriving))
-        variable._grad = apply_composition(_ADD, (), [grad, ct])
+        if create_graph:
+            variable._grad = apply_composition(_ADD, (), [grad, ct])
+        else:
+            METHODS["add_"](grad, ct)
         return
+    if isinstance(ct, Tensor) and not create_graph:
+        ct = from_tensor(ct, False)
     if arriving != place:
         check_written(place, arriving)
         ct = METHODS["expand"](ct, place) if create_graph else np.broadcast_to(ct, place)
