@@ -2213,3 +2213,23 @@ def names_of_nodes_of_several_steps(T: Any, say: Any) -> None:
     say([t.grad_fn.name() for t in made])
     say([node and node.name() for node, _ in made[-7].grad_fn.next_functions])
     attempt(say, lambda: x.__setitem__(slice(None), 0))
+
+
+@program
+def tangents_of_views_of_results(T: Any, say: Any) -> None:
+    ad, x, places = T.autograd.forward_ad, T.arange(6.0).view(2, 3), T.tensor([0, 2])
+    padded = T.nn.Sequential(T.nn.ReplicationPad1d(1), T.nn.Flatten(0))
+    for function in (
+        lambda d: d[:, [0, 1]].view(-1),
+        lambda d: d[:, places].flatten(),
+        lambda d: d[:, places][0],
+        lambda d: d[:, places].reshape(4) * 2,
+        padded,
+        lambda d: d.t().exp().t().view(-1),
+    ):
+        with ad.dual_level():
+            say(ad.unpack_dual(function(ad.make_dual(x, (x.t() + 1).contiguous().t()))))
+    with ad.dual_level():
+        dual = ad.make_dual(x, x + 1)[:, [0, 1]]
+        dual.view(-1)[1:3].mul_(2)
+        say(ad.unpack_dual(dual))

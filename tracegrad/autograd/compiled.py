@@ -31,7 +31,7 @@ from tracegrad.runtime.tape import (
     user_place,
 )
 from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
-from tracegrad.runtime.views import mark_written, tangent_of
+from tracegrad.runtime.views import give_tangent, mark_written, tangent_of
 
 
 def _unflatten(spec: Any, leaves: Sequence[Any]) -> Any:
@@ -247,7 +247,7 @@ def _call_dual(transformed: Transformed, arguments: list[Any]) -> Any:
     results = [_tensor(x) for x in out_leaves]
     for result, tangent in zip(results, out_tangents, strict=True):
         if isinstance(result, Tensor) and tangent is not None:
-            result._tangent = (mode.level, wrap(np.asarray(tangent)))
+            give_tangent(result, wrap(np.asarray(tangent)))
     return _unflatten(out_spec, results)
 
 

@@ -15,7 +15,7 @@ from tracegrad.runtime.operate import cast
 from tracegrad.runtime.shaping import view
 from tracegrad.runtime.tape import _tangent_rules, apply_kernel, keep_tangents, mode
 from tracegrad.runtime.tensor import Tensor
-from tracegrad.runtime.views import tangent_of
+from tracegrad.runtime.views import give_tangent, tangent_of
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -38,7 +38,7 @@ def _rule(kernel: Kernel, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> 
     finally:
         mode.level = level
     for position, tangent in zip(results, found, strict=True):
-        outs[position]._tangent = (level, tangent)
+        give_tangent(outs[position], tangent)
     keep_tangents(outs, tensors, tangents)
 
 
@@ -124,7 +124,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(f"Expected tangent of dtype {tensor.dtype!r}, but got {tangent.dtype!r}")
     dual: Tensor = view(tensor, tensor.shape)
     dual._base, dual._steps = None, ()  # its views take their tangents from it
-    dual._tangent = (mode.level, tangent)
+    give_tangent(dual, tangent)
     return dual
 
 

@@ -33,7 +33,7 @@ from tracegrad.runtime.tape import (
     user_place,
 )
 from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
-from tracegrad.runtime.views import check_writable, mark_written, rebase, tangent_of, write_tangent
+from tracegrad.runtime.views import check_writable, give_tangent, mark_written, rebase, tangent_of, write_tangent
 
 
 class FunctionNode(Node):
@@ -450,10 +450,10 @@ def _push_tangents(
             continue
         if any(out is t for t in node.dirty) and out._base is not None:
             moved = wrap(out._a)
-            moved._tangent = (level, tangent)
+            give_tangent(moved, tangent)
             write_tangent(out, moved)
         else:
-            out._tangent = (level, tangent)
+            give_tangent(out, tangent)
 
 
 class _OnceNode(Node):

@@ -682,11 +682,16 @@ def accumulate(variable: Tensor, ct: Cotangent, create_graph: bool) -> None:
         np.add(grad._a, ct, out=grad._a)
         grad._storage.version += 1
     elif create_graph:
-        made = apply_composition(_CLONE, (), [ct])
-        made._a = in_layout(made._a, variable._a, True)
-        variable._grad = made
+        variable._grad = clone_in_layout(ct, variable._a)
     else:
         variable._grad = wrap(in_layout(ct, variable._a, ct.base is None))
+
+
+def clone_in_layout(tensor: Tensor, like: Array) -> Tensor:
+    """Return a copy in the graph, with the strides of `like` if that has no gaps, else row-major."""
+    made: Tensor = apply_composition(_CLONE, (), [tensor])
+    made._a = in_layout(made._a, like, True)
+    return made
 
 
 def in_layout(ct: Array, like: Array, owned: bool) -> Array:

@@ -28,6 +28,7 @@ from tracegrad.runtime.tape import (
     _refreshers,
     apply_composition,
     attach,
+    clone_in_layout,
     gradient_edge,
     mode,
     needs_grad,
@@ -360,6 +361,14 @@ def tangent_of(tensor: Tensor) -> Tensor | None:
     return tangent
 
 
+def give_tangent(tensor: Tensor, tangent: Tensor) -> None:
+    """Make `tangent` that of a tensor which is no view, in the tensor's layout: views of both see the same places."""
+    like = tensor._a
+    if any(n > 1 and a != b for n, a, b in zip(like.shape, like.strides, tangent._a.strides, strict=True)):
+        tangent = clone_in_layout(tangent, like)
+    tensor._tangent = mode.level, tangent
+
+
 def write_tangent(tensor: Tensor, out: Tensor) -> None:
     """Write the tangent of `out`, which replaced the content of a tensor, into that of the tensor or of its base."""
     base = base_of(tensor)
@@ -367,7 +376,9 @@ def write_tangent(tensor: Tensor, out: Tensor) -> None:
     owner = tensor if base is None else base
     before = tangent_of(owner)
     if before is None and (arriving is None or base is None):
-        tensor._tangent = None if arriving is None else (mode.level, arriving)
+        tensor._tangent = None
+        if arriving is not None:
+            give_tangent(tensor, arriving)
         return
     level, mode.level = mode.level, -1
     try:
