@@ -2233,3 +2233,52 @@ def tangents_of_views_of_results(T: Any, say: Any) -> None:
         dual = ad.make_dual(x, x + 1)[:, [0, 1]]
         dual.view(-1)[1:3].mul_(2)
         say(ad.unpack_dual(dual))
+
+
+@program
+def tangents_that_a_function_takes_and_gives(T: Any, say: Any) -> None:
+    ad = T.autograd.forward_ad
+
+    def function(materialize: bool, give: Any) -> Any:
+        class Made(T.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any, *others: Any) -> Any:
+                ctx.set_materialize_grads(materialize)
+                return x * 2
+
+            @staticmethod
+            def jvp(ctx: Any, t_x: Any, *others: Any) -> Any:
+                say(t_x, *others)
+                return give(t_x)
+
+        return Made
+
+    x = T.ones(2)
+    for materialize in (True, False):
+        with ad.dual_level():
+            doubled = function(materialize, lambda t: t * 2)
+            given = (T.ones(3, dtype=T.float64), 3, T.arange(2), None, T.tensor([1j]))
+            say(ad.unpack_dual(doubled.apply(ad.make_dual(x, x * 3), *given)).tangent)
+    for give in (lambda t: (t, t), lambda t: 3.0, lambda t: T.ones(3)):
+        with ad.dual_level():
+            attempt(say, lambda give=give: function(True, give).apply(ad.make_dual(x, x)))
+
+    class Product(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.save_for_forward(x, y)
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return ct * y, ct * x
+
+        @staticmethod
+        def jvp(ctx: Any, t_x: Any, t_y: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return t_x * y + x * t_y
+
+    pair = [T.tensor([k, k + 1.0], dtype=T.float64, requires_grad=True) for k in (1.0, 3.0)]
+    say(T.autograd.gradcheck(Product.apply, pair, check_forward_ad=True))

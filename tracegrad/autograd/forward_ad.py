@@ -15,7 +15,7 @@ from tracegrad.runtime.operate import cast
 from tracegrad.runtime.shaping import view
 from tracegrad.runtime.tape import _tangent_rules, apply_kernel, keep_tangents, mode
 from tracegrad.runtime.tensor import Tensor
-from tracegrad.runtime.views import give_tangent, tangent_of
+from tracegrad.runtime.views import check_tangent, give_tangent, tangent_of
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -110,14 +110,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(
             "Setting a forward grad that itself has a forward gradient at the same level0 is not supported."
         )
-    if tangent.shape != tensor.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
-            f"{list(tangent.shape)}."
-        )
-    if not (tangent.is_floating_point() or tangent.is_complex()):
-        raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype!r}")
+    check_tangent(tensor, tangent)
     if tangent.is_floating_point() and tensor.is_floating_point():
         tangent = cast(tangent, tensor._a.dtype)
     if tangent.dtype != tensor.dtype:

@@ -32,8 +32,16 @@ from tracegrad.runtime.tape import (
     retain,
     user_place,
 )
-from tracegrad.runtime.tensor import Tensor, is_differentiable, wrap
-from tracegrad.runtime.views import check_writable, give_tangent, mark_written, rebase, tangent_of, write_tangent
+from tracegrad.runtime.tensor import Tensor, is_differentiable, type_name, wrap
+from tracegrad.runtime.views import (
+    check_tangent,
+    check_writable,
+    give_tangent,
+    mark_written,
+    rebase,
+    tangent_of,
+    write_tangent,
+)
 
 
 class FunctionNode(Node):
@@ -431,6 +439,13 @@ def _check_dirty(node: FunctionNode, outputs: Sequence[Any]) -> None:
             )
 
 
+def _materialized(value: Any, tangent: Tensor | None) -> Tensor | None:
+    """Return the tangent of an argument: zeros if a tensor that can have one has none."""
+    if tangent is None and isinstance(value, Tensor) and is_differentiable(value._a.dtype):
+        return wrap(np.zeros(value._a.shape, value._a.dtype))
+    return tangent
+
+
 def _push_tangents(
     cls: type[Function],
     node: FunctionNode,
@@ -438,16 +453,26 @@ def _push_tangents(
     tangents: Sequence[Tensor | None],
     outputs: Sequence[Any],
 ) -> None:
+    """Give the results the tangents that jvp finds."""
     level = mode.level
     mode.level = -1
     node.arguments = tuple(args)
     try:
-        found = cls.jvp(node, *tangents)
+        found = cls.jvp(node, *(map(_materialized, args, tangents) if node.materialize else tangents))
     finally:
         mode.level, node.arguments = level, ()
-    for out, tangent in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
+    moved_outs = found if isinstance(found, tuple) else (found,)
+    if len(moved_outs) != len(outputs):
+        raise RuntimeError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(outputs)} but got "
+            f"{len(moved_outs)})"
+        )
+    for number, (out, tangent) in enumerate(zip(outputs, moved_outs, strict=True)):
         if tangent is None:
             continue
+        if not isinstance(tangent, Tensor):
+            raise RuntimeError(f"expected Variable or None (got {type_name(tangent)}) for grad output {number}.")
+        check_tangent(out, tangent)
         if any(out is t for t in node.dirty) and out._base is not None:
             moved = wrap(out._a)
             give_tangent(moved, tangent)

@@ -361,6 +361,22 @@ def tangent_of(tensor: Tensor) -> Tensor | None:
     return tangent
 
 
+def check_tangent(tensor: Tensor, tangent: Tensor) -> None:
+    """Check a tangent that a user gives.
+
+    Raises:
+        RuntimeError, ValueError: it has another shape than the tensor, or holds integers.
+    """
+    if tangent.shape != tensor.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
+    if not is_differentiable(tangent._a.dtype):
+        raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype!r}")
+
+
 def give_tangent(tensor: Tensor, tangent: Tensor) -> None:
     """Make `tangent` that of a tensor which is no view, in the tensor's layout: views of both see the same places."""
     like = tensor._a
