@@ -16,7 +16,7 @@ from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods
 from tracegrad.runtime.gradients import enable_grad
 from tracegrad.runtime.gradients import grad as gradients_of
 from tracegrad.runtime.shaping import reshape, stack
-from tracegrad.runtime.tape import AccumulateGrad, gradient_edge, mode, needs_grad
+from tracegrad.runtime.tape import AccumulateGrad, gradient_edge, mode, needs_grad, sparing_saved
 from tracegrad.runtime.tensor import Tensor, wrap
 
 __all__ = [
@@ -165,7 +165,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
     """Return the results, and the product of the Jacobian with tangents."""
-    with enable_grad():
+    with enable_grad(), sparing_saved():
         given = tuple(_fresh(x) for x in primals)
         returned = func(*given)
         results, aux = returned if has_aux else (returned, None)
@@ -180,7 +180,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """Return the results, and the function that gives the product of the Jacobian there with tangents."""
-    with enable_grad():
+    with enable_grad(), sparing_saved():
         given = tuple(_fresh(x) for x in primals)
         results = func(*given)
         outputs, inputs = _leaves(results), _leaves(given)
@@ -258,7 +258,14 @@ def jacfwd(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
     """Return the function that gives the Jacobian, as jacrev does."""
-    return jacrev(func, argnums, has_aux)
+    in_reverse = jacrev(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def call(*args: Any, **keywords: Any) -> Any:
+        with sparing_saved():
+            return in_reverse(*args, **keywords)
+
+    return call
 
 
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:

@@ -2282,3 +2282,50 @@ def tangents_that_a_function_takes_and_gives(T: Any, say: Any) -> None:
 
     pair = [T.tensor([k, k + 1.0], dtype=T.float64, requires_grad=True) for k in (1.0, 3.0)]
     say(T.autograd.gradcheck(Product.apply, pair, check_forward_ad=True))
+
+
+@program
+def forward_mode_of_writes(T: Any, say: Any) -> None:
+    ad, nn = T.autograd.forward_ad, T.nn
+    x, t = T.tensor([0.4, 0.7, 0.3]), T.tensor([1.0, 2.0, 3.0])
+
+    def assigned(v: Any) -> Any:
+        made = v.exp()
+        made[0] = v[1]
+        made[1:].mul_(3)
+        return made
+
+    def divided(v: Any) -> Any:
+        made = v.exp()
+        return made.div_(made.sin())
+
+    own: tuple[Any, ...] = (
+        lambda v: v.tanh().mul_(2),
+        lambda v: v.exp().add_(1),
+        lambda v: v.sqrt().sin_(),
+        nn.Sequential(nn.Tanh(), nn.ELU(inplace=True)),
+        assigned,
+        divided,
+    )
+    activations = (nn.ReLU, nn.ELU, nn.SELU, nn.CELU, nn.LeakyReLU, nn.Hardtanh, nn.Hardswish)
+    modules = [kind(inplace=True) for kind in activations]
+    alone: tuple[Any, ...] = (
+        lambda v: (v * 1).exp_(),
+        lambda v: (v * v).tanh_(),
+        lambda v: (v * 1).pow_(3),
+        lambda v: (v * 1).div_(v + 1),
+        lambda v: (v * 1).clamp_(0.2, 0.5),
+        *[lambda v, module=module: module(v * v - 0.2) for module in modules],
+    )
+    for function in (*own, *alone):
+        say(*T.func.jvp(function, (x,), (t,)), T.func.jacfwd(function)(x))
+        with ad.dual_level():
+            say(ad.unpack_dual(function(ad.make_dual(x, t.clone()))).tangent)
+    for function in alone:
+        primal, moved = x.clone().requires_grad_(), t.clone().requires_grad_()
+        with ad.dual_level():
+            tangent = ad.unpack_dual(function(ad.make_dual(primal * 1, moved))).tangent
+        say(*T.autograd.grad((tangent * t).sum(), (primal, moved), allow_unused=True))
+    for function in own:
+        with ad.dual_level():
+            attempt(say, function(ad.make_dual(x.clone().requires_grad_(), t)).sum().backward)

@@ -46,3 +46,27 @@ def test_gradients_that_are_accumulated_in_forward_mode() -> None:
         assert fa.unpack_dual(kept).tangent.tolist() == [2.0, 2.0]
         (given,) = torch.autograd.grad((dual**3).sum(), p)
         assert fa.unpack_dual(given).tangent.tolist() == [6.0, 12.0]
+
+
+_IN_PLACE = "abs cos erf exp expm1 log neg reciprocal rsqrt sigmoid sin sqrt square tan tanh".split()
+
+
+@pytest.mark.parametrize("name", _IN_PLACE)
+@pytest.mark.parametrize("inner", [lambda v: v * 1, lambda v: v * v], ids=["x", "square"])
+def test_operations_in_place_have_the_derivatives_of_those_that_are_not(name: str, inner: Any) -> None:
+    written, made = (lambda v, name=name: getattr(inner(v), name)() for name in (f"{name}_", name))
+    x, t = torch.tensor([0.4, 0.7, 0.3], dtype=torch.float64), torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+
+    def derivatives(function: Any) -> list[Any]:
+        found = [*torch.func.jvp(function, (x,), (t,)), torch.func.jacfwd(function)(x)]
+        primal, moved = x.clone().requires_grad_(), t.clone().requires_grad_()
+        with fa.dual_level():
+            tangent = fa.unpack_dual(function(fa.make_dual(primal * 1, moved))).tangent
+            found += [tangent, *torch.autograd.grad((tangent * t).sum(), (primal, moved), materialize_grads=True)]
+        with fa.dual_level():
+            (ct,) = torch.autograd.grad(function(fa.make_dual(primal * 1, t)).sum(), primal)
+            moved_ct = fa.unpack_dual(ct).tangent
+            return [*found, ct, torch.zeros(3, dtype=torch.float64) if moved_ct is None else moved_ct]
+
+    for one, other in zip(derivatives(written), derivatives(made), strict=True):
+        assert torch.allclose(one, other), (one, other)

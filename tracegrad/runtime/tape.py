@@ -61,7 +61,9 @@ def _flag(name: str, default: Any) -> Any:
 
     def write(self: Mode, value: Any) -> None:
         self.__dict__[name] = value
-        self.unusual = self.inference or self.anomaly or self.level >= 0 or bool(self.saving or self.tracing)
+        self.unusual = (
+            self.inference or self.anomaly or self.sparing or self.level >= 0 or bool(self.saving or self.tracing)
+        )
         if engine:
             engine.set_unusual(self.unusual)
 
@@ -75,10 +77,11 @@ class Mode(threading.local):
         level: number of the use of forward mode, -1 outside.
         saving_refused: why hooks on saved values are not allowed, None if they are.
         drawing_refused: why random numbers are not, None if they are.
+        sparing: whatever is saved may be written later: it is copied then.
         tracing: a call with traced values (traced.Application).
         walk: the backward walk that is under way.
-        unusual: inference mode, forward mode, anomaly mode, tracing or hooks on saved values are on; looked at once per
-            operation.
+        unusual: inference mode, forward mode, anomaly mode, tracing, hooks on saved values or copies of them are on;
+            looked at once per operation.
     """
 
     grad: Any = property(engine.get_grad, engine.set_grad) if engine else True
@@ -87,6 +90,7 @@ class Mode(threading.local):
     check_nan = True
     level = _flag("level", -1)
     saving = _flag("saving", ())
+    sparing = _flag("sparing", False)
     tracing = _flag("tracing", None)
     saving_refused: str | None = None
     drawing_refused: str | None = None
@@ -193,7 +197,16 @@ class Saved:
     def part(self) -> None:
         """Keep a copy of the value as it is now: writes into the memory do not matter any more."""
         if self.array is not None and self.storage is not None and self.version == self.storage.version:
-            self.array, self.storage = self.array.copy(), None
+            self.keep_copy()
+
+    def keep_copy(self) -> None:
+        """Keep a copy of the array, and of the tangent, whose memory is written with it."""
+        assert self.array is not None
+        self.array, self.storage = self.array.copy(), None
+        if self.tangent is not None:
+            level, tangent = self.tangent
+            with grad_mode(True):
+                self.tangent = level, apply_composition(_CLONE, (), [tangent])
 
 
 #: nodes that torch names after their namespace
@@ -988,6 +1001,9 @@ def record(title: str, kernel: Kernel, mask: int, tensors: Sequence[Tensor], out
                 raise inference_error()
             saved.append(Saved(tensor._a, tensor._storage, kind))
         node.saved = saved
+        if mode.sparing:
+            for item in saved:
+                _shield(item)
         if mode.saving:
             pack_saved(saved, tensors, outs)
     single = len(outs) == 1
@@ -1465,6 +1481,16 @@ def grad_mode(on: bool) -> Iterator[None]:
         yield
     finally:
         mode.grad = before
+
+
+@contextmanager
+def sparing_saved() -> Iterator[None]:
+    """Let whatever is saved inside a with statement be written there, as where no backward pass follows."""
+    before, mode.sparing = mode.sparing, True
+    try:
+        yield
+    finally:
+        mode.sparing = before
 
 
 # ---- the fast path

@@ -26,6 +26,7 @@ from tracegrad.runtime.tape import (
     KernelNode,
     Node,
     _refreshers,
+    _sequence,
     apply_composition,
     attach,
     clone_in_layout,
@@ -649,6 +650,7 @@ def write(
     base = base_of(tensor)
     if base is not None and mode.grad and _has_hooks(tensor):
         _renew(tensor, base)  # hooks on what a view was are not called for what it becomes
+    begin = next(_sequence) if mode.level >= 0 else 0
     out = compute(tensor)
     target, source = tensor._a, out._a
     if source.shape != target.shape:
@@ -665,13 +667,35 @@ def write(
     node = out._node
     for item in getattr(node, "saved", None) or ():
         if item.array is target and item.kind[0] == "in":  # the operand itself: keep what it was
-            item.array, item.storage = target.copy(), None
+            item.keep_copy()
     part_saved(tensor)
+    if mode.level >= 0:
+        _part_from_tangent(tensor, out, begin)
     if target.size:
         np.copyto(target, out._a)
     mark_written(tensor, name)
     rebase(name, tensor, out)
     return tensor
+
+
+def _part_from_tangent(tensor: Tensor, out: Tensor, begin: int) -> None:
+    """Copy what the tangent of `out` depends on and a write of it into a tensor changes: both belong to one operation.
+
+    Args:
+        begin: nodes made later are of that operation.
+    """
+    arriving, place = tangent_of(out), tangent_of(tensor)
+    storages = [t._storage for t in (tensor, place) if t is not None]
+    waiting, seen = [None if arriving is None else arriving._node], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node.order < begin or node in seen:
+            continue
+        seen.add(node)
+        for item in node.saved or ():
+            if item.storage in storages:
+                item.part()
+        waiting.extend(before for before, _ in node.edges)
 
 
 _CAST = Composition("ToCopy", lambda dtype, x: x.astype(dtype), layout=LIKE_OPERANDS)
