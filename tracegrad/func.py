@@ -18,6 +18,7 @@ from tracegrad.runtime.gradients import grad as gradients_of
 from tracegrad.runtime.shaping import reshape, stack
 from tracegrad.runtime.tape import AccumulateGrad, gradient_edge, mode, needs_grad, sparing_saved
 from tracegrad.runtime.tensor import Tensor, wrap
+from tracegrad.runtime.views import check_tangent
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
@@ -46,15 +47,66 @@ def _map(function: Callable[[Any], Any], value: Any) -> Any:
     return _rebuilt(value, [function(leaf) for leaf in _leaves(value)])
 
 
+def _structure(value: Any) -> str:
+    """Return what is nested in what as torch writes it, `*` for a leaf."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k!r}: {_structure(v)}" for k, v in value.items()) + "}"
+    parts = ", ".join(map(_structure, value)) if isinstance(value, tuple | list) else "*"
+    if hasattr(value, "_fields"):
+        return f"{type(value).__name__}({parts})"
+    if isinstance(value, tuple):
+        return f"({parts},)" if len(value) == 1 else f"({parts})"
+    return f"[{parts}]" if isinstance(value, list) else parts
+
+
+#: how errors begin: the transform that a function is called in
+_IN_GRAD, _IN_VJP, _IN_JVP = "grad_and_value(f)(*args):", "vjp(f, *primals):", "jvp(f, primals, tangents):"
+
+
+def _parted(returned: Any, has_aux: bool, place: str) -> tuple[Any, Any]:
+    """Return what a function computed, and what it gave beside that.
+
+    Raises:
+        RuntimeError: it should have given a pair.
+    """
+    if not has_aux:
+        return returned, None
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise RuntimeError(f"{place} output of function f should be a tuple: (output, aux) if has_aux is True")
+    return returned
+
+
+def _require_results(results: Any, place: str) -> None:
+    for x in _leaves(results):
+        if not isinstance(x, Tensor):
+            raise RuntimeError(f"{place} expected f(*primals) to return only tensors, got unsupported type {type(x)}")
+
+
 def _fresh(value: Any) -> Any:
     """Return tensors that require grad: views of those that do already, so that transforms can be nested."""
+    for x in _leaves(value):
+        if not isinstance(x, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
     return _map(lambda x: x.view_as(x) if needs_grad(x) else x.detach().requires_grad_(), value)
 
 
 def _chosen(args: Sequence[Any], argnums: int | tuple[int, ...]) -> tuple[list[Any], Any]:
-    """Return the arguments with those chosen made fresh, and these."""
+    """Return the arguments with those chosen made fresh, and these.
+
+    Raises:
+        RuntimeError: there are no such arguments.
+    """
+    if not isinstance(argnums, int | tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    if len(set(numbers)) < len(numbers):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
     made = list(args)
-    for k in (argnums,) if isinstance(argnums, int) else argnums:
+    for k in numbers:
+        if not -len(args) <= k < len(args):
+            raise RuntimeError(f"Got argnum={k}, but only {len(args)} positional inputs")
         made[k] = _fresh(made[k])
     return made, made[argnums] if isinstance(argnums, int) else tuple(made[k] for k in argnums)
 
@@ -99,7 +151,7 @@ def _check_scalar(value: Any) -> None:
     Raises:
         RuntimeError: it is no tensor, or has axes, or is complex.
     """
-    place = "grad_and_value(f)(*args): Expected f(*args) to return a"
+    place = f"{_IN_GRAD} Expected f(*args) to return a"
     if not isinstance(value, Tensor):
         raise RuntimeError(f"{place} Tensor, got {type(value)}")
     if value.dim():
@@ -120,8 +172,7 @@ def grad_and_value(
     def call(*args: Any, **keywords: Any) -> Any:
         with enable_grad():
             given, chosen = _chosen(args, argnums)
-            returned = func(*given, **keywords)
-            value, aux = returned if has_aux else (returned, None)
+            value, aux = _parted(func(*given, **keywords), has_aux, _IN_GRAD)
             _check_scalar(value)
             ct = wrap(np.ones_like(value._a))
             found = _rebuilt(chosen, _pulled([value], _leaves(chosen), [ct]))
@@ -150,25 +201,54 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     """Return the results, and the function that gives products of cotangents with the Jacobian, one per argument."""
     with enable_grad():
         given = tuple(_fresh(x) for x in primals)
-        returned = func(*given)
-    (results, aux), own = returned if has_aux else (returned, None), _leaves(given)
+        results, aux = _parted(func(*given), has_aux, _IN_VJP)
+    own = _leaves(given)
+    _require_results(results, _IN_VJP)
 
-    def pull(*cts: Any) -> Any:
+    def pull(cotangents: Any) -> Any:
+        if _structure(cotangents) != _structure(results):
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"function. cotangents: {_structure(cotangents)}, primal output: {_structure(results)}"
+            )
         with enable_grad():
-            arriving = _leaves(cts[0] if len(cts) == 1 else cts)
-            found = _rebuilt(given, _pulled(_leaves(results), own, arriving))
+            found = _rebuilt(given, _pulled(_leaves(results), own, _leaves(cotangents)))
         return _finished(found, own)
 
     shown = _finished(results, own)
     return (shown, pull, _finished(aux, own)) if has_aux else (shown, pull)
 
 
+def _check_tangents(primals: Any, tangents: Any) -> None:
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{_IN_JVP} Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    if _structure(primals) != _structure(tangents):
+        raise RuntimeError(
+            f"{_IN_JVP} Expected primals and tangents to have the same python structure. For example, if primals is a "
+            f"tuple of 3 tensors, tangents also must be. Got primals with structure {_structure(primals)} and tangents "
+            f"with structure {_structure(tangents)}"
+        )
+    if not _leaves(primals):
+        raise RuntimeError(f"{_IN_JVP} Expected primals to contain at least one Tensor.")
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        for x in _leaves(given):
+            if not isinstance(x, Tensor):
+                raise RuntimeError(f"{_IN_JVP} Expected {what} to only contain Tensors, got {type(x)}")
+    for x, tangent in zip(_leaves(primals), _leaves(tangents), strict=True):
+        check_tangent(x, tangent)
+
+
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
-    """Return the results, and the product of the Jacobian with tangents."""
+    """Return the results, and the product of the Jacobian with tangents.
+
+    Raises:
+        RuntimeError: the primals are no tuple of tensors, or the tangents are not like them.
+    """
+    _check_tangents(primals, tangents)
     with enable_grad(), sparing_saved():
         given = tuple(_fresh(x) for x in primals)
-        returned = func(*given)
-        results, aux = returned if has_aux else (returned, None)
+        results, aux = _parted(func(*given), has_aux, _IN_JVP)
+        _require_results(results, _IN_JVP)
         outputs, inputs = _leaves(results), _leaves(given)
         # the VJP is linear in its cotangents, so its own VJP is the JVP
         cts = [wrap(np.zeros_like(y._a)).requires_grad_() for y in outputs]
@@ -183,12 +263,26 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     with enable_grad(), sparing_saved():
         given = tuple(_fresh(x) for x in primals)
         results = func(*given)
+        _require_results(results, _IN_JVP)
         outputs, inputs = _leaves(results), _leaves(given)
         cts = [wrap(np.zeros_like(y._a)).requires_grad_() for y in outputs]
         pulled = _pulled(outputs, inputs, cts)
     own = [*inputs, *cts]
 
     def push(*tangents: Any) -> Any:
+        if _structure(tangents) != _structure(primals):
+            raise RuntimeError(
+                f"Expected the tangents {_structure(tangents)} to have the same argspec as the primals "
+                f"{_structure(primals)}"
+            )
+        for k, (x, tangent) in enumerate(zip(inputs, _leaves(tangents), strict=True)):
+            for what in ("shape", "dtype"):
+                own_one, other = getattr(x, what), getattr(tangent, what)
+                if own_one != other:
+                    raise RuntimeError(
+                        f"tangent:{k} with {what} {other!r} in flattened pytree doesn't match the {what} {own_one!r} "
+                        "of the corresponding primal."
+                    )
         with enable_grad():
             found = _pulled(pulled, cts, _leaves(tangents))
         return _finished(_rebuilt(results, found), own)
@@ -224,13 +318,19 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
 
 def jacrev(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return the function that gives the Jacobian: for each result, with respect to each of the chosen arguments."""
+    return _jacobian_of(func, argnums, has_aux, _IN_VJP)
+
+
+def _jacobian_of(
+    func: Callable[..., Any], argnums: int | tuple[int, ...], has_aux: bool, place: str
+) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def call(*args: Any, **keywords: Any) -> Any:
         with enable_grad():
             given, chosen = _chosen(args, argnums)
-            returned = func(*given, **keywords)
-            results, aux = returned if has_aux else (returned, None)
+            results, aux = _parted(func(*given, **keywords), has_aux, place)
+            _require_results(results, place)
             inputs = _leaves(chosen)
             jacobians = [_rebuilt(chosen, _rows(y, inputs)) for y in _leaves(results)]
         made, aux = (_finished(x, inputs) for x in (_rebuilt(results, jacobians), aux))
@@ -258,7 +358,7 @@ def jacfwd(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
     """Return the function that gives the Jacobian, as jacrev does."""
-    in_reverse = jacrev(func, argnums, has_aux)
+    in_reverse = _jacobian_of(func, argnums, has_aux, _IN_JVP)
 
     @functools.wraps(func)
     def call(*args: Any, **keywords: Any) -> Any:

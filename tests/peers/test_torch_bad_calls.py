@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 
 @pytest.mark.parametrize(("text", "phrase"), CALLS, ids=[text for text, _ in CALLS])
-@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 def test_bad_call(text: str, phrase: str) -> None:
     expected, found = error_of(torch, text), error_of(tg, text)
     assert expected is not None and phrase in str(expected), expected
