@@ -13,7 +13,7 @@ import numpy as np
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import cast
-from tracegrad.runtime.shaping import roll
+from tracegrad.runtime.shaping import axis_of, roll
 from tracegrad.runtime.tape import apply_composition, retitled
 from tracegrad.runtime.tensor import Tensor, refuse_in, wrap
 
@@ -37,7 +37,26 @@ def _applied(compositions: tuple[Composition, Composition], x: Tensor, size: Any
         raise RuntimeError(f'Invalid normalization mode: "{norm}"')
     if not (x.is_floating_point() or x.is_complex()):
         x = cast(x, dtypes.default_of(2))
+    _check_sizes(compositions, x, size, place)
     return apply_composition(compositions[x.is_complex()], (size, place, norm), [x])
+
+
+def _check_sizes(compositions: tuple[Composition, Composition], x: Tensor, size: Any, place: Any) -> None:
+    """Check the numbers of points along the axes of a transform.
+
+    Raises:
+        IndexError: there is no such axis.
+        RuntimeError: a number of points is less than 1.
+    """
+    places = (place,) if isinstance(place, int) else place
+    sizes = (None,) * len(places) if size is None else (size,) if isinstance(size, int) else size
+    for k, n in zip(places, sizes, strict=False):
+        if not x.dim():
+            raise IndexError(f"Dimension specified as {k} but tensor has no dimensions")
+        own = x.shape[axis_of(k, x.dim())]
+        count = n if n is not None else 2 * (own - 1) if compositions is _IRFFT else own
+        if count < 1 and n != -1:
+            raise RuntimeError(f"Invalid number of data points ({count}) specified")
 
 
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:

@@ -14,7 +14,7 @@ from tracegrad.runtime.kernel import Kernel
 from tracegrad.runtime.operate import cast
 from tracegrad.runtime.shaping import view
 from tracegrad.runtime.tape import _tangent_rules, apply_kernel, keep_tangents, mode
-from tracegrad.runtime.tensor import Tensor
+from tracegrad.runtime.tensor import Tensor, type_name
 from tracegrad.runtime.views import check_tangent, give_tangent, tangent_of
 
 
@@ -125,6 +125,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     """Return primal and tangent; the tangent is None outside forward mode."""
     if mode.level < 0 or (level is not None and level < 0):
         return UnpackedDualTensor(tensor, None)
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type_name(tensor)}")
     if level is not None and level != _number():
         raise RuntimeError("Invalid level given to _fw_primal")
     tangent = tangent_of(tensor)

@@ -587,6 +587,11 @@ def batch_norm(
         if given is not None and given._a.size != channels:
             raise RuntimeError(f"{name} should contain {channels} elements not {given._a.size}")
     known = not training
+    for name, given in (("running_mean", running_mean), ("running_var", running_var)):
+        if known and given is None:
+            raise RuntimeError(f"{name} must be defined in evaluation mode")
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     axes = tuple(k for k in range(input._a.ndim) if k != 1)
     count = math.prod(input._a.shape[k] for k in axes)
     if training:

@@ -91,6 +91,8 @@ def _convolve(
             f"Expected {ndim + 1}D (unbatched) or {ndim + 2}D (batched) input to conv{ndim}d, but got input of size: "
             f"{list(input._a.shape)}"
         )
+    if groups < 1:
+        raise RuntimeError("non-positive groups is not supported")
     if input._a.shape[1] != weight._a.shape[1] * groups:
         raise RuntimeError(
             f"Given groups={groups}, weight of size {list(weight._a.shape)}, expected input{list(input._a.shape)} to "
@@ -114,6 +116,9 @@ def _convolve(
                 f"expected {what} to be a single integer value or a list of {ndim} values to match the convolution "
                 f"dimensions, but got {what}={list(given)}"
             )
+    _check_steps(steps, spread)
+    if any(p < 0 for pair_of in pads for p in pair_of):
+        raise RuntimeError("negative padding is not supported")
     if bias is not None and bias._a.shape != weight._a.shape[:1]:
         raise RuntimeError(
             f"Given weight of size {list(weight._a.shape)}, expected bias to be 1-dimensional with "
@@ -207,6 +212,7 @@ def _convolve_transposed(
             f"{weight._a.shape[0]} channels, but got {input._a.shape[1]} channels instead"
         )
     steps, spread, more = pair(stride, ndim), pair(dilation, ndim), pair(output_padding, ndim)
+    _check_steps(steps, spread)
     if any(m >= max(s, d) for m, s, d in zip(more, steps, spread, strict=True)):
         raise RuntimeError("output padding must be smaller than either stride or dilation")
     static = (steps, pair(padding, ndim), more, spread, groups, bias is not None)
@@ -310,6 +316,18 @@ class _Pooling(NamedTuple):
     more: tuple[int, ...]
 
 
+def _check_steps(steps: Sequence[int], spread: Sequence[int]) -> None:
+    """Check stride and dilation of a convolution.
+
+    Raises:
+        RuntimeError: one is less than 1.
+    """
+    if min(steps) < 1:
+        raise RuntimeError("non-positive stride is not supported")
+    if min(spread) < 1:
+        raise RuntimeError(f"dilation should be greater than zero, but got {list(spread)}")
+
+
 def _pool_options(
     input: Tensor, ndim: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> _Pooling:
@@ -323,6 +341,12 @@ def _pool_options(
     shape = input._a.shape
     if len(shape) not in (ndim + 1, ndim + 2):
         raise RuntimeError(f"non-empty {ndim + 1}D or {ndim + 2}D (batch mode) tensor expected for input")
+    if min(kernel) < 1:
+        raise RuntimeError(f"kernel size should be greater than zero, but got {list(kernel)}")
+    if min(steps) < 1:
+        raise RuntimeError(f"stride should not be zero or less, but got {list(steps)}")
+    if min(spread) < 1:
+        raise RuntimeError(f"dilation should be greater than zero, but got {list(spread)}")
     sizes, more = [], []
     for n, k, step, pad, gap in zip(shape[-ndim:], kernel, steps, pads, spread, strict=True):
         if pad > (gap * (k - 1) + 1) // 2:
@@ -583,6 +607,9 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
         )
     single = input._a.ndim == 3
     static = (pair(kernel_size, 2), pair(stride, 2), pair(padding, 2), pair(dilation, 2))
+    for what, given in (("kernel size", static[0]), ("stride", static[1]), ("dilation", static[3])):
+        if min(given) < 1:
+            raise RuntimeError(f"{what} should be greater than zero, but got {list(given)}")
     made = apply_composition(_UNFOLD, static, [input[None] if single else input])
     return made[0] if single else made
 

@@ -229,7 +229,12 @@ def quantile(
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Any:
     """Return the distances of all rows of one matrix from all rows of another; the gradient of distance 0 is 0."""
     require_one_dtype(x1, x2)
-    columns = [t._a.shape[-1] if t._a.ndim else 0 for t in (x1, x2)]
+    for name, x in (("X1", x1), ("X2", x2)):
+        if x._a.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x._a.ndim}D")
+    if not p >= 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    columns = [t._a.shape[-1] for t in (x1, x2)]
     if columns[0] != columns[1]:
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {columns[0]} X2: {columns[1]}")
     return apply_composition(_CDIST, (float(p),), [x1, x2])

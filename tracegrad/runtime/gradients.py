@@ -199,6 +199,35 @@ def backward(
             accumulate(tensor, ct, create_graph)
 
 
+def _batch_size(outputs: Sequence[Tensor], cts: Sequence[Tensor | None]) -> int:
+    """Return the number of cotangents that stand in one tensor.
+
+    Raises:
+        ValueError: there are none.
+        IndexError: a tensor has no axis for them.
+        RuntimeError: they do not have the shape of the output.
+    """
+    sizes = []
+    for k, (out, ct) in enumerate(zip(outputs, cts, strict=False)):
+        if ct is None:
+            continue
+        if not ct.dim():
+            raise IndexError("invalid index of a 0-dim tensor: grad_outputs have a first axis, that of the batch")
+        if ct.shape[1:] != out.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{k}] has a shape of {ct.shape[1:]} and output[{k}] "
+                f"has a shape of {out.shape}."
+            )
+        sizes.append(len(ct))
+    if not sizes:
+        raise ValueError("is_grads_batched=True needs grad_outputs: Got in_dim=0 for some input, but there is none")
+    if not sizes[0]:
+        raise IndexError("index 0 is out of bounds for dimension 0 with size 0")
+    return sizes[0]
+
+
 def grad(
     outputs: Any,
     inputs: Any,
@@ -239,7 +268,7 @@ def grad(
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     cts = [None] * len(outs) if grad_outputs is None else _list(grad_outputs)
     if is_grads_batched:
-        count = next(ct._a.shape[0] for ct in cts if ct is not None)
+        count = _batch_size(outs, cts)
         rows = []
         for k in range(count):
             last = k == count - 1
@@ -566,13 +595,18 @@ class enable_grad(no_grad):
 class set_grad_enabled(_Switch):
     """Switch recording on or off: at once, and back when used as a context manager."""
 
-    def __init__(self, mode_: bool) -> None:
-        if not isinstance(mode_, bool):
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
             raise TypeError(
-                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode_).__name__}"
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
-        self.on, self.before = mode_, mode.grad
-        mode.grad = self.on
+        self.on = mode
+        self.before = self._switched()
+
+    def _switched(self) -> Any:
+        """Switch, and return what was in force."""
+        before, mode.grad = mode.grad, self.on
+        return before
 
     def clone(self) -> Any:
         return type(self)(self.on)

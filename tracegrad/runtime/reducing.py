@@ -1244,7 +1244,25 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
     """Return the sum of products over axes."""
     if a._a.dtype != b._a.dtype:
         raise RuntimeError("both inputs should have same dtype")
-    axes = dims if isinstance(dims, int) else tuple(tuple(d) for d in dims)
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a._a.ndim, b._a.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        dims = range(-dims, 0), range(dims)
+    if len(dims[0]) != len(dims[1]):
+        raise RuntimeError("both dimension lists should have same length")
+    axes = tuple(tuple(axis_of(d, x._a.ndim) for d in given) for given, x in zip(dims, (a, b), strict=True))
+    for d, e, own, other in zip(*dims, *axes, strict=True):
+        if a._a.shape[own] != b._a.shape[other]:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a._a.shape[own]} in dim {d} and second has "
+                f"size {b._a.shape[other]} in dim {e}"
+            )
+    for given in axes:
+        for d in given:
+            if given.count(d) > 1:
+                raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
     return Plan(_TENSORDOT, (axes,), [a, b])
 
 

@@ -1324,6 +1324,15 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
     return apply_composition(_INDEX_SELECT, (dim,), [input, _int64(reshape(index, (-1,)))])
 
 
+def _slices_in(source: Tensor, axis: int) -> int:
+    return source._a.shape[axis] if axis < source._a.ndim else 1
+
+
+def _without(tensor: Tensor, axis: int) -> tuple[int, ...]:
+    """Return the shape of the slices of an axis."""
+    return (*tensor._a.shape[:axis], *tensor._a.shape[axis + 1 :])
+
+
 @public()
 @method("index_add")
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Any:
@@ -1331,6 +1340,23 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     if source._a.dtype != input._a.dtype:
         raise RuntimeError(
             f"index_add_(): self ({input.dtype.title}) and source ({source.dtype.title}) must have the same scalar type"
+        )
+    axis = axis_of(dim, input._a.ndim)
+    if index._a.ndim > 1:
+        raise IndexError(
+            f"index_add_(): Index is supposed to be a vector, but got dim: {index._a.ndim} with type: "
+            f"{index.dtype.title} and size: {list(index._a.shape)}"
+        )
+    count = _slices_in(source, axis)
+    if index._a.size != count:
+        raise RuntimeError(
+            f"index_add_(): Number of indices ({index._a.size}) should be equal to source.size(dim): ({count}), for "
+            f"dim: {axis}"
+        )
+    if _without(input, axis) != _without(source, axis) or bool(input._a.ndim) != bool(source._a.ndim):
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(input._a.shape)} source.shape = {list(source._a.shape)}"
         )
     source = source if alpha == 1 else source * dtypes.factor(alpha, source._a.dtype)
     return _put_slices(_INDEX_ADD, True, input, dim, index, source)
@@ -1344,6 +1370,26 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
         raise RuntimeError(
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
             f"{input.dtype.title} and (source) {source.dtype.title}"
+        )
+    axis = axis_of(dim, input._a.ndim)
+    if index._a.ndim > 1:
+        raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index._a.ndim})")
+    if input._a.ndim and source._a.ndim and input._a.ndim != source._a.ndim:
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+            f"dimensionality ({source._a.ndim}), destination dimensionality ({input._a.ndim})"
+        )
+    own, other = _without(input, axis), _without(source, axis)
+    if own != other:
+        raise RuntimeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{' '.join(map(str, own))} at dimension {axis} and source slice shape: {' '.join(map(str, other))} at "
+            f"dimension {axis}."
+        )
+    count = _slices_in(source, axis)
+    if index._a.size != count:
+        raise IndexError(
+            f"index_copy_(): Number of indices ({index._a.size}) should be equal to source.size(dim) ({count})"
         )
     return _put_slices(_INDEX_COPY, False, input, dim, index, source)
 
