@@ -23,6 +23,7 @@ from tracegrad.capture import context
 from tracegrad.capture.calls import call as call_captured
 from tracegrad.capture.context import Place
 from tracegrad.capture.convert import keep_converted
+from tracegrad.capture.entry import function_name
 from tracegrad.capture.guards import lift
 from tracegrad.capture.known import leaves_of_call
 from tracegrad.capture.sizes import SMALLEST
@@ -90,7 +91,7 @@ class Transformed:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
-        return f"<tracegrad {self._request.kind} of {_name(self._function)}, backend {self._backend}>"
+        return f"<tracegrad {self._request.kind} of {function_name(self._function)}, backend {self._backend}>"
 
     def __reduce__(self) -> Any:
         """Pickle under its own name where it stands in a module, else by what it was made from."""
@@ -193,7 +194,7 @@ class Transformed:
             if isinstance(error, TracegradError):
                 raise
             parameters = self._parameters.parameters if self._parameters is not None else ("...",)
-            wanted = f"{_name(self._function)}({', '.join(parameters)})"
+            wanted = f"{function_name(self._function)}({', '.join(parameters)})"
             raise ArgumentTypeError(
                 f"the code is made for arguments like those of a call: {error}",
                 code="TG213",
@@ -392,10 +393,6 @@ def global_name(made: Any) -> str | None:
     return name if found is made else None
 
 
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__name__", type(function).__name__)
-
-
 def _check_backend(backend: str | None) -> str:
     if backend is None:
         return load_options().backend
@@ -431,8 +428,10 @@ def explains_misuse(function: Callable[P, R]) -> Callable[P, R]:
 
 def misused(name: str, args: Sequence[Any], title: str, kwargs: Mapping[str, Any] | None = None) -> ArgumentTypeError:
     """Return the error for a transform that is called with the arguments of the function, or with unknown options."""
-    first = _name(args[0]) if args and callable(args[0]) else "f"
-    given = [_name(a) if callable(a) else type(a).__name__ for a in args] + [f"{key}=..." for key in kwargs or ()]
+    first = function_name(args[0]) if args and callable(args[0]) else "f"
+    given = [function_name(a) if callable(a) else type(a).__name__ for a in args] + [
+        f"{key}=..." for key in kwargs or ()
+    ]
     return ArgumentTypeError(
         title,
         code="TG213",
@@ -537,7 +536,7 @@ def bind(
     try:
         bound = parameters.bind(*args, **kwargs)
     except TypeError as error:
-        raise TypeError(f"{_name(function)}() {error}") from None
+        raise TypeError(f"{function_name(function)}() {error}") from None
     if len(bound.arguments) < len(parameters.parameters):
         for name, value in _current_defaults(function).items():
             if name not in bound.arguments and name in parameters.parameters:
@@ -774,7 +773,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, backe
     backend = _check_backend(backend)
     out = _remembered(f, ("function", backend), lambda: _compiled(f, backend, dynamic=False))(*primals)
     if has_aux and not (type(out) is tuple and len(out) == 2):
-        raise no_pair(_name(f), f"a {type(out).__name__}")
+        raise no_pair(function_name(f), f"a {type(out).__name__}")
 
     @with_user_frames
     def push(*tangents: Any) -> Any:

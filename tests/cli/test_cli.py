@@ -341,6 +341,19 @@ def test_check_says_what_a_hessian_is_of(run: Run, kind: str) -> None:
 # ---- cache, ops
 
 
+def test_cache_has_names_of_the_user(
+    run: Run, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACEGRAD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    (tmp_path / "heat.py").write_text("def heat(x, *, tol=1e-8):\n    return (x**2).sum() + tol\n")
+    target = f"{tmp_path / 'heat.py'}:heat"
+    assert run("check", target, "--arg", "x=f64[3]", "--arg", "tol=1e-8", "--points", "1").exit_code == 0
+    listed = json.loads(run("cache", "list", "--json").stdout)
+    names = {entry["name"] for entry in listed["entries"]} - {"tracegrad_launcher"}
+    assert names == {"heat", "heat_value_and_grad", "heat_jvp", "heat_vjp"}
+    assert run("cache", "why", "heat").exit_code == 0
+
+
 def test_cache_commands(run: Run, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("TRACEGRAD_CACHE_DIR", str(directory))

@@ -6,6 +6,7 @@ Previous: hooks.py; next folder: transform.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -164,7 +165,7 @@ def _capture(
     rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
     arguments: tuple[str, ...],
 ) -> Captured:
-    name = getattr(function, "__name__", type(function).__name__)
+    name = function_name(function)
     ir = Function(name if name.isidentifier() else "function", state.builder.block)
     with capturing(state):
         tracers = []
@@ -233,6 +234,14 @@ def _check_scopes(function: Function) -> None:
             found=f"{value.name or 'a value'}: {value.type}, kept in a Python object and read later",
             help="return it from the function that makes it, or keep it in a list, a dict, an attribute or an array",
         )
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """Return the name that a function has in generated code and messages; of a partial, that of the function in it."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name
 
 
 def leaf_name(path: str) -> str:

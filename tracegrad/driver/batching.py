@@ -19,7 +19,7 @@ from tracegrad import ops
 from tracegrad.capture.calls import call
 from tracegrad.capture.changes import changes_of, stored_at
 from tracegrad.capture.context import Frame, Storage, current, user_span
-from tracegrad.capture.entry import leaf_name
+from tracegrad.capture.entry import function_name, leaf_name
 from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.lists import RecordList, StackedList
 from tracegrad.capture.sharing import passing
@@ -62,7 +62,7 @@ class Batch:
         self, function: Callable[..., Any], in_axes: Any, out_axes: Any, bind: Bind, defaults: frozenset[str]
     ) -> None:
         functools.update_wrapper(self, function, ("__doc__",), ())
-        self.__name__ = f"{getattr(function, '__name__', 'function')}_vmap"
+        self.__name__ = f"{function_name(function)}_vmap"
         self._function, self._in_axes, self._out_axes = function, in_axes, out_axes
         self._bind, self._defaults = bind, defaults
 

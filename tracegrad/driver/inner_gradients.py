@@ -19,6 +19,7 @@ from tracegrad.capture import entry
 from tracegrad.capture.calls import call
 from tracegrad.capture.changes import follow, stored_at
 from tracegrad.capture.context import Storage, current, user_span
+from tracegrad.capture.entry import function_name
 from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.sharing import passing
 from tracegrad.capture.slots import new_list
@@ -158,7 +159,7 @@ class _Inner:
 
     def without_aux(self, function: Callable[..., Any]) -> _Inner:
         """Return this with the structure of the first part of the result, which is differentiated."""
-        name, types = getattr(function, "__name__", "function"), [v.array_type for v in self.block.yields]
+        name, types = function_name(function), [v.array_type for v in self.block.yields]
         return dataclasses.replace(self, tree=without_aux(name, self.tree, types)[0])
 
     def seeds(self) -> list[int]:
@@ -257,7 +258,7 @@ def inline_derivative(
     inner = _capture_inner(function, request, names, values)
     primal = [v.array_type for v in inner.block.yields]
     types = [v.array_type for v in inner.outer]
-    name = getattr(function, "__name__", "function")
+    name = function_name(function)
     derived = derive(request, name, inner.arguments, types, inner.tree, primal, keep=True)
     made = derived.apply(Function(name, inner.block))
     given = [
