@@ -78,3 +78,17 @@ def test_as_python_has_it(program: Callable[[Any], Any], backend: str) -> None:
 def test_next_of_nothing(backend: str) -> None:
     with pytest.raises(Exception, match="no item passes the test"):
         tg.function(lambda x: next(v for v in positive(x) if v > 100), backend=backend)(POINTS[0])
+
+
+def list_with_a_default(x: Any) -> Any:
+    """What the error advises where one side of a branch has a list of another length (TG112)."""
+    large = [v for v in x if v > 0.5]
+    if not large:
+        large.append(0.1)
+    values = np.array(large)
+    return np.sum(values**2) * x[0] + np.mean(values) + sum(large) * len(large)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_list_gets_a_default(backend: str) -> None:
+    check_agreement(list_with_a_default, backend, np.array([0.2, 0.7, 0.9]), np.array([0.2, 0.3, 0.4]))

@@ -18,6 +18,7 @@ from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current, raised_span, user_span
 from tracegrad.capture.lists import (
     CHANGED,
+    CapturedList,
     ListUse,
     StackedList,
     count_before,
@@ -28,6 +29,7 @@ from tracegrad.capture.lists import (
     pin,
     use_of_index,
 )
+from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import share, sources
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot, set_slot, undo
 from tracegrad.capture.state import (
@@ -975,6 +977,11 @@ def branch_error(name: str, what: str, left: str, right: str, span: Any, path: s
             "change one list in place, `values.append(v)` and `values.clear()`, whose length may depend on it; "
             "or keep where a part of it begins, `start = len(values)`, and use `values[start:]`"
         )
+    if "an array of unknown length" in (left, right):
+        help = (
+            "make the array of one list on both paths, to which something is appended where it would be empty, "
+            "`if not values: values.append(0.0)`"
+        )
     if what != "shapes" and "None" in (left, right) and left != right:
         help = (
             "use a value of the same structure that stands for None, or a flag beside the value that says whether "
@@ -994,7 +1001,15 @@ def branch_error(name: str, what: str, left: str, right: str, span: Any, path: s
 
 
 def _shape_text(leaves: list[Any], tree: Tree) -> str:
-    return describe(leaves[0]) if tree.kind is None else f"a {kind_name(tree.kind)} of {len(tree.children)}"
+    if tree.kind is None:
+        return describe(leaves[0])
+    name = kind_name(tree.kind)
+    if tree.kind is Ragged:
+        return f"an {name} of unknown length"
+    if tree.kind in (Unsure, MaybeNone, OrNone, Chosen):
+        return f"a {name}"
+    length = len(tree.children) if not issubclass(tree.kind, CapturedList) else tree.data[1]
+    return f"a {name} of {length}" if length is not None else f"a {name} of unknown length"
 
 
 def is_number(leaf: Any) -> bool:
