@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tests.differences import central_differences
+from tracegrad.capture.entry import Leaf, capture
+from tracegrad.ir.core import walk
+from tracegrad.ir.types import array_type
+from tracegrad.transform.vjp import gradient
 
 NAN = np.nan
 Y = np.array([1.0, NAN, 2.0, NAN])
@@ -273,3 +278,42 @@ def test_exponentials_that_overflow_behind_a_choice(backend: str) -> None:
         curvature = tg.hessian(safe, backend=backend)(np.array([0.0, 2000.0]))
     np.testing.assert_allclose(found, [0.75, 1.0])
     np.testing.assert_allclose(curvature, [[0.25, 0.0], [0.0, 0.0]], atol=1e-15)
+
+
+def decaying_maximum(x: Any, count: int) -> Any:
+    total = 0.0
+    for place, _ in [(k, str(k)) for k in range(count)]:  # no ints alone, so it is unrolled
+        total = max(total * 0.9, x[place]) + x[place] ** 2
+    return total
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_many_choices_on_the_way(backend: str) -> None:
+    x = np.random.default_rng(3).normal(size=30)
+    found = tg.grad(decaying_maximum, backend=backend)(x, 30)
+    np.testing.assert_allclose(found, central_differences(lambda v: decaying_maximum(v, 30), x), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_many_tests_for_missing_data(backend: str) -> None:
+    def hidden(x: Any, y: Any) -> Any:
+        total = x
+        for row in (y[0], y[1], y[2], y[3], y[4], y[5]):
+            total = np.where(np.isnan(row), 0.0, total * row**2)
+        return np.sum(total)
+
+    x, y = np.array([1.0, 2.0, 3.0]), np.full((6, 3), 2.0)
+    y[0, 0] = y[3, 1] = y[5, 0] = NAN
+    by_x, by_y = tg.grad(hidden, argnums=(0, 1), backend=backend)(x, y)
+    np.testing.assert_array_equal(by_x, [0.0, 0.0, 4.0**6])
+    np.testing.assert_array_equal(by_y, np.array([0.0, 0.0, 3 * 4.0**6]) * np.ones((6, 1)))
+
+
+def test_a_chain_of_choices_is_staged_once() -> None:
+    def operations(count: int) -> int:
+        leaf = Leaf(array_type(f"f64[{count}]"), False, "x")
+        captured = capture(decaying_maximum, [leaf], lambda v: ((v[0], count), {}), ("x", "count"))
+        derived = gradient(captured.function, (0,), keep_primal=False)
+        return sum(1 for _ in walk(derived.body))
+
+    assert operations(80) < 2.1 * operations(40)

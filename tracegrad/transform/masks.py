@@ -12,10 +12,12 @@ What a loop, a branch or a write leaves zero is found by activity.py; no infinit
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import ArrayType, is_inexact
@@ -41,6 +43,8 @@ from tracegrad.transform.ranges import Ranges, make_guard
 #: something decides that can tell missing data: a test for NaN, given data
 FULL, KINK, MISSING = 0, 1, 2
 
+#: a cotangent that is zero by more conditions gets one for all of them
+_FEW_CONDITIONS = 4
 #: linear ops that move elements and apply to a condition as to a cotangent
 _MOVES = frozenset({"broadcast_to", "reshape", "transpose", "slice", "flip"})
 #: ops that keep the zeros of the first operand
@@ -257,31 +261,54 @@ class Masked:
         return value
 
 
-def find_choice(value: Value) -> Masked | None:
-    """Return a value as choices between something and zero, moved to the end of what was done to them since."""
-    operation = value.producer
-    if operation is None:
-        return None
-    if operation.op == "select":
-        condition, x, y = operation.operands
-        for side, kept, other in ((True, x, y), (False, y, x)):
-            if is_filled_with(other, 0):
-                inner = find_choice(kept) or Masked((), kept, kept)
-                pair = (condition, side)
-                return replace(inner, conditions=(pair, *(c for c in inner.conditions if c != pair)))
-        return None
-    if operation.op == "keep_zero":
-        found = find_choice(operation.operands[1])
-        return None if found is None else replace(found, kept=keep_zero(operation.operands[0], found.kept))
-    if operation.op not in (*_MOVES, *_PRODUCTS, "negative", "conjugate"):
-        return None
-    found = find_choice(operation.operands[0])
-    if found is None:
-        return None
-    conditions = found.conditions
-    if operation.op in _MOVES:
-        conditions = tuple((_staged(operation, c), side) for c, side in conditions)
-    return replace(found, conditions=conditions, kept=_staged(operation, found.kept))
+class Choices:
+    """Finds the choices in what the builder stages, each value once for a block, so that a chain of n is not staged n
+    times."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self.found: dict[tuple[Block, Value], Masked | None] = {}
+
+    def find(self, value: Value) -> Masked | None:
+        """Return a value as choices between something and zero, moved to the end of what was done to them since."""
+        key = (self.builder.block, value)
+        if key not in self.found:
+            self.found[key] = self._look(value)
+        return self.found[key]
+
+    def _look(self, value: Value) -> Masked | None:
+        operation = value.producer
+        if operation is None:
+            return None
+        if operation.op == "select":
+            condition, x, y = operation.operands
+            for side, kept, other in ((True, x, y), (False, y, x)):
+                if is_filled_with(other, 0):
+                    inner = self.find(kept) or Masked((), kept, kept)
+                    pair = (condition, side)
+                    conditions = (pair, *(c for c in inner.conditions if c != pair))
+                    return replace(inner, conditions=_few(conditions))
+            return None
+        if operation.op == "keep_zero":
+            found = self.find(operation.operands[1])
+            return None if found is None else replace(found, kept=keep_zero(operation.operands[0], found.kept))
+        if operation.op not in (*_MOVES, *_PRODUCTS, "negative", "conjugate"):
+            return None
+        found = self.find(operation.operands[0])
+        if found is None:
+            return None
+        conditions = found.conditions
+        if operation.op in _MOVES:
+            conditions = tuple((_staged(operation, c), side) for c, side in conditions)
+        return replace(found, conditions=conditions, kept=_staged(operation, found.kept))
+
+
+def _few(conditions: tuple[tuple[Value, bool], ...]) -> tuple[tuple[Value, bool], ...]:
+    """Return conditions, or one that says the same as many."""
+    if len(conditions) <= _FEW_CONDITIONS:
+        return conditions
+    parts = [condition if side else logical_not(condition) for condition, side in conditions]
+    return ((functools.reduce(logical_and, parts), True),)
 
 
 def _staged(operation: Operation, value: Value) -> Value:
@@ -309,11 +336,13 @@ class ZeroGuard:
     """Multiplies cotangents with partials so that a zero cotangent gives zero.
 
     Args:
+        builder: stages the products.
         activity: says which cotangents can be zero for another reason than a choice.
         masked: values whose cotangent is zero by choice, with KINK or MISSING.
     """
 
-    def __init__(self, function: Function, activity: Activity, masked: Mapping[Value, int]) -> None:
+    def __init__(self, builder: Builder, function: Function, activity: Activity, masked: Mapping[Value, int]) -> None:
+        self.choices = Choices(builder)
         self.ranges = Ranges(function, exposed=activity.exposed)
         self.data = Ranges(function, missing=True) if masked else self.ranges
         self.may_be_zero, self.masked = activity.may_be_zero, masked
@@ -338,7 +367,7 @@ class ZeroGuard:
             missing = kind != FULL and self.data.may_be_infinite(partial)
             if not (singular or missing):
                 return multiply(ct, partial)
-            choice = find_choice(ct)
+            choice = self.choices.find(ct)
             if choice is None:
                 return scaled(ct, partial, singular or kind == MISSING)
             unsure = (singular and not _is_sure(choice.origin, self.singular_sure)) or (
@@ -360,7 +389,7 @@ class ZeroGuard:
         free = [[a for a in range(n) if a not in (*c, *b)] for n, c, b in zip(ndims, contract, batch, strict=True)]
         stack = len(batch[0])
         places = (range(stack, stack + len(free[0])), range(stack + len(free[0]), ct.array_type.ndim))
-        choice = find_choice(ct)
+        choice = self.choices.find(ct)
         guarded: list[Value] = []
         for k, operand in enumerate(operation.operands):
             lone = not (free[k] or batch[k]) and free[1 - k]  # zero only if the whole cotangent is
@@ -388,7 +417,7 @@ class ZeroGuard:
         reduces = "axes" in operation.attrs and len(operation.operands) == 1
         if self.masked.get(operation.result, FULL) == FULL or not (op.elementwise or reduces):
             return None
-        choice = find_choice(ct)
+        choice = self.choices.find(ct)
         if choice is None or not reduces:
             return choice
         operand = operation.operands[0]

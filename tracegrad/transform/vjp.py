@@ -165,7 +165,7 @@ def _sweep(
     builder = Builder(function.body)
     cts = Cotangents(builder)
     masked = find_masked(function, activity.active, [results[i] for i in seeds])
-    guard = ZeroGuard(function, activity, masked)
+    guard = ZeroGuard(builder, function, activity, masked)
     with interpreter(builder):
         for position, seed in seeds.items():
             if results[position] in activity.active:
