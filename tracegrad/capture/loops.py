@@ -280,7 +280,7 @@ def _with_known(variables: tuple[Any, ...], item: Any, sequence: Sequence_) -> t
         return variables
 
     def settled(variable: Any) -> Any:
-        operation = variable.value.producer if isinstance(variable, Tracer) else None
+        operation = variable.value.producer if type(variable) is Tracer else None
         if operation is None or operation.op != "for":
             return variable
         yielded = operation.blocks[0].yields[operation.results.index(variable.value)]
