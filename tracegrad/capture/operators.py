@@ -142,7 +142,11 @@ def _for_python(name: str, x: Any, y: Any) -> tuple[Any, Any]:
 
 def _computes_by_itself(name: str, value: Any) -> bool:
     """Return whether an object that is no numeric array has a method for an operator."""
-    if type(value) in PYTHON_VALUES or isinstance(value, str | bytes | Selection) or hasattr(value, "as_tracer"):
+    if (
+        type(value) in PYTHON_VALUES
+        or isinstance(value, str | bytes | Selection | Tracer | MaybeNone)
+        or hasattr(value, "as_tracer")
+    ):
         return False
     methods = [getattr(type(value), method, None) for method in (f"__{name}__", f"__r{name}__")]
     own = any(method not in (None, getattr(object, f"__{name}__", None)) for method in methods)
