@@ -208,6 +208,20 @@ def filtered_twice(x: Any) -> Any:
     return total + sum(positive)
 
 
+@pytest.mark.parametrize("read", [list, tuple, sorted, sum, lambda m: max(m, default=0.0), lambda m: [*m]])
+def test_many_that_are_mapped_are_read_once(read: Callable[[Any], Any]) -> None:
+    def program(x: Any) -> Any:
+        squares = map(np.square, np.linspace(x[0], x[1], 150))
+        return np.sum(read(squares)) + (np.sum(read(squares)) if twice else 0.0)
+
+    twice = False
+    x = np.array([1.0, 2.0])
+    np.testing.assert_allclose(tg.function(program)(x), program(x))
+    twice = True
+    with pytest.raises(CaptureError, match="of which a loop has taken some"):
+        tg.function(program)(x)
+
+
 @pytest.mark.parametrize("program", [rest_after_break, rest_after_any, many_mapped_twice, filtered_twice])
 def test_a_rest_that_depends_on_values_is_refused(program: Callable[[Any], Any]) -> None:
     with pytest.raises(CaptureError, match="of which a loop has taken some"):

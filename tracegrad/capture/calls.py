@@ -131,6 +131,10 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             raise argument.error
         if type(argument) is Unsure:  # of a dict in `f(**d)`
             raise argument.refusal("gives the arguments of a call")
+    streams = current().streams
+    for argument in args:
+        if id(argument) in streams and not _leaves_iterators(f):
+            require_own_iterator(argument)
     result = _look_into(f, args, kwargs)
     if result is not NotImplemented:
         return result
@@ -187,7 +191,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             result = call_handler(f, *args, **kwargs)
             if isinstance(result, Iterator) and not isinstance(result, Tracer):  # a zip of Python values
                 for arg in args:
-                    require_own_iterator(arg)
+                    if id(arg) not in streams:
+                        require_own_iterator(arg)
                 current().register_created(result)
             return result
         guard_native(f, args, kwargs)

@@ -15,7 +15,6 @@ import numpy as np
 from tracegrad.capture import branches, comprehensions, sequences
 from tracegrad.capture.context import current
 from tracegrad.capture.lists import RecordList, StackedList
-from tracegrad.capture.natives import require_own_iterator
 from tracegrad.capture.tracer import ALWAYS, HANDLERS, Tracer, call_handler, call_user, full_name
 
 #: the greatest of so many items is found by comparing them one by one
@@ -65,8 +64,6 @@ def is_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
 
 def call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a NumPy function with lists that a staged loop has filled: on the array of their items."""
-    for arg in args:
-        require_own_iterator(arg)
     if not is_of_arrays(f) and any(isinstance(a, RecordList) and not a.has_unknown_length for a in args):
         args = tuple(list(a) if isinstance(a, RecordList) else a for a in args)
         return call_handler(f, *args, **kwargs)
