@@ -11,9 +11,9 @@ import heapq
 from typing import Any
 
 
-def _move_up(heap: Any, position: Any) -> None:
+def _move_up(heap: Any, position: Any, start: Any = 0) -> None:
     item = heap[position]
-    while position > 0 and item < heap[(position - 1) // 2]:
+    while position > start and item < heap[(position - 1) // 2]:
         heap[position] = heap[(position - 1) // 2]
         position = (position - 1) // 2
     heap[position] = item
@@ -32,10 +32,8 @@ def _move_down(heap: Any, start: Any) -> None:
         heap[position] = heap[child]
         position = child
         child = 2 * position + 1
-    while position > start and item < heap[(position - 1) // 2]:
-        heap[position] = heap[(position - 1) // 2]
-        position = (position - 1) // 2
     heap[position] = item
+    _move_up(heap, position, start)
 
 
 def _heappush(heap: Any, item: Any) -> None:
