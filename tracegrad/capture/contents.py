@@ -19,8 +19,9 @@ from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, fro
 from tracegrad.ir.types import I64, Dim
 
 
-def positions_in(size: Dim) -> Any:
-    return from_value(stage(ops.iota, shape=(size,), dtype=I64, axis=0))
+def iota(shape: tuple[Dim, ...], axis: int = 0, dtype: Any = I64) -> Tracer:
+    """Return positions along an axis."""
+    return from_value(stage(ops.iota, shape=shape, dtype=np.dtype(dtype), axis=axis))
 
 
 def mask_of(content: Tracer, axes: dict[int, Axis]) -> Any:
@@ -28,7 +29,7 @@ def mask_of(content: Tracer, axes: dict[int, Axis]) -> Any:
     mask: Any = None
     for k, axis in axes.items():
         size = content.type.shape[k]
-        positions = positions_in(size)
+        positions = iota((size,))
         inside = None if known_distance(axis.stop, as_size(size)) == 0 else call_handler(np.less, positions, axis.stop)
         if not is_zero(axis.start) or inside is None:
             after = call_handler(np.greater_equal, positions, axis.start)
@@ -62,7 +63,7 @@ def shifted(content: Tracer, k: int, axis: Axis) -> Tracer:
     found = span_of(axis.start)
     least = found[0] if found is not None and decide(found[0], ">=") else 0
     last = as_size(size) - 1
-    index = call_handler(np.minimum, call_handler(np.add, positions_in(size - least), axis.start), last)
+    index = call_handler(np.minimum, call_handler(np.add, iota((size - least,)), axis.start), last)
     return taken(content, k, index)
 
 

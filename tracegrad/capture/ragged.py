@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracegrad.capture.axes import Axis, Stride, is_same_start, narrow, position_of, stride_of
-from tracegrad.capture.contents import at, cut, holds, mask_of, positions_in, shifted, smallest, taken
+from tracegrad.capture.contents import at, cut, holds, iota, mask_of, shifted, smallest, taken
 from tracegrad.capture.context import current
 from tracegrad.capture.lengths import (
     OUTSIDE,
@@ -102,7 +102,7 @@ class Ragged(Selection):
         content, own = self.content, dict(self.axes)
         for k, axis in self.axes.items():
             if axis.backwards:
-                index = call_handler(np.subtract, axis.stop - 1, positions_in(content.type.shape[k]))
+                index = call_handler(np.subtract, axis.stop - 1, iota((content.type.shape[k],)))
                 content = taken(content, k, call_handler(np.maximum, index, 0))
                 own[k] = Axis(axis.length)
         return self if content is self.content else Ragged(content, own)
@@ -232,7 +232,7 @@ class Ragged(Selection):
     def _mask_of(self, places: Masked) -> Ragged:
         """Return the mask of which `places` is the `np.nonzero`."""
         size, (axis,) = places.mask.type.shape[0], self.axes.values()
-        beyond = call_handler(np.logical_and, places.mask, positions_in(size) >= axis.length)
+        beyond = call_handler(np.logical_and, places.mask, iota((size,)) >= axis.length)
         check(call_handler(np.logical_not, call_handler(np.any, beyond)), "IndexError", OUTSIDE)
         if not is_zero(axis.start) or size != self.content.type.shape[0]:
             raise unknown_length("an index array or a mask for a part of unknown length")
@@ -425,11 +425,11 @@ def placed(value: Ragged, k: int, axis: Axis | None, size: Dim) -> Ragged:
         content = shifted(content, k, own)
     inner = content.type.shape[k]
     if axis is not None and axis.backwards:
-        index = call_handler(np.subtract, axis.stop - 1, positions_in(size))
+        index = call_handler(np.subtract, axis.stop - 1, iota((size,)))
     elif is_zero(start) and holds(size, inner):
         return Ragged(cut(content, k, size), rest)
     else:
-        index = call_handler(np.subtract, positions_in(size), start)
+        index = call_handler(np.subtract, iota((size,)), start)
     return Ragged(taken(content, k, call_handler(np.clip, index, 0, as_size(inner) - 1)), rest)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracegrad.capture.numpy_api.common import iota
+from tracegrad.capture.contents import iota
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition

@@ -265,11 +265,6 @@ def full(shape: tuple[Any, ...], value: Any, dtype: Any) -> Tracer:
     return from_value(stage(ops.full, shape=shape, dtype=np.dtype(dtype), value=value))
 
 
-def iota(shape: tuple[Any, ...], axis: int = 0, dtype: Any = I64) -> Tracer:
-    """Return positions along an axis."""
-    return from_value(stage(ops.iota, shape=shape, dtype=np.dtype(dtype), axis=axis))
-
-
 def spread(tracer: Tracer, shape: tuple[Any, ...]) -> Tracer:
     """Return an operand broadcast to a shape of IR dimensions."""
     if tracer.type.shape == shape:

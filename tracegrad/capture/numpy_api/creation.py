@@ -16,6 +16,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.axes import Axis, measured
 from tracegrad.capture.constants import constant_value
+from tracegrad.capture.contents import iota
 from tracegrad.capture.context import user_span
 from tracegrad.capture.lengths import count_between
 from tracegrad.capture.linear import difference
@@ -28,7 +29,6 @@ from tracegrad.capture.numpy_api.common import (
     dim_value,
     full,
     insert_dims,
-    iota,
     is_known,
     known_scalar,
     reshape,

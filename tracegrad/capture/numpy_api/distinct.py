@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.capture.contents import iota
 from tracegrad.capture.masked import Selection, extreme
-from tracegrad.capture.numpy_api.common import as_known, covers, iota, known_scalar, wrap_known
+from tracegrad.capture.numpy_api.common import as_known, covers, known_scalar, wrap_known
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.ragged import leading
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, resolve_content, unsupported

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.numpy_api.common import as_axes, as_axis, as_dim, covers, full, iota
+from tracegrad.capture.contents import iota
+from tracegrad.capture.numpy_api.common import as_axes, as_axis, as_dim, covers, full
 from tracegrad.capture.numpy_api.shape import join, slice_axis
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import Tracer, apply, asarray, call_handler, cast_to

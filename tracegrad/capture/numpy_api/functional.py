@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.capture.contents import iota
 from tracegrad.capture.masked import Masked, Selection, same_value, unknown_count
-from tracegrad.capture.numpy_api.common import as_axis, as_bool, as_shape, covers, full, iota, reshape, select, spread
+from tracegrad.capture.numpy_api.common import as_axis, as_bool, as_shape, covers, full, reshape, select, spread
 from tracegrad.capture.numpy_api.elementwise import logical_not, logical_or
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.tracer import (

@@ -19,6 +19,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.axes import Axis, Stride, narrow, settled, stride_of
+from tracegrad.capture.contents import iota
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.linear import difference, ends, most_above
@@ -878,7 +879,7 @@ def _along(tracer: Tracer, indices: Any, axis: Any) -> tuple[Tracer, tuple[Any, 
             key.append(index)
         else:
             shape = tuple(size if j == k else 1 for j in range(tracer.ndim))
-            key.append(from_value(stage(ops.iota, shape=shape, dtype=I64, axis=k)))
+            key.append(iota(shape, k))
     return tracer, tuple(key)
 
 

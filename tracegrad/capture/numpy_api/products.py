@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.contents import iota
 from tracegrad.capture.context import user_span
 from tracegrad.capture.numpy_api.common import (
     as_axis,
     covers,
     gather,
     insert_dims,
-    iota,
     move_axis,
     reshape,
     spread,

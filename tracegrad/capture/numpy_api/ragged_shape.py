@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.axes import Axis
-from tracegrad.capture.contents import at, positions_in, shifted, taken
+from tracegrad.capture.contents import at, iota, shifted, taken
 from tracegrad.capture.lengths import at_least, plus, require_equal, unknown_length
 from tracegrad.capture.memory import UNKNOWN
 from tracegrad.capture.ragged import Ragged, align, chosen_axes, covers_ragged, filled
@@ -195,7 +195,7 @@ def _concatenate(arrays: Any, axis: Any = 0) -> Ragged:
         content = shifted(content, 0, parts[0].axes[0])
     for part in parts[1:]:
         size = content.type.shape[0] + part.content.type.shape[0]
-        positions = positions_in(size)
+        positions = iota((size,))
         widths = [(0, part.content.shape[0]), *[(0, 0)] * (ndim - 1)]
         moved = part.content
         if part.content.type.shape[0] != 1:
@@ -223,7 +223,7 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Ragged:
     length = a.axes[k].length
     content = shifted(a.content, k, a.axes[k])
     whole = length if at_least(length, 1) else call_handler(np.maximum, length, 1)
-    places = call_handler(np.remainder, call_handler(np.subtract, positions_in(content.type.shape[k]), shift), whole)
+    places = call_handler(np.remainder, call_handler(np.subtract, iota((content.type.shape[k],)), shift), whole)
     return Ragged(taken(content, k, places), {**a.axes, k: Axis(length)})
 
 

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.axes import Axis
-from tracegrad.capture.contents import mask_of, shifted, taken
+from tracegrad.capture.contents import iota, mask_of, shifted, taken
 from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.masked import Masked, extreme
-from tracegrad.capture.numpy_api.common import iota
 from tracegrad.capture.numpy_api.ragged_reduce import axes_left
 from tracegrad.capture.ragged import Ragged, chosen_axes, covers_ragged, elementwise, filled
 from tracegrad.capture.sizes import as_size

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.contents import iota
 from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.masked import Selection
 from tracegrad.capture.numpy_api.common import (
@@ -26,7 +27,6 @@ from tracegrad.capture.numpy_api.common import (
     dim_value,
     full,
     insert_dims,
-    iota,
     is_known,
     known_scalar,
     reshape,

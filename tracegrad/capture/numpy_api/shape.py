@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.contents import iota
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.linear import ends
 from tracegrad.capture.memory import UNKNOWN, Layout, is_view_of_shape, layout_of
@@ -29,7 +30,6 @@ from tracegrad.capture.numpy_api.common import (
     full,
     gather,
     insert_dims,
-    iota,
     is_known,
     known_scalar,
     move_axis,
