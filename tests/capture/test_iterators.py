@@ -208,7 +208,9 @@ def filtered_twice(x: Any) -> Any:
     return total + sum(positive)
 
 
-@pytest.mark.parametrize("read", [list, tuple, sorted, sum, lambda m: max(m, default=0.0), lambda m: [*m]])
+@pytest.mark.parametrize(
+    "read", [list, tuple, sorted, sum, lambda m: max(m, default=0.0), lambda m: [*m], lambda m: list(map(np.sin, m))]
+)
 def test_many_that_are_mapped_are_read_once(read: Callable[[Any], Any]) -> None:
     def program(x: Any) -> Any:
         squares = map(np.square, np.linspace(x[0], x[1], 150))

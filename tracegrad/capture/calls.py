@@ -132,8 +132,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if type(argument) is Unsure:  # of a dict in `f(**d)`
             raise argument.refusal("gives the arguments of a call")
     streams = current().streams
-    for argument in args:
-        if id(argument) in streams and not _leaves_iterators(f):
+    for argument in args:  # map and filter are comprehensions, which look themselves
+        if id(argument) in streams and not _leaves_iterators(f) and f is not map and f is not filter:
             require_own_iterator(argument)
     result = _look_into(f, args, kwargs)
     if result is not NotImplemented:
