@@ -16,19 +16,23 @@ import pytest
 def pytest_configure(config: pytest.Config) -> None:
     """Compile into an empty directory, so that no test passes thanks to an earlier run; workers share it.
 
+    Processes that tests start keep Python's bytecode there too, and need not compile tracegrad each time.
     Tracebacks show all frames, for who reads a failure.
     """
     if not hasattr(config, "workerinput"):
         directory = tempfile.mkdtemp(prefix="tracegrad-tests-")
-        os.environ["TRACEGRAD_CACHE_DIR"] = directory
+        os.environ["TRACEGRAD_CACHE_DIR"] = os.path.join(directory, "cache")
         os.environ["TRACEGRAD_TRACEBACK"] = "full"
+        os.environ["PYTHONPYCACHEPREFIX"] = os.path.join(directory, "bytecode")
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported and collected out of garbage collections: there is much of it, and it stays."""
+    """Leave what was imported and collected out of garbage collections, and have fewer: it is much, and it stays."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)
 
 
 @pytest.fixture(autouse=True)

@@ -119,11 +119,18 @@ class Transformed:
                 return importlib.import_module("tracegrad.autograd.compiled").call(self, args, kwargs)
             names, arguments = bind(self._parameters, self._function, args, kwargs)
             signature, values = signature_of(names, arguments)
-            return self._run(signature, values, arguments)
 
-    def _run(self, signature: Signature, values: Sequence[Any], arguments: Sequence[Any]) -> Any:
+            def call(made: Specialization) -> Any:
+                result = NotImplemented
+                if made.direct is not None and not specialization.BEFORE_RUN:
+                    result = made.direct(*args, **kwargs)
+                return made.call(values, arguments) if result is NotImplemented else result
+
+            return self._run(signature, values, call)
+
+    def _run(self, signature: Signature, values: Sequence[Any], call: Callable[[Specialization], Any]) -> Any:
         find = _finder(self._find, signature, values)
-        return specialization.run(find(), find, lambda made: made.call(values, arguments))
+        return specialization.run(find(), find, call)
 
     def _find(self, signature: Signature) -> Specialization:
         with self._lock:

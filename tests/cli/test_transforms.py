@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,6 @@ import tracegrad as tg
 from tracegrad import cli
 from tracegrad.testing import identities
 
-ROOT = Path(__file__).parents[2]
 X = np.array([0.3, 0.7, 1.1])
 
 
@@ -39,9 +36,8 @@ def target(tmp_path: Path) -> str:
 
 
 def run(*words: str) -> str:
-    command = [sys.executable, "-m", "tracegrad", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 
@@ -166,11 +162,8 @@ def test_a_complex_step_is_not_compared_with_itself(tmp_path: Path) -> None:
     assert "forward and reverse mode" in text
     assert "complex step" not in text
     module.write_text(module.read_text().replace("np.sin", "np.abs"))
-    done = subprocess.run(
-        [sys.executable, "-m", "tracegrad", "check", f"{module}:f", "--arg", "x=f64[4]"],
-        capture_output=True, text=True, check=False, cwd=ROOT,
-    )  # fmt: skip
-    assert done.returncode == 2
+    done = CliRunner().invoke(cli.main, ["check", f"{module}:f", "--arg", "x=f64[4]"])
+    assert done.exit_code == 2
     assert "the complex step of absolute is not its derivative" in done.stderr
 
 
@@ -205,9 +198,8 @@ def f(x):
 def test_a_wrong_rule_is_named_with_its_input(tmp_path: Path, kind: str) -> None:
     module = tmp_path / "model.py"
     module.write_text(WRONG_RULES)
-    command = [sys.executable, "-m", "tracegrad", "check", f"{module}:f", "--arg", "x=f64[2]", "--transform", kind]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 1, done.stderr
+    done = CliRunner().invoke(cli.main, ["check", f"{module}:f", "--arg", "x=f64[2]", "--transform", kind])
+    assert done.exit_code == 1, done.stderr
     assert "backend c: the slope along a random direction of x is" in done.stdout
     assert "the rule of doubled is wrong: the slope along a random direction of y is" in done.stdout
     assert "  y = array([1." in done.stdout

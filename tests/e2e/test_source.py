@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tracegrad import codegen
 from tracegrad.config import BACKENDS
 
 
@@ -72,3 +73,13 @@ def test_a_derivative_runs_the_function_once(backend: str) -> None:
     for name, source in sources.items():
         assert sum(line.lstrip().startswith("while ") for line in source.splitlines()) == 1, name
         assert "rows[" not in source, name
+
+
+def test_text_is_made_once_for_all_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = []
+    emit = codegen.emit_numpy
+    monkeypatch.setattr(codegen, "emit_numpy", lambda function: texts.append(emit(function)) or texts[-1])
+    gradient = tg.grad(lambda x: np.sum(np.sin(x)), backend="numpy")
+    for _ in range(3):
+        np.testing.assert_array_equal(gradient(np.arange(3.0)), np.cos(np.arange(3.0)))
+    assert len(texts) == 1

@@ -207,7 +207,7 @@ def call(transformed: Transformed, args: tuple[Any, ...], keywords: dict[str, An
         if len(transformed._tensor_calls) >= _MOST_KINDS:
             transformed._tensor_calls.clear()
         served = transformed._tensor_calls[kind] = _Served(made)
-    out = transformed._run(signature, values, arguments)
+    out = transformed._run(signature, values, lambda made: made.call(values, arguments))
     return _wrapped(transformed, args, keywords, tensors, out, recording, served)
 
 

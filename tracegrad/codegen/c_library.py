@@ -34,12 +34,23 @@ def head_comment(name: str) -> str:
     )
 
 
-_INCLUDES = """#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
+#: functions of math.h, for double; those for float have an f more
+_MATHS = (
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma "
+    "fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan "
+    "nearbyint nextafter nexttoward pow remainder remquo rint round scalbln scalbn sin sinh sqrt tan tanh tgamma trunc"
+).split()
+_MATH_MACROS = "HUGE_VAL INFINITY NAN fpclassify isfinite isinf isnan isnormal signbit".split()
+#: headers of the standard library, and names for which they are needed
+_HEADERS = {
+    "complex": ("complex",),
+    "math": (*_MATH_MACROS, *_MATHS, *(f"{name}f" for name in _MATHS)),
+    "stdbool": ("bool", "false", "true"),
+    "stddef": ("NULL", "size_t"),
+    "stdlib": ("abs", "calloc", "free", "llabs", "malloc", "realloc"),
+    "string": ("memcmp", "memcpy", "memmove", "memset"),
+}
+_PRAGMAS = """
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
@@ -49,14 +60,18 @@ _INCLUDES = """#include <math.h>
 """
 
 
-_COMPLEX_INCLUDE = """#include <complex.h>
-#undef I /* a name like others */
-"""
-
-
 def includes_for(text: str) -> str:
-    """Return what a text includes."""
-    return (_COMPLEX_INCLUDE if re.search(r"(double|float) complex", text) else "") + _INCLUDES
+    """Return what a text includes: the headers of the names in it, since compilers take their time to read others."""
+    words = set(_WORD.findall(_without_comments(text)))
+    headers = [name for name, declared in _HEADERS.items() if not words.isdisjoint(declared)]
+    lines = [f"#include <{name}.h>\n" for name in sorted([*headers, "stdint"])]
+    if "complex" in headers:
+        lines.insert(1, "#undef I /* a name like others */\n")
+    return "".join(lines) + _PRAGMAS
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
 
 
 #: gcc's vectorizer forgets the order of elements that are read under a condition, a few side by side. Source: GCC
@@ -75,7 +90,7 @@ _MOST_TURNS = 16
 
 def avoid_masked_groups(text: str) -> str:
     """Return what keeps gcc from wrong code, if a text reads a few elements side by side under a condition."""
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    text = _without_comments(text)
     if not _CONDITIONAL_READ.search(text):
         return ""
     return _NO_MASKED_GROUPS if _SIDE_BY_SIDE.search(text) or any(map(_is_short, _INNER_LOOP.finditer(text))) else ""
@@ -130,7 +145,7 @@ def _prelude_parts() -> tuple[dict[str, str], dict[str, int]]:
     parts: dict[str, str] = {}
     order: dict[str, int] = {}
     for number, part in enumerate(text.split("\n\n")[1:]):
-        head = re.sub(r"/\*.*?\*/", "", part, flags=re.S)
+        head = _without_comments(part)
         if head.lstrip().startswith(("enum", "typedef")):
             names = re.findall(r"^}\s*(tg_\w+);", head, re.M) or re.findall(r"\b(TG_\w+) =", head)
         elif head.lstrip().startswith("#pragma omp declare"):

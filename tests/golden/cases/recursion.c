@@ -6,11 +6,7 @@
  * Arrays are row-major. The workspace is zeroed before its first use and aligned to 64 bytes.
  */
 
-#include <math.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"

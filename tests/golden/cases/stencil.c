@@ -6,10 +6,8 @@
  * Arrays are row-major. The workspace is zeroed before its first use and aligned to 64 bytes.
  */
 
-#include <math.h>
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #if defined(__GNUC__)

@@ -7,9 +7,8 @@
  */
 
 #include <math.h>
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #if defined(__GNUC__)
