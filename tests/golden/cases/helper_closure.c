@@ -16,6 +16,9 @@
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
+#pragma GCC target ("no-avx512f") /* gcc 12 repeats the first half of constant arrays with it */
+#endif
 
 /* Vector versions of these functions are in glibc's libmvec. */
 #if defined(__GLIBC__) && defined(__x86_64__) && __GNUC__ >= 9 && !defined(__clang__) \

@@ -15,6 +15,9 @@
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
+#pragma GCC target ("no-avx512f") /* gcc 12 repeats the first half of constant arrays with it */
+#endif
 
 int f_grad(const double *restrict x, double *restrict ct_x, void *workspace);
 int64_t f_grad_workspace(void);
