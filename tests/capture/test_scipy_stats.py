@@ -93,8 +93,8 @@ def test_outside_the_support_and_of_wrong_parameters(name: str) -> None:
     shapes, _ = CONTINUOUS[name]
     own, points = getattr(stats, name), np.array([-50.0, -0.5, 0.0, 1.0, 2.0, 50.0, np.nan])
     with np.errstate(all="ignore"):
-        for method in _methods(name):
-            found = tg.function(lambda x, method=method: getattr(own, method)(x, *shapes))(points)
+        values = tg.function(lambda x: [getattr(own, method)(x, *shapes) for method in _methods(name)])(points)
+        for method, found in zip(_methods(name), values, strict=True):
             np.testing.assert_allclose(found, getattr(own, method)(points, *shapes), rtol=1e-9, atol=1e-30)
         found = tg.function(lambda x: own.logpdf(x, *shapes, scale=x))(np.array([-1.0, 0.0]))
         assert np.all(np.isnan(found))

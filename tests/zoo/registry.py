@@ -60,3 +60,12 @@ def program(inputs: Inputs, wrt: int | tuple[int, ...] = 0, rtol: float = 1e-7) 
 def parameters(programs: Sequence[Program]) -> list[Any]:
     """Return programs as parameters of a test."""
     return [pytest.param(p, id=p.name) for p in programs]
+
+
+def half_in_c(programs: Sequence[Program]) -> list[Any]:
+    """Return programs with a backend each as parameters of a test: all with NumPy, every second with C as well.
+
+    For derivatives beyond the first, whose C takes longest to compile; the IR that both are made from is the same.
+    """
+    pairs = [(p, backend) for k, p in enumerate(programs) for backend in (["numpy", "c"] if k % 2 else ["numpy"])]
+    return [pytest.param(p, backend, id=f"{p.name}-{backend}") for p, backend in pairs]

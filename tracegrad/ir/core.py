@@ -41,11 +41,15 @@ class Value:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        return self.array_type.shape
+        type = self.type  # not by array_type: these are read very often
+        assert isinstance(type, ArrayType), f"{self!r} is not an array"
+        return type.shape
 
     @property
     def dtype(self) -> Any:
-        return self.array_type.dtype
+        type = self.type
+        assert isinstance(type, ArrayType), f"{self!r} is not an array"
+        return type.dtype
 
     def __repr__(self) -> str:
         return f"%{self.name or '_'}: {self.type}"

@@ -43,7 +43,11 @@ def _has_effect(operation: Operation, seen: set[Function]) -> bool:
         seen.add(callee)
         if any(_has_effect(o, seen) for o in callee.body.operations):
             return True
-    return any(_has_effect(o, seen) for block in operation.blocks for o in block.operations)
+    for block in operation.blocks:
+        for inner in block.operations:
+            if _has_effect(inner, seen):
+                return True
+    return False
 
 
 class _Liveness:

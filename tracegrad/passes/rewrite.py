@@ -33,11 +33,13 @@ def _rewrite_block(
     operations, block.operations = block.operations, []
     with builder.into(block):
         for operation in operations:
-            operation.operands = [mapping.get(v, v) for v in operation.operands]
+            if mapping:
+                operation.operands = [mapping.get(v, v) for v in operation.operands]
             for nested in operation.blocks:
                 changed |= _rewrite_block(nested, rules, builder, mapping)
+            chosen = rules.get(operation.op)
             results = list(operation.results)
-            replacement = _replace(operation, rules.get(operation.op, ()), builder)
+            replacement = _replace(operation, chosen, builder) if chosen else None
             if replacement is None:
                 block.operations.append(operation)
                 continue
