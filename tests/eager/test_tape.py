@@ -50,7 +50,7 @@ def test_the_error_of_a_value_that_a_function_saved_names_both_lines() -> None:
             return 2 * ctx.saved_tensors[0] * ct
 
     x = torch.ones(2, requires_grad=True)
-    for overwritten, origin in ((0, "output 0 of Mul"), (1, "output 0 of Square")):
+    for overwritten, origin in ((0, "output 0 of Add"), (1, "output 0 of Square")):
         given = x * 1
         out = Square.apply(given)  # the call
         (given, out)[overwritten].add_(1)  # the write

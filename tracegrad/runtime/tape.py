@@ -16,6 +16,7 @@ import inspect
 import itertools
 import linecache
 import os
+import re
 import sys
 import threading
 import traceback
@@ -209,6 +210,10 @@ class Saved:
                 self.tangent = level, apply_composition(_CLONE, (), [tangent])
 
 
+#: names of compositions that give views
+VIEWS: set[str] = set()
+_RENEWED = "AsStridedBackward0"
+
 #: nodes that torch names after their namespace
 _OWN_NAMES = ("AccumulateGrad", "CopySlices", "CopyBackwards", "NotImplemented")
 
@@ -300,14 +305,14 @@ class Node:
     def overwritten_error(self, item: Saved, source: Edge) -> RuntimeError:
         """Return the error for a saved value that was overwritten; `source` is what it comes from."""
         assert item.storage is not None and item.array is not None
-        node, nr = source
-        origin = ""
-        if node is not None and not isinstance(node, AccumulateGrad):
-            origin = f", which is output {nr} of {node.title.split('Backward')[0]},"
+        name = self.name() if source[0] is self else self.name_now(item, source)
+        nr = source[1] if source[0] is self else 0
+        shown = re.sub(r"Backward0?(\d*)$", r"\1", name)
+        origin = f", which is output {nr} of {shown}," if name else ""
         title = dtypes.of(item.array.dtype).title
         text = (
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[torch.{title}Tensor {list(item.array.shape)}]{origin} is at version {item.storage.version}; expected "
+            f"[torch.{title}Tensor {list(self.shape_of(item))}]{origin} is at version {item.storage.version}; expected "
             f"version {item.version} instead. Hint: "
         )
         text += (
@@ -323,6 +328,34 @@ class Node:
             text += f"\n  overwritten by {name} at {describe_place(code, instruction)}"
         text += "\n  help: use the operation that makes a new tensor, or overwrite a clone()"
         return RuntimeError(text)
+
+    def name_now(self, item: Saved, source: Edge) -> str:
+        """Return the name of the node that an overwritten operand comes from now, "" for none.
+
+        Args:
+            source: what it came from when it was saved.
+        """
+        assert item.storage is not None
+        node, nr = source
+        array, name = item.storage.renamed or (0, "")
+        if node is not None and (renewed := node.name_renewed(nr)):
+            return renewed
+        if array == id(item.array):
+            return name
+        return "" if node is None or isinstance(node, AccumulateGrad) else node.name()
+
+    def name_renewed(self, number: int) -> str:
+        """Return the name of the node that a view has after a write; "" if the result of this number is none.
+
+        Raises:
+            RuntimeError: it is a view that must not be written.
+        """
+        return ""
+
+    def shape_of(self, item: Saved) -> tuple[int, ...]:
+        """Return the shape of a saved value as torch saves it."""
+        assert item.array is not None
+        return tuple(item.array.shape)
 
     def freed_error(self) -> RuntimeError:
         """Return the error for a second walk through a node."""
@@ -380,6 +413,20 @@ class KernelNode(Node):
         if self.is_layer and edges[-1][0] is not None:
             edges[-1] = node_class("TBackward0", TransposedNode)((edges[-1],)), 0
         return tuple(edges)
+
+    def name_now(self, item: Saved, source: Edge) -> str:
+        return super().name_now(item, source) if not self._is_turned(item) else _RENEWED if source[0] else ""
+
+    def name_renewed(self, number: int) -> str:
+        return _RENEWED if self.pullback.primal.name in VIEWS else ""
+
+    def shape_of(self, item: Saved) -> tuple[int, ...]:
+        shape = super().shape_of(item)
+        return shape[::-1] if self._is_turned(item) else shape
+
+    def _is_turned(self, item: Saved) -> bool:
+        """Return whether a saved value is the weight of a layer, which torch saves transposed."""
+        return self.is_layer and item.kind == ("in", 1)
 
     def hook_inputs(self, found: Sequence[Cotangent]) -> list[Cotangent]:
         return self._turned([found[k] for k in self.shown])

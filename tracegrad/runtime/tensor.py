@@ -31,14 +31,17 @@ class Storage:
     Attributes:
         version: number of in-place writes.
         writer: (operation, code, offset of the instruction) of the last write.
+        renamed: of the last write that was recorded, the id of the written tensor's array (or that of its base) and the
+            name of the node that the tensor got.
         shielded: saved values in the memory that are copied before a write (tape.Saved).
     """
 
-    __slots__ = ("shielded", "version", "writer")
+    __slots__ = ("renamed", "shielded", "version", "writer")
 
     def __init__(self) -> None:
         self.version = 0
         self.writer: tuple[str, Any, int] | None = None
+        self.renamed: tuple[int, str] | None = None
         self.shielded: weakref.WeakSet[Any] | None = None
 
     def __reduce__(self) -> Any:

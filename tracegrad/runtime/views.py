@@ -20,6 +20,7 @@ from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, expanded, is_dense, reshaped, strided
 from tracegrad.runtime.tape import (
+    VIEWS,
     Cotangent,
     Edge,
     FlatNode,
@@ -254,6 +255,7 @@ def _is_awkward(steps: Outline, shape: tuple[int, ...]) -> bool:
 _STRIDED = Composition("AsStrided", lambda steps, x, *positions: _take_all(steps, x, positions))
 _COPY_SLICES = Composition("CopySlices", _write, title="CopySlices")
 _compositions: dict[str, Composition] = {}
+VIEWS.add(_STRIDED.name)
 
 
 def _outline(steps: Sequence[Step]) -> tuple[Any, list[Any]]:
@@ -337,6 +339,7 @@ def _new_composition(name: str) -> Composition:
     """Return the composition of views of a name, which ends with the number of the overload if that is not 0."""
     overload = int(name[-1]) if name[-1].isdigit() else 0
     made = _compositions[name] = Composition(name.rstrip("01"), _STRIDED.function, overload=overload)
+    VIEWS.add(made.name)
     return made
 
 
@@ -430,7 +433,7 @@ def refresh(view: Tensor) -> None:
     if not (is_graph or view._node is not None) or not is_differentiable(view._a.dtype):
         return
     if view._origin:
-        raise _view_error(view, "its base or another view of its base has been")
+        raise _view_error(view._node, view._nr, view._origin, _BASE_WRITTEN)
     _renew(view, base)
 
 
@@ -451,6 +454,7 @@ def _renew(view: Tensor, base: Tensor) -> None:
         retain(view, before, nr)
 
 
+_BASE_WRITTEN = "its base or another view of its base has been"
 _refreshers.append(refresh)
 
 
@@ -484,6 +488,9 @@ class PiecesNode(Node):
     def __init__(self, edge: Edge, join: str, dim: int) -> None:
         super().__init__((edge,))
         self.join, self.dim = join, dim
+
+    def name_renewed(self, number: int) -> str:
+        raise _view_error(self, number, "multiple", _BASE_WRITTEN)
 
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> list[Cotangent]:
         if all(ct is None for ct in cts):
@@ -572,20 +579,24 @@ def _check_place_in_graph(tensor: Tensor) -> None:
             raise _fixed_error(tensor, fixed._origin, "is a view and is being modified inplace")
     if base is not None:
         if tensor._origin:
-            raise _view_error(tensor, "is being")
+            raise _view_error(tensor._node, tensor._nr, tensor._origin, "is being")
         if base._node is None and needs_grad(tensor):
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if tensor._requires_grad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
-def _view_error(view: Tensor, modified: str) -> RuntimeError:
-    """Return the error for a write into a view, or into the base of one, whose node cannot follow."""
+def _view_error(node: Node | None, nr: int, origin: str, modified: str) -> RuntimeError:
+    """Return the error for a write into a view, or into the base of one, whose node cannot follow.
+
+    Args:
+        node, nr, origin: those of the view.
+    """
     place = f"A view was created in no_grad mode and {modified} modified inplace with grad mode enabled."
-    if view._node is not None:
-        title = view._node.title.removesuffix("Backward0")
-        place = f"Output {view._nr} of {title} is a view and {modified} modified inplace."
-    if view._origin == "multiple":
+    if node is not None:
+        title = node.title.removesuffix("Backward0")
+        place = f"Output {nr} of {title} is a view and {modified} modified inplace."
+    if origin == "multiple":
         return RuntimeError(
             f"{place} This view is the output of a function that returns multiple views. Such functions do not allow "
             "the output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
@@ -740,5 +751,6 @@ def hand_over(tensor: Tensor, node: Node, nr: int) -> None:
     """Make `node` the producer of a tensor that was written; a gradient that is kept is that of the new content."""
     before, before_nr = tensor._node, tensor._nr
     tensor._node, tensor._nr = node, nr
+    tensor._storage.renamed = id(tensor._a), node.name()
     if tensor._retained:
         retain(tensor, before, before_nr)
