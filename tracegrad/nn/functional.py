@@ -188,9 +188,7 @@ def binary_cross_entropy_with_logits(
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     if dtypes.category(target._a.dtype) < 2:
-        raise RuntimeError(
-            f"result type {input.dtype.title} can't be cast to the desired output type {target.dtype.title}"
-        )
+        raise dtypes.narrowing_error(input._a.dtype, target._a.dtype)
     reduction = reduction_of(size_average, reduce, reduction)
     static = (reduction, weight is not None, pos_weight is not None)
     return Plan(_BCE_LOGITS, static, [input, target, *_present(weight, pos_weight)])

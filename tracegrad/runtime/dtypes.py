@@ -269,3 +269,8 @@ def _raise_to(dtype: NumpyDtype, other: NumpyDtype, level: int) -> NumpyDtype:
     if level <= category(dtype):
         return dtype
     return complex_of(dtype) if level == 3 and category(dtype) == 2 else other
+
+
+def narrowing_error(source: Any, target: Any) -> RuntimeError:
+    """Return the error for a result whose dtype is of a higher category than that of what it is written into."""
+    return RuntimeError(f"result type {of(source).title} can't be cast to the desired output type {of(target).title}")

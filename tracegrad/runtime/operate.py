@@ -619,14 +619,19 @@ def _refuse_integers(name: str, *operands: Any) -> None:
         require_floats(f"{name}_cpu", *tensors)
 
 
+def _result_type(*operands: Any) -> np.dtype[Any]:
+    """Return the dtype of tensors and numbers combined."""
+    numbers = [t for t in operands if type(t) in Number]
+    return dtypes.result_type([t._a for t in operands if isinstance(t, Tensor)], numbers)
+
+
 def _refuse_floats(name: str, input: Any, other: Any) -> None:
     """Check the operands of an operation on bits.
 
     Raises:
         NotImplementedError: one is a float.
     """
-    pair = (input, other)
-    dtype = dtypes.result_type([t._a for t in pair if isinstance(t, Tensor)], [t for t in pair if type(t) in Number])
+    dtype = _result_type(input, other)
     if dtypes.category(dtype) > 1:
         refused = _NOT_OF_BOOL.get(name, f"{name}_cpu")
         raise NotImplementedError(f"\"{refused}\" not implemented for '{dtypes.of(dtype).title}'")
@@ -1026,6 +1031,19 @@ def angle(input: Tensor) -> Any:
 # ---- in place
 
 
+def _of_bits_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an operation on bits for its in-place form, which refuses a result that its operand cannot hold first."""
+
+    @functools.wraps(function)
+    def apply(input: Tensor, other: Any) -> Any:
+        dtype = _result_type(input, other)
+        if dtypes.category(dtype) > dtypes.category(input._a.dtype):
+            raise dtypes.narrowing_error(dtype, input._a.dtype)
+        return function(input, other)
+
+    return apply
+
+
 @method("masked_fill_")
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     """Replace the elements under the mask."""
@@ -1037,12 +1055,10 @@ for _name, _function in (
     ("add_", add), ("sub_", sub), ("mul_", mul), ("div_", div), ("pow_", power), ("clamp_", clamp),
     ("clip_", clamp), ("clamp_min_", clamp_min), ("clamp_max_", clamp_max),
     ("lerp_", lerp), ("addcmul_", addcmul), ("addcdiv_", addcdiv),
+    *((f"{_name}_", METHODS[_name]) for _name in ("remainder", "floor_divide", "fmod")),
     *(
-        (f"{_name}_", METHODS[_name])
-        for _name in (
-            "remainder", "floor_divide", "fmod", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
-            "bitwise_right_shift",
-        )
+        (f"{_name}_", _of_bits_in_place(METHODS[_name]))
+        for _name in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift")
     ),
 ):  # fmt: skip
     in_place(_name, _function)

@@ -874,7 +874,7 @@ def as_torch_calls(function: F) -> F:
 def _filled(out: Any, made: Any) -> Any:
     levels = dtypes.category(made._a.dtype), dtypes.category(out._a.dtype)
     if levels[0] > levels[1]:
-        raise RuntimeError(f"result type {made.dtype.title} can't be cast to the desired output type {out.dtype.title}")
+        raise dtypes.narrowing_error(made._a.dtype, out._a.dtype)
     if out._a.shape != made._a.shape:
         if out._a.size:
             warnings.warn(

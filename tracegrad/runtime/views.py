@@ -670,10 +670,7 @@ def write(
         )
     if source.dtype != target.dtype:
         if dtypes.category(source.dtype) > dtypes.category(target.dtype):
-            raise RuntimeError(
-                f"result type {dtypes.of(source.dtype).title} can't be cast to the desired output type "
-                f"{dtypes.of(target.dtype).title}"
-            )
+            raise dtypes.narrowing_error(source.dtype, target.dtype)
         out = apply_composition(_CAST, (target.dtype,), [out])
     node = out._node
     for item in getattr(node, "saved", None) or ():
