@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -316,9 +317,29 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
     )
 
 
-def jacrev(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Return the function that gives the Jacobian: for each result, with respect to each of the chosen arguments."""
+def jacrev(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """Return the function that gives the Jacobian: for each result, with respect to each of the chosen arguments.
+
+    Args:
+        chunk_size: taken, and without effect: the rows are computed one after the other.
+
+    Raises:
+        ValueError: `chunk_size` is not positive.
+    """
+    _check_chunks(chunk_size, "jacrev: `chunk_size` should be greater than 0.")
     return _jacobian_of(func, argnums, has_aux, _IN_VJP)
+
+
+def _check_chunks(chunk_size: int | None, refusal: str) -> None:
+    if chunk_size is None:
+        return
+    if not isinstance(chunk_size, int):
+        raise TypeError(f"chunk_size must be an int or None, not {type(chunk_size).__name__}")
+    if chunk_size <= 0:
+        raise ValueError(refusal)
 
 
 def _jacobian_of(
@@ -357,12 +378,21 @@ def _rows(y: Tensor, inputs: list[Any]) -> list[Any]:
 def jacfwd(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
-    """Return the function that gives the Jacobian, as jacrev does."""
+    """Return the function that gives the Jacobian, as jacrev does.
+
+    Args:
+        randomness: "error": random numbers are refused; "same", "different": the function is called once, and so each
+            column has the same ones.
+
+    Raises:
+        RuntimeError: there is no such randomness, or random numbers are asked for where that is an error.
+    """
     in_reverse = _jacobian_of(func, argnums, has_aux, _IN_JVP)
 
     @functools.wraps(func)
     def call(*args: Any, **keywords: Any) -> Any:
-        with sparing_saved():
+        _check_randomness(randomness)
+        with sparing_saved(), _drawing(randomness):
             return in_reverse(*args, **keywords)
 
     return call
@@ -370,7 +400,14 @@ def jacfwd(
 
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
     """Return the function that gives second derivatives."""
-    return jacrev(jacrev(func, argnums), argnums)
+    of_gradient = jacrev(jacrev(func, argnums), argnums)
+
+    @functools.wraps(func)
+    def call(*args: Any, **keywords: Any) -> Any:
+        with _drawing("error"):
+            return of_gradient(*args, **keywords)
+
+    return call
 
 
 def vmap(
@@ -386,12 +423,13 @@ def vmap(
         chunk_size: taken, and without effect: the elements are computed one after the other.
 
     Raises:
-        ValueError: no argument has an axis to go along, the sizes differ, or a result is no tensor.
+        ValueError: no argument has an axis to go along, the sizes differ, a result is no tensor, or `chunk_size` is not
+            positive.
         RuntimeError: there is no such randomness, or random numbers are asked for where that is an error.
     """
     name = getattr(func, "__name__", repr(func))
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    _check_randomness(randomness)
+    _check_chunks(chunk_size, f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @functools.wraps(func)
     def call(*args: Any, **keywords: Any) -> Any:
@@ -472,15 +510,28 @@ def _mapped_axes(name: str, in_dims: Any, args: tuple[Any, ...]) -> list[int | N
 def _with_draws(randomness: str, count: int) -> Iterator[int]:
     """Yield the numbers of elements; while each is computed, random numbers are as asked for."""
     source = creating.default_generator.source.bit_generator
-    state, refused = source.state, mode.drawing_refused
+    state = source.state
     for k in range(count):
         if k and randomness == "same":
             source.state = state
-        mode.drawing_refused = _NO_DRAWS if randomness == "error" else refused
-        try:
+        with _drawing(randomness):
             yield k
-        finally:
-            mode.drawing_refused = refused
+
+
+@contextmanager
+def _drawing(randomness: str) -> Iterator[None]:
+    """Refuse random numbers, if they are an error, until the end."""
+    refused = mode.drawing_refused
+    mode.drawing_refused = _NO_DRAWS if randomness == "error" else refused
+    try:
+        yield
+    finally:
+        mode.drawing_refused = refused
+
+
+def _check_randomness(randomness: str) -> None:
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
 
 
 _NO_DRAWS = (

@@ -429,6 +429,12 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("T.autograd.grad(s.requires_grad_() * 2, s, T.ones(()), is_grads_batched=True)", "invalid index of a 0-dim tensor"),
     ("T.set_grad_enabled()", "set_grad_enabled.__init__() missing 1 required positional argument: 'mode'"),
     ("T.set_grad_enabled(mode='a')", "must be bool, not str"),
+    ("T.func.jacrev(T.sin, chunk_size=0)", "jacrev: `chunk_size` should be greater than 0."),
+    ("T.func.jacrev(T.sin, 0, True)", "takes from 1 to 2 positional arguments but 3 were given"),
+    ("T.func.vmap(T.sin, chunk_size=-1)", "vmap: chunk_size should be None or greater than 0. (got -1)"),
+    ("T.func.jacfwd(T.sin, randomness='no')(v)", "Only allowed values for randomness are 'error', 'different', or 'same'. Got no"),
+    ("T.func.jacfwd(lambda x: x * T.rand(4))(v)", "vmap: called random operation while in randomness error mode."),
+    ("T.func.hessian(lambda x: (x * x * T.rand(4)).sum())(v)", "vmap: called random operation while in randomness error mode."),
     ("T.meshgrid(v, v, indexing='zz')", 'torch.meshgrid: indexing must be one of "xy" or "ij", but received: zz'),
 )  # fmt: skip
 

@@ -31,6 +31,8 @@ def transforms(T: Any) -> list[Any]:
         F.vmap(lambda a: a * 2, in_dims=1, out_dims=1)(w),
         F.grad_and_value(lambda x: (f(x), x * 2), has_aux=True)(x)[1][1],
         *F.jacrev(lambda a, b: (a * b, a.sum()), argnums=(0, 1))(x, x + 1)[0],
+        F.jacrev(g, chunk_size=1)(x), F.jacrev(lambda x: (g(x), x), has_aux=True, chunk_size=5)(x)[0],
+        F.jacfwd(g, randomness="same")(x), F.vmap(f, chunk_size=1)(w),
         F.grad(lambda x: F.grad(lambda y: (x * y * y).sum())(ones).sum())(x), F.vmap(F.jacrev(g))(w),
     ]  # fmt: skip
 
