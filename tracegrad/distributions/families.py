@@ -1,14 +1,13 @@
-"""torch.distributions' names: random variables whose samples and log probabilities can be differentiated.
+"""The distributions themselves.
 
-Reads and writes tensors.
+Reads and writes tensors. Previous: distribution.py; next: kl.py.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,115 +15,15 @@ from tracegrad import linalg, ops
 from tracegrad.autograd.function import Function
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
+from tracegrad.distributions import constraints
+from tracegrad.distributions.distribution import Constraints, Distribution
 from tracegrad.nn import functional as F
-from tracegrad.runtime import creating, reducing
-from tracegrad.runtime import eager as _eager  # noqa: F401 attaches the methods of tensors
+from tracegrad.runtime import creating, dtypes, reducing
 from tracegrad.runtime.gradients import no_grad
 from tracegrad.runtime.operate import pointwise, to_tensor
 from tracegrad.runtime.shaping import broadcast_tensors, stack
 from tracegrad.runtime.tape import apply_composition
-from tracegrad.runtime.tensor import Size, Tensor
-
-__all__ = [
-    "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "Dirichlet", "Distribution", "Exponential",
-    "Gamma", "Gumbel", "HalfNormal", "Independent", "Laplace", "LogNormal", "MultivariateNormal", "Normal", "Poisson",
-    "StudentT", "Uniform", "kl_divergence",
-]  # fmt: skip
-
-
-class Distribution:
-    """A random variable, or one per element of its parameters.
-
-    Attributes:
-        batch_shape: shape of the parameters.
-        event_shape: shape of one value.
-        has_rsample: whether samples have gradients with respect to the parameters.
-        parameters: names of what the distribution is given by, in the order in which they are shown.
-    """
-
-    batch_shape: Size
-    event_shape = Size(())
-    has_rsample = False
-    parameters: tuple[str, ...] = ()
-    _validates = True
-
-    def __init__(self, batch_shape: Any, event_shape: Any = (), validate_args: bool | None = None) -> None:
-        self.batch_shape, self.event_shape = Size(batch_shape), Size(event_shape)
-        if validate_args is not None:
-            self._validates = validate_args
-        for name, constraint, condition in self._constraints() if self._validates else ():
-            if not bool(condition.all()):
-                value = getattr(self, name)
-                raise ValueError(
-                    f"Expected parameter {name} (Tensor of shape {tuple(value.shape)}) of distribution {self!r} to "
-                    f"satisfy the constraint {constraint}, but found invalid values:\n{value}"
-                )
-
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        """Return names of parameters, torch's names of what is required of them, and whether they have it."""
-        return ()
-
-    def _support(self, value: Any) -> tuple[str, Any]:
-        """Return torch's name of the values that there are, and whether those given are among them."""
-        return "Real()", value == value
-
-    def sample(self, sample_shape: Any = ()) -> Any:
-        """Draw values, without gradients."""
-        with no_grad():
-            return self.rsample(sample_shape)
-
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        """Draw values that are a function of the parameters."""
-        raise NotImplementedError(f"{type(self).__name__} has no samples with gradients: use sample()")
-
-    def log_prob(self, value: Any) -> Any:
-        """Return the logarithm of the density, or of the probability, at a value.
-
-        Raises:
-            ValueError: the value is no tensor, does not have the shape, or is none that there is.
-        """
-        if self._validates:
-            self._check_value(value)
-        return self._log_prob(value)
-
-    def _log_prob(self, value: Any) -> Any:
-        raise NotImplementedError
-
-    def _check_value(self, value: Any) -> None:
-        if not isinstance(value, Tensor):
-            raise ValueError("The value argument to log_prob must be a Tensor")
-        count, shape = len(self.event_shape), self.batch_shape + self.event_shape
-        if value.shape[len(value.shape) - count :] != self.event_shape:
-            raise ValueError(
-                f"The right-most size of value must match event_shape: {value.shape} vs {self.event_shape}."
-            )
-        if any(n != m and 1 not in (n, m) for n, m in zip(value.shape[::-1], shape[::-1], strict=False)):
-            raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {shape}.")
-        name, inside = self._support(value)
-        if not bool(inside.all()):
-            raise ValueError(
-                f"Expected value argument (Tensor of shape {tuple(value.shape)}) to be within the support ({name}) of "
-                f"the distribution {self!r}, but found invalid values:\n{value}"
-            )
-
-    def entropy(self) -> Any:
-        """Return the mean of minus the log probability."""
-        raise NotImplementedError
-
-    @property
-    def stddev(self) -> Any:
-        """The square root of the variance."""
-        return self.variance.sqrt()
-
-    variance: Any
-
-    def _shape(self, sample_shape: Any) -> tuple[int, ...]:
-        return (*sample_shape, *self.batch_shape, *self.event_shape)
-
-    def __repr__(self) -> str:
-        given = {name: vars(self)[name] for name in self.parameters if name in vars(self)}
-        shown = ", ".join(f"{name}: {value if value.numel() == 1 else value.shape}" for name, value in given.items())
-        return f"{type(self).__name__}({shown})"
+from tracegrad.runtime.tensor import Tensor
 
 
 def _parameters(*values: Any) -> tuple[Any, ...]:
@@ -135,38 +34,23 @@ def _parameters(*values: Any) -> tuple[Any, ...]:
     return tuple(broadcast_tensors(*made))
 
 
-#: torch's name of what scales and rates must be
-_POSITIVE = "GreaterThan(lower_bound=0.0)"
-
-
-def _interval(low: Any, high: Any, value: Any) -> tuple[str, Any]:
-    """Return torch's name of an interval, and whether a value is in it."""
-    return f"Interval(lower_bound={low}, upper_bound={high})", (value >= low) & (value <= high)
-
-
-def _simplex(value: Any) -> tuple[str, Any]:
-    """Return torch's name of shares that add up to 1, and whether those along the last axis do."""
-    return "Simplex()", (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
-
-
-class _Symmetric(Distribution):
-    """Distributions that are symmetric about `loc`, of a width given by `scale`."""
+class _AboutPlace(Distribution):
+    """Distributions about `loc`, of a width given by `scale`."""
 
     has_rsample = True
     parameters = ("loc", "scale")
+    arg_constraints: ClassVar[Constraints] = {"loc": constraints.real, "scale": constraints.positive}
+    support: Any = constraints.real
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = _parameters(loc, scale)
         super().__init__(self.loc.shape, (), validate_args)
 
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        return ("loc", "Real()", self.loc == self.loc), ("scale", _POSITIVE, self.scale > 0)
-
     mean = property(lambda self: self.loc)
     mode = property(lambda self: self.loc)
 
 
-class Normal(_Symmetric):
+class Normal(_AboutPlace):
     """Normal distributions of a mean and a standard deviation."""
 
     stddev = property(lambda self: self.scale)
@@ -179,12 +63,10 @@ class Normal(_Symmetric):
     def _log_prob(self, value: Any) -> Any:
         return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
-    def cdf(self, value: Any) -> Any:
-        """Return the probability of at most a value."""
+    def _cdf(self, value: Any) -> Any:
         return 0.5 * (1 + ((value - self.loc) / (self.scale * math.sqrt(2.0))).erf())
 
     def icdf(self, value: Any) -> Any:
-        """Return the quantile of a probability."""
         return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
 
     def entropy(self) -> Any:
@@ -201,13 +83,14 @@ class Uniform(Distribution):
         self.low, self.high = _parameters(low, high)
         super().__init__(self.low.shape, (), validate_args)
 
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        return (("low", f"LessThan(upper_bound={self.high})", self.low < self.high),)
+    @property
+    def arg_constraints(self) -> Constraints:  # type: ignore[override]
+        """What is required of either bound, given the other."""
+        return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
 
-    def _support(self, value: Any) -> tuple[str, Any]:
-        return _interval(self.low, self.high, value)
-
+    support = property(lambda self: constraints.interval(self.low, self.high))
     mean = property(lambda self: (self.high + self.low) / 2)
+    mode = property(lambda self: math.nan * self.high)
     variance = property(lambda self: (self.high - self.low) ** 2 / 12)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
@@ -218,6 +101,12 @@ class Uniform(Distribution):
         inside = (value >= self.low) & (value < self.high)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
 
+    def _cdf(self, value: Any) -> Any:
+        return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
+
+    def icdf(self, value: Any) -> Any:
+        return value * (self.high - self.low) + self.low
+
     def entropy(self) -> Any:
         return (self.high - self.low).log()
 
@@ -227,18 +116,15 @@ class Exponential(Distribution):
 
     has_rsample = True
     parameters = ("rate",)
+    arg_constraints: ClassVar[Constraints] = {"rate": constraints.positive}
+    support: Any = constraints.nonnegative
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = _parameters(rate)
         super().__init__(self.rate.shape, (), validate_args)
 
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        return (("rate", _POSITIVE, self.rate > 0),)
-
-    def _support(self, value: Any) -> tuple[str, Any]:
-        return "GreaterThanEq(lower_bound=0.0)", value >= 0
-
     mean = property(lambda self: self.rate.reciprocal())
+    mode = property(lambda self: self.rate.detach() * 0)
     variance = property(lambda self: self.rate.pow(-2))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
@@ -246,6 +132,12 @@ class Exponential(Distribution):
 
     def _log_prob(self, value: Any) -> Any:
         return self.rate.log() - self.rate * value
+
+    def _cdf(self, value: Any) -> Any:
+        return 1 - (-self.rate * value).exp()
+
+    def icdf(self, value: Any) -> Any:
+        return -(-value).log1p() / self.rate
 
     def entropy(self) -> Any:
         return 1.0 - self.rate.log()
@@ -255,6 +147,8 @@ class LogNormal(Distribution):
     """Exponentials of normal numbers of a mean and a standard deviation."""
 
     has_rsample = True
+    arg_constraints: ClassVar[Constraints] = {"loc": constraints.real, "scale": constraints.positive}
+    support: Any = constraints.positive
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.base_dist = Normal(loc, scale, validate_args)
@@ -270,9 +164,6 @@ class LogNormal(Distribution):
         squared = self.scale.pow(2)
         return squared.expm1() * (2 * self.loc + squared).exp()
 
-    def _support(self, value: Any) -> tuple[str, Any]:
-        return _POSITIVE, value > 0
-
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.base_dist.rsample(sample_shape).exp()
 
@@ -280,12 +171,10 @@ class LogNormal(Distribution):
         logarithm = value.log()
         return self.base_dist._log_prob(logarithm) - logarithm
 
-    def cdf(self, value: Any) -> Any:
-        """Return the probability of at most a value."""
-        return self.base_dist.cdf(value.log())
+    def _cdf(self, value: Any) -> Any:
+        return self.base_dist._cdf(value.log())
 
     def icdf(self, value: Any) -> Any:
-        """Return the quantile of a probability."""
         return self.base_dist.icdf(value).exp()
 
     def entropy(self) -> Any:
@@ -297,16 +186,16 @@ class StudentT(Distribution):
 
     has_rsample = True
     parameters = ("df", "loc", "scale")
+    arg_constraints: ClassVar[Constraints] = {
+        "df": constraints.positive,
+        "loc": constraints.real,
+        "scale": constraints.positive,
+    }
+    support: Any = constraints.real
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
         self.df, self.loc, self.scale = _parameters(df, loc, scale)
         super().__init__(self.df.shape, (), validate_args)
-
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        return (
-            ("df", _POSITIVE, self.df > 0), ("loc", "Real()", self.loc == self.loc),
-            ("scale", _POSITIVE, self.scale > 0),
-        )  # fmt: skip
 
     mode = property(lambda self: self.loc)
 
@@ -353,6 +242,7 @@ def _op(op: Any, *xs: Any, **attrs: Any) -> Any:
     return from_value(op(*[as_tracer(x).value for x in xs], **attrs))
 
 
+_GAMMAINC = pointwise("Gammainc", lambda a, x: _op(ops.gammainc, a, x, order=0))
 _GAMMA_SLOPE = pointwise("StandardGammaGrad", _gamma_slope)
 
 
@@ -380,16 +270,12 @@ class Gamma(Distribution):
 
     has_rsample = True
     parameters: tuple[str, ...] = ("concentration", "rate")
+    arg_constraints: ClassVar[Constraints] = {"concentration": constraints.positive, "rate": constraints.positive}
+    support: Any = constraints.nonnegative
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = _parameters(concentration, rate)
         super().__init__(self.rate.shape, (), validate_args)
-
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        return ("concentration", _POSITIVE, self.concentration > 0), ("rate", _POSITIVE, self.rate > 0)
-
-    def _support(self, value: Any) -> tuple[str, Any]:
-        return "GreaterThanEq(lower_bound=0.0)", value >= 0
 
     mean = property(lambda self: self.concentration / self.rate)
     mode = property(lambda self: ((self.concentration - 1) / self.rate).clamp(min=0))
@@ -405,6 +291,9 @@ class Gamma(Distribution):
         given, rate = self.concentration, self.rate
         return given.xlogy(rate) + (given - 1).xlogy(value) - rate * value - given.lgamma()
 
+    def _cdf(self, value: Any) -> Any:
+        return apply_composition(_GAMMAINC, (), list(broadcast_tensors(self.concentration, self.rate * value)))
+
     def entropy(self) -> Any:
         given = self.concentration
         return given - self.rate.log() + given.lgamma() + (1.0 - given) * given.digamma()
@@ -414,6 +303,7 @@ class Chi2(Gamma):
     """Sums of the squares of so many normal numbers."""
 
     parameters: tuple[str, ...] = ()
+    arg_constraints: ClassVar[Constraints] = {"df": constraints.positive}
 
     def __init__(self, df: Any, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args)
@@ -425,16 +315,12 @@ class Poisson(Distribution):
     """Counts of a rate."""
 
     parameters = ("rate",)
+    arg_constraints: ClassVar[Constraints] = {"rate": constraints.nonnegative}
+    support: Any = constraints.nonnegative_integer
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = _parameters(rate)
         super().__init__(self.rate.shape, (), validate_args)
-
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        return (("rate", "GreaterThanEq(lower_bound=0.0)", self.rate >= 0),)
-
-    def _support(self, value: Any) -> tuple[str, Any]:
-        return "IntegerGreaterThan(lower_bound=0)", (value % 1 == 0) & (value >= 0)
 
     mean = property(lambda self: self.rate)
     mode = property(lambda self: self.rate.floor())
@@ -448,7 +334,7 @@ class Poisson(Distribution):
         return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()
 
 
-class Laplace(_Symmetric):
+class Laplace(_AboutPlace):
     """Laplace distributions of a mean and a scale."""
 
     stddev = property(lambda self: 2**0.5 * self.scale)
@@ -461,13 +347,11 @@ class Laplace(_Symmetric):
     def _log_prob(self, value: Any) -> Any:
         return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
 
-    def cdf(self, value: Any) -> Any:
-        """Return the probability of at most a value."""
+    def _cdf(self, value: Any) -> Any:
         centred = value - self.loc
         return 0.5 - 0.5 * centred.sign() * (-centred.abs() / self.scale).expm1()
 
     def icdf(self, value: Any) -> Any:
-        """Return the quantile of a probability."""
         term = value - 0.5
         return self.loc - self.scale * term.sign() * (-2 * term.abs()).log1p()
 
@@ -475,7 +359,7 @@ class Laplace(_Symmetric):
         return 1 + (2 * self.scale).log()
 
 
-class Cauchy(_Symmetric):
+class Cauchy(_AboutPlace):
     """Cauchy distributions of a median and a half width at half maximum; they have no mean."""
 
     mean = property(lambda self: self.loc.detach() * math.nan)
@@ -488,19 +372,17 @@ class Cauchy(_Symmetric):
     def _log_prob(self, value: Any) -> Any:
         return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
 
-    def cdf(self, value: Any) -> Any:
-        """Return the probability of at most a value."""
+    def _cdf(self, value: Any) -> Any:
         return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
 
     def icdf(self, value: Any) -> Any:
-        """Return the quantile of a probability."""
         return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
 
     def entropy(self) -> Any:
         return math.log(4 * math.pi) + self.scale.log()
 
 
-class Gumbel(_Symmetric):
+class Gumbel(_AboutPlace):
     """Gumbel distributions, of the greatest of many numbers: of a mode and a scale."""
 
     mean = property(lambda self: self.loc + self.scale * np.euler_gamma)
@@ -515,12 +397,10 @@ class Gumbel(_Symmetric):
         place = (self.loc - value) / self.scale
         return (place - place.exp()) - self.scale.log()
 
-    def cdf(self, value: Any) -> Any:
-        """Return the probability of at most a value."""
+    def _cdf(self, value: Any) -> Any:
         return (-((self.loc - value) / self.scale).exp()).exp()
 
     def icdf(self, value: Any) -> Any:
-        """Return the quantile of a probability."""
         return self.loc - self.scale * (-value.log()).log()
 
     def entropy(self) -> Any:
@@ -531,16 +411,12 @@ class HalfNormal(Distribution):
     """Magnitudes of normal numbers of mean 0 and a standard deviation."""
 
     has_rsample = True
+    arg_constraints: ClassVar[Constraints] = {"scale": constraints.positive}
+    support: Any = constraints.nonnegative
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         self.base_dist = Normal(0, scale, False)
         super().__init__(self.base_dist.batch_shape, (), validate_args)
-
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        return (("scale", _POSITIVE, self.scale > 0),)
-
-    def _support(self, value: Any) -> tuple[str, Any]:
-        return "GreaterThanEq(lower_bound=0.0)", value >= 0
 
     scale = property(lambda self: self.base_dist.scale)
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
@@ -553,12 +429,10 @@ class HalfNormal(Distribution):
     def _log_prob(self, value: Any) -> Any:
         return (self.base_dist._log_prob(value) + math.log(2)).where(value >= 0, -math.inf)
 
-    def cdf(self, value: Any) -> Any:
-        """Return the probability of at most a value."""
-        return 2 * self.base_dist.cdf(value) - 1
+    def _cdf(self, value: Any) -> Any:
+        return 2 * self.base_dist._cdf(value) - 1
 
     def icdf(self, value: Any) -> Any:
-        """Return the quantile of a probability."""
         return self.base_dist.icdf((value + 1) / 2)
 
     def entropy(self) -> Any:
@@ -582,6 +456,13 @@ class Independent(Distribution):
         event_shape = (*shape[len(shape) - count :], *base_distribution.event_shape)
         super().__init__(shape[: len(shape) - count], event_shape, validate_args)
 
+    @property
+    def support(self) -> constraints.Constraint:
+        """The values of the base together."""
+        base, count = self.base_dist.support, self.reinterpreted_batch_ndims
+        return constraints.independent(base, count) if count else base
+
+    has_enumerate_support = property(lambda self: self.base_dist.has_enumerate_support)
     mean = property(lambda self: self.base_dist.mean)
     mode = property(lambda self: self.base_dist.mode)
     variance = property(lambda self: self.base_dist.variance)
@@ -598,6 +479,11 @@ class Independent(Distribution):
     def entropy(self) -> Any:
         return self._joined(self.base_dist.entropy())
 
+    def enumerate_support(self, expand: bool = True) -> Any:
+        if self.reinterpreted_batch_ndims:
+            raise NotImplementedError("Enumeration over cartesian product is not implemented")
+        return self.base_dist.enumerate_support(expand)
+
     def _joined(self, values: Any) -> Any:
         count = self.reinterpreted_batch_ndims
         return values.sum(tuple(range(-count, 0))) if count else values
@@ -610,6 +496,7 @@ class _OfProbabilities(Distribution):
     """What is given by probabilities, or by logits: one of them; the other is made when it is asked for."""
 
     parameters: tuple[str, ...] = ("probs", "logits")
+    has_enumerate_support = True
 
     def __init__(self, probs: Any, logits: Any, axes: int, validate_args: bool | None) -> None:
         """Keep what was given, the last `axes` axes of which belong to one variable."""
@@ -624,6 +511,16 @@ class _OfProbabilities(Distribution):
     def _normalized(self, given: Any, is_logits: bool) -> Any:
         return given
 
+    @property
+    def _given(self) -> Any:
+        """The probabilities or logits that the distribution is given by."""
+        return vars(self)["probs"] if "probs" in vars(self) else vars(self)["logits"]
+
+    def _numbers(self, count: int, dtype: Any, expand: bool) -> Any:
+        """Return the numbers below `count` along a new first axis, for each element of the batch if `expand`."""
+        found = creating.arange(count, dtype=dtype).reshape(-1, *(1,) * len(self.batch_shape))
+        return found.expand(-1, *self.batch_shape) if expand else found
+
 
 def _inside(probs: Any) -> Any:
     """Return probabilities that are at least a little away from 0 and 1."""
@@ -631,19 +528,10 @@ def _inside(probs: Any) -> Any:
     return probs.clamp(tiny, 1 - tiny)
 
 
-class Bernoulli(_OfProbabilities):
-    """0 or 1, by the probability of 1 or its logit."""
+class _OfOdds(_OfProbabilities):
+    """What is given by the probability of one of two outcomes, or by its logit."""
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        super().__init__(probs, logits, 0, validate_args)
-
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        if "probs" in vars(self):
-            return (("probs", *_interval(0.0, 1.0, self.probs)),)
-        return (("logits", "Real()", self.logits == self.logits),)
-
-    def _support(self, value: Any) -> tuple[str, Any]:
-        return "Boolean()", (value == 0) | (value == 1)
+    arg_constraints: ClassVar[Constraints] = {"probs": constraints.unit_interval, "logits": constraints.real}
 
     @functools.cached_property
     def logits(self) -> Any:
@@ -656,8 +544,22 @@ class Bernoulli(_OfProbabilities):
         """Probabilities of 1."""
         return self.logits.sigmoid()
 
+
+class Bernoulli(_OfOdds):
+    """0 or 1, by the probability of 1 or its logit."""
+
+    support: Any = constraints.boolean
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        super().__init__(probs, logits, 0, validate_args)
+
     mean = property(lambda self: self.probs)
     variance = property(lambda self: self.probs * (1 - self.probs))
+
+    @property
+    def mode(self) -> Any:
+        """The likelier of 0 and 1; NaN where they are as likely."""
+        return (self.probs >= 0.5).to(self.probs.dtype).masked_fill(self.probs == 0.5, math.nan)
 
     def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():
@@ -670,11 +572,15 @@ class Bernoulli(_OfProbabilities):
     def entropy(self) -> Any:
         return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
+    def enumerate_support(self, expand: bool = True) -> Any:
+        return self._numbers(2, self._given.dtype, expand)
 
-class Binomial(Bernoulli):
+
+class Binomial(_OfOdds):
     """How many of some tries succeed, by the probability of one or its logit."""
 
     parameters = ("total_count", "probs", "logits")
+    arg_constraints: ClassVar[Constraints] = {"total_count": constraints.nonnegative_integer, **_OfOdds.arg_constraints}
 
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -682,19 +588,9 @@ class Binomial(Bernoulli):
         given = logits if probs is None else probs
         if given is not None:
             self.total_count, given = _parameters(total_count, given)
-        super().__init__(None if probs is None else given, None if logits is None else given, validate_args)
+        super().__init__(None if probs is None else given, None if logits is None else given, 0, validate_args)
 
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        count = self.total_count
-        return (
-            ("total_count", "IntegerGreaterThan(lower_bound=0)", (count % 1 == 0) & (count >= 0)),
-            *super()._constraints(),
-        )
-
-    def _support(self, value: Any) -> tuple[str, Any]:
-        inside = (value % 1 == 0) & (value >= 0) & (value <= self.total_count)
-        return f"IntegerInterval(lower_bound=0, upper_bound={self.total_count})", inside
-
+    support = property(lambda self: constraints.integer_interval(0, self.total_count))
     mean = property(lambda self: self.total_count * self.probs)
     variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
 
@@ -713,34 +609,37 @@ class Binomial(Bernoulli):
         return ways + value * self.logits - count * F.softplus(self.logits)
 
     def entropy(self) -> Any:
+        chances = self._log_prob(self._counts("entropy", False))
+        return -(chances.exp() * chances).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        return self._counts("enumerate_support", expand)
+
+    def _counts(self, asked: str, expand: bool) -> Any:
         most = int(self.total_count.max())
         if not bool((self.total_count == most).all()):
-            raise NotImplementedError("Inhomogeneous total count not supported by `entropy`.")
-        counts = creating.arange(1 + most, dtype=self.logits.dtype).reshape(-1, *(1,) * len(self.batch_shape))
-        chances = self._log_prob(counts)
-        return -(chances.exp() * chances).sum(0)
+            raise NotImplementedError(f"Inhomogeneous total count not supported by `{asked}`.")
+        return self._numbers(1 + most, self._given.dtype, expand)
 
 
 class Categorical(_OfProbabilities):
     """The number of a class, by the probabilities along the last axis or their logits."""
 
+    arg_constraints: ClassVar[Constraints] = {"probs": constraints.simplex, "logits": constraints.real_vector}
+
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         super().__init__(probs, logits, 1, validate_args)
 
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        if "probs" in vars(self):
-            return (("probs", *_simplex(self.probs)),)
-        return (("logits", "IndependentConstraint(Real(), 1)", self.logits == self.logits),)
-
-    def _support(self, value: Any) -> tuple[str, Any]:
-        last = len(self) - 1
-        inside = (value % 1 == 0) & (value >= 0) & (value <= last)
-        return f"IntegerInterval(lower_bound=0, upper_bound={last})", inside
+    support = property(lambda self: constraints.integer_interval(0, len(self) - 1))
+    mean = property(lambda self: creating.full(tuple(self.batch_shape), math.nan, dtype=self._given.dtype))
+    variance = mean
 
     def __len__(self) -> int:
-        given = self.probs if "probs" in vars(self) else self.logits
-        made: int = given.shape[-1]
+        made: int = self._given.shape[-1]
         return made
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        return self._numbers(len(self), dtypes.int64, expand)
 
     def _normalized(self, given: Any, is_logits: bool) -> Any:
         return given - given.logsumexp(-1, keepdim=True) if is_logits else given / given.sum(-1, keepdim=True)
@@ -777,18 +676,14 @@ class Dirichlet(Distribution):
 
     has_rsample = True
     parameters = ("concentration",)
+    arg_constraints: ClassVar[Constraints] = {"concentration": constraints.independent(constraints.positive, 1)}
+    support: Any = constraints.simplex
 
     def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
             raise ValueError("`concentration` parameter must be at least one-dimensional.")
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
-
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        return (("concentration", f"IndependentConstraint({_POSITIVE}, 1)", self.concentration > 0),)
-
-    def _support(self, value: Any) -> tuple[str, Any]:
-        return _simplex(value)
 
     @property
     def mean(self) -> Any:
@@ -829,33 +724,35 @@ class Beta(Distribution):
     """A share between 0 and 1: the first of a Dirichlet distribution of two."""
 
     has_rsample = True
+    arg_constraints: ClassVar[Constraints] = {
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
+    support: Any = constraints.unit_interval
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
         pair = stack(_parameters(concentration1, concentration0), -1)
-        self._dirichlet = Dirichlet(pair, validate_args)
-        super().__init__(self._dirichlet.batch_shape, (), validate_args)
+        self.dirichlet = Dirichlet(pair, validate_args)
+        super().__init__(self.dirichlet.batch_shape, (), validate_args)
 
-    concentration1 = property(lambda self: self._dirichlet.concentration[..., 0])
-    concentration0 = property(lambda self: self._dirichlet.concentration[..., 1])
+    concentration1 = property(lambda self: self.dirichlet.concentration[..., 0])
+    concentration0 = property(lambda self: self.dirichlet.concentration[..., 1])
     mean = property(lambda self: self.concentration1 / (self.concentration1 + self.concentration0))
-    mode = property(lambda self: self._dirichlet.mode[..., 0])
+    mode = property(lambda self: self.dirichlet.mode[..., 0])
 
     @property
     def variance(self) -> Any:
         a, b = self.concentration1, self.concentration0
         return a * b / ((a + b).pow(2) * (a + b + 1))
 
-    def _support(self, value: Any) -> tuple[str, Any]:
-        return _interval(0.0, 1.0, value)
-
     def rsample(self, sample_shape: Any = ()) -> Any:
-        return self._dirichlet.rsample(sample_shape)[..., 0]
+        return self.dirichlet.rsample(sample_shape)[..., 0]
 
     def _log_prob(self, value: Any) -> Any:
-        return self._dirichlet._log_prob(stack([value, 1.0 - value], -1))
+        return self.dirichlet._log_prob(stack([value, 1.0 - value], -1))
 
     def entropy(self) -> Any:
-        return self._dirichlet.entropy()
+        return self.dirichlet.entropy()
 
 
 class MultivariateNormal(Distribution):
@@ -863,6 +760,11 @@ class MultivariateNormal(Distribution):
 
     has_rsample = True
     parameters = ("loc", "covariance_matrix", "precision_matrix", "scale_tril")
+    arg_constraints: ClassVar[Constraints] = {
+        "loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky,
+    }  # fmt: skip
+    support: Any = constraints.real_vector
 
     def __init__(
         self, loc: Any, covariance_matrix: Any = None, precision_matrix: Any = None, scale_tril: Any = None,
@@ -883,104 +785,53 @@ class MultivariateNormal(Distribution):
         setattr(self, name, matrix.expand(*batch_shape, -1, -1))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args)
         if name == "scale_tril":
-            self._factor = matrix
+            self.factor = matrix
         elif name == "covariance_matrix":
-            self._factor = linalg.cholesky(matrix)
+            self.factor = linalg.cholesky(matrix)
         else:  # the factor of the matrix with its axes in reverse order is an upper one of the inverse
             turned = linalg.cholesky(matrix.flip((-2, -1))).flip((-2, -1)).mT
             ones = creating.eye(matrix.shape[-1], dtype=matrix.dtype)
-            self._factor = linalg.solve_triangular(turned, ones, upper=False)
-
-    def _constraints(self) -> Sequence[tuple[str, str, Any]]:
-        found: list[tuple[str, str, Any]] = [("loc", "IndependentConstraint(Real(), 1)", self.loc == self.loc)]
-        for name in self.parameters[1:]:
-            if name not in vars(self):
-                continue
-            matrix = vars(self)[name].detach()
-            if name == "scale_tril":
-                is_right = (matrix.tril() == matrix).all(-1).all(-1) & (matrix.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
-                found.append((name, "LowerCholesky()", is_right))
-            else:
-                is_symmetric = matrix.isclose(matrix.mT, atol=1e-6).all(-1).all(-1)
-                found.append((name, "PositiveDefinite()", is_symmetric & (linalg.cholesky_ex(matrix)[1] == 0)))
-        return found
-
-    def _support(self, value: Any) -> tuple[str, Any]:
-        return "IndependentConstraint(Real(), 1)", value == value
+            self.factor = linalg.solve_triangular(turned, ones, upper=False)
 
     @functools.cached_property
     def scale_tril(self) -> Any:
         """The lower triangular factor of the covariance."""
-        return self._factor.expand(*self.batch_shape, -1, -1)
+        return self.factor.expand(*self.batch_shape, -1, -1)
 
     @functools.cached_property
     def covariance_matrix(self) -> Any:
         """The covariance of the elements."""
-        return (self._factor @ self._factor.mT).expand(*self.batch_shape, -1, -1)
+        return (self.factor @ self.factor.mT).expand(*self.batch_shape, -1, -1)
 
     @functools.cached_property
     def precision_matrix(self) -> Any:
         """The inverse of the covariance."""
-        return linalg.cholesky_inverse(self._factor).expand(*self.batch_shape, -1, -1)
+        return linalg.cholesky_inverse(self.factor).expand(*self.batch_shape, -1, -1)
 
     mean = property(lambda self: self.loc)
     mode = property(lambda self: self.loc)
 
     @property
     def variance(self) -> Any:
-        return self._factor.pow(2).sum(-1).expand(*self.batch_shape, -1)
+        return self.factor.pow(2).sum(-1).expand(*self.batch_shape, -1)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         noise = creating.empty(*self._shape(sample_shape), dtype=self.loc.dtype).normal_()
-        return self.loc + (self._factor @ noise.unsqueeze(-1)).squeeze(-1)
+        return self.loc + (self.factor @ noise.unsqueeze(-1)).squeeze(-1)
 
-    def _half_logdet(self) -> Any:
-        return self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    def half_logdet(self) -> Any:
+        """Return the logarithm of the root of the determinant of the covariance."""
+        return self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
-    def _distance(self, difference: Any) -> Any:
+    def distance(self, difference: Any) -> Any:
         """Return the square of the length of differences of values, measured by the distribution."""
-        factor = self._factor.expand(*difference.shape[:-1], -1, -1)
+        factor = self.factor.expand(*difference.shape[:-1], -1, -1)
         return linalg.solve_triangular(factor, difference.unsqueeze(-1), upper=False).pow(2).sum((-2, -1))
 
     def _log_prob(self, value: Any) -> Any:
         constant = self.event_shape[0] * math.log(2 * math.pi)
-        return -0.5 * (constant + self._distance(value - self.loc)) - self._half_logdet()
+        return -0.5 * (constant + self.distance(value - self.loc)) - self.half_logdet()
 
     def entropy(self) -> Any:
         constant = 0.5 * self.event_shape[0] * (1 + math.log(2 * math.pi))
-        return (constant + self._half_logdet()).expand(*self.batch_shape)
-
-
-def kl_divergence(p: Distribution, q: Distribution) -> Any:
-    """Return the Kullback-Leibler divergence of two distributions of one class.
-
-    Raises:
-        NotImplementedError: there is no formula for these classes.
-    """
-    if isinstance(p, Normal) and isinstance(q, Normal):
-        ratio: Any = (p.scale / q.scale) ** 2
-        return 0.5 * (ratio + ((p.loc - q.loc) / q.scale) ** 2 - 1 - ratio.log())
-    if isinstance(p, Beta) and isinstance(q, Beta):
-        return kl_divergence(p._dirichlet, q._dirichlet)
-    if isinstance(p, Dirichlet) and isinstance(q, Dirichlet):
-        a, b = p.concentration, q.concentration
-        slopes = a.digamma() - a.sum(-1, keepdim=True).digamma()
-        sizes = a.sum(-1).lgamma() - b.sum(-1).lgamma() - (a.lgamma() - b.lgamma()).sum(-1)
-        return sizes + ((a - b) * slopes).sum(-1)
-    if isinstance(p, MultivariateNormal) and isinstance(q, MultivariateNormal):
-        if p.event_shape != q.event_shape:
-            raise ValueError("two normal distributions of different event shapes have no divergence")
-        batch_shape = np.broadcast_shapes(p._factor.shape[:-2], q._factor.shape[:-2])
-        factors = [each._factor.expand(*batch_shape, -1, -1) for each in (q, p)]
-        trace = linalg.solve_triangular(*factors, upper=False).pow(2).sum((-2, -1))
-        distance = q._distance(q.loc - p.loc)
-        return q._half_logdet() - p._half_logdet() + 0.5 * (trace + distance - p.event_shape[0])
-    if isinstance(p, Categorical) and isinstance(q, Categorical):
-        terms = p.probs * (p.logits - q.logits)
-        return terms.masked_fill(p.probs == 0, 0.0).sum(-1)
-    if isinstance(p, Bernoulli) and isinstance(q, Bernoulli):
-        first = p.probs * (F.softplus(-q.logits) - F.softplus(-p.logits))
-        return first + (1 - p.probs) * (F.softplus(q.logits) - F.softplus(p.logits))
-    raise NotImplementedError(
-        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
-    )
+        return (constant + self.half_logdet()).expand(*self.batch_shape)
