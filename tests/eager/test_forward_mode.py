@@ -70,3 +70,41 @@ def test_operations_in_place_have_the_derivatives_of_those_that_are_not(name: st
 
     for one, other in zip(derivatives(written), derivatives(made), strict=True):
         assert torch.allclose(one, other), (one, other)
+
+
+@pytest.mark.parametrize("overwritten", ["operand", "result"])
+def test_what_a_function_saved_can_be_overwritten_where_no_backward_pass_follows(overwritten: str) -> None:
+    class Scaled(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * x
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(inputs[0], output)
+            ctx.save_for_forward(inputs[0], output)
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return 2 * ct * y / x
+
+        @staticmethod
+        def jvp(ctx: Any, t: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return 2 * t * y / x
+
+    def call(v: Any) -> Any:
+        v = v * 1
+        y = Scaled.apply(v)
+        (v if overwritten == "operand" else y).mul_(3.0)
+        return y
+
+    x, t = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0])
+    expected = torch.tensor([2.0, 40.0]) * (3.0 if overwritten == "result" else 1.0)
+    assert torch.func.jvp(call, (x,), (t,))[1].allclose(expected)
+    assert torch.func.jacfwd(call)(x).allclose(torch.diag(expected / t))
+    with fa.dual_level():
+        assert fa.unpack_dual(call(fa.make_dual(x, t))).tangent.allclose(expected)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.func.vjp(call, x)[1](t)

@@ -30,9 +30,10 @@ from tracegrad.runtime.tape import (
     needs_grad,
     pack,
     retain,
+    shield,
     user_place,
 )
-from tracegrad.runtime.tensor import Tensor, is_differentiable, type_name, wrap
+from tracegrad.runtime.tensor import Storage, Tensor, is_differentiable, type_name, wrap
 from tracegrad.runtime.views import (
     check_tangent,
     check_writable,
@@ -123,6 +124,8 @@ class FunctionNode(Node):
             )
             if mode.saving:
                 pack(entry, tensor, *mode.saving[-1])
+            elif mode.sparing:
+                shield(entry)
             self.entries.append(entry)
             self.inputs.append(None if is_result or mode.saving else tensor)
         self.kept = ()
@@ -156,7 +159,7 @@ class FunctionNode(Node):
     def _restore(self, position: int, entry: Saved | None) -> Tensor | None:
         if entry is None:
             return None
-        original = self.inputs[position] if entry.unpack is None else None
+        original = self.inputs[position] if entry.unpack is None and entry.storage is not None else None
         made = self.unpack(entry, True)
         return made if original is None else original
 
@@ -176,9 +179,9 @@ class FunctionNode(Node):
             restored: Tensor = entry.unpack(entry.packed)
             array, storage = restored._a, restored._storage
         else:
-            assert entry.array is not None and entry.storage is not None
-            array, storage = entry.array, entry.storage
-            if storage.version != entry.version:
+            assert entry.array is not None
+            array, storage = entry.array, entry.storage or Storage()
+            if storage.version != entry.version and entry.storage is not None:
                 raise self.overwritten_error(entry, edge)
         made = wrap(array)
         made._storage = storage

@@ -1050,7 +1050,7 @@ def record(title: str, kernel: Kernel, mask: int, tensors: Sequence[Tensor], out
         node.saved = saved
         if mode.sparing:
             for item in saved:
-                _shield(item)
+                shield(item)
         if mode.saving:
             pack_saved(saved, tensors, outs)
     single = len(outs) == 1
@@ -1122,7 +1122,7 @@ def shielding(*operands: int) -> Callable[[F], F]:
             if isinstance(made, Tensor):
                 for item in getattr(made._node, "saved", None) or ():
                     if item.kind[0] == "in" and item.kind[1] in operands:
-                        _shield(item)
+                        shield(item)
             return made
 
         return cast(F, call)
@@ -1130,7 +1130,8 @@ def shielding(*operands: int) -> Callable[[F], F]:
     return make
 
 
-def _shield(item: Saved) -> None:
+def shield(item: Saved) -> None:
+    """Let the memory of a saved value be written: it is copied then."""
     if item.storage is not None:
         if item.storage.shielded is None:
             item.storage.shielded = weakref.WeakSet()
@@ -1148,7 +1149,7 @@ def _spare_results(tensor: Tensor) -> Iterator[Saved]:
 def shield_result(tensor: Tensor) -> None:
     """Let the result of an operation be written through a tensor that knows nothing of it."""
     for item in _spare_results(tensor):
-        _shield(item)
+        shield(item)
 
 
 def part_saved(tensor: Tensor) -> None:
