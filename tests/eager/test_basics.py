@@ -294,3 +294,8 @@ def test_hooks_on_states() -> None:
     handle.remove()
     model.load_state_dict(state, strict=False)
     assert seen == [["0.bias"]]
+
+
+def test_strides_of_empty_tensors() -> None:
+    assert torch.empty(0, 3).stride() == (3, 1) and torch.ones(2, 0, 3).stride() == (3, 3, 1)
+    assert torch.tensor([]).stride(0) == 1 and torch.ones(4, 3)[:, :0].stride() == (3, 1)

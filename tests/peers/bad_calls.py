@@ -435,6 +435,14 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("T.func.jacfwd(T.sin, randomness='no')(v)", "Only allowed values for randomness are 'error', 'different', or 'same'. Got no"),
     ("T.func.jacfwd(lambda x: x * T.rand(4))(v)", "vmap: called random operation while in randomness error mode."),
     ("T.func.hessian(lambda x: (x * x * T.rand(4)).sum())(v)", "vmap: called random operation while in randomness error mode."),
+    ("T.as_tensor(['a'])", "too many dimensions 'str'"),
+    ("T.tensor([['a', 'b']])", "too many dimensions 'str'"),
+    ("v.clone().fill_(2**70)", "int too big to convert"),
+    ("T.full((2,), 2**70)", "int too big to convert"),
+    ("v.index_fill(0, T.tensor([0]), 1e40)", "value cannot be converted to type float without overflow"),
+    ("n.clone().fill_(1e40)", "value cannot be converted to type int64_t without overflow"),
+    ("n.to(T.int8).new_full((2,), 300.0)", "value cannot be converted to type int8_t without overflow"),
+    ("n.masked_fill(n > 1, -1e40)", "value cannot be converted to type int64_t without overflow"),
     ("T.meshgrid(v, v, indexing='zz')", 'torch.meshgrid: indexing must be one of "xy" or "ij", but received: zz'),
 )  # fmt: skip
 

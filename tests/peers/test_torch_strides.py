@@ -41,6 +41,19 @@ RESULTS = (
 )  # fmt: skip
 
 
+EMPTY = (
+    "T.empty(0, 3)", "T.zeros(2, 0, 3)", "T.tensor([])", "T.tensor([[]])", "T.arange(0)", "T.rand(0, 4)", "T.ones(0, 3) + 1",
+    "T.ones(0, 3).unsqueeze(1)", "T.ones(2, 0, 3).squeeze()", "T.ones(0, 3).detach()", "T.ones(0, 3).double()",
+    "T.ones(4, 3)[:, :0]", "T.ones(4, 3)[:0]", "T.ones(0, 3).sum(1)", "T.ones(3, 0) @ T.ones(0, 4)", "T.ones(0, 3).clone()",
+    "T.ones(5, 4)[2:2, 1:3]", "T.ones(0, 3).new_zeros(0, 5)", "T.cat([T.ones(0, 3), T.ones(0, 3)])", "T.ones(0, 3).flatten()",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", EMPTY)
+def test_strides_of_empty_tensors(text: str) -> None:
+    assert facts(tg, text, None, None, True) == facts(torch, text, None, None, True)
+
+
 def draw_layout(rng: random.Random, shape: list[int]) -> tuple[list[int], list[tuple[str, Any]]]:
     """Return the shape of a row-major tensor, and steps that make a tensor of `shape` of it."""
     kind = rng.choice(["plain", "permute", "slice", "expand", "slice permute", "expand permute"])

@@ -152,9 +152,12 @@ def _dtype_of(data: Any) -> np.dtype[Any]:
 
     Raises:
         TypeError: there is a text, or an array of another kind.
+        ValueError: a list begins with a text.
         RuntimeError: there is something else.
     """
     if isinstance(data, list | tuple):
+        if data and isinstance(data[0], str):
+            raise ValueError("too many dimensions 'str'")
         kinds = set(map(type, data))
         if kinds <= _PLAIN.keys():
             return dtypes.default_of(max((_PLAIN[kind] for kind in kinds), default=2))

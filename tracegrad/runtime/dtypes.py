@@ -129,11 +129,15 @@ def number_array(value: Any, dtype: NumpyDtype) -> np.ndarray[Any, Any]:
     if isinstance(value, complex | np.complexfloating) and dtype.kind not in "bc":
         check_fits(np.asarray(value), dtype)
         value = value.real
-    if dtype.kind not in "iu" or not isinstance(value, int):
-        return np.asarray(value, dtype)
-    if not -(2**63) <= value < 2**63 and dtype != np.uint64:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63 and (dtype != np.uint64 or value < 0):
         raise OverflowError("int too big to convert")
+    if dtype.kind not in "iu":
+        return np.asarray(value, dtype)
     limits = np.iinfo(dtype)
+    if not isinstance(value, int):
+        if not limits.min - 1 < value < limits.max + 1:
+            raise overflow_error(dtype)
+        return np.asarray(value, dtype)
     if not (-limits.max if dtype.kind == "u" else limits.min) <= value <= limits.max:
         raise overflow_error(dtype)
     return np.asarray(value & limits.max if dtype.kind == "u" else value, dtype)

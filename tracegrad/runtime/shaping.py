@@ -1398,10 +1398,12 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
 @method("index_fill")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     """Return a copy with positions of an axis filled."""
-    given = to_tensor(value)
-    if dtypes.category(given._a.dtype) == 3 > dtypes.category(input._a.dtype):
+    is_tensor = isinstance(value, Tensor)
+    level = dtypes.category(value._a.dtype) if is_tensor else dtypes.number_category(value)
+    if level == 3 > dtypes.category(input._a.dtype):
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
-    return _put_slices(_INDEX_FILL, False, input, dim, index, to_tensor(value, input._a.dtype))
+    filler = value if is_tensor else wrap(dtypes.fitting_array(value, input._a.dtype))
+    return _put_slices(_INDEX_FILL, False, input, dim, index, to_tensor(filler, input._a.dtype))
 
 
 def _put_slices(

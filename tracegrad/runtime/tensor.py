@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import itertools
 import operator
 import weakref
 from collections.abc import Callable, Sequence
@@ -303,8 +304,12 @@ class Tensor:
         return self._a.itemsize
 
     def stride(self, dim: int | None = None) -> Any:
-        """Return the strides in elements."""
-        strides = tuple(s // self._a.itemsize for s in self._a.strides)
+        """Return the strides in elements; row-major ones where the tensor is empty and NumPy says none."""
+        if self._a.size or any(self._a.strides):
+            strides = tuple(s // self._a.itemsize for s in self._a.strides)
+        else:
+            steps = itertools.accumulate((max(n, 1) for n in self._a.shape[:0:-1]), operator.mul, initial=1)
+            strides = tuple(steps)[::-1][: self._a.ndim]
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
