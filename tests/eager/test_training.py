@@ -122,3 +122,17 @@ def test_a_module_is_converted_with_its_gradients(convert: Callable[[Any], Any],
 def test_modules_are_not_converted_to_integers() -> None:
     with pytest.raises(TypeError, match=r"only accepts floating point or complex dtypes, .* dtype=torch\.int64"):
         torch.nn.Linear(2, 1).to(torch.int64)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_are_embeddings_and_a_reduction(mode: str) -> None:
+    layer = torch.nn.EmbeddingBag(6, 3, mode=mode, padding_idx=5)
+    line, starts = torch.tensor([0, 1, 5, 2, 3, 3, 5]), torch.tensor([0, 3, 3, 6])
+    found = layer(line, starts)
+    whole = {"sum": lambda x: x.sum(0), "mean": lambda x: x.mean(0), "max": lambda x: x.max(0).values}[mode]
+    nothing = torch.zeros(3)
+    expected = torch.stack([whole(layer.weight[[0, 1]]), nothing, whole(layer.weight[[2, 3, 3]]), nothing])
+    assert found.allclose(expected)
+    slopes = [torch.autograd.grad((y**2).sum(), layer.weight)[0] for y in (found, expected)]
+    assert slopes[0].allclose(slopes[1]) and not slopes[0][5].any()
+    assert layer(torch.tensor([[0, 1], [5, 5]])).allclose(expected[:2])

@@ -443,6 +443,13 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("n.clone().fill_(1e40)", "value cannot be converted to type int64_t without overflow"),
     ("n.to(T.int8).new_full((2,), 300.0)", "value cannot be converted to type int8_t without overflow"),
     ("n.masked_fill(n > 1, -1e40)", "value cannot be converted to type int64_t without overflow"),
+    ("F.embedding_bag(n, m)", "offsets has to be a 1D Tensor but got None"),
+    ("F.embedding_bag(n, m, n, mode='x')", "mode has to be one of sum, mean or max"),
+    ("F.embedding_bag(n, m, n + 1)", "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0"),
+    ("F.embedding_bag(n, m, n * 3)", "offsets[-1] can not be greater than input's length 3 but got offsets[-1] of 6"),
+    ("F.embedding_bag(v, m, n)", "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int"),
+    ("F.embedding_bag(n, T.ones(3, 2), n, padding_idx=3)", "padding_idx must be within the number of embeddings, -3 through 2, but got 3"),
+    ("F.embedding_bag(n, T.ones(3, 2), n, per_sample_weights=v)", "then it must have the same shape as the input"),
     ("T.meshgrid(v, v, indexing='zz')", 'torch.meshgrid: indexing must be one of "xy" or "ij", but received: zz'),
 )  # fmt: skip
 

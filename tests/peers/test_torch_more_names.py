@@ -435,6 +435,27 @@ def sums_without_nan(T: Any) -> Any:
     return [T.nansum(x), T.nansum(x, 0, dtype=T.float64), T.nansum(T.tensor([1, 2])), *with_slope(T, x, x.nansum(1))]
 
 
+def bags(T: Any) -> Any:
+    rows, line, starts = T.tensor([[0, 1, 2], [3, 4, 4]]), T.tensor([0, 1, 2, 3, 4, 4]), T.tensor([0, 2, 2])
+    table, factors = images(T, 5, 4), images(T, 6)
+    bag, found = T.nn.functional.embedding_bag, []
+    for mode in ("sum", "mean", "max"):
+        made = [
+            bag(rows, table, mode=mode), bag(line, table, starts, mode=mode), bag(rows[:0], table, mode=mode),
+            bag(line, table, T.tensor([0, 4, 6]), mode=mode, include_last_offset=True),
+            bag(rows, table, mode=mode, padding_idx=4),
+            bag(line, table, starts, mode=mode, padding_idx=-1), bag(line[:0], table, starts[:1], mode=mode),
+        ]  # fmt: skip
+        found += [step for y in made for step in with_slope(T, table, y)]
+    made = bag(line, table, starts, mode="sum", per_sample_weights=factors)
+    found += [made, *T.autograd.grad((made * made).sum(), (table, factors))]
+    short = table.detach().clone()
+    found += [bag(rows, short, max_norm=1.0), short]
+    layer = T.nn.EmbeddingBag.from_pretrained(table.detach(), mode="sum", padding_idx=1)
+    found += [repr(layer), repr(T.nn.EmbeddingBag(5, 4, max_norm=2.0)), layer(line, starts), layer.weight.requires_grad]
+    return [*found, layer(rows, per_sample_weights=T.ones(2, 3)), *layer.state_dict()]
+
+
 CALLS = (
     names_of_nodes, names_of_composed_nodes, sums_without_nan,
     lp_pool, unpool, unpool_sequences, shuffle_channels, triplets, normed_volumes, initial_values, chosen_numbers,
@@ -442,7 +463,7 @@ CALLS = (
     shares, normal_vectors, parts_of_distributions, values_that_there_are_not, statistics, rates,
     modules_put_at_paths, hooks_on_states,
     counts_and_waits, wide_and_one_sided, single_steps, logarithms_of_complex_numbers, states_of_modules,
-    formats_of_memory,
+    formats_of_memory, bags,
 )  # fmt: skip
 
 

@@ -32,6 +32,5 @@ __getattr__ = lazy_names(
             for part in ("", "Encoder", "Decoder", "EncoderLayer", "DecoderLayer")
         },
         "DataParallel": "there is one device; threads of one process share the parameters of a module",
-        "EmbeddingBag": "Embedding(...)(indices).sum(1), or .mean(1), is the same",
     },
 )

@@ -6,6 +6,7 @@ Reads and writes tensors; each is a composition of table ops. Previous: losses.p
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -35,7 +36,7 @@ from tracegrad.runtime.operate import (
     to_tensor,
 )
 from tracegrad.runtime.reducing import _log_softmax, _stopped, product_of, require_same_dtype
-from tracegrad.runtime.shaping import reshape, transpose
+from tracegrad.runtime.shaping import cat, reshape, transpose
 from tracegrad.runtime.tape import Plan, apply_composition, apply_plan, as_torch_calls, planned, retitled, shielding
 from tracegrad.runtime.tensor import METHODS, Tensor, refuse_in, wrap
 from tracegrad.runtime.traced import call_with_traced_values
@@ -649,6 +650,106 @@ def embedding(
 def embedding_of(weight: Tensor, indices: Tensor, padding_idx: int = -1) -> Any:
     """Return rows of the weight, which is given first."""
     return embedding(indices, weight, None if padding_idx < 0 else padding_idx)
+
+
+def embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Any:  # fmt: skip
+    """Return the sums, means or maxima of rows of the weight per bag of numbers; zeros for an empty bag.
+
+    Args:
+        input: bags of one length as rows, or all of them in a line.
+        offsets: where each bag begins in a line; with `include_last_offset`, and where the last one ends.
+        per_sample_weights: factors of the rows, for sums.
+        padding_idx: a row that is left out.
+
+    Raises:
+        ValueError: there is no such mode, or the bags are not as described.
+        RuntimeError: the offsets do not fit the input, or there is no row of a number.
+    """
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if scale_grad_by_freq and mode == "max":
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if scale_grad_by_freq or sparse:
+        raise NotImplementedError("embedding_bag: gradients are dense and not scaled by frequency")
+    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the "
+            f"same shape as the input ({input.shape})"
+        )
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
+            f"mode='{mode}')."
+        )
+    owners, count = _owners(input, offsets, include_last_offset)
+    numbers, most = input._a.ravel(), weight._a.shape[0]
+    outside = np.flatnonzero((numbers < 0) | (numbers >= most))
+    if outside.size:
+        raise RuntimeError(
+            f"Index {outside[0]} of input takes value {numbers[outside[0]]} which is not in the valid range [0, {most})"
+        )
+    if padding_idx is not None and not -most <= padding_idx < most:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-most} through {most - 1}, but got {padding_idx}"
+        )
+    if max_norm is not None:
+        _shorten(weight, np.unique(numbers), max_norm, norm_type)
+    kept = np.flatnonzero((owners < count) & (True if padding_idx is None else numbers != padding_idx % most))
+    owners, rows = owners[kept], embedding(wrap(numbers[kept]), weight)
+    if per_sample_weights is not None:
+        require_one_dtype(weight, per_sample_weights)
+        rows = rows * METHODS["unsqueeze"](METHODS["reshape"](per_sample_weights, -1)[wrap(kept)], 1)
+    ends = np.searchsorted(owners, np.arange(count + 1))
+    width = weight._a.shape[1]
+    if mode == "max":
+        chosen = np.full((count, width), len(kept))  # the row of zeros
+        for bag, (start, end) in enumerate(itertools.pairwise(ends)):
+            if end > start:
+                chosen[bag] = start + rows._a[start:end].argmax(0)
+        return METHODS["gather"](cat([rows, wrap(np.zeros((1, width), weight._a.dtype))]), 0, wrap(chosen))
+    sums = METHODS["index_add"](wrap(np.zeros((count, width), weight._a.dtype)), 0, wrap(owners), rows)
+    sizes = np.maximum(np.diff(ends), 1)[:, None].astype(weight._a.dtype)
+    return sums / wrap(sizes) if mode == "mean" else sums
+
+
+def _owners(input: Tensor, offsets: Tensor | None, has_end: bool) -> tuple[Any, int]:
+    """Return the number of the bag of each element, and how many bags there are."""
+    shape = input._a.shape
+    if len(shape) not in (1, 2):
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {len(shape)}")
+    if input._a.dtype not in (np.int64, np.int32):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{input.type_name()} instead (while checking arguments for embedding_bag)"
+        )
+    if len(shape) == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                f"sequences. However, found offsets of type {type(offsets)}"
+            )
+        return np.repeat(np.arange(shape[0]), shape[1]), shape[0]
+    if not isinstance(offsets, Tensor):
+        raise ValueError(f"offsets has to be a 1D Tensor but got {offsets}")
+    starts = offsets._a
+    if starts.ndim != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    if starts.size and starts[0]:
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, "
+            f"got {starts[0]}"
+        )
+    if starts.size and starts[-1] > shape[0]:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {shape[0]} but got offsets[-1] of {starts[-1]}"
+        )
+    if (np.diff(starts) < 0).any():
+        raise RuntimeError("offsets must not decrease")
+    return np.searchsorted(starts, np.arange(shape[0]), side="right") - 1, len(starts) - has_end
 
 
 def _shorten(weight: Tensor, places: Any, most: float, order: float) -> None:

@@ -385,6 +385,69 @@ class Embedding(Module):
         return text if self.norm_type == 2.0 else f"{text}, norm_type={self.norm_type}"
 
 
+class EmbeddingBag(Module):
+    """Sums, means or maxima of rows of a table."""
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None,
+        include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if scale_grad_by_freq or sparse:
+            raise NotImplementedError("EmbeddingBag: gradients are dense and not scaled by frequency")
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise AssertionError("padding_idx must be within num_embeddings")
+            padding_idx %= num_embeddings
+        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.mode, self.include_last_offset = mode, include_last_offset
+        if _weight is None:
+            self.weight = _new(num_embeddings, embedding_dim, dtype=dtype)
+            self.reset_parameters()
+        else:
+            if list(_weight.shape) != [num_embeddings, embedding_dim]:
+                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+            self.weight = Parameter(_weight)
+
+    def reset_parameters(self) -> None:
+        """Draw initial values."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            self.weight._a[self.padding_idx] = 0.0
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> EmbeddingBag:  # fmt: skip
+        """Return a layer over a given table."""
+        if embeddings._a.ndim != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        count, size = embeddings.shape
+        made = cls(
+            count, size, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,
+            padding_idx,
+        )  # fmt: skip
+        made.weight.requires_grad_(not freeze)
+        return made
+
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Any:
+        return F.embedding_bag(
+            input, self.weight, offsets, self.max_norm, self.norm_type, mode=self.mode,
+            per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        text += "" if self.max_norm is None else f", max_norm={self.max_norm}"
+        text += "" if self.norm_type == 2.0 else f", norm_type={self.norm_type}"
+        return f"{text}, mode={self.mode!r}" + ("" if self.padding_idx is None else f", padding_idx={self.padding_idx}")
+
+
 class Flatten(Module):
     """Join axes."""
 
