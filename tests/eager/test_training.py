@@ -136,3 +136,13 @@ def test_bags_are_embeddings_and_a_reduction(mode: str) -> None:
     slopes = [torch.autograd.grad((y**2).sum(), layer.weight)[0] for y in (found, expected)]
     assert slopes[0].allclose(slopes[1]) and not slopes[0][5].any()
     assert layer(torch.tensor([[0, 1], [5, 5]])).allclose(expected[:2])
+
+
+def test_adaptive_windows_of_volumes() -> None:
+    x = torch.arange(120.0).view(1, 2, 3, 4, 5).requires_grad_()
+    assert torch.nn.AdaptiveAvgPool3d(1)(x).flatten().allclose(x.mean((2, 3, 4)).flatten())
+    assert torch.nn.AdaptiveMaxPool3d((None, 1, 1))(x).flatten().allclose(x.amax((3, 4)).flatten())
+    values, places = torch.nn.functional.adaptive_max_pool3d(x[0], 2, return_indices=True)
+    assert x[0].flatten(1).gather(1, places.flatten(1)).allclose(values.flatten(1))
+    (slope,) = torch.autograd.grad(torch.nn.functional.adaptive_avg_pool3d(x, (3, 2, 5)).sum(), x)
+    assert slope.allclose(torch.full_like(x, 0.5))

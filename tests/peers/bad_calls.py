@@ -450,6 +450,12 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("F.embedding_bag(v, m, n)", "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int"),
     ("F.embedding_bag(n, T.ones(3, 2), n, padding_idx=3)", "padding_idx must be within the number of embeddings, -3 through 2, but got 3"),
     ("F.embedding_bag(n, T.ones(3, 2), n, per_sample_weights=v)", "then it must have the same shape as the input"),
+    ("F.adaptive_avg_pool1d(v, 1)", "Expected 2 to 3 dimensions, but got 1-dimensional tensor"),
+    ("F.adaptive_max_pool2d(v, 1)", "adaptive_max_pool2d(): Expected 3D or 4D tensor, but got: [4]"),
+    ("F.adaptive_avg_pool1d(m, None)", "argument 'output_size' (position 2) must be tuple of ints, not NoneType"),
+    ("F.adaptive_avg_pool2d(T.ones(2, 3, 4), (1,))", "output_size must be 2"),
+    ("F.adaptive_avg_pool2d(T.ones(2, 3, 4), -1)", "elements of output_size must be greater than or equal to 0 but received"),
+    ("F.adaptive_avg_pool2d(T.ones(2, 3, 4).long(), 2)", "not implemented for 'Long'"),
     ("T.meshgrid(v, v, indexing='zz')", 'torch.meshgrid: indexing must be one of "xy" or "ij", but received: zz'),
 )  # fmt: skip
 

@@ -435,6 +435,16 @@ def sums_without_nan(T: Any) -> Any:
     return [T.nansum(x), T.nansum(x, 0, dtype=T.float64), T.nansum(T.tensor([1, 2])), *with_slope(T, x, x.nansum(1))]
 
 
+def windows_of_volumes(T: Any) -> Any:
+    x, found = images(T, 1, 2, 3, 4, 5), []
+    for size in (1, 2, (2, 3, 1), (None, 2, 2)):
+        for kind in ("Avg", "Max"):
+            layer = getattr(T.nn, f"Adaptive{kind}Pool3d")(size)
+            found += [repr(layer), layer(x).grad_fn.name(), *with_slope(T, x, layer(x)), layer(x[0])]
+        found += T.nn.functional.adaptive_max_pool3d(x, size, return_indices=True)
+    return found
+
+
 def bags(T: Any) -> Any:
     rows, line, starts = T.tensor([[0, 1, 2], [3, 4, 4]]), T.tensor([0, 1, 2, 3, 4, 4]), T.tensor([0, 2, 2])
     table, factors = images(T, 5, 4), images(T, 6)
@@ -463,7 +473,7 @@ CALLS = (
     shares, normal_vectors, parts_of_distributions, values_that_there_are_not, statistics, rates,
     modules_put_at_paths, hooks_on_states,
     counts_and_waits, wide_and_one_sided, single_steps, logarithms_of_complex_numbers, states_of_modules,
-    formats_of_memory, bags,
+    formats_of_memory, bags, windows_of_volumes,
 )  # fmt: skip
 
 

@@ -833,6 +833,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 cosine_similarity = reducing.cosine_similarity
 adaptive_avg_pool1d = resampling.adaptive_avg_pool1d
 adaptive_avg_pool2d = resampling.adaptive_avg_pool2d
+adaptive_avg_pool3d = resampling.adaptive_avg_pool3d
 interpolate = resampling.interpolate
 affine_grid = resampling.affine_grid
 channel_shuffle = resampling.channel_shuffle

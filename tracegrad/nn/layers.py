@@ -23,7 +23,8 @@ from tracegrad.runtime.shaping import reshape, transpose, unsqueeze
 from tracegrad.runtime.tensor import Tensor
 
 __all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "ChannelShuffle",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d", "ChannelShuffle",
     "CircularPad1d", "CircularPad2d", "ConstantPad1d", "ConstantPad2d", "CosineEmbeddingLoss", "GaussianNLLLoss",
     "HingeEmbeddingLoss", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LPPool1d", "LPPool2d",
     "MarginRankingLoss", "MaxUnpool1d", "MaxUnpool2d", "MultiheadAttention", "PixelShuffle", "PixelUnshuffle",
@@ -211,6 +212,7 @@ class UpsamplingBilinear2d(Upsample):
 
 AdaptiveAvgPool1d = make_module("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "output_size", output_size=...)
 AdaptiveAvgPool2d = make_module("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "output_size", output_size=...)
+AdaptiveAvgPool3d = make_module("AdaptiveAvgPool3d", F.adaptive_avg_pool3d, "output_size", output_size=...)
 PixelShuffle = make_module("PixelShuffle", F.pixel_shuffle, "upscale_factor", upscale_factor=...)
 PixelUnshuffle = make_module("PixelUnshuffle", F.pixel_unshuffle, "downscale_factor", downscale_factor=...)
 ChannelShuffle = make_module("ChannelShuffle", F.channel_shuffle, "groups", groups=...)
@@ -220,6 +222,7 @@ LPPool2d = make_module("LPPool2d", F.lp_pool2d, *_POWERS, **_POWERS)
 _GREATEST = dict(output_size=..., return_indices=False)
 AdaptiveMaxPool1d = make_module("AdaptiveMaxPool1d", F.adaptive_max_pool1d, "output_size", **_GREATEST)
 AdaptiveMaxPool2d = make_module("AdaptiveMaxPool2d", F.adaptive_max_pool2d, "output_size", **_GREATEST)
+AdaptiveMaxPool3d = make_module("AdaptiveMaxPool3d", F.adaptive_max_pool3d, "output_size", **_GREATEST)
 _LOSS = dict(size_average=None, reduce=None, reduction="mean")
 MarginRankingLoss = make_module("MarginRankingLoss", F.margin_ranking_loss, margin=0.0, **_LOSS)
 HingeEmbeddingLoss = make_module("HingeEmbeddingLoss", F.hinge_embedding_loss, margin=1.0, **_LOSS)

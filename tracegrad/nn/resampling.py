@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.nn.windows import adaptive_sizes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import in_single
 from tracegrad.runtime.reducing import matmul
@@ -194,12 +195,17 @@ def adaptive_average(input: Tensor, wanted: Sequence[int | None]) -> Any:
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Any:
     """Return the means of so many windows along the last axis."""
-    return adaptive_average(input, [output_size if isinstance(output_size, int) else output_size[0]])
+    return adaptive_average(input, adaptive_sizes("adaptive_avg_pool1d", input, output_size, 1))
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Any:
     """Return the means of so many windows along each of the last two axes."""
-    return adaptive_average(input, [output_size] * 2 if isinstance(output_size, int | None) else list(output_size))
+    return adaptive_average(input, adaptive_sizes("adaptive_avg_pool2d", input, output_size, 2))
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Any:
+    """Return the means of so many windows along each of the last three axes."""
+    return adaptive_average(input, adaptive_sizes("adaptive_avg_pool3d", input, output_size, 3))
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Any:

@@ -22,8 +22,8 @@ from tracegrad.runtime.tape import apply_composition
 from tracegrad.runtime.tensor import METHODS, Tensor, refuse_in, wrap
 
 __all__ = [
-    "adaptive_max_pool1d", "adaptive_max_pool2d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv2d",
-    "conv3d",
+    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "conv1d", "conv2d", "conv3d",
     "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "fold", "local_response_norm", "lp_pool1d", "lp_pool2d",
     "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "unfold",
 ]  # fmt: skip
@@ -431,11 +431,41 @@ def avg_pool2d(
     return _mean(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+def adaptive_sizes(name: str, input: Tensor, output_size: Any, ndim: int) -> list[int | None]:
+    """Return how many windows there are along each of the last axes; None keeps an axis.
+
+    Raises:
+        RuntimeError: the tensor has another number of axes, or the sizes are others or negative.
+        NotImplementedError: the tensor holds whole numbers.
+        TypeError: there is no size of a single axis.
+    """
+    shape = input._a.shape
+    if len(shape) not in (ndim + 1, ndim + 2):
+        raise RuntimeError(
+            f"Expected {ndim + 1} to {ndim + 2} dimensions, but got {len(shape)}-dimensional tensor for argument #1 "
+            f"'self' (while checking arguments for {name})"
+            if ndim == 1
+            else f"{name}(): Expected {ndim + 1}D or {ndim + 2}D tensor, but got: {list(shape)}"
+        )
+    if dtypes.category(input._a.dtype) < 2:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.title}'")
+    asked = [output_size] * ndim if isinstance(output_size, int | None) else list(output_size)
+    if asked == [None] and ndim == 1:
+        raise TypeError(f"{name}(): argument 'output_size' (position 2) must be tuple of ints, not NoneType")
+    if len(asked) != ndim:
+        raise RuntimeError(f"{name}: output_size must be {ndim}")
+    if any(count is not None and count < 0 for count in asked):
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {output_size}"
+        )
+    return asked
+
+
 def _adaptive_greatest(input: Tensor, output_size: Any, ndim: int, return_indices: bool) -> Any:
     """Return the greatest elements of windows that cover the last axes, so many per axis; None keeps an axis."""
     shape = input._a.shape
     lead, old = shape[: len(shape) - ndim], shape[len(shape) - ndim :]
-    asked = [output_size] * ndim if isinstance(output_size, int | None) else list(output_size)
+    asked = adaptive_sizes(f"adaptive_max_pool{ndim}d", input, output_size, ndim)
     wanted = tuple(n if count is None else count for n, count in zip(old, asked, strict=True))
     numbers = np.arange(math.prod(old)).reshape(old)
     chosen = np.empty((*lead, *wanted), np.int64)
@@ -458,6 +488,7 @@ def _at_places(ndim: int, x: Any, chosen: Any) -> Any:
 _ADAPTIVE_MAX = {
     1: Composition("AdaptiveMaxPool1D", _at_places, title="SqueezeBackward1"),
     2: Composition("AdaptiveMaxPool2D", _at_places),
+    3: Composition("AdaptiveMaxPool3D", _at_places),
 }
 
 
@@ -469,6 +500,11 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = 
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Return the greatest elements of so many windows along each of the last two axes."""
     return _adaptive_greatest(input, output_size, 2, return_indices)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Return the greatest elements of so many windows along each of the last three axes."""
+    return _adaptive_greatest(input, output_size, 3, return_indices)
 
 
 def conv3d(
