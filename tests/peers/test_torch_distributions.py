@@ -29,7 +29,8 @@ DISTRIBUTIONS: dict[str, str] = {
     "wide_uniform": "D.Uniform(t([-1.0, 0.0]), t([1.0, 3.0]))",
 }  # fmt: skip
 MORE = {
-    "bernoulli": "D.Bernoulli(t([0.5, 0.1]))", "beta": "D.Beta(t([1.0, 0.7]), t([2.5, 3.5]))",
+    "bernoulli": "D.Bernoulli(t([0.5, 0.1]))", "certain": "D.Bernoulli(t([0.0, 1.0]))",
+    "beta": "D.Beta(t([1.0, 0.7]), t([2.5, 3.5]))",
     "binomial": "D.Binomial(2, t([0.5, 0.2]))", "categorical": "D.Categorical(t([[0.0, 0.5, 0.5], [0.1, 0.2, 0.7]]))",
     "normal": "D.Normal(t([0.5, -1.0]), t([2.0, 0.5]))", "gamma": "D.Gamma(t([0.5, 3.0]), t([1.0, 2.0]))",
     "gumbel": "D.Gumbel(t([0.5, -1.0]), t([2.0, 0.5]))", "laplace": "D.Laplace(t([0.5, -1.0]), t([2.0, 0.5]))",

@@ -119,8 +119,10 @@ def _beta(p: Any, q: Any) -> Any:
 
 @register_kl(Bernoulli, Bernoulli)
 def _bernoulli(p: Any, q: Any) -> Any:
-    first = p.probs * (F.softplus(-q.logits) - F.softplus(-p.logits))
-    return first + (1 - p.probs) * (F.softplus(q.logits) - F.softplus(p.logits))
+    ones = p.probs * (F.softplus(-q.logits) - F.softplus(-p.logits))
+    zeros = (1 - p.probs) * (F.softplus(q.logits) - F.softplus(p.logits))
+    ones = ones.masked_fill(q.probs == 0, math.inf).masked_fill(p.probs == 0, 0.0)
+    return ones + zeros.masked_fill(q.probs == 1, math.inf).masked_fill(p.probs == 1, 0.0)
 
 
 @register_kl(Binomial, Binomial)
@@ -134,8 +136,7 @@ def _binomial(p: Any, q: Any) -> Any:
 @register_kl(Categorical, Categorical)
 def _categorical(p: Any, q: Any) -> Any:
     terms = p.probs * (p.logits - q.logits)
-    terms = terms.masked_fill((q.probs == 0).expand_as(terms), math.inf)
-    return terms.masked_fill((p.probs == 0).expand_as(terms), 0.0).sum(-1)
+    return terms.masked_fill(q.probs == 0, math.inf).masked_fill(p.probs == 0, 0.0).sum(-1)
 
 
 @register_kl(Poisson, Poisson)
