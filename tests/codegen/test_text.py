@@ -13,7 +13,7 @@ import pytest
 
 import tracegrad.codegen.numpy_source
 import tracegrad.codegen.text
-from tracegrad.codegen.text import LINE_LENGTH, BlankLine, Comment, print_source, with_comment
+from tracegrad.codegen.text import LINE_LENGTH, BlankLine, Comment, SourcePrinter, print_source, with_comment
 
 EXPRESSIONS = """
 a + b * c - (d - e)
@@ -148,3 +148,20 @@ def test_long_lines_are_broken_inside_brackets() -> None:
     printed = assert_round_trip(source)
     assert max(map(len, printed.splitlines())) <= LINE_LENGTH
     assert "    x = np.concatenate(\n        [\n            a_long_name_0 + 0, a_long_name_1 + 1," in printed
+
+
+def test_the_time_for_a_table_grows_with_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = []
+    dispatch = SourcePrinter.dispatch
+
+    def counted(self: SourcePrinter, tree: object) -> None:
+        printed.append(tree)
+        dispatch(self, tree)
+
+    monkeypatch.setattr(SourcePrinter, "dispatch", counted)
+    counts = []
+    for rows in (10, 100):
+        printed.clear()
+        print_source(ast.parse(f"x = np.array({[[0.1234567890123456 * k for k in range(7)]] * rows})"))
+        counts.append(len(printed))
+    assert counts[1] < 11 * counts[0]

@@ -160,10 +160,10 @@ class SourcePrinter(astunparse.Unparser):  # type: ignore[misc]
             text = type(self).flat(tree, self._indent, broken)
             if isinstance(tree, (Comment, BlankLine)) or max(map(len, text.split("\n"))) <= LINE_LENGTH:
                 return text
-            candidate = _widest_bracket(tree, broken)
-            if candidate is None:
+            chosen = _next_to_break(tree, broken, self._indent)
+            if not chosen:
                 return text
-            broken |= {id(candidate)}
+            broken |= {id(node) for node in chosen}
 
     def enter(self) -> None:
         super().enter()
@@ -639,19 +639,21 @@ def _is_plain_docstring(text: str) -> bool:
     return '"""' not in text and "\\" not in text and not text.endswith('"') and text.isprintable() | ("\n" in text)
 
 
-def _widest_bracket(tree: ast.AST, broken: frozenset[int]) -> ast.AST | None:
-    """Return the outermost node with breakable brackets that is not broken yet (the widest when there are several)."""
-    level: list[ast.AST] = [tree]
+def _next_to_break(tree: ast.AST, broken: frozenset[int], indent: int) -> list[ast.AST]:
+    """Return the outermost nodes with breakable brackets that are not broken yet: those too wide for any line, or else
+    the widest."""
+    level: list[tuple[ast.AST, int]] = [(tree, indent)]
     while level:
         found = [
-            n
-            for n in level
+            (len(SourcePrinter.flat(n)), n, depth)
+            for n, depth in level
             if isinstance(n, (ast.Call, ast.List, ast.Set, ast.Dict)) and id(n) not in broken and _items(n)
         ]
         if found:
-            return max(found, key=lambda n: len(SourcePrinter.flat(n)))
-        level = [child for n in level for child in ast.iter_child_nodes(n)]
-    return None
+            wide = [n for width, n, depth in found if 4 * depth + width > LINE_LENGTH]
+            return wide or [max(found, key=lambda f: f[0])[1]]
+        level = [(child, d + (id(n) in broken)) for n, d in level for child in ast.iter_child_nodes(n)]
+    return []
 
 
 def _items(node: ast.AST) -> Sequence[ast.AST]:
