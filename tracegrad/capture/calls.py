@@ -190,9 +190,6 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if f in ALWAYS or is_traced(args) or is_traced(kwargs):
             result = call_handler(f, *args, **kwargs)
             if isinstance(result, Iterator) and not isinstance(result, Tracer):  # a zip of Python values
-                for arg in args:
-                    if id(arg) not in streams:
-                        require_own_iterator(arg)
                 current().register_created(result)
             return result
         guard_native(f, args, kwargs)

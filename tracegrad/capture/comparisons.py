@@ -18,6 +18,7 @@ from tracegrad import ops
 from tracegrad.capture import branches, sequences
 from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, is_held, ways
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.iterators import Ahead, is_iterator
 from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.lists import RecordList, StackedList
 from tracegrad.capture.ragged import leading
@@ -86,19 +87,24 @@ def contains(item: Any, container: Any, operate: Operate) -> Any:
     if isinstance(container, StackedList):
         same = operate("eq", container.as_array(), item)
         return _truth(call_handler(np.any, same))
-    if isinstance(container, sequences.Sequence_) and is_traced(item):
+    if isinstance(container, sequences.Sequence_) and is_traced(item) and not is_iterator(container):
         if container.item(container.start) is container.start:  # a range
             return _in_range(item, container)
     elif isinstance(container, _HASHED) and not is_traced(item):
         return item in container
-    if isinstance(container, _CONTAINERS):
+    if isinstance(container, _CONTAINERS) or is_iterator(container):
         return _any_equal(item, container, operate)
     return item in container
 
 
 def _any_equal(item: Any, container: Iterable[Any], operate: Operate) -> Any:
     result: Any = False
-    for element in container:
+    items = Ahead(iter(container))
+    while True:
+        try:
+            element = items.following() if result is False else items.take()
+        except StopIteration:
+            return result
         if element is item:
             return True
         same = _truth(operate("eq", element, item))
@@ -106,7 +112,6 @@ def _any_equal(item: Any, container: Iterable[Any], operate: Operate) -> Any:
             return True
         if same is not False:
             result = same if result is False else python_operator(np.bitwise_or, result, same)
-    return result
 
 
 def _truth(value: Any) -> Any:

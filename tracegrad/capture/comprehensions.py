@@ -20,6 +20,7 @@ from tracegrad.capture import sequences
 from tracegrad.capture.branches import and_, do_nothing, if_exp, if_stmt, known_truth, not_, truth
 from tracegrad.capture.choices import merge
 from tracegrad.capture.context import RestageError, current, user_span
+from tracegrad.capture.iterators import Ahead, note_left
 from tracegrad.capture.lists import ItemKind, RecordList, StackedList, count_of, give_name, item_type, stacked_list
 from tracegrad.capture.loop_body import attempt
 from tracegrad.capture.loops import for_stmt
@@ -108,14 +109,14 @@ def generated(step: Each) -> Generated:
     values = step.values
     if isinstance(values, Items):
         step = step._replace(values=iterate(values))
-        current().used_up[id(values)] = values
+        note_left(values)
     return Generated(step)
 
 
 def generate(step: Step) -> Iterator[Any]:
     """Yield the items of a generator expression."""
     if isinstance(step, Each):
-        for item in iterate(step.values):
+        for item in _following(step.values):
             yield from generate(step.run(item))
     elif isinstance(step, Item):
         yield step.value
@@ -165,6 +166,7 @@ def first(step: Each, *default: Any) -> Any:
         if found is None or not found.tested:
             return next(generate(step), *default)
     values = collect(step)
+    note_left(step.values)
     given = truth(values)
     if default:
         return if_exp(given, lambda: values[0], lambda: default[0])
@@ -412,8 +414,19 @@ def _loop(step: Each, sequence: Sequence_ | None, use: _Use) -> None:
         except CaptureError:
             if _size(sequence) is None or use.mark() != before:
                 raise
-    for item in iterate(step.values):
+    for item in _following(step.values):
         _run(step.run(item), use)
+
+
+def _following(values: Any) -> Iterator[Any]:
+    """Yield the items of a loop at capture, which may use the iterator itself."""
+    items = Ahead(iter(iterate(values)))
+    while True:
+        try:
+            item = items.following()
+        except StopIteration:
+            return
+        yield item
 
 
 def _staged(step: Each) -> Sequence_ | None:

@@ -11,6 +11,7 @@ version. A loop body is captured once, so every array that it reads becomes a te
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,6 +60,10 @@ class RestageError(Signal):
         return CaptureError(self.reason, code="TG120", span=self.span, found=self.found, help=self.help)
 
 
+#: numbers of arrays, containers and iterators, in the order in which they are made
+NUMBERS = itertools.count()
+
+
 class Storage:
     """The identity of one array.
 
@@ -75,6 +80,7 @@ class Storage:
         pinned: why the array must not be written any more, "" when it may.
         stale: why the content is not known any more, "" when it is; and where the user's code makes it so.
         name: what the user calls the array, "" when that is not known.
+        number: arrays and containers of captured code are numbered in the order in which they are made.
         zero_dim: whether it is an array where it has no axes, and no number; None: it may be either.
         in_place: it is written, so that loops carry it also where it has no axes.
     """
@@ -88,6 +94,7 @@ class Storage:
         "in_place",
         "links",
         "name",
+        "number",
         "pinned",
         "shares",
         "stale",
@@ -99,6 +106,7 @@ class Storage:
 
     def __init__(self, type: ArrayType, depth: int, value: Value | None = None, concrete: Any = None) -> None:
         self.type, self.depth, self.value, self.concrete = type, depth, value, concrete
+        self.number = next(NUMBERS)
         self.links: tuple[tuple[Value, Any], ...] = ()
         self.shares: tuple[Storage, ...] = ()
         self.copies: tuple[Storage, ...] = ()
@@ -161,7 +169,8 @@ class Stager(Builder):
 @dataclass(eq=False)
 class Frame:
     """One open block. `kind` is "function", "loop", "branch", "inner" (of a gradient inside), or "callee" (of a
-    function that stays a call). One of kind "attempt" is no block: it keeps what is written in the body of a `try`.
+    function that stays a call). One of kind "attempt" is no block: it keeps what is written in the body of a `try`;
+    "ahead": so does one for the code that gives an item of an iterator.
 
     Attributes:
         entered: loop: storages read or written in the body -> (value before, block parameter, concrete content before).
@@ -180,7 +189,9 @@ class Frame:
         unrolls: loop: whether it is run at capture where it cannot be staged, so that its variables are known.
         fills: stores under traced keys into dicts from outside: (table, position, which keys were there before).
         level: attempt: how many frames were open before the innermost one where it began.
-        lasting: attempt: what was changed that cannot be undone.
+        lasting: attempt, ahead: what was changed that cannot be undone.
+        taken: ahead: other iterators from which items were taken.
+        begun: attempt, ahead: what has this number or a greater one is made by the code that is noted.
     """
 
     kind: str
@@ -201,6 +212,8 @@ class Frame:
     fills: list[tuple[Any, Any, Value | None]] = field(default_factory=list)
     level: int = 0
     lasting: str = ""
+    taken: list[Any] = field(default_factory=list)
+    begun: int = field(default_factory=NUMBERS.__next__)
 
     def note_place(self, written: Any) -> None:
         """Note where code of a function writes into something, for the message that refuses it."""
@@ -296,7 +309,7 @@ class Capture:
         self.originals: dict[int, Any] = {}
         #: indices of loops of known bounds -> the least and the greatest
         self.ranges: dict[Value, tuple[Any, Any]] = {}
-        #: iterators of which a loop has taken a number of items that is known only when the program runs
+        #: iterators of which a loop has taken a number of items that is known only when the program runs (iterators.py)
         self.used_up: dict[int, Any] = {}
         #: lists that are iterators in Python
         self.streams: dict[int, Any] = {}
@@ -313,6 +326,7 @@ class Capture:
         self.active: dict[CodeType, int] = {}
         self.counts: dict[CodeType, int] = {}
         self.created: dict[int, tuple[Any, int]] = {}
+        self.numbers: dict[int, int] = {}
         #: id of a list, dict or object -> it, and what else it may be (aliases.Link)
         self.links: dict[int, tuple[Any, list[Any]]] = {}
         #: each `__dict__` that was read, with its object
@@ -369,10 +383,15 @@ class Capture:
         """The bodies of `try` statements that are running, innermost last."""
         return self.builder.windows
 
-    def note_lasting(self, what: str) -> None:
-        """Note that something is changed that cannot be undone."""
+    def note_lasting(self, what: str, *changed: Any) -> None:
+        """Note that something is changed that cannot be undone: those objects, where they are known. What is undone
+        makes its own objects anew."""
         for journal in self.journals:
-            journal.lasting = journal.lasting or what
+            older = [part for part in changed if self.numbers.get(id(part), -1) < journal.begun]
+            if journal.kind == "ahead" and changed and isinstance(changed[0], Iterator):
+                journal.taken.extend(older)
+            elif older or not changed:
+                journal.lasting = journal.lasting or what
 
     def noting(self, depth: int) -> list[Frame]:
         """Return what keeps the content that something had which was made with `depth` frames open."""
@@ -418,6 +437,7 @@ class Capture:
     def register_created(self, container: Any) -> None:
         """Note that captured code made this container here."""
         self.created[id(container)] = (container, self.depth)
+        self.numbers[id(container)] = next(NUMBERS)
 
     # ---- storages
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tracegrad.capture import branches, comprehensions, sequences
 from tracegrad.capture.context import current
+from tracegrad.capture.iterators import is_iterator, note_left
 from tracegrad.capture.lists import RecordList, StackedList
+from tracegrad.capture.sequences import Items
 from tracegrad.capture.tracer import ALWAYS, HANDLERS, Tracer, call_handler, call_user, full_name
 
 #: the greatest of so many items is found by comparing them one by one
@@ -94,13 +96,15 @@ def key_of(kwargs: dict[str, Any]) -> Callable[[Any], Any] | None:
 
 
 def _map(function: Any, *iterables: Any) -> Any:
+    if any(isinstance(values, Iterator) and not isinstance(values, Items | Tracer) for values in iterables):
+        return map(functools.partial(call_user, function), *iterables)
     together = len(iterables) > 1
     values = sequences.make_zip(*iterables) if together else iterables[0]
 
     def step(item: Any) -> comprehensions.Step:
         return comprehensions.Item(call_user(function, *item) if together else call_user(function, item))
 
-    return _streamed(comprehensions.Each(values, "", step))
+    return _streamed(comprehensions.Each(values, "", step), *iterables)
 
 
 def _filter(function: Any, iterable: Any) -> Any:
@@ -109,12 +113,15 @@ def _filter(function: Any, iterable: Any) -> Any:
             item if function is None else call_user(function, item), lambda: comprehensions.Item(item)
         )
 
-    return _streamed(comprehensions.Each(iterable, "", step))
+    return _streamed(comprehensions.Each(iterable, "", step), iterable)
 
 
-def _streamed(step: comprehensions.Each) -> Any:
-    """Return the items of an iterator; a list where a staged loop has made them, which may be read once."""
+def _streamed(step: comprehensions.Each, *iterables: Any) -> Any:
+    """Return the items of an iterator over iterables; a list where a staged loop has made them, which may be read
+    once."""
     items = comprehensions.collect(step)
+    for values in filter(is_iterator, iterables):
+        note_left(values)
     if not isinstance(items, StackedList):
         return iter(items)
     current().streams[id(items)] = items

@@ -15,6 +15,7 @@ from typing import Any
 
 from tracegrad.capture.branches import and_, has_remedy, if_stmt, truth
 from tracegrad.capture.context import Frame, RestageError, Signal, current, user_span
+from tracegrad.capture.iterators import Ahead, note_left
 from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.loop_body import Fault, Stop, faults, never_runs, stage_loop
@@ -48,7 +49,7 @@ def for_stmt(
     capture, span = current(), user_span()
     sequence = as_known_sequence(iterable)
     if isinstance(iterable, Items) and extra_test is not None:
-        capture.used_up[id(iterable)] = iterable
+        note_left(iterable)
     if sequence is None and type(iterable) is itertools.count and extra_test is not None:
         _count_up(iterable, body_fn, get_state, set_state, names, extra_test)
         return
@@ -141,12 +142,13 @@ def _run_natively(
     names: tuple[str, ...],
     extra_test: Callable[[], Any] | None,
 ) -> None:
+    ahead = Ahead(items)
     for number in itertools.count():
         goes_on = extra_test is None or truth(extra_test())
         if goes_on is False:
             return
         try:
-            item = next(items)
+            item = ahead.take() if isinstance(goes_on, Tracer) else ahead.following()
         except StopIteration:
             return
         if extra_test is None and number > _ENDLESS_LIMIT and isinstance(items, itertools.count | itertools.cycle):
@@ -174,7 +176,6 @@ def _count_up(
     extra_test: Callable[[], Any],
 ) -> None:
     """Run a loop over itertools.count that a condition ends, as a while loop."""
-    capture = current()
     ahead = copy.copy(numbers)
     first, second = next(ahead), next(ahead)
     step = second - first
@@ -196,7 +197,7 @@ def _count_up(
         values[flags[0]] = True
         set_state(tuple(values))
     if isinstance(following[0], Tracer):
-        capture.used_up[id(numbers)] = numbers
+        note_left(numbers)
     else:
         while following[0] != next(copy.copy(numbers)):
             next(numbers)

@@ -23,6 +23,7 @@ from tracegrad.capture.context import current, user_span
 from tracegrad.capture.deques import require_plain
 from tracegrad.capture.guards import is_user_function, open_attribute
 from tracegrad.capture.heaps import HEAP
+from tracegrad.capture.iterators import feeding, is_iterator, note_left, require_known
 from tracegrad.capture.lists import CapturedList, ListUse, StackedList, count_of, indexed_error, unstack, use_of_index
 from tracegrad.capture.presence import popped
 from tracegrad.capture.protocols import store, store_plainly
@@ -55,17 +56,10 @@ def require_own(obj: object, what: str) -> None:
         NeedsPythonValue: the object is older than the loop or branch that is being staged.
     """
     capture = current()
-    if id(obj) in capture.used_up:
-        raise NeedsPythonValue(
-            f"{what} of which a loop has taken some",
-            code="TG134",
-            span=user_span(),
-            found=f"{_kind_of(obj)}, of which a loop or a generator expression took as many items as it needed",
-            help="make another iterator for the second use, or count with a number of your own that goes on afterwards",
-        )
+    require_known(obj, what)
     made = capture.created_depth(obj)
     inside = capture.frames[made + 1 :]
-    capture.note_lasting(what)
+    capture.note_lasting(what, *(feeding(obj) if capture.journals and is_iterator(obj) else (obj,)))
     if any(map(is_staged, inside)):
         kept = "use arrays, or lists with append, for what a loop over traced values keeps"
         place, where = "loop or branch", "staged loop or branch"
@@ -336,11 +330,11 @@ def require_own_iterator(iterable: Any) -> None:
     if isinstance(iterable, Items) and id(iterable) not in capture.used_up:
         inside = capture.frames[capture.created_depth(iterable) + 1 :]
         if inside and all(frame.kind == "branch" and not frame.repeats for frame in inside):
-            capture.used_up[id(iterable)] = iterable
+            note_left(iterable)
             return
     if id(iterable) in capture.streams:
         require_own(iterable, "items taken from an iterator")
-        capture.used_up[id(iterable)] = iterable
+        note_left(iterable)
     if isinstance(iterable, Iterator) and not isinstance(iterable, Tracer):
         require_own(iterable, "items taken from an iterator")
 

@@ -229,7 +229,7 @@ def _contains(item: Any, container: Any) -> Any:
     if found is not NotImplemented:
         return found
     if not hasattr(type(container), "__contains__"):
-        container = list(iterable(container))
+        container = iterable(container)
     return contains(item, container, operate)
 
 

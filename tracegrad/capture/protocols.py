@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tracegrad.capture import branches
-from tracegrad.capture.context import current
+from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import (
     guard_class_function,
     guard_object,
@@ -32,6 +32,8 @@ from tracegrad.capture.lookups import listed
 from tracegrad.capture.presence import require_sure
 from tracegrad.capture.tables import has_table
 from tracegrad.capture.tracer import PYTHON_VALUES, Tracer, call_user
+from tracegrad.capture.trials import walk
+from tracegrad.errors import NeedsPythonValue
 
 #: functions of Python -> the special methods that they call
 _SPECIAL: dict[Any, tuple[str, ...]] = {
@@ -165,10 +167,20 @@ def iterable(value: Any) -> Any:
 
 def _steps(value: Any, step: types.FunctionType) -> Iterator[Any]:
     while True:
+        block = current().builder.block
+        before = len(block.operations)
         try:
             item = call_user(step, value)
         except StopIteration:
             return
+        if any(operation.attrs.get("error") == "StopIteration" for operation in walk(block.operations[before:])):
+            raise NeedsPythonValue(
+                "an iterator ends under a traced condition",
+                code="TG101",
+                span=user_span(),
+                found=f"{step.__qualname__} raises StopIteration under a condition on traced values",
+                help="write a loop with the condition in place of the iterator: `while k < n: ...`",
+            )
         yield item
 
 

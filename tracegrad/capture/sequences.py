@@ -14,6 +14,7 @@ import numpy as np
 
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import guard_native
+from tracegrad.capture.iterators import Source, note_left
 from tracegrad.capture.lengths import span_of
 from tracegrad.capture.lists import CapturedList, StackedList, count_of
 from tracegrad.capture.masked import Masked
@@ -168,11 +169,15 @@ class Sequence_:
         return type(self)(last[-1], back, -self.step, self.item, self.lists).like(self)
 
 
-class Items(Sequence_):
+class Items(Sequence_, Source):
     """What is an iterator in Python: it gives each item once."""
 
     def take(self) -> Sequence_:
         """Return all items that are left, which are then gone."""
+        source = self.source
+        while source is not None:
+            current().used_up.pop(id(source), None)
+            source = source.source
         taken = Sequence_(self.start, self.stop, self.step, self.item, self.lists).like(self)
         taken.native, self.start = self.native, self.stop
         return taken
@@ -354,6 +359,9 @@ def make_enumerate(iterable: Any, start: Any = 0) -> Any:
     items = Items(first, inner.stop, step, item, inner.lists).like(inner)
     if inner.native is not None:
         items.native = enumerate(inner.native, start)
+    if isinstance(iterable, Items):
+        note_left(iterable)
+        items.source = iterable
     return items
 
 
@@ -368,6 +376,9 @@ def make_zip(*iterables: Any, strict: bool = False) -> Any:
         return zip(*iterables, strict=strict)  # takes its items by turns
     sequences = [as_known_sequence(i) for i in iterables]
     natives = [s.native if s is not None else None for s in sequences]
+    for given in iterables:
+        if isinstance(given, Items):
+            note_left(given)
     rest = [
         n if n is not None else s if s is not None else i for n, s, i in zip(natives, sequences, iterables, strict=True)
     ]

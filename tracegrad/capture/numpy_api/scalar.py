@@ -26,6 +26,7 @@ from tracegrad import ops
 from tracegrad.capture.aliases import link
 from tracegrad.capture.branches import if_exp
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.iterators import Ahead
 from tracegrad.capture.joins import is_number
 from tracegrad.capture.lists import pin
 from tracegrad.capture.masked import Selection
@@ -457,13 +458,17 @@ def _fold(iterable: Any, ufunc: Any, reduction: Any, empty: bool) -> Any:
     if isinstance(iterable, Tracer):
         return make_weak(call_handler(reduction, iterable))
     total: Any = empty
-    for item in iterable:
+    items = Ahead(iter(iterable))
+    while True:
+        try:
+            item = items.following() if total is empty else items.take()
+        except StopIteration:
+            return total
         truth = scalar(item, "a truth value", converted=False) if isinstance(item, Tracer) else bool(item)
         if truth is (not empty):
             return truth
         if isinstance(truth, Tracer):
             total = weak(call_handler(ufunc, total, truth))
-    return total
 
 
 def is_instance(x: Any, kinds: Any) -> bool:

@@ -1,0 +1,147 @@
+"""Iterators of which a loop may leave items: how many it takes is known only when the program runs.
+
+A loop that ends under a traced condition takes all items at capture, and what Python would not have taken counts for
+nothing. So the position of the iterator, and of those that it takes its items from, is not known afterwards: no other
+use may follow, and what takes an item must change nothing else. Previous: watch.py; next: protocols.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tracegrad.capture.context import NUMBERS, Frame, current, user_span
+from tracegrad.capture.lists import StackedList
+from tracegrad.capture.tracer import Tracer
+from tracegrad.errors import NeedsPythonValue
+
+TAKEN = "items taken from an iterator"
+#: iterators over them take their items from no other one
+_CONTAINERS: tuple[Any, ...] = ([], (), "", b"", range(0), range(1 << 64), set(), {}, {}.values(), {}.items())
+_OF_CONTAINERS = tuple(type(iter(values)) for values in _CONTAINERS)
+_NUMBERS = (int, float, complex, str, bytes, type(None), np.generic, np.ndarray)
+_HOLDERS = (tuple, list, dict, types.CellType, types.MethodType, functools.partial)
+
+
+class Source:
+    """An iterator whose items come from no iterator of Python.
+
+    Attributes:
+        source: one whose items it gives; that one may be used again when this one has no more.
+    """
+
+    source: Source | None = None
+
+
+def is_iterator(value: Any) -> bool:
+    """Return whether a value is an iterator, or a list that stands for one."""
+    if isinstance(value, StackedList):
+        return id(value) in current().streams
+    return isinstance(value, Iterator) and not isinstance(value, Tracer)
+
+
+def feeding(iterator: Any) -> Iterator[Any]:
+    """Yield an iterator and those that it may take items from: all that its code can reach."""
+    waiting, seen = [iterator], set()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, _NUMBERS):
+            continue
+        seen.add(id(value))
+        if is_iterator(value):
+            yield value
+            if not isinstance(value, (*_OF_CONTAINERS, StackedList, Source)):
+                waiting.extend(gc.get_referents(value))
+        elif isinstance(value, types.FunctionType):
+            waiting.extend((*(value.__closure__ or ()), *(value.__defaults__ or ())))
+        elif isinstance(value, _HOLDERS) or _is_object(value):
+            waiting.extend(gc.get_referents(value))
+
+
+def _is_object(value: Any) -> bool:
+    """Return whether a value is an object of a class that may keep iterators."""
+    if isinstance(value, Tracer | StackedList | type | types.ModuleType | types.FrameType | types.CodeType):
+        return False
+    return not (type(value).__module__ or "").startswith(("tracegrad", "numpy", "builtins", "types"))
+
+
+def note_left(iterator: Any) -> None:
+    """Note that a loop may have left items of an iterator."""
+    used_up = current().used_up
+    used_up.update((id(part), part) for part in feeding(iterator))
+    source = iterator.source if isinstance(iterator, Source) else None
+    while source is not None:
+        used_up[id(source)] = source
+        source = source.source
+
+
+def require_known(iterator: Any, what: str) -> None:
+    """Check that no loop may have left items of an iterator that is about to be used.
+
+    Raises:
+        NeedsPythonValue: one may have.
+    """
+    used_up = current().used_up
+    if used_up and is_iterator(iterator) and any(id(part) in used_up for part in feeding(iterator)):
+        raise NeedsPythonValue(
+            f"{what} of which a loop has taken some",
+            code="TG134",
+            span=user_span(),
+            found="an iterator, of which a loop, a generator expression or another iterator took as many items as it "
+            "needed",
+            help="make another iterator for the second use, or count with a number of your own that goes on afterwards",
+        )
+
+
+class Ahead:
+    """Takes the items of an iterator for a loop that may end under a traced condition."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self.iterator = iterator
+        self.left: dict[int, Any] = {}
+
+    def following(self) -> Any:
+        """Return the next item, which Python takes; what a loop does with the last one may have used the iterator."""
+        require_known(self.iterator, TAKEN)
+        return next(self.iterator)
+
+    def take(self) -> Any:
+        """Return the next item, which Python takes only if the loop has not ended yet.
+
+        Raises:
+            StopIteration: there is none.
+            NeedsPythonValue: to take it changes other things than the iterators that it comes from.
+        """
+        capture = current()
+        for part in self.left:
+            capture.used_up.pop(part, None)
+        require_known(self.iterator, TAKEN)
+        begun = capture.numbers.get(id(self.iterator), next(NUMBERS))
+        journal = Frame("ahead", capture.builder.block, level=capture.depth, begun=begun)
+        capture.journals.append(journal)
+        try:
+            return next(self.iterator)
+        finally:
+            capture.journals.remove(journal)
+            self.left.update((id(part), part) for part in (*feeding(self.iterator), *journal.taken))
+            capture.used_up.update(self.left)
+            self._require_unchanged(journal)
+
+    def _require_unchanged(self, journal: Frame) -> None:
+        capture, begun = current(), journal.begun
+        written = [container for container, *_ in journal.slots.values()] + [v for v, _ in journal.lists.values()]
+        outside = [part for part in written if capture.numbers.get(id(part), -1) < begun]
+        arrays = [storage for storage in journal.saved if storage.number < begun]
+        if outside or arrays or journal.lasting:
+            raise NeedsPythonValue(
+                "an iterator changes something where a loop over it may have ended",
+                code="TG134",
+                span=user_span(),
+                found=journal.lasting or "code that gives the items of a loop, which ends under a traced condition",
+                help="make a list of the items first, `for v in list(values)`, or change it in the body of the loop",
+            )
