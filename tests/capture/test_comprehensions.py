@@ -427,6 +427,6 @@ def test_a_generator_from_outside_a_loop_is_refused() -> None:
         return total
 
     with pytest.raises(
-        TracegradError, match="a generator from outside the loop or branch|items taken from an iterator"
+        TracegradError, match="an iterator from outside the loop or branch|items taken from an iterator"
     ):
         tg.grad(f)(np.ones(3))

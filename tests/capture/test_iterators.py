@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -142,6 +143,50 @@ def names(x: Any) -> Any:
     return total
 
 
+def first_of_many(x: Any) -> Any:
+    first = next(v for v in list(x) if v > 0.5)
+    return first * next((v * v for v in iter(x) if v < 0.2), 0.3) + next(filter(lambda v: v > 9.0, x), x[1])
+
+
+def first_of_two_loops(x: Any) -> Any:
+    return next((w * v for v in list(x) if v > -0.1 for w in iter([v, 2.0 * v]) if w > 1.0), x[1])
+
+
+def first_is_taken_in_turn(x: Any) -> Any:
+    items = iter(x)
+    return next(v for k, v in enumerate(items) if k == 1) * sum(items)
+
+
+def leading(x: Any) -> Any:
+    total = 0.0
+    for v in itertools.takewhile(lambda v: v < 1.0, x):
+        total = total + v * v
+    return total + sum(itertools.takewhile(lambda v: v > -0.5, list(x))) * x[3]
+
+
+def after_the_leading(x: Any) -> Any:
+    rest = list(itertools.dropwhile(lambda v: v > 0.5, x))
+    return len(rest) * x[3] + sum(rest) ** 2 + next(itertools.dropwhile(lambda v: v < 0.6, x), x[0])
+
+
+def leading_ints(x: Any) -> Any:
+    few = itertools.takewhile(lambda k: k < 3, itertools.count())
+    return sum(x[k] * k for k in few) + sum(itertools.dropwhile(lambda k: k < 5, [1, 7, 2])) * x[0]
+
+
+def made_in_a_tried_statement(x: Any) -> Any:
+    def inner(h: Any, pairs: Any) -> Any:
+        for a, b in pairs:
+            h = h + math.asin(h / 4.0 * a) * b
+        return h
+
+    try:
+        y = inner(x[0], list(zip(x, x[::-1], strict=True)))
+    except ValueError:
+        y = 9.0 * x[1]
+    return y
+
+
 def of_a_comprehension(x: Any) -> Any:
     return sum(x[i] * x[j] ** 2 for i, j in itertools.product(range(4), range(4))) + max(
         [x[i] - x[j] for i, j in itertools.permutations(range(4), 2)]
@@ -166,6 +211,13 @@ PROGRAMS = (
     numbered,
     names,
     of_a_comprehension,
+    first_of_many,
+    first_of_two_loops,
+    first_is_taken_in_turn,
+    leading,
+    after_the_leading,
+    leading_ints,
+    made_in_a_tried_statement,
 )
 
 
@@ -227,4 +279,24 @@ def test_many_that_are_mapped_are_read_once(read: Callable[[Any], Any]) -> None:
 @pytest.mark.parametrize("program", [rest_after_break, rest_after_any, many_mapped_twice, filtered_twice])
 def test_a_rest_that_depends_on_values_is_refused(program: Callable[[Any], Any]) -> None:
     with pytest.raises(CaptureError, match="of which a loop has taken some"):
+        tg.function(program)(POINTS[0])
+
+
+def test_next_of_an_iterator_in_a_loop_says_what_to_do() -> None:
+    def program(x: Any) -> Any:
+        items, total = iter(x), 0.0
+        v = next(items)
+        while v < 3.0:
+            total, v = total + v, next(items, 10.0)
+        return total
+
+    with pytest.raises(CaptureError, match=r"next of an iterator in a staged loop[^`]*index what it goes over"):
+        tg.grad(program)(POINTS[0])
+
+
+def test_next_of_nothing() -> None:
+    def program(x: Any) -> Any:
+        return next(filter(lambda v: v > 9.0, x))
+
+    with pytest.raises(StopIteration, match="no item passes the test of an iterator"):
         tg.function(program)(POINTS[0])

@@ -244,6 +244,9 @@ def _look_into(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return args[0].copy()
     if f is list and args and isinstance(args[0], sequences.Sequence_) and args[0].length is None:
         return comprehensions.collect(comprehensions.Each(args[0], "", comprehensions.Item))
+    if f is next and args and id(args[0]) in current().streams:
+        require_own_iterator(args[0])
+        return comprehensions.head(*args)
     if makes_list(f, args, kwargs):
         return as_list(functools.partial(call, list), *args, **kwargs)
     if f is getattr:

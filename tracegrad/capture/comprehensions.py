@@ -161,16 +161,44 @@ def first(step: Each, *default: Any) -> Any:
     """`next` of a generator expression."""
     step = step._replace(values=iterate(step.values))
     sequence = as_sequence(step.values)
-    if sequence is None or _size(sequence) is not None:
+    if sequence is None:
+        values = new_list([])
+        current().plain.add(id(values))
+        _seek(step, values)
+        return head(values, *default)
+    if _size(sequence) is not None:
         found = attempt(lambda: _look(step))
         if found is None or not found.tested:
             return next(generate(step), *default)
-    values = collect(step)
-    note_left(step.values)
+    return head(collect(step), *default)
+
+
+def _seek(step: Step, values: list[Any]) -> None:
+    """Append the items of a generator expression up to the first that is surely there."""
+    if isinstance(step, Item):
+        _appending_to(values).put(step.value)
+    elif isinstance(step, When):
+        holds, then = truth(step.test), step.then
+        if_stmt(holds, lambda: _seek(then(), values), do_nothing, _no_state, do_nothing, ())
+    else:
+        items = Ahead(iter(iterate(step.values)))
+        while (given := truth(values)) is not True:
+            try:
+                item = items.following() if given is False else items.take()
+            except StopIteration:
+                return
+            _seek(step.run(item), values)
+
+
+def head(values: list[Any], *default: Any) -> Any:
+    """`next` of an iterator whose items are in a list."""
     given = truth(values)
     if default:
         return if_exp(given, lambda: values[0], lambda: default[0])
-    check(given, "StopIteration", "no item passes the test of a generator expression")
+    if given is False:
+        raise StopIteration
+    if given is not True:
+        check(given, "StopIteration", "no item passes the test of an iterator")
     return values[0]
 
 
@@ -268,6 +296,11 @@ def ordered(values: Any, key: Callable[[Any], Any] | None, *, reverse: bool) -> 
         )
     weak = values.kind.weak if isinstance(values, StackedList) else isinstance(values, Range)
     return stacked_list(chosen.copy(), ItemKind(ArrayType(items.dtype, ()), weak), items.shape[0])
+
+
+def has_traced(test: Callable[[Any], Any], sequence: Sequence_) -> bool:
+    """Return whether a test gives a traced value of the first item."""
+    return bool(attempt(lambda: _is_of_traced(test(sequence.item(sequence.start)))))
 
 
 def _is_of_traced(key: Any) -> bool:

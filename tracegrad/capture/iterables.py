@@ -116,6 +116,29 @@ def _filter(function: Any, iterable: Any) -> Any:
     return _streamed(comprehensions.Each(iterable, "", step), iterable)
 
 
+def _while_of(make: Callable[..., Iterator[Any]]) -> Callable[..., Any]:
+    """Return the form in captured code of takewhile, or dropwhile: of an array or list, under tests that are traced."""
+
+    def run(predicate: Any, iterable: Any) -> Any:
+        test = functools.partial(call_user, predicate)
+        sequence = None if isinstance(iterable, Iterator) else sequences.as_sequence(iterable)
+        if sequence is None:
+            sequence = sequences.of_numbers(iterable)
+        if sequence is None or not sequence.length or not comprehensions.has_traced(test, sequence):
+            return make(test, iterable)
+        flags = comprehensions.collect(comprehensions.Each(sequence, "", lambda item: comprehensions.Item(test(item))))
+        held = call_handler(np.cumprod, call_handler(np.asarray, flags, dtype=np.int64))
+        kept = call_handler(np.equal, held, 1 if make is itertools.takewhile else 0)
+        step = comprehensions.Each(
+            sequences.make_zip(sequence, kept),
+            "",
+            lambda pair: comprehensions.When(pair[1], lambda: comprehensions.Item(pair[0])),
+        )
+        return _streamed(step)
+
+    return run
+
+
 def _streamed(step: comprehensions.Each, *iterables: Any) -> Any:
     """Return the items of an iterator over iterables; a list where a staged loop has made them, which may be read
     once."""
@@ -148,6 +171,8 @@ SEQUENCES: dict[Any, Callable[..., Any]] = {
     np.ndenumerate: sequences.make_numbered_places,
     map: _map,
     filter: _filter,
+    itertools.takewhile: _while_of(itertools.takewhile),
+    itertools.dropwhile: _while_of(itertools.dropwhile),
 }
 HANDLERS.update(SEQUENCES)
 ALWAYS.update(SEQUENCES)

@@ -46,6 +46,7 @@ _MUTABLE = (list, dict, set, bytearray, array.array, collections.deque, Iterator
 _MOVES = frozenset("append appendleft extend extendleft insert pop popleft reverse rotate".split())
 #: methods of dicts that delete items
 _DELETES = frozenset({"pop", "popitem", "clear", "move_to_end"})
+_OF_ITERATORS = "index what it goes over by a number of your own, `v = values[k]` and `k += 1`, which the loop carries"
 _CHANGES_FIRST = frozenset(HEAP) | {next, delattr, operator.delitem}
 
 
@@ -71,12 +72,12 @@ def require_own(obj: object, what: str) -> None:
             code="TG134",
             span=user_span(),
             found=f"{_kind_of(obj)} from outside the {place}",
-            help=kept,
+            help=_OF_ITERATORS if is_iterator(obj) else kept,
         )
 
 
 def _kind_of(obj: object) -> str:
-    return "an iterator" if isinstance(obj, Items | StackedList) else f"a {kind_name(type(obj))}"
+    return "an iterator" if is_iterator(obj) else f"a {kind_name(type(obj))}"
 
 
 def require_no_branch(values: Any, what: str) -> None:
@@ -167,9 +168,7 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         require_no_branch(target, f"{kind_name(type(target))}.{name}" if target is own else "a deletion from a list")
         slots.note_list(target)
     elif name not in _READS and not _takes_key_in_branch(f, target):
-        require_own(
-            target, f"{kind_name(type(target))}.{name}" if target is own else f"{name} of a {kind_name(type(target))}"
-        )
+        require_own(target, f"{kind_name(type(target))}.{name}" if target is own else f"{name} of {_kind_of(target)}")
     if f is delattr:
         require_single(args[0], "an attribute is deleted")
         open_attribute(*args)
