@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -126,6 +127,22 @@ ENDS = (
     ended_inside_an_enumerate,
 )
 
+
+def replaced(values: list[Any], items: Any) -> list[Any]:
+    values[1:] = items
+    values += items
+    return values
+
+
+def extended(values: list[Any], items: Any) -> list[Any]:
+    values.extend(items)
+    return values
+
+
+def passed_on(items: Any) -> Iterator[Any]:
+    yield from items
+
+
 #: what takes further items
 USES: dict[str, Callable[[Any, Any], Any]] = {
     "next": lambda items, x: next(items, x[1]),
@@ -139,6 +156,10 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
     "enumerate": lambda items, x: sum(k * v for k, v in enumerate(items)),
     "comprehension": lambda items, x: sum([v * v for v in items]),
     "sorted": lambda items, x: sum(sorted(items)),
+    "+=": lambda items, x: sum(operator.iadd([x[0]], items)),
+    "slice": lambda items, x: sum(replaced([x[0]], items)),
+    "extend": lambda items, x: sum(extended([x[0]], items)),
+    "yield from": lambda items, x: sum(passed_on(items)),
     "unpacked": lambda items, x: (lambda first, *rest: first + len(rest))(*items),
     "chain": lambda items, x: sum(itertools.chain(items, x)),
     "map": lambda items, x: sum(map(abs, items)),
@@ -215,10 +236,33 @@ def other_iterators_go_on(x: Any) -> Any:
     return ended_by_break(a, x) * sum(b) + next(iter(x))
 
 
+def taken_by_a_generator_in_turn(x: Any) -> Any:
+    pairs = zip(x, x[::-1], strict=True)
+    products = (a * b for a, b in pairs)
+    return next(products) * next(pairs)[0] + sum(products)
+
+
+def added_to_lists(x: Any) -> Any:
+    items, pairs = [x[0]], [(x[0], x[1])]
+    items.extend(reversed(x))
+    items += map(np.square, iter(x))
+    items[1:2] = iter(x)
+    pairs.extend(zip(x, x[::-1], strict=True))
+    pairs += zip(x, x, strict=True)
+    return sum(items) + sum(a * b for a, b in pairs)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     "program",
-    [ended_by_known_values, taken_in_turn, of_a_generator_with_state, other_iterators_go_on],
+    [
+        ended_by_known_values,
+        taken_by_a_generator_in_turn,
+        added_to_lists,
+        taken_in_turn,
+        of_a_generator_with_state,
+        other_iterators_go_on,
+    ],
     ids=lambda program: program.__name__,
 )
 def test_programs(program: Callable[..., Any], backend: str) -> None:
@@ -316,8 +360,15 @@ def a_set_outside(x: Any) -> Any:
     return ended_by_any(noted(), x) * len(seen)
 
 
+def filtered(x: Any) -> Any:
+    marching = Marching(x)
+    return ended_by_break(filter(lambda v: v > 0.1, marching), x) * marching.k
+
+
 @pytest.mark.parametrize(
-    "program", [a_list_outside, an_array_outside, an_attribute, a_set_outside], ids=lambda program: program.__name__
+    "program",
+    [a_list_outside, an_array_outside, an_attribute, a_set_outside, filtered],
+    ids=lambda program: program.__name__,
 )
 def test_changes_by_items_that_may_not_be_taken_are_refused(program: Callable[..., Any]) -> None:
     with pytest.raises(CaptureError, match=r"changes something where a loop over it may have ended \[TG134\]"):

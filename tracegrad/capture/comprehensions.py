@@ -375,11 +375,20 @@ def spread(values: Any) -> Any:
 
 
 def iterate(values: Any) -> Any:
-    """The iterable of a comprehension, of `*values` in a display and of `yield from`."""
+    """The iterable of a comprehension, of which all items are taken."""
     require_own_iterator(values)
     if isinstance(values, Items):
         return values.take()
     return iterable(merge(values) if type(values) is Chosen else values)
+
+
+def stream(values: Any) -> Any:
+    """The iterable of a comprehension that stays one, of `*values` in a display and of `yield from`: these may leave
+    items of it."""
+    if isinstance(values, Items) and values.static_length is not None:
+        require_own_iterator(values)
+        return values
+    return iterate(values)
 
 
 def test(value: Any) -> bool:
@@ -431,7 +440,7 @@ def _run(step: Step, use: _Use) -> None:
         if_stmt(holds, lambda: _run(then(), use), do_nothing, *use[2:])
     else:
         if isinstance(step.values, zip | enumerate):
-            step = step._replace(values=list(step.values))
+            step = step._replace(values=list(iterate(step.values)))
         elif isinstance(step.values, Items):
             step = step._replace(values=iterate(step.values))
         _loop(step, _staged(step), use)

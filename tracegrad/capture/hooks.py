@@ -209,7 +209,7 @@ vars(HOOKS).update(
     binding=binding,
     ret=ret,
     unpack=unpack,
-    iter=comprehensions.iterate,
+    iter=comprehensions.stream,
     spread=comprehensions.spread,
     test=comprehensions.test,
     each=comprehensions.Each,

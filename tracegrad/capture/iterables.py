@@ -14,7 +14,7 @@ import numpy as np
 
 from tracegrad.capture import branches, comprehensions, sequences
 from tracegrad.capture.context import current
-from tracegrad.capture.iterators import is_iterator, note_left
+from tracegrad.capture.iterators import Ahead, is_iterator, note_left
 from tracegrad.capture.lists import RecordList, StackedList
 from tracegrad.capture.sequences import Items
 from tracegrad.capture.tracer import ALWAYS, HANDLERS, Tracer, call_handler, call_user, full_name
@@ -108,6 +108,9 @@ def _map(function: Any, *iterables: Any) -> Any:
 
 
 def _filter(function: Any, iterable: Any) -> Any:
+    if isinstance(iterable, Iterator) and not isinstance(iterable, Items | Tracer):
+        iterable = Ahead(iterable).rest()
+
     def step(item: Any) -> comprehensions.Step:
         return comprehensions.When(
             item if function is None else call_user(function, item), lambda: comprehensions.Item(item)

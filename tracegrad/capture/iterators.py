@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -125,12 +125,25 @@ class Ahead:
         journal = Frame("ahead", capture.builder.block, level=capture.depth, begun=begun)
         capture.journals.append(journal)
         try:
+            self._note(feeding(self.iterator))
             return next(self.iterator)
         finally:
             capture.journals.remove(journal)
-            self.left.update((id(part), part) for part in (*feeding(self.iterator), *journal.taken))
+            self._note((*feeding(self.iterator), *journal.taken))
             capture.used_up.update(self.left)
             self._require_unchanged(journal)
+
+    def rest(self) -> list[Any]:
+        """Return all items that follow, of which Python may take some."""
+        items = []
+        while True:
+            try:
+                items.append(self.take())
+            except StopIteration:
+                return items
+
+    def _note(self, parts: Iterable[Any]) -> None:
+        self.left.update((id(part), part) for part in parts)
 
     def _require_unchanged(self, journal: Frame) -> None:
         capture, begun = current(), journal.begun

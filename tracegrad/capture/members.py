@@ -20,7 +20,7 @@ from tracegrad.capture.deques import read_method
 from tracegrad.capture.guards import guard_presence, new_container, read_attribute, special_method
 from tracegrad.capture.lists import ListUse, StackedList, use_of_index
 from tracegrad.capture.masked import Selection
-from tracegrad.capture.natives import require_own
+from tracegrad.capture.natives import require_own, require_own_iterator
 from tracegrad.capture.operators import aug_name
 from tracegrad.capture.presence import find_attribute, read_item
 from tracegrad.capture.presence import read_attribute as read_unsure
@@ -162,6 +162,8 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     if type(x) is OrNone:
         x = x.read("'NoneType' object does not support item assignment")
+    if isinstance(key, slice):
+        require_own_iterator(value)
     if isinstance(x, StackedList):
         _set_row(x, key, value)
         return

@@ -62,6 +62,7 @@ def aug_name(value: Any, op: str, other: Any) -> Any:
             call_user(value.extend, other)
             return value
     if not isinstance(value, Tracer):
+        require_own_iterator(other)
         note_augmented(value, op)
         if type(value) is dict and op == "or":
             call_user(value.update, other)
