@@ -305,6 +305,38 @@ def in_its_own_loop(x: Any) -> Any:
     return total
 
 
+def numbered_in_its_own_loop(x: Any) -> Any:
+    places, total = enumerate(x), 0.0
+    for _, v in places:
+        for _, w in places:
+            total = total + v * w
+    return total
+
+
+def numbered_in_its_own_comprehension(x: Any) -> Any:
+    places = enumerate(x)
+    return sum([v * sum([w for _, w in places]) for _, v in places])
+
+
+def numbered_in_a_branch(x: Any) -> Any:
+    inner, total = enumerate(x), x[1]
+    places = enumerate(inner)
+    if x[0] > 0.6:
+        for _, (_, v) in places:
+            total = total + v
+    return total + sum([v for _, v in inner])
+
+
+def numbered_in_a_recursion(x: Any) -> Any:
+    def product(places: Any, k: int) -> Any:
+        for _, v in places:
+            if k > 0 and v > x[1]:
+                return v * product(places, k - 1)
+        return x[2]
+
+    return product(enumerate(x), 2)
+
+
 def in_each_iteration(x: Any) -> Any:
     items, total = iter(x), 0.0
     for _ in range(3):
@@ -314,7 +346,17 @@ def in_each_iteration(x: Any) -> Any:
 
 @pytest.mark.parametrize(
     "program",
-    [in_an_attribute, in_a_closure, under_another_iterator, in_its_own_loop, in_each_iteration],
+    [
+        in_an_attribute,
+        in_a_closure,
+        under_another_iterator,
+        in_its_own_loop,
+        in_each_iteration,
+        numbered_in_its_own_loop,
+        numbered_in_its_own_comprehension,
+        numbered_in_a_branch,
+        numbered_in_a_recursion,
+    ],
     ids=lambda program: program.__name__,
 )
 def test_second_use_is_refused(program: Callable[..., Any]) -> None:

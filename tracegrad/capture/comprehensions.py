@@ -20,7 +20,7 @@ from tracegrad.capture import sequences
 from tracegrad.capture.branches import and_, do_nothing, if_exp, if_stmt, known_truth, not_, truth
 from tracegrad.capture.choices import merge
 from tracegrad.capture.context import RestageError, current, user_span
-from tracegrad.capture.iterators import Ahead, note_left
+from tracegrad.capture.iterators import Ahead, note_left, taking
 from tracegrad.capture.lists import ItemKind, RecordList, StackedList, count_of, give_name, item_type, stacked_list
 from tracegrad.capture.loop_body import attempt
 from tracegrad.capture.loops import for_stmt
@@ -442,7 +442,10 @@ def _run(step: Step, use: _Use) -> None:
         if isinstance(step.values, zip | enumerate):
             step = step._replace(values=list(iterate(step.values)))
         elif isinstance(step.values, Items):
-            step = step._replace(values=iterate(step.values))
+            values, step = step.values, step._replace(values=iterate(step.values))
+            with taking(values, all_items=True):
+                _loop(step, _staged(step), use)
+            return
         _loop(step, _staged(step), use)
 
 

@@ -11,6 +11,7 @@ import functools
 import gc
 import types
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from tracegrad.capture.context import NUMBERS, Frame, current, user_span
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.tracer import Tracer
+from tracegrad.capture.trees import Source
 from tracegrad.errors import NeedsPythonValue
 
 TAKEN = "items taken from an iterator"
@@ -26,16 +28,6 @@ _CONTAINERS: tuple[Any, ...] = ([], (), "", b"", range(0), range(1 << 64), set()
 _OF_CONTAINERS = tuple(type(iter(values)) for values in _CONTAINERS)
 _NUMBERS = (int, float, complex, str, bytes, type(None), np.generic, np.ndarray)
 _HOLDERS = (tuple, list, dict, types.CellType, types.MethodType, functools.partial)
-
-
-class Source:
-    """An iterator whose items come from no iterator of Python.
-
-    Attributes:
-        source: one whose items it gives; that one may be used again when this one has no more.
-    """
-
-    source: Source | None = None
 
 
 def is_iterator(value: Any) -> bool:
@@ -78,6 +70,26 @@ def note_left(iterator: Any) -> None:
     while source is not None:
         used_up[id(source)] = source
         source = source.source
+
+
+def note_taken(iterator: Any) -> None:
+    """Note that a loop has taken all items of an iterator: it, and those whose items it gives, have no more."""
+    while isinstance(iterator, Source):
+        current().used_up.pop(id(iterator), None)
+        iterator = iterator.source
+
+
+@contextmanager
+def taking(iterator: Any, *, all_items: bool) -> Iterator[None]:
+    """Keep an iterator of captured code from other uses while a loop runs over it, and afterwards if it may have left
+    items."""
+    if not isinstance(iterator, Source) or id(iterator) in current().used_up:
+        yield
+        return
+    note_left(iterator)
+    yield
+    if all_items:
+        note_taken(iterator)
 
 
 def require_known(iterator: Any, what: str) -> None:

@@ -15,12 +15,12 @@ from typing import Any
 
 from tracegrad.capture.branches import and_, has_remedy, if_stmt, truth
 from tracegrad.capture.context import Frame, RestageError, Signal, current, user_span
-from tracegrad.capture.iterators import Ahead, note_left
+from tracegrad.capture.iterators import Ahead, note_left, taking
 from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.loop_body import Fault, Stop, faults, never_runs, stage_loop
 from tracegrad.capture.loop_state import UNROLL_LIMIT, LoopState
-from tracegrad.capture.sequences import Items, Sequence_, as_known_sequence, is_zero
+from tracegrad.capture.sequences import Sequence_, as_known_sequence, is_zero
 from tracegrad.capture.sizes import as_dim, as_size
 from tracegrad.capture.slots import GetState, SetState
 from tracegrad.capture.state import flatten, is_same_object
@@ -45,11 +45,23 @@ def for_stmt(
     names: tuple[str, ...],
     extra_test: Callable[[], Any] | None,
 ) -> None:
+    """Run a loop, of which all items are taken unless there is a further test."""
+    sequence = as_known_sequence(iterable)
+    with taking(iterable, all_items=extra_test is None):
+        _run(iterable, sequence, body_fn, get_state, set_state, names, extra_test)
+
+
+def _run(
+    iterable: Any,
+    sequence: Sequence_ | None,
+    body_fn: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any] | None,
+) -> None:
     """Stage a loop over a range, an array or ints that Python knows; run any other one in Python."""
     capture, span = current(), user_span()
-    sequence = as_known_sequence(iterable)
-    if isinstance(iterable, Items) and extra_test is not None:
-        note_left(iterable)
     if sequence is None and type(iterable) is itertools.count and extra_test is not None:
         _count_up(iterable, body_fn, get_state, set_state, names, extra_test)
         return

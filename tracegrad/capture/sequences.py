@@ -14,7 +14,7 @@ import numpy as np
 
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import guard_native
-from tracegrad.capture.iterators import Source, note_left
+from tracegrad.capture.iterators import note_left, note_taken
 from tracegrad.capture.lengths import span_of
 from tracegrad.capture.lists import CapturedList, StackedList, count_of
 from tracegrad.capture.masked import Masked
@@ -23,6 +23,7 @@ from tracegrad.capture.sizes import as_dim, decide
 from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import flatten, unflatten
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, make_weak
+from tracegrad.capture.trees import Source
 from tracegrad.errors import CaptureError, NeedsPythonValue
 from tracegrad.ir.types import Dim
 
@@ -174,10 +175,8 @@ class Items(Sequence_, Source):
 
     def take(self) -> Sequence_:
         """Return all items that are left, which are then gone."""
-        source = self.source
-        while source is not None:
-            current().used_up.pop(id(source), None)
-            source = source.source
+        if id(self) not in current().used_up:
+            note_taken(self.source)
         taken = Sequence_(self.start, self.stop, self.step, self.item, self.lists).like(self)
         taken.native, self.start = self.native, self.stop
         return taken

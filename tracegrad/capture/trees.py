@@ -13,6 +13,16 @@ from typing import Any
 from tracegrad.capture.context import current
 
 
+class Source:
+    """An iterator whose items come from no iterator of Python.
+
+    Attributes:
+        source: one whose items it gives; that one may be used again when this one has no more.
+    """
+
+    source: Source | None = None
+
+
 class Constant:
     """The kind of a leaf that is the same in all values of a structure: a text, or None."""
 
@@ -63,7 +73,7 @@ def open_container(value: Any) -> tuple[Any, list[Any], Any] | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = tuple(f.name for f in dataclasses.fields(value))
         return names, [getattr(value, n) for n in names], value
-    if id(value) in current().created and hasattr(value, "__dict__"):
+    if id(value) in current().created and hasattr(value, "__dict__") and not isinstance(value, Source):
         return tuple(vars(value)), list(vars(value).values()), value
     return None
 
