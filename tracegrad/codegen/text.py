@@ -639,7 +639,7 @@ def _is_plain_docstring(text: str) -> bool:
     return '"""' not in text and "\\" not in text and not text.endswith('"') and text.isprintable() | ("\n" in text)
 
 
-def _next_to_break(tree: ast.AST, broken: frozenset[int], indent: int) -> list[ast.AST]:
+def _next_to_break(tree: ast.AST, broken: frozenset[int], indent: int) -> Sequence[ast.AST]:
     """Return the outermost nodes with breakable brackets that are not broken yet: those too wide for any line, or else
     the widest."""
     level: list[tuple[ast.AST, int]] = [(tree, indent)]
