@@ -162,7 +162,9 @@ def test_operator_module_unary(name: str) -> None:
 )
 def test_division_by_zero(function: Any, value: Any) -> None:
     made, _ = capture(function, [value])
-    with pytest.raises(ZeroDivisionError, match="division by zero"):
+    with pytest.raises(ZeroDivisionError) as expected:
+        function(value)
+    with pytest.raises(ZeroDivisionError, match=f"^{expected.value}"):
         interpret(made, value)
 
 

@@ -23,7 +23,19 @@ from tracegrad.capture.context import Signal, current
 from tracegrad.capture.guards import special_method
 from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.tracer import call_user, from_value
-from tracegrad.capture.trials import FAULTS, Decision, Fork, Inside, Trial, Window, class_of, flat, refusal, walk
+from tracegrad.capture.trials import (
+    FAULTS,
+    Decision,
+    Fork,
+    Inside,
+    Trial,
+    Window,
+    class_of,
+    flat,
+    is_rare,
+    refusal,
+    walk,
+)
 from tracegrad.errors import CaptureError, InternalError
 from tracegrad.ir.core import Operation
 
@@ -104,8 +116,8 @@ class Attempt:
         staged = self.block.operations[self.start :]
         faults = [(o, names) for o in walk(staged) if (names := _error_names(o))]
         for operation, names in faults:
-            is_index = operation.op != "check" and FAULTS[operation.op][0] is IndexError
-            if self.window.catches(names, class_of(names[0]), is_index=is_index):
+            kind = class_of(names[0])
+            if self.window.answer(names, kind, is_rare=is_rare(operation.op, operation.attrs)) is True:
                 raise refusal(names[0], "by then the handlers of the `try` around it are gone", span=operation.span)
 
 

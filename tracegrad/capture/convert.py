@@ -33,6 +33,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     unary(operator, x)                  `-x`, `+x`, `~x`
     try_stmt(fn, get_state, set_state, names)   a `try` whose handlers go on
     trial(handled)    step(number)      around its body; around each statement of it
+    raises(kinds, error)                a handler that only raises another exception
     caught(handler, *kinds)             what says that one for a handler has ended a loop in the body, after its kinds
     attempt(handled)    passing()       around the body of another `try`; the type of a handler before the others
     context(manager)                    around the context manager of a `with`
@@ -46,6 +47,7 @@ In a generator, a statement with a `yield` in it stays what it is, since a funct
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import types
 from collections.abc import Iterable, Iterator, Sequence
@@ -150,6 +152,15 @@ def convert(function: types.FunctionType, hooks: object) -> types.FunctionType:
     )
     result.__dict__.update(function.__dict__)
     return result
+
+
+def _raised_instead(handler: Node) -> Node | None:
+    """Return what a handler that only raises another exception raises, to be converted once more."""
+    if len(handler.body) != 1 or not isinstance(handler.body[0], gast.Raise):
+        return None
+    raised, name = handler.body[0].exc, handler.name
+    is_same = raised is None or (isinstance(raised, gast.Name) and name is not None and raised.id == name.id)
+    return None if is_same else copy.deepcopy(raised)
 
 
 def is_converted(function: types.FunctionType) -> bool:
@@ -493,7 +504,10 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
     def attempt(self, node: Node) -> Node:
         """Convert the parts of a `try`."""
         place = Make(node.body[0])
-        goes_on = [handler for handler in node.handlers if not ends_in_raise(handler.body)]
+        instead = [_raised_instead(handler) for handler in node.handlers]
+        is_looked_for = any(
+            e is not None or not ends_in_raise(h.body) for h, e in zip(node.handlers, instead, strict=True)
+        )
         node.body = self.statements(node.body) if is_trial(node) else self.block(node.body)
         node.orelse = self.block(node.orelse)
         for handler in node.handlers:
@@ -501,8 +515,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             if handler.type is not None and hasattr(handler, "tg_number"):
                 at = Make(handler.type)
                 handler.type = at.hook("caught", at.constant(handler.tg_number), handler.type)
-        if goes_on:
-            kinds = place.tuple([place.constant(None) if h.type is None else h.type for h in goes_on])
+        if is_looked_for:
+            kinds = place.tuple([self.handled(h, e) for h, e in zip(node.handlers, instead, strict=True)])
             hook = "trial" if is_trial(node) else "attempt"
             attempt = gast.withitem(place.hook(hook, place.thunk(kinds)), None)
             node.body = [place.at(gast.With([attempt], node.body, None))]
@@ -521,6 +535,16 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             again = place.at(gast.Raise(None, None))
             node.handlers.insert(0, place.at(gast.ExceptHandler(place.hook("passing"), None, [again])))
         return node
+
+    def handled(self, handler: Node, error: Node | None) -> Node:
+        """Return what a handler catches; of one that raises, with what it raises."""
+        place = Make(handler)
+        kinds = place.constant(None) if handler.type is None else handler.type
+        if not ends_in_raise(handler.body):
+            return kinds
+        name = handler.name.id if handler.name is not None else self.fresh.shared("tg_error")
+        makes = place.constant(None) if error is None else place.thunk(self.visit(error), [name])
+        return place.hook("raises", kinds, makes)
 
     def visit_Raise(self, node: Node) -> Node:
         if hasattr(node, "tg_caught"):

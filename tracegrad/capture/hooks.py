@@ -37,8 +37,9 @@ from tracegrad.capture.presence import require_sure
 from tracegrad.capture.protocols import iterable, unary
 from tracegrad.capture.protocols import unpack as unpack_items
 from tracegrad.capture.state import Chosen, Conflict, Options, OrNone, Undefined, Unsure
-from tracegrad.capture.text import join_text, make_error, message_text, piece_of_text
+from tracegrad.capture.text import join_text, keep_given, make_error, message_text, piece_of_text
 from tracegrad.capture.tracer import Tracer, stage
+from tracegrad.capture.trials import Raises
 from tracegrad.capture.user_calls import HOOKS
 from tracegrad.errors import TracedNameError
 
@@ -132,7 +133,11 @@ def assert_(test: Any, message: Callable[[], Any]) -> None:
     if isinstance(test, Tracer):
         given = message()
         text = "" if given is None else message_text(given)
-        stage(ops.check, test.value, error="AssertionError", message=text)
+        try:
+            stage(ops.check, test.value, error="AssertionError", message=text)
+        except AssertionError as error:  # a handler gets what was given
+            keep_given(error, () if given is None else (given,))
+            raise
     elif not test:
         given = message()
         raise make_error(AssertionError, () if given is None else (given,), {})
@@ -244,6 +249,7 @@ vars(HOOKS).update(
     step=step,
     caught=caught,
     attempt=Attempt,
+    raises=Raises,
     passing=passing,
     context=context,
     text=text,

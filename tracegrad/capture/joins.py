@@ -45,7 +45,7 @@ from tracegrad.capture.state import (
     kind_name,
     unflatten,
 )
-from tracegrad.capture.text import describe_error
+from tracegrad.capture.text import keep_text
 from tracegrad.capture.tracer import (
     MaybeNone,
     Tracer,
@@ -60,7 +60,7 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.capture.trees import LEAF, Tree, divide, identities
-from tracegrad.capture.trials import require_uncaught
+from tracegrad.capture.trials import check_here, follow, require_uncaught
 from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, TracedNameError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim
@@ -87,6 +87,7 @@ _CHOICE = "tg_choice"
 def chosen_error(kind: type[BaseException], chosen: Chosen, errors: Sequence[BaseException]) -> BaseException:
     """Return the exception that is one of several, by their messages."""
     error = kind(" or ".join(str(error) for error in errors))
+    keep_text(error)
     setattr(error, _CHOICE, (chosen.index, errors))
     return error
 
@@ -103,8 +104,7 @@ def raise_unless(condition: Value, error: Exception) -> None:
             same = index.value if index.dtype == BOOL else stage(ops.equal, index.value, builder.constant(number))
             other = same if index.dtype == BOOL and number == 0 else stage(ops.logical_not, same)
             holds = stage(ops.logical_or, condition, other)
-        kind, message = describe_error(one)
-        ops.check(holds, error=kind, message=message)
+        check_here(holds, follow(one)[0])
 
 
 def merged(value: Any, depth: int) -> Any:

@@ -36,6 +36,7 @@ from tracegrad.capture.tables import (
     unknown_keys,
     use_of_key,
 )
+from tracegrad.capture.text import keep_given
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, call_user, check, describe, python_operator
 
 _VALUES: Any = type({}.values())
@@ -105,9 +106,12 @@ def _require_there(there: Any, key: Any) -> None:
     if there is False:
         if isinstance(ints_of(key), tuple) and not is_traced_key(key):
             raise KeyError(key)
-        check(False, "KeyError", "the key is not in the dict")
     if there is not True:
-        check(there, "KeyError", "the key is not in the dict")
+        try:
+            check(there, "KeyError", "the key is not in the dict")
+        except KeyError as error:  # a handler gets the key
+            keep_given(error, (key,))
+            raise
 
 
 def _default_of(items: dict[Any, Any], key: Any) -> Callable[[], Any] | None:

@@ -26,6 +26,7 @@ from tracegrad.capture.presence import find_attribute, read_item
 from tracegrad.capture.presence import read_attribute as read_unsure
 from tracegrad.capture.protocols import delete, read_by_class, read_missing, store
 from tracegrad.capture.state import Chosen, OrNone, Unsure, none_error
+from tracegrad.capture.text import given_args
 from tracegrad.capture.tracer import (
     Tracer,
     call_handler,
@@ -65,6 +66,8 @@ def getattr_(obj: Any, name: str, *default: Any) -> Any:
         obj = _with_attribute(obj, name)
     if type(obj) is Chosen:
         return for_each(obj, lambda option: getattr_(option, name, *default))
+    if name == "args" and isinstance(obj, BaseException):
+        return given_args(obj)
     if name == "__dict__":
         items = obj.__dict__
         current().owners[id(items)] = items, obj

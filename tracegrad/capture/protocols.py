@@ -31,6 +31,7 @@ from tracegrad.capture.guards import (
 from tracegrad.capture.lookups import listed
 from tracegrad.capture.presence import require_sure
 from tracegrad.capture.tables import has_table
+from tracegrad.capture.text import keep_given
 from tracegrad.capture.tracer import PYTHON_VALUES, Tracer, call_user
 from tracegrad.capture.trials import walk
 from tracegrad.errors import NeedsPythonValue
@@ -371,6 +372,8 @@ def make_plainly(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any], fill:
     else:
         instance = new(cls) if new is object.__new__ else new(cls, *args, **kwargs)
         current().register_created(instance)
+        if isinstance(instance, BaseException):
+            keep_given(instance, args)
     if isinstance(instance, cls):
         if is_user_function(init):
             fill(instance, init, args, kwargs)

@@ -5,7 +5,8 @@ sizes.py; next: comparisons.py.
 
 What a text says of a traced value is known only when the compiled function runs. So such a text is a `TracedText`: it
 may be joined with others and printed. Whatever needs its characters (a dict key, a comparison, its length) asks for a
-Python value, so that the loop around it is unrolled. In the message of an exception the name of the value stands.
+Python value, so that the loop around it is unrolled. In the message of an exception the name of the value stands; a
+handler that reads `e.args` or `str(e)` gets the value itself, or such a text.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.guards import is_user_function
 from tracegrad.capture.sizes import Size
 from tracegrad.capture.state import unbound_message
-from tracegrad.capture.tracer import Tracer, asarray, in_message, is_traced, placeholder
+from tracegrad.capture.tracer import Tracer, asarray, call_user, in_message, is_traced, placeholder
 from tracegrad.errors import NeedsPythonValue, TracedNameError, TracegradError
 from tracegrad.frames import warn
 from tracegrad.ir.core import Value
@@ -36,6 +38,8 @@ from tracegrad.ir.types import I64
 _MESSENGERS = ("logging", "warnings", "_warnings")
 #: attribute of a warning whose message has names in the place of traced values
 _NAMED = "__tracegrad_named__"
+#: attribute of an exception: its `args`, and what was given where these show names in the place of traced values
+_GIVEN = "__tracegrad_given__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,11 @@ class TracedText:
     def as_message(self) -> str:
         """Return the text with names in the place of traced values."""
         return "".join(part if isinstance(part, str) else placeholder(part.tracer) for part in self.parts)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether Python writes the text in quotes as it is."""
+        return all(not isinstance(part, str) or repr(part) == f"'{part}'" for part in self.parts)
 
     def _refuse(self, *_: Any) -> Any:
         current()
@@ -154,6 +163,8 @@ def parts_of(value: Any, conversion: str = "", spec: str = "") -> list[str | Par
         text = format_text(value, conversion, spec)
         assert isinstance(text, str)
         return [text]
+    if isinstance(value, TracedText) and conversion in ("r", "a") and not spec and value.is_plain:
+        return ["'", *value.parts, "'"]
     if spec or (isinstance(value, TracedText) and conversion not in ("", "s")):
         raise needs_text(value.as_message() if isinstance(value, TracedText) else type(value).__name__)
     if isinstance(value, TracedText):
@@ -234,16 +245,22 @@ def call_with_text(
         if len(args) == 1 or (f is format and len(args) == 2):
             return _text_of(f, *args, call=call)
     elif isinstance(f, type) and issubclass(f, BaseException):
-        return make_error(f, args, kwargs)
+        return NotImplemented if is_user_function(f.__init__) else make_error(f, args, kwargs)
+    own = getattr(f, "__self__", None)
+    if isinstance(own, BaseException) and isinstance(f, types.MethodWrapperType) and f.__name__ == "__init__":
+        return _init_error(f, own, args, kwargs)
+    if isinstance(f, types.WrapperDescriptorType) and f.__name__ == "__init__" and isinstance(args[0], BaseException):
+        return _init_error(f.__get__(args[0]), args[0], args[1:], kwargs)
     if (getattr(f, "__module__", None) or "").partition(".")[0] in _MESSENGERS:
         if _is_sent(f, args):
             _refuse_message(f, (_own_text(a, "s", "", call) for a in (*args, *kwargs.values())))
-        return warn(*args, **kwargs) if f is warnings.warn else NotImplemented
+        if f is warnings.warn:
+            return warn(*map(_message, args), **kwargs)
+        return call(f, *map(_message, args), **kwargs) if holds_text(args) else NotImplemented
     if not any(type(a) is TracedText for a in (*args, *kwargs.values())):
         return NotImplemented
     if f in (isinstance, type):
         return f(*("" if type(a) is TracedText else a for a in args))
-    own = getattr(f, "__self__", None)
     if isinstance(own, BaseException):
         return f(*map(_message, args), **kwargs)
     takes_anything = isinstance(own, list | dict | set) or f in (list, tuple, dict, id, callable)
@@ -267,7 +284,7 @@ def _refuse_message(f: Any, values: Iterable[Any]) -> None:
     unknown: list[str] = []
     for value in values:
         text = format_text(value) if _has_traced(value) else None
-        if isinstance(text, TracedText):
+        if isinstance(text, TracedText) and any(isinstance(part, Part) for part in text.parts):
             unknown.append(text.as_message())
         elif getattr(value, _NAMED, False):
             unknown.append(str(value))
@@ -298,7 +315,7 @@ def piece_of_text(value: Any, conversion: str, spec: Any, call: Callable[..., An
 
 def _own_text(value: Any, conversion: str, spec: Any, call: Callable[..., Any]) -> Any:
     """Return the text of an object with traced values, as its class makes it; other values as they are."""
-    if isinstance(value, Tracer | TracedText | Size | BaseException | type) or not hasattr(value, "__dict__"):
+    if isinstance(value, Tracer | TracedText | Size | type) or not hasattr(value, "__dict__"):
         return value
     names = {"": ["__format__", "__str__", "__repr__"], "s": ["__str__", "__repr__"]}.get(conversion, ["__repr__"])
     for name in names:
@@ -309,7 +326,21 @@ def _own_text(value: Any, conversion: str, spec: Any, call: Callable[..., Any]) 
             if name == "__format__":
                 return call(method, value, spec)
             return call(method, value) if conversion else format_text(call(method, value), "", spec)
-    return value
+    return _text_of_error(value, conversion, spec) if isinstance(value, BaseException) else value
+
+
+def _text_of_error(error: BaseException, conversion: str, spec: Any) -> Any:
+    """Return the text of an exception that was given traced values; another one as it is."""
+    given = given_args(error)
+    if not _has_traced(given):
+        return error
+    single = len(given) == 1
+    if conversion in ("r", "a"):
+        inside = join_text("(", format_text(given[0], "r"), ")") if single else format_text(given, "r")
+        return join_text(type(error).__name__, inside)
+    is_key = isinstance(error, KeyError)  # the text of one is the repr of its key
+    text = format_text(given[0] if single else given, "" if single and not is_key else "r")
+    return format_text(text, "", spec) if spec else text
 
 
 def _join(separator: str, items: Any) -> Any:
@@ -428,9 +459,11 @@ def describe_error(error: BaseException) -> tuple[str, str]:
         return known.__name__, unbound_message(str(error.name))
     if isinstance(error, TracegradError):
         return known.__name__, error.title if error.code == "TG138" else f"{error.title}: {error.found}"
+    own = kind.__str__
     with messages():
         is_key = kind is KeyError and len(error.args) == 1 and isinstance(error.args[0], str)
-        text = error.args[0] if is_key else str(error)  # the text of a KeyError is the repr of its key
+        # the text of a KeyError is the repr of its key
+        text = error.args[0] if is_key else str(call_user(own, error) if isinstance(own, types.FunctionType) else error)
     return known.__name__, text if known is kind else f"{kind.__name__}: {text}" if text else kind.__name__
 
 
@@ -439,9 +472,35 @@ def make_error(kind: type[BaseException], args: tuple[Any, ...], kwargs: dict[st
     with messages():
         texts = [a.as_message() if isinstance(a, TracedText) else a for a in args]
         error = kind(*texts, **{k: v.as_message() if isinstance(v, TracedText) else v for k, v in kwargs.items()})
-    if _has_traced(error.args):
-        error.args = tuple(map(_message, error.args))
-    if isinstance(error, Warning) and _has_traced((args, kwargs)):
-        setattr(error, _NAMED, True)
+    if _has_traced((args, kwargs)):
+        if isinstance(kind.__init__, types.FunctionType):  # of a library, which has made its texts
+            args = tuple(TracedText([a]) if isinstance(a, str) else a for a in error.args)
+        keep_given(error, args)
+        if isinstance(error, Warning):
+            setattr(error, _NAMED, True)
     current().register_created(error)
     return error
+
+
+def keep_given(error: BaseException, args: tuple[Any, ...]) -> None:
+    """Set the arguments of an exception, which show names in the place of traced values, and note what was given."""
+    error.args = tuple(map(_message, args))
+    if _has_traced(args):
+        setattr(error, _GIVEN, (error.args, args))
+
+
+def keep_text(error: BaseException) -> None:
+    """Note that the text of an exception with one argument is not the one that Python gives it."""
+    keep_given(error, (TracedText(map(str, error.args)),))
+
+
+def given_args(error: BaseException) -> tuple[Any, ...]:
+    """Return the arguments of an exception as captured code sees them."""
+    args, given = getattr(error, _GIVEN, (None, ()))
+    return given if args is error.args else error.args
+
+
+def _init_error(init: Any, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """`super().__init__(*args)` in the `__init__` of a user's exception."""
+    init(*map(_message, args), **kwargs)
+    keep_given(error, args)

@@ -13,6 +13,8 @@ test is decided before in this way, so that the operation stands in the body its
 from __future__ import annotations
 
 import builtins
+import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +22,8 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import SETTLES, Frame, Signal, current, user_span
-from tracegrad.capture.tracer import INTENDED
+from tracegrad.capture.text import describe_error, keep_text
+from tracegrad.capture.tracer import INTENDED, call_user
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span
 from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.liveness import has_effect
@@ -40,6 +43,36 @@ FAULTS: dict[str, tuple[type[Exception], str]] = {
     "svd": (_LINEAR, "SVD did not converge"),
     "pinv": (_LINEAR, "SVD did not converge"),
 }
+
+
+def said(function: Callable[..., Any], *args: Any) -> str:
+    """Return the message of the error that a function of Python raises."""
+    try:
+        function(*args)
+    except (ArithmeticError, ValueError) as error:
+        return str(error)
+    raise AssertionError("the call fails")
+
+
+#: messages that are those of Python and NumPy; what another error says is not known to its handler
+_AS_PYTHON = frozenset(
+    {said(f, x, y) for f in (operator.truediv, operator.floordiv, operator.mod) for x, y in ((1, 0), (1.0, 0.0))}
+    | {
+        said(math.sqrt, -1.0),
+        said(math.exp, 1e3),
+        said(int, math.nan),
+        said(int, math.inf),
+        said(operator.lshift, 1, -1),
+    }
+    | {FAULTS[name][1] for name in ("cholesky", "solve", "inv")}
+)
+#: messages where compiled code ends and Python goes on: no handler catches them
+BEYOND_INT64 = "cannot convert float infinity, or one beyond 64 bits, to integer"
+OUTGROWN = "an int in a loop outgrows 64 bits"
+NEGATIVE_POWER = "a negative power of an int is a float; write float(base) ** exponent"
+_LIMITS = frozenset({BEYOND_INT64, OUTGROWN, NEGATIVE_POWER})
+#: what a power of Python floats that is too large says
+TOO_LARGE_POWER = said(operator.pow, 1e200, 2)
 #: so many operations of one body may fail, one after the other
 _MOST = 24
 
@@ -144,20 +177,54 @@ class Trial:
         operations[:] = kept
 
 
+class Raises:
+    """A handler that raises in any case.
+
+    Args:
+        kinds: the exception, or a tuple of them, that it catches; None for all.
+        error: makes the exception that it raises in the place of another one, and does nothing else; None: it may do
+            other things, and the first exception is raised at run time.
+    """
+
+    def __init__(self, kinds: Any, error: Callable[[BaseException], Any] | None) -> None:
+        self.kinds, self.error = kinds, error
+
+    def instead_of(self, error: BaseException) -> BaseException:
+        """Return what is raised in the place of an exception."""
+        made = self.error(error) if self.error is not None else error
+        made = call_user(made) if isinstance(made, type) else made
+        return made if isinstance(made, BaseException) else error
+
+
 class Window:
     """The body of a `try`, while it runs.
 
     Attributes:
         trial: the run of the statement; None where it can only be refused.
-        handled: gives the exceptions, and tuples of them, that handlers catch and go on from; None for all.
+        handled: gives the handlers: the exceptions, and tuples of them, that one catches and goes on from, None for
+            all; and those that raise.
     """
 
     def __init__(self, handled: Callable[[], Iterable[Any]], trial: Trial | None) -> None:
         self.handled, self.trial, self.frame = handled, trial, current().frame
 
-    def catches(self, names: Sequence[str], kind: type[BaseException] | None, *, is_index: bool = False) -> bool:
-        """Return whether a handler catches an exception, by its class or by the names of it."""
-        return any(_catches(handler, names, kind, is_index) for handler in flat(self.handled()))
+    def answer(self, names: Sequence[str], kind: type[BaseException], *, is_rare: bool = False) -> Raises | bool:
+        """Return whether a handler catches an exception, by its class or by the names of it, and goes on; or the one
+        that raises."""
+        for handler in self.handled():
+            if isinstance(handler, Raises):
+                if any(_catches(inner, names, kind, False) for inner in flat([handler.kinds])):
+                    return handler
+            elif any(_catches(inner, names, kind, is_rare) for inner in flat([handler])):
+                return True
+        return False
+
+    def is_near(self) -> bool:
+        """Return whether what stands here runs only in the body."""
+        frames = current().frames
+        return self.frame in frames and all(
+            frame.kind in ("loop", "branch") for frame in frames[frames.index(self.frame) + 1 :]
+        )
 
     def decide(self, succeeds: Callable[[], Value], place: tuple[str, Span | None]) -> bool:
         """Return how a place in the body goes.
@@ -206,29 +273,63 @@ def settles(op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]) -> boo
         kind, message = FAULTS[op.name]
     else:
         return False
-    is_index = op.name != "check" and kind is IndexError
-    for window in reversed(current().windows):
-        if not window.catches((kind.__name__,), kind, is_index=is_index):
-            continue
-        if window.trial is None:
+    if message in _LIMITS or kind is MemoryError:
+        return False
+    error = kind(message)
+    if message not in _AS_PYTHON:
+        keep_text(error)
+    raised, window = follow(error, is_rare=is_rare(op.name, attrs))
+    if window is None:
+        if raised is error or op.name not in ("check", *_SUCCEEDS):
             return False
-        if op.name not in ("check", *_SUCCEEDS):
-            raise refusal(kind.__name__, f"whether {op.name} converges is known only afterwards")
-        place = (kind.__name__, current().builder.span)
-        if window.decide(lambda: _succeeds(op.name, operands, attrs), place):
-            return op.name == "check"
-        error = kind(message)
-        setattr(error, INTENDED, True)
-        raise error
-    return False
+        check_here(_succeeds(op.name, operands, attrs), raised)
+        return op.name == "check"
+    if window.trial is None:
+        return False
+    if op.name not in ("check", *_SUCCEEDS):
+        raise refusal(kind.__name__, f"whether {op.name} converges is known only afterwards")
+    place = (kind.__name__, current().builder.span)
+    if window.decide(lambda: _succeeds(op.name, operands, attrs), place):
+        return op.name == "check"
+    setattr(error, INTENDED, True)
+    raise error
+
+
+def follow(error: BaseException, *, is_rare: bool = False) -> tuple[BaseException, Window | None]:
+    """Return what an exception becomes on its way out, and the body of a `try` with a handler that goes on from it."""
+    for window in reversed(current().windows):
+        answer = window.answer((type(error).__name__,), type(error), is_rare=is_rare)
+        if answer is True:
+            return error, window
+        if isinstance(answer, Raises) and answer.error is not None and window.is_near():
+            error, is_rare = answer.instead_of(error), False
+    return error, None
+
+
+def check_here(holds: Value, error: BaseException) -> None:
+    """Stage the check that raises an exception which no handler changes any more."""
+    builder, (kind, message) = current().builder, describe_error(error)
+    windows, builder.windows = builder.windows, []
+    try:
+        ops.check(holds, error=kind, message=message)
+    finally:
+        builder.windows = windows
+
+
+def is_rare(name: str, attrs: Mapping[str, Any]) -> bool:
+    """Return whether an operation seldom fails, so that only handlers that name its error are captured for it.
+
+    The others hide no fault, since it is raised.
+    """
+    if name == "check":
+        return bool(attrs["message"] == TOO_LARGE_POWER)
+    return FAULTS[name][0] is IndexError
 
 
 def catching(error: BaseException) -> Window | None:
     """Return the body of a `try`, to be run both ways, whose handler catches what was raised at capture."""
-    for window in reversed(current().windows):
-        if window.catches((), type(error)):
-            return window if window.trial is not None else None
-    return None
+    window = follow(error)[1]
+    return window if window is not None and window.trial is not None else None
 
 
 def require_uncaught(error: BaseException) -> None:
@@ -298,14 +399,10 @@ def walk(operations: Iterable[Operation]) -> Iterator[Operation]:
             yield from walk(block.operations)
 
 
-def _catches(handler: Any, names: Sequence[str], kind: type[BaseException] | None, is_index: bool) -> bool:
-    broad = handler in (None, Exception, BaseException)
-    if is_index:
-        # most indices are in bounds; a fault is not hidden, since it is raised
-        return not broad and issubclass(IndexError, handler or Exception)
-    if handler is None or handler is BaseException:
-        return True
-    if kind is not None and issubclass(kind, handler):
+def _catches(handler: Any, names: Sequence[str], kind: type[BaseException], is_rare: bool) -> bool:
+    if is_rare:
+        return handler not in (None, Exception, BaseException) and issubclass(kind, handler)
+    if handler is None or handler is BaseException or issubclass(kind, handler):
         return True
     return any(child.__name__ in names for child in _family(handler))
 

@@ -118,7 +118,7 @@ int f_grad(const double *restrict a_in, double *restrict ct_a_out, void *workspa
         const double t = x*x;
         const double t1 = 3.0*t;
         if (!(t1 != 0.0)) {
-            return tg_fail(workspace, TG_ZERO_DIVISION_ERROR, "while_break.py", 9, 16, "division by zero", 0, 0);
+            return tg_fail(workspace, TG_ZERO_DIVISION_ERROR, "while_break.py", 9, 16, "float division by zero", 0, 0);
         }
         const double step = (t*x - a)/t1;
         /* while_break.py:10  if np.abs(step) < 1e-12: */

@@ -16,7 +16,7 @@ def f_grad(a):
         square_x = x ** 2
         product = 3.0 * square_x
         if product == 0.0:
-            raise ZeroDivisionError("division by zero")
+            raise ZeroDivisionError("float division by zero")
         step = (square_x * x - a) / product
         # while_break.py:10  if np.abs(step) < 1e-12:
         if np.abs(step) < 1e-12:

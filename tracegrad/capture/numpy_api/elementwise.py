@@ -43,8 +43,10 @@ from tracegrad.capture.tracer import (
     from_value,
     full_name,
     make_weak,
+    result_dtype,
     unsupported,
 )
+from tracegrad.capture.trials import NEGATIVE_POWER, OUTGROWN, TOO_LARGE_POWER, said
 from tracegrad.errors import ArgumentTypeError
 from tracegrad.ir.opdef import TABLE, OpDef
 from tracegrad.ir.types import BOOL, F64, I64, is_complex, is_float, is_inexact, is_integer
@@ -186,13 +188,18 @@ def _python_scalars(ufunc: np.ufunc, tracers: list[Tracer]) -> Any:
         ufunc is np.invert and tracers[0].dtype != BOOL
     ):
         tracers = [_number(t) for t in tracers]
+    one = result_dtype(tracers).type(1).item()
     if ufunc is np.divide:
         tracers = [cast_to(t, F64) if not is_complex(t.dtype) else t for t in tracers]
     if ufunc in _DIVISIONS and not divisor:
-        check(_numpy_arrays(np.not_equal, [tracers[1], asarray(0)]), "ZeroDivisionError", "division by zero")
+        message = said(PYTHON_OPERATORS[ufunc], one, 0 * one)
+        check(_numpy_arrays(np.not_equal, [tracers[1], asarray(0)]), "ZeroDivisionError", message)
+    count = known_scalar(tracers[1]) if ufunc in (np.left_shift, np.right_shift) else 0
+    if count is None or count < 0:
+        check(greater_equal(tracers[1], 0), "ValueError", said(operator.lshift, 1, -1))
     if ufunc is np.multiply and _may_grow(tracers):
         size = absolute(multiply(cast_to(tracers[0], F64), cast_to(tracers[1], F64)))
-        check(_numpy_arrays(np.less, [size, asarray(2.0**63)]), "OverflowError", "an int in a loop outgrows 64 bits")
+        check(_numpy_arrays(np.less, [size, asarray(2.0**63)]), "OverflowError", OUTGROWN)
     *inputs, _ = resolve(ufunc, tracers)
     result = _compute(ufunc, [cast_to(t, d) for t, d in zip(tracers, inputs, strict=True)])
     return from_value(result.value, weak=True)
@@ -227,11 +234,27 @@ def _python_power(base: Tracer, exponent: Tracer) -> Tracer:
             check(
                 _numpy_arrays(np.greater_equal, [exponent, asarray(0)]),
                 "ValueError",
-                "a negative power of an int is a float; write float(base) ** exponent",
+                NEGATIVE_POWER,
             )
         elif known < 0:
             base = cast_to(base, F64)
-    return from_value(_power(base, exponent).value, weak=True)
+    result = _power(base, exponent)
+    if current().windows and is_float(result.dtype):
+        _check_power(base, exponent, result)
+    return from_value(result.value, weak=True)
+
+
+def _check_power(base: Tracer, exponent: Tracer, result: Tracer) -> None:
+    """Stage the errors of a power of Python floats, for the handlers around it."""
+    known = known_scalar(exponent)
+    if known is None or (known < 0 and math.isfinite(known)):
+        negative = less(exponent, 0) if known is None else asarray(True)
+        by_zero = logical_and(equal(base, 0), logical_and(negative, isfinite(cast_to(exponent, F64))))
+        check(logical_not(by_zero), "ZeroDivisionError", said(operator.pow, 0.0, -1.0))
+    if known is None or not 0 <= known <= 1:
+        finite = logical_and(isfinite(cast_to(base, F64)), isfinite(cast_to(exponent, F64)))
+        too_large = logical_and(apply(ops.isinf, result), finite)
+        check(logical_not(too_large), "OverflowError", TOO_LARGE_POWER)
 
 
 PYTHON_OPERATORS: dict[Any, Callable[..., Any]] = {

@@ -15,7 +15,6 @@ import heapq
 import itertools
 import math
 import operator
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -43,6 +42,7 @@ from tracegrad.capture.numpy_api.elementwise import (
     ceil,
     divide,
     equal,
+    exp2,
     floor,
     isfinite,
     isnan,
@@ -58,6 +58,7 @@ from tracegrad.capture.numpy_api.elementwise import (
     trunc,
 )
 from tracegrad.capture.numpy_api.indexing import getitem
+from tracegrad.capture.numpy_api.math_faults import check_arguments, check_result
 from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import Chosen, Options, flatten, is_option, unflatten
 from tracegrad.capture.text import Part, parts_of
@@ -82,6 +83,7 @@ from tracegrad.capture.tracer import (
     unsupported,
 )
 from tracegrad.capture.trees import Tree, nodes
+from tracegrad.capture.trials import BEYOND_INT64, said
 from tracegrad.errors import ArgumentTypeError, CaptureError, NeedsPythonValue, TracedValueError
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL, F64, I64, is_complex, is_float
@@ -158,8 +160,10 @@ def _whole(tracer: Tracer, rounded: Callable[[Tracer], Tracer]) -> Tracer:
     if not is_float(tracer.dtype):
         return weak(cast_to(tracer, I64))
     check(equal(tracer, tracer), "ValueError", "cannot convert float NaN to integer")
-    fits = call_handler(np.less, absolute(tracer), 2.0**63)
-    check(fits, "OverflowError", "cannot convert float infinity, or one beyond 64 bits, to integer")
+    size = absolute(tracer)
+    if current().windows:  # handlers catch the infinity only
+        check(call_handler(np.not_equal, size, math.inf), "OverflowError", "cannot convert float infinity to integer")
+    check(call_handler(np.less, size, 2.0**63), "OverflowError", BEYOND_INT64)
     return weak(cast_to(rounded(tracer), I64))
 
 
@@ -549,46 +553,6 @@ _FUNCTIONS = {f: op for op in TABLE.values() for f in op.python if getattr(f, "_
 _SPECIAL_MATH = (math.floor, math.ceil, math.trunc, math.log, math.hypot, math.pow)
 
 
-#: the largest argument whose exponential is finite
-_LARGEST = math.log(sys.float_info.max)
-#: function of math -> (comparison, limit) that holds where Python raises ValueError; with True of the absolute value
-_DOMAINS: dict[Any, tuple[Any, float, bool]] = {
-    math.log: (np.less_equal, 0.0, False),
-    math.log2: (np.less_equal, 0.0, False),
-    math.log10: (np.less_equal, 0.0, False),
-    math.log1p: (np.less_equal, -1.0, False),
-    math.sqrt: (np.less, 0.0, False),
-    math.acos: (np.greater, 1.0, True),
-    math.asin: (np.greater, 1.0, True),
-    math.acosh: (np.less, 1.0, False),
-    math.atanh: (np.greater_equal, 1.0, True),
-}
-#: and where it raises OverflowError, unless the argument is infinite
-_RANGES: dict[Any, tuple[Any, float, bool]] = {
-    math.exp: (np.greater, _LARGEST, False),
-    math.expm1: (np.greater, _LARGEST, False),
-    math.sinh: (np.greater, _LARGEST + math.log(2.0), True),
-    math.cosh: (np.greater, _LARGEST + math.log(2.0), True),
-}
-if hasattr(math, "exp2"):
-    _RANGES[math.exp2] = (np.greater_equal, 1024.0, False)
-
-
-def _check_domain(function: Any, x: Tracer) -> None:
-    """Stage the error that a function of math raises; one comparison, false for NaN, as Python has it."""
-    for table, error, message in (
-        (_DOMAINS, "ValueError", "math domain error"),
-        (_RANGES, "OverflowError", "math range error"),
-    ):
-        if function in table:
-            compare, limit, of_absolute = table[function]
-            value = absolute(x) if of_absolute else x
-            wrong = call_handler(compare, value, limit)
-            if table is _RANGES:
-                wrong = logical_and(wrong, call_handler(np.not_equal, value, math.inf))
-            check(call_handler(np.logical_not, wrong), error, message)
-
-
 def _register_math(function: Any, op: Any) -> None:
     name = f"math.{function.__name__}"
 
@@ -596,10 +560,10 @@ def _register_math(function: Any, op: Any) -> None:
         if len(args) != len(op.operands):
             raise TypeError(f"{name} takes {len(op.operands)} arguments ({len(args)} given)")
         values = [_float(a, name) for a in args]
-        if function is math.fmod and not known_scalar(args[1]):
-            check(call_handler(np.not_equal, values[1], 0.0), "ValueError", "math domain error")
-        _check_domain(function, values[0])
-        return weak(apply(op, *values))
+        check_arguments(function, *values)
+        result = apply(op, *values)
+        check_result(function, result, values[0])
+        return weak(result)
 
     covers(function)(apply_math)
 
@@ -612,13 +576,15 @@ for _function, _op in _FUNCTIONS.items():
 @covers(math.log)
 def math_log(x: Any, base: Any = None, /) -> Tracer:
     value = _float(x, "math.log")
-    _check_domain(math.log, value)
+    check_arguments(math.log, value)
     if base is None:
         return weak(log(value))
     other = _float(base, "math.log")
     if known_scalar(base) is None:
-        _check_domain(math.log, other)
-        check(call_handler(np.not_equal, other, 1.0), "ZeroDivisionError", "float division by zero")
+        check_arguments(math.log, other)
+    if known_scalar(base) in (None, 1):
+        message = said(operator.truediv, 1.0, 0.0)
+        check(call_handler(np.not_equal, other, 1.0), "ZeroDivisionError", message)
     return weak(divide(log(value), asarray(math.log(known_scalar(base))) if known_scalar(base) else log(other)))
 
 
@@ -733,18 +699,37 @@ def math_prod(iterable: Any, /, *, start: Any = 1) -> Any:
 def math_modf(x: Any, /) -> tuple[Tracer, Tracer]:
     value = _float(x, "math.modf")
     whole = trunc(value)
-    return weak(subtract(value, whole)), weak(whole)
+    fraction = select(apply(ops.isinf, value), full((), 0, F64), subtract(value, whole))
+    return weak(fraction), weak(whole)
+
+
+#: exponents of two beyond this give 0 or an infinity, whatever is multiplied
+_MOST_DOUBLED = 2200
 
 
 @covers(math.ldexp)
 def math_ldexp(x: Any, i: Any, /) -> Tracer:
-    return weak(multiply(_float(x, "math.ldexp"), apply(ops.exp2, _float(i, "math.ldexp"))))
+    value, exponent = _float(x, "math.ldexp"), scalar(i, "math.ldexp")
+    if exponent.dtype.kind not in "iub":
+        raise TypeError("Expected an int as second argument to ldexp.")
+    left = call_handler(np.clip, cast_to(exponent, I64), -_MOST_DOUBLED, _MOST_DOUBLED)
+    result, known = value, known_scalar(i)
+    # in three parts, since 2.0**i itself may be infinite, or 0
+    for parts in (3, 2, 1) if known is None or abs(known) > 1000 else (1,):
+        part = call_handler(np.floor_divide, left, parts) if parts > 1 else left
+        left = subtract(left, part)
+        result = multiply(result, exp2(cast_to(part, F64)))
+    check_result(math.ldexp, result, value)
+    return weak(result)
 
 
 @covers(math.remainder)
 def math_remainder(x: Any, y: Any, /) -> Tracer:
     first, second = _float(x, "math.remainder"), _float(y, "math.remainder")
-    return weak(subtract(first, multiply(rint(divide(first, second)), second)))
+    check_arguments(math.remainder, first, second)
+    first = apply(ops.fmod, first, multiply(2.0, second))  # the quotient stays a small number
+    whole = rint(divide(first, second))
+    return weak(select(equal(whole, 0.0), first, subtract(first, multiply(whole, second))))
 
 
 if hasattr(math, "cbrt"):
