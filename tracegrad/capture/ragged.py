@@ -202,6 +202,17 @@ class Ragged(Selection):
             rest[0] = part.axes[0]
         return Ragged(content, rest) if rest else content
 
+    def update_at(self, ufunc: np.ufunc, key: Any, values: Any) -> None:
+        """Do what the method `at` of a ufunc does, for the elements at the places in an array of ints."""
+        if tuple(self.axes) != (0,) or isinstance(key, Selection) or not is_index_array(key):
+            raise unknown_length("an index array or a mask for a part of unknown length")
+        axis, places = self.axes[0], asarray(key)
+        places = call_handler(np.where, call_handler(np.less, places, 0), places + axis.length, places)
+        found = call_handler(np.logical_and, places >= 0, places < axis.length)
+        check(call_handler(np.all, found), "IndexError", OUTSIDE)
+        places = axis.stop - 1 - places if axis.backwards else places + axis.start
+        call_handler(ufunc.at, self.content, places, values, _bound=(ufunc, "at"))
+
     def thinned(self, k: int, stride: Stride) -> Ragged:
         """Return every so many of the elements along an axis: a view where they begin at a place that is known."""
         own, step = self.axes[k], stride.step

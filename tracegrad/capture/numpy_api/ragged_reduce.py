@@ -16,7 +16,7 @@ import numpy as np
 from tracegrad.capture.axes import Axis
 from tracegrad.capture.contents import at, mask_of, shifted
 from tracegrad.capture.lengths import at_least, unknown_length
-from tracegrad.capture.masked import extreme
+from tracegrad.capture.masked import Selection, extreme
 from tracegrad.capture.ragged import Ragged, chosen_axes, covers_ragged, filled, require_some
 from tracegrad.capture.tracer import asarray, call_handler, check, make_weak
 
@@ -178,3 +178,19 @@ for _name, _function, _least, _kwargs in (
     ("stdev", np.std, 2, {"ddof": 1}),
 ):
     covers_ragged(getattr(statistics, _name))(_statistic(_function, _least, **_kwargs))
+
+
+# ---- sums into places
+
+
+def _at(ufunc: np.ufunc) -> Callable[..., None]:
+    def accumulate(a: Any, indices: Any, b: Any, /) -> None:
+        if not isinstance(a, Ragged) or isinstance(b, Selection):
+            raise unknown_length()
+        a.update_at(ufunc, indices, b)
+
+    return accumulate
+
+
+covers_ragged(np.add.at, either_order=True)(_at(np.add))
+covers_ragged(np.subtract.at, either_order=True)(_at(np.subtract))
