@@ -12,6 +12,7 @@ import pytest
 
 import tracegrad as tg
 from tests.capture.test_ragged import slopes
+from tracegrad.errors import NeedsPythonValue
 
 inf, nan = math.inf, math.nan
 ONE = [0.0, -0.0, 1.0, -1.0, 2.0, -2.5, 180.0, -180.5, 710.0, 711.0, -711.0, 1e306, 1e-320, 1e200, inf, -inf, nan]
@@ -196,3 +197,26 @@ def test_gradients_of_handlers(backend: Any) -> None:
 def test_what_is_known_to_be_finite_is_not_tested() -> None:
     source = tg.function(lambda x: math.sin(2.0 * math.atan(x)), backend="numpy").source(1.0)
     assert "raise" not in source
+
+
+@pytest.mark.parametrize("name", ["comb", "factorial", "frexp", "gcd", "isqrt", "lcm", "perm", "ulp"])
+def test_functions_without_a_form_are_named(name: str) -> None:
+    function = getattr(math, name)
+
+    def f(x):
+        numbers = (x,) if name in ("frexp", "ulp") else (int(x), 2) if name in ("comb", "gcd", "lcm") else (int(x),)
+        return x * function(*numbers)
+
+    with pytest.raises(NeedsPythonValue, match=rf"math\.{name} of a traced value is not supported \[TG101\]"):
+        tg.function(f)(3.0)
+
+
+def test_functions_of_known_ints_in_a_loop() -> None:
+    def f(x, n):
+        total = 0.0
+        for k in range(5):
+            total += x * math.comb(4, k) * math.gcd(k, 2) * math.comb(n[0], 2)
+        return total
+
+    n = np.array([5])
+    np.testing.assert_allclose(tg.grad(f)(1.5, n), f(1.0, n))

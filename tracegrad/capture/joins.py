@@ -997,7 +997,10 @@ def branch_error(name: str, what: str, left: str, right: str, span: Any, path: s
                 "use a number that stands for None (np.nan, np.inf, 0.0), or a flag beside the value that says whether "
                 "there is one (`found = 1.0`)"
             )
-    return NeedsPythonValue(title, code="TG112", span=span, found=f"{left} when true, {right} when false", help=help)
+    otherwise = "another one" if what == "structure" and left == right else right
+    return NeedsPythonValue(
+        title, code="TG112", span=span, found=f"{left} when true, {otherwise} when false", help=help
+    )
 
 
 def _shape_text(leaves: list[Any], tree: Tree) -> str:

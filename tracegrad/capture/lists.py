@@ -1100,9 +1100,9 @@ def item_type(items: list[Any]) -> Kind:
         return _or_none(item_type(some))
     opened = [_open(item)[0] for item in items]
     if opened and all(structure != LEAF for structure in opened):
+        if not any(structure.size for structure in opened):
+            raise RestageError("a list in the loop holds other things than numbers and arrays")
         structure = functools.reduce(_meet, opened)
-        if not structure.size:
-            raise RestageError("the items of a list differ in structure")
         columns = zip(*(_open_as(structure, item) for item in items), strict=True)
         fields = [item_type(list(leaves)) for leaves in columns]
         if not all(isinstance(field, ItemKind) for field in fields):

@@ -100,7 +100,7 @@ def _run(
             if not few and not sequence.is_of(error.remedy) and has_remedy(error):
                 for_stmt(sequence, body_fn, get_state, set_state, names, extra_test)
                 return
-            reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
+            reason, help, cause = _need(error), error.help, error
             break
         except CaptureError as error:
             if not sequence.unrolls:
@@ -392,7 +392,7 @@ def while_stmt(
         except NeedsPythonValue as error:
             if has_remedy(error):
                 continue
-            reason, help, cause = f"it needs a Python value: {error.title}", error.help, error
+            reason, help, cause = _need(error), error.help, error
         except RestageError as error:
             reason, help, cause = error.reason, error.help, None
         goes_on = truth(test_fn())
@@ -425,6 +425,11 @@ def while_stmt(
                 found=f"{reason}; more than {UNROLL_LIMIT} iterations",
                 help=help,
             ) from cause
+
+
+def _need(error: NeedsPythonValue) -> str:
+    """Return why a loop cannot be staged; of a loop inside that cannot be either, the reason of that one."""
+    return f"it needs a Python value: {error.title if error.code != 'TG120' else f'a loop in it ({error.found})'}"
 
 
 class _Endless:

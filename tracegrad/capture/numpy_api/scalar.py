@@ -79,6 +79,7 @@ from tracegrad.capture.tracer import (
     make_weak,
     python_class,
     python_operator,
+    resolve_content,
     stage,
     unsupported,
 )
@@ -739,15 +740,41 @@ if hasattr(math, "cbrt"):
         return weak(apply(ops.cbrt, _float(x, "math.cbrt")))
 
 
-@covers(math.comb, math.perm, math.factorial, math.gcd, math.lcm, math.isqrt, math.frexp, math.ulp)
-def refuse_integers(*args: Any) -> Any:
-    if all(not isinstance(a, Tracer) or a.dtype.kind in "iub" for a in args):
-        for argument in args:
-            operator.index(argument)  # a loop around it is unrolled
-    raise unsupported(
-        "an integer function of math (comb, factorial, gcd, isqrt, frexp, ...) of a traced value",
-        "use math.gamma or math.lgamma, or pass the result as an argument",
-    )
+#: functions of math without a form in compiled code -> what to write
+_WITHOUT_FORM = {
+    math.factorial: "math.gamma(n + 1)",
+    math.comb: "math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)), rounded",
+    math.perm: "math.exp(math.lgamma(n + 1) - math.lgamma(n - k + 1)), rounded",
+    math.gcd: "the loop `while b: a, b = b, a % b`",
+    math.lcm: "the loop `while b: a, b = b, a % b`, which finds the divisor",
+    math.isqrt: "math.floor(math.sqrt(n))",
+    math.frexp: "math.floor(math.log2(abs(x))) + 1 for the exponent",
+    math.ulp: "np.nextafter(x, np.inf) - x",
+}
+
+
+def _refuse_math(function: Any, instead: str) -> None:
+    def refuse(*args: Any) -> Any:
+        if function not in (math.frexp, math.ulp):
+            for argument in args:
+                if isinstance(argument, Tracer) and argument.dtype.kind not in "iub":
+                    raise TypeError(f"'{python_class(argument).__name__}' object cannot be interpreted as an integer")
+            numbers: list[Any] = [resolve_content(a) if isinstance(a, Tracer) else a for a in args]
+            if all(number is not None for number in numbers):
+                return function(*map(int, numbers))
+        raise NeedsPythonValue(  # a loop around it is unrolled
+            f"math.{function.__name__} of a traced value is not supported",
+            code="TG101",
+            span=user_span(),
+            found=", ".join(map(describe, args)),
+            help=f"use {instead}; or pass the result as an argument",
+        )
+
+    covers(function)(refuse)
+
+
+for _function, _instead in _WITHOUT_FORM.items():
+    _refuse_math(_function, _instead)
 
 
 def _register_cmath(function: Any, ufunc: Any) -> None:
