@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,17 @@ class Told(ValueError):
 
 class Plain(ValueError):
     pass
+
+
+@dataclasses.dataclass
+class Record(Exception):
+    number: float
+
+
+class Inner(Unfit):
+    def __init__(self, number):
+        Unfit.__init__(self, number, 3.0)
+        self.same = number
 
 
 def array(x):
@@ -136,7 +148,27 @@ def whole_division(x):
     return total
 
 
+def record(x):
+    try:
+        if x[0] > 1.5:
+            raise Record(x[0] * x[1])
+        return x[1]
+    except Record as error:
+        return error.number * 3
+
+
+def derived(x):
+    try:
+        if x[0] > 1.5:
+            raise Inner(x[0] * x[1])
+        return x[1]
+    except Unfit as error:
+        return error.same * error.number + error.args[1]
+
+
 PROGRAMS = [
+    record,
+    derived,
     array,
     number,
     unpacked,

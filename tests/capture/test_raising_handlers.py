@@ -235,3 +235,24 @@ def test_a_loop_stays_a_loop_without_flags() -> None:
     source = tg.function(in_a_loop, backend="numpy").source(np.ones(300))
     assert "while" not in source
     assert 'raise RuntimeError("no log")' in source
+
+
+class Own(Exception):
+    pass
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_the_place_is_that_of_the_fault_and_c_knows_exceptions(backend: Any) -> None:
+    def f(x):
+        try:
+            return math.log(x[0])
+        except ValueError as error:
+            raise Own(f"log of {x[0]}: {error}") from error
+
+    traced = tg.function(f, backend=backend)
+    assert traced(np.ones(2)) == 0.0
+    with pytest.raises(
+        Exception, match=r"Own: log of <value>: math domain error\n.*\n.*return math.log\(x\[0\]\)"
+    ) as found:
+        traced(-np.ones(2))
+    assert type(found.value) is Exception

@@ -98,13 +98,13 @@ def raise_unless(condition: Value, error: Exception) -> None:
     index, errors = getattr(error, _CHOICE, (None, [error]))
     builder = current().builder
     for number, one in enumerate(errors):
-        builder.span = raised_span(error) or user_span()
-        holds = condition
+        holds, raised = condition, follow(one)[0]
         if index is not None:
             same = index.value if index.dtype == BOOL else stage(ops.equal, index.value, builder.constant(number))
             other = same if index.dtype == BOOL and number == 0 else stage(ops.logical_not, same)
             holds = stage(ops.logical_or, condition, other)
-        check_here(holds, follow(one)[0])
+        builder.span = raised_span(error) or user_span()
+        check_here(holds, raised)
 
 
 def merged(value: Any, depth: int) -> Any:

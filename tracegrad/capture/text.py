@@ -246,11 +246,12 @@ def call_with_text(
             return _text_of(f, *args, call=call)
     elif isinstance(f, type) and issubclass(f, BaseException):
         return NotImplemented if is_user_function(f.__init__) else make_error(f, args, kwargs)
-    own = getattr(f, "__self__", None)
-    if isinstance(own, BaseException) and isinstance(f, types.MethodWrapperType) and f.__name__ == "__init__":
-        return _init_error(f, own, args, kwargs)
-    if isinstance(f, types.WrapperDescriptorType) and f.__name__ == "__init__" and isinstance(args[0], BaseException):
-        return _init_error(f.__get__(args[0]), args[0], args[1:], kwargs)
+    elif isinstance(f, types.MethodWrapperType) and f.__name__ == "__init__":
+        if isinstance(f.__self__, BaseException):
+            return _init_error(f, f.__self__, args, kwargs)
+    elif isinstance(f, types.WrapperDescriptorType) and f.__name__ == "__init__":
+        if args and isinstance(args[0], BaseException):
+            return _init_error(f.__get__(args[0]), args[0], args[1:], kwargs)
     if (getattr(f, "__module__", None) or "").partition(".")[0] in _MESSENGERS:
         if _is_sent(f, args):
             _refuse_message(f, (_own_text(a, "s", "", call) for a in (*args, *kwargs.values())))
@@ -261,6 +262,7 @@ def call_with_text(
         return NotImplemented
     if f in (isinstance, type):
         return f(*("" if type(a) is TracedText else a for a in args))
+    own = getattr(f, "__self__", None)
     if isinstance(own, BaseException):
         return f(*map(_message, args), **kwargs)
     takes_anything = isinstance(own, list | dict | set) or f in (list, tuple, dict, id, callable)

@@ -275,10 +275,11 @@ def settles(op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]) -> boo
         return False
     if message in _LIMITS or kind is MemoryError:
         return False
-    error = kind(message)
+    error, span = kind(message), current().builder.span
     if message not in _AS_PYTHON:
         keep_text(error)
     raised, window = follow(error, is_rare=is_rare(op.name, attrs))
+    current().builder.span = span
     if window is None:
         if raised is error or op.name not in ("check", *_SUCCEEDS):
             return False

@@ -184,7 +184,7 @@ def _is_generated(init: types.FunctionType) -> bool:
 
 
 def _stores_plainly(cls: Any) -> bool:
-    return cls.__dataclass_params__.frozen or cls.__setattr__ is object.__setattr__
+    return cls.__dataclass_params__.frozen or cls.__setattr__ in (object.__setattr__, BaseException.__setattr__)
 
 
 def _fill_dataclass(instance: Any, init: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -195,6 +195,7 @@ def _fill_dataclass(instance: Any, init: types.FunctionType, args: tuple[Any, ..
         init(instance, *args, **kwargs)  # raises Python's error
         raise
     passed_on = []
+    store: Any = BaseException.__setattr__ if isinstance(instance, BaseException) else object.__setattr__
     for field in instance.__dataclass_fields__.values():
         if field._field_type is dataclasses._FIELD_CLASSVAR:  # type: ignore[attr-defined]
             continue
@@ -209,6 +210,6 @@ def _fill_dataclass(instance: Any, init: types.FunctionType, args: tuple[Any, ..
         if field._field_type is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
             passed_on.append(value)
         else:
-            object.__setattr__(instance, field.name, value)
+            store(instance, field.name, value)
     if hasattr(instance, "__post_init__"):
         call_user(instance.__post_init__, *passed_on)

@@ -65,7 +65,7 @@ from tracegrad.ir.types import (
 ERROR_KINDS = (
     "", "IndexError", "ZeroDivisionError", "ValueError", "LinAlgError", "AssertionError", "OverflowError", "TypeError",
     "KeyError", "RuntimeError", "MemoryError", "FloatingPointError", "StopIteration", "NotImplementedError",
-    "ArithmeticError", "UnboundLocalError", "AttributeError", "NameError",
+    "ArithmeticError", "UnboundLocalError", "AttributeError", "NameError", "Exception", "LookupError",
 )  # fmt: skip
 _ERROR_NAMES = {kind: "TG_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).upper() for kind in ERROR_KINDS if kind}
 _ERROR_NAMES["LinAlgError"] = "TG_LINALG_ERROR"

@@ -38,6 +38,8 @@ ERROR_CLASSES: Final[dict[int, type[Exception]]] = {
     15: UnboundLocalError,
     16: AttributeError,
     17: NameError,
+    18: Exception,
+    19: LookupError,
 }
 
 

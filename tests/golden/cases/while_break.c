@@ -41,7 +41,9 @@ enum {
     TG_ARITHMETIC_ERROR = 14,
     TG_UNBOUND_LOCAL_ERROR = 15,
     TG_ATTRIBUTE_ERROR = 16,
-    TG_NAME_ERROR = 17
+    TG_NAME_ERROR = 17,
+    TG_EXCEPTION = 18,
+    TG_LOOKUP_ERROR = 19
 };
 
 typedef struct tg_error {
