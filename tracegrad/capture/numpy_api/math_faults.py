@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.context import current
 from tracegrad.capture.numpy_api.common import known_scalar
 from tracegrad.capture.numpy_api.elementwise import (
     absolute,
@@ -92,7 +93,8 @@ if hasattr(math, "exp2"):
     _RANGES[math.exp2] = _too_large(np.greater_equal, 1024.0)
 #: functions that raise OverflowError where the result is infinite, and the first argument is not
 _GROWING = frozenset({math.gamma, math.lgamma, math.ldexp})
-#: functions that only an infinity is outside of
+#: functions that only an infinity is outside of: it gives NaN where no handler is around them, so that code is not
+#: full of tests
 _PERIODIC = frozenset({math.sin, math.cos, math.tan})
 #: op -> the largest magnitude of its results
 _BOUNDS = {"sin": 1.0, "cos": 1.0, "tanh": 1.0, "arcsin": 2.0, "arccos": 4.0, "arctan": 2.0, "arctan2": 4.0}
@@ -100,7 +102,7 @@ _BOUNDS = {"sin": 1.0, "cos": 1.0, "tanh": 1.0, "arcsin": 2.0, "arccos": 4.0, "a
 
 def check_arguments(function: Any, *args: Tracer) -> None:
     """Stage the errors that a function of math raises for some of its arguments."""
-    if function in _PERIODIC and math.isfinite(_bound(args[0].value)):
+    if function in _PERIODIC and (not current().windows or math.isfinite(_bound(args[0].value))):
         return
     for table, error, message in (
         (_DOMAINS, "ValueError", "math domain error"),
