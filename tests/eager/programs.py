@@ -2329,3 +2329,72 @@ def forward_mode_of_writes(T: Any, say: Any) -> None:
     for function in own:
         with ad.dual_level():
             attempt(say, function(ad.make_dual(x.clone().requires_grad_(), t)).sum().backward)
+
+
+@program
+def indices_and_factors_are_never_freed(T: Any, say: Any) -> None:
+    x = T.arange(9.0).reshape(3, 3).requires_grad_()
+    h = x[0]
+    (h * h).sum().backward()
+    (h * 3).sum().backward()
+    say(x.grad)
+    functions = (
+        lambda x: x[1, 2],
+        lambda x: x[:, 1],
+        lambda x: x[-1],
+        lambda x: x[..., 0],
+        lambda x: x[None, 0],
+        lambda x: x.select(1, 2),
+        lambda x: x[0, 1:],
+        lambda x: T.add(x, x, alpha=2),
+        lambda x: T.sub(x, x.t(), alpha=2),
+        lambda x: T.lerp(x, x.t(), 0.25),
+        lambda x: T.select_scatter(x, x[0], 0, 1),
+        lambda x: T.trapezoid(x, dx=0.5),
+        lambda x: T.gradient(x)[0],
+        lambda x: T.cartesian_prod(x[0], x[1]),
+        lambda x: x * 2,
+        lambda x: x / 2,
+        lambda x: T.lerp(x, x.t(), T.tensor(0.25)),
+        lambda x: x[[0, 2]],
+    )
+    for function in functions:
+        y = function(x).sum()
+        y.backward()
+        attempt(say, y.backward)
+    say(x.grad)
+    parts = [x[i].sum() for i in range(3)]
+    sum(parts).backward()
+    parts[0].backward()
+    say(x.grad)
+
+
+@program
+def numbers_are_not_packed(T: Any, say: Any) -> None:
+    x = T.ones(3, 3, requires_grad=True)
+    functions = (
+        lambda x: x * 2,
+        lambda x: 2 * x,
+        lambda x: x / 4,
+        lambda x: x[0],
+        lambda x: x[0, 1:],
+        lambda x: x.select(1, 0),
+        lambda x: T.add(x, x, alpha=2),
+        lambda x: T.lerp(x, x, 0.5),
+        lambda x: x.clamp(0, 1),
+        lambda x: T.addcmul(x, x, x, value=2),
+        lambda x: x.clone().mul_(2),
+        lambda x: x.clone()[0].mul_(2),
+        lambda x: x * T.tensor(2.0),
+    )
+    for function in functions:
+        packed = []
+
+        def pack(tensor: Any, packed: list[Any] = packed) -> Any:
+            packed.append(tuple(tensor.shape))
+            return tensor
+
+        with T.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            function(x).sum().backward()
+        say(packed)
+    say(x.grad)

@@ -188,3 +188,61 @@ def test_source_and_explanation_for_tensors():
     arrays = np.ones(2), np.ones(2)
     assert tg.grad(weighted).source(a, x) == tg.grad(weighted).source(*arrays)
     assert str(tg.explain(weighted)(a, x)) == str(tg.explain(weighted)(*arrays))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_results_are_detached_and_written(backend: str) -> None:
+    square = tg.function(lambda x: x * x, backend=backend)
+    total = tg.function(lambda x: np.sum(np.sin(x) ** 2), backend=backend)
+    w = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    assert square(w).detach().numpy().tolist() == [1.0, 4.0]
+    assert square(w)[1].detach().item() == 4.0
+    assert tg.value_and_grad(lambda x: np.sum(x**3), backend=backend)(w)[1][0].detach().item() == 3.0
+    for name, arguments in (("add_", (1,)), ("mul_", (2,)), ("zero_", ()), ("exp_", ()), ("t_", ())):
+        expected, found = (torch.autograd.grad(getattr(y, name)(*arguments).sum(), w) for y in (w * w, square(w)))
+        assert found[0].tolist() == expected[0].tolist()
+        with torch.no_grad():
+            y = square(w)
+            assert getattr(y, name)(*arguments) is y
+    y = square(w)
+    y[0] = 1.0
+    assert torch.autograd.grad(y.sum(), w)[0].tolist() == [0.0, 4.0]
+    x, func = w.detach(), torch.func
+    slope, bend = np.sin(2 * x.numpy()), 2 * np.cos(2 * x.numpy())
+    found = [
+        func.grad(total)(x), func.grad_and_value(total)(x)[0], func.vjp(total, x)[1](torch.ones((), dtype=x.dtype))[0],
+        func.vmap(func.grad(total))(torch.stack([x, x]))[1],
+    ]  # fmt: skip
+    for gradient in found:
+        np.testing.assert_allclose(gradient.numpy(), slope, rtol=1e-12)
+    along = [
+        func.jvp(total, (x,), (x,))[1], func.linearize(total, x)[1](x), torch.autograd.functional.jvp(total, x, x)[1],
+    ]  # fmt: skip
+    for tangent in along:
+        np.testing.assert_allclose(tangent.item(), slope @ x.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(torch.autograd.functional.hvp(total, x, x)[1].numpy(), bend * x.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_saved_values_go_through_hooks(backend: str) -> None:
+    f = tg.function(lambda x, scale: np.sum(np.tanh(x) * scale), backend=backend)
+    x = torch.tensor([0.5, 0.7], dtype=torch.float64, requires_grad=True)
+    seen: list[Any] = []
+
+    def pack(tensor: Any) -> Any:
+        seen.append(tensor.tolist())
+        return tensor * 2
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor / 2):
+        y = f(x, 3.0)
+    assert seen == [[0.5, 0.7]]
+    (first,) = torch.autograd.grad(y, x, create_graph=True)
+    tanh = np.tanh(x.detach().numpy())
+    np.testing.assert_allclose(first.detach().numpy(), 3 * (1 - tanh**2), rtol=1e-12)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    np.testing.assert_allclose(second.numpy(), -6 * tanh * (1 - tanh**2), rtol=1e-12)
+    written = x * 1
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        y = f(written, 1.0)
+        written.zero_()
+        np.testing.assert_allclose(torch.autograd.grad(y, x)[0].numpy(), 1 - tanh**2, rtol=1e-12)

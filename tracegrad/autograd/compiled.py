@@ -20,12 +20,13 @@ from tracegrad.runtime.signature import NAMESPACE, signature_of
 from tracegrad.runtime.tape import (
     Cotangent,
     Edge,
-    KernelNode,
+    Node,
     Saved,
     attach,
     edges_of,
     from_tensor,
     inference_error,
+    keep_saved,
     mode,
     needs_grad,
     user_place,
@@ -51,7 +52,7 @@ def _tensor(value: Any) -> Any:
     return wrap(np.asarray(value)) if isinstance(value, np.ndarray | np.generic | float | complex) else value
 
 
-class CompiledNode(KernelNode):
+class CompiledNode(Node):
     """A call of a compiled function."""
 
     title = "CompiledFunctionBackward"
@@ -59,12 +60,13 @@ class CompiledNode(KernelNode):
     def __init__(self, function: Any, backend: str, pull: Callable[..., Any], edges: Sequence[Edge]) -> None:
         super().__init__(tuple(edges))
         self.function, self.backend, self.pull = function, backend, pull
-        self.shown, self.is_layer = list(range(len(edges))), False
         self.arguments: list[Any] = []
         self.spec: Any = None
         self.out: tuple[list[Any], Any] = ([], None)
 
     def apply(self, cts: list[Cotangent], create_graph: bool, keep: bool) -> Sequence[Cotangent]:
+        if all(ct is None for ct in cts):
+            return [None] * len(self.edges)
         if self.saved is None:
             raise self.freed_error()
         values = [self.unpack(item, create_graph) for item in self.saved]
@@ -306,7 +308,7 @@ def _record(
     node.code, node.instruction = user_place()
     node.arguments, node.spec, node.places = [_array(x) for x in leaves], spec, places
     node.numbers = list(range(len(leaves)))
-    node.saved = [Saved(t._a, t._storage, ("in", k)) for k, t in enumerate(operands)]
+    keep_saved(node, [Saved(t._a, t._storage, ("in", k)) for k, t in enumerate(operands)], operands, ())
     outs = [x for x in results if isinstance(x, Tensor)]
     for position in places:
         node.arguments[position] = None

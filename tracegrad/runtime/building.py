@@ -27,6 +27,7 @@ from tracegrad.runtime.operate import (
     require_one_dtype,
     require_operands,
     require_parts,
+    scaled,
     tensor_of,
     to_tensor,
     where,
@@ -159,8 +160,9 @@ def cartesian_prod(*tensors: Tensor) -> Any:
     if len(tensors) == 1:
         return tensors[0]
     require_grid_axes(tensors)
-    grids = np.meshgrid(*[np.arange(t._a.shape[0]) for t in tensors], indexing="ij")
-    return stack([index_select(t, 0, wrap(g.ravel())) for t, g in zip(tensors, grids, strict=True)], 1)
+    sizes = [t._a.shape[0] for t in tensors]
+    grids = [t.view(*(-1 if k == axis else 1 for k in range(len(sizes)))) for axis, t in enumerate(tensors)]
+    return stack([grid.expand(*sizes).reshape(-1) for grid in grids], 1)
 
 
 @public()
@@ -179,8 +181,8 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
     count = y._a.shape[axis] - 1
     sums: Any = narrow(y, axis, 0, count) + narrow(y, axis, 1, count)
     if x is None:
-        return retitled(sums.sum(axis) * (dx / 2), "MulBackward1")
-    return retitled((sums * _widths(x, y, axis)).sum(axis) / 2, "DivBackward1")
+        return scaled(sums.sum(axis), dx / 2)
+    return retitled(scaled((sums * _widths(x, y, axis)).sum(axis), 0.5), "DivBackward1")
 
 
 @public()
@@ -451,8 +453,8 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0,
     count = y._a.shape[axis] - 1
     sums: Any = narrow(y, axis, 0, count) + narrow(y, axis, 1, count)
     if x is None:
-        return (sums * (dx / 2)).cumsum(axis)
-    return retitled((sums * _widths(x, y, axis)).cumsum(axis) / 2, "DivBackward1")
+        return scaled(sums, dx / 2).cumsum(axis)
+    return retitled(scaled((sums * _widths(x, y, axis)).cumsum(axis), 0.5), "DivBackward1")
 
 
 def _widths(x: Tensor, y: Tensor, axis: int) -> Any:
@@ -486,7 +488,7 @@ def _slopes(y: Tensor, axis: int, places: Any, order: int) -> Any:
         total: Any = 0
         for shift, weight in middle:
             shaped = weight.astype(y._a.dtype).reshape((-1, *(1,) * (y._a.ndim - axis - 1)))
-            total = total + narrow(y, axis, shift, len(weight)) * wrap(shaped)
+            total = total + scaled(narrow(y, axis, shift, len(weight)), wrap(shaped))
         return total
 
     def parabola(at: int, first: int) -> list[tuple[int, Any]]:

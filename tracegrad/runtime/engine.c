@@ -47,7 +47,8 @@
     X(AccumulateGrad, variable) \
     X(Composition, node_name) X(Composition, table) \
     X(Kernel, _run) X(Kernel, kept) X(Kernel, layout) \
-    X(Pullback, kernel) X(Pullback, reads) X(Pullback, gives) X(Pullback, in_order) X(Pullback, fast) X(Pullback, brief)
+    X(Pullback, kernel) X(Pullback, reads) X(Pullback, gives) X(Pullback, in_order) X(Pullback, fast) X(Pullback, brief) \
+    X(Pullback, numbers)
 
 #define X(name) static PyTypeObject *name##_type;
 TYPES(X)
@@ -1232,6 +1233,8 @@ static PyObject *outline_of(PyObject *steps, PyObject **operands)
         PyTuple_SET_ITEM(outline, i, part);
         for (Py_ssize_t k = 0; k < count; k++) {
             PyObject *number = new_tensor(number_array(PyTuple_GET_ITEM(positions, k), position_descr));
+            if (number != NULL)
+                set_slot(&SLOT(number, Tensor, _storage), Py_NewRef(Py_None)); /* nobody else has it */
             int failed = number == NULL || PyList_Append(*operands, number) < 0;
             Py_XDECREF(number);
             if (failed)
@@ -1961,7 +1964,7 @@ static PyObject *pull_back(State *state, PyObject *node, Entry *entry, PyObject 
         Py_DECREF(held[i]);
     if (found == NULL)
         return NULL;
-    if (!keep && SLOT(node, KernelNode, saved) != Py_None)
+    if (!keep && SLOT(pullback, Pullback, numbers) != Py_True && SLOT(node, KernelNode, saved) != Py_None)
         set_slot(&SLOT(node, KernelNode, saved), Py_NewRef(Py_None));
     if (PyTuple_CheckExact(found))
         return found;

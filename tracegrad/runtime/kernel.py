@@ -101,12 +101,23 @@ class Kernel:
         single: whether it has exactly one result.
         layout: which strides its results get (layout.py); None for those that come about.
         kept: so many of the last results are none of the operation's, but kept for its pullback.
+        numbers: see Composition.
     """
 
-    __slots__ = ("_depends", "_jvps", "_make", "_made", "_partial", "_pullbacks", "_run", "kept", "layout", "name")
+    __slots__ = (
+        "_depends", "_jvps", "_make", "_made", "_partial", "_pullbacks", "_run", "kept", "layout", "name", "numbers",
+    )  # fmt: skip
 
-    def __init__(self, name: str, make: Callable[[], Function], layout: str | None = None, kept: int = 0) -> None:
-        self.name, self._make, self.layout, self.kept = name, make, layout, kept
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], Function],
+        layout: str | None = None,
+        kept: int = 0,
+        *,
+        numbers: bool = False,
+    ) -> None:
+        self.name, self._make, self.layout, self.kept, self.numbers = name, make, layout, kept, numbers
         self._made: Function | None = None
         self._depends: list[int] | None = None
         self._run: Callable[..., Any] | None = None
@@ -209,9 +220,12 @@ class Pullback:
         skipped: what the rules read but the kernel does not, since there are no elements that could matter; ("ct", k)
             for the cotangent k that the kernel takes.
         brief: the fast kernel, or else the kernel, that takes between `reads` and the cotangents what `shorten` keeps.
+        numbers: see Composition.
     """
 
-    __slots__ = ("brief", "fast", "gives", "in_order", "kernel", "mask", "present", "primal", "reads", "skipped")
+    __slots__ = (
+        "brief", "fast", "gives", "in_order", "kernel", "mask", "numbers", "present", "primal", "reads", "skipped",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -228,6 +242,7 @@ class Pullback:
         self.present, self.fast, self.skipped = present, fast, skipped
         self.in_order = gives == tuple(range(len(gives)))
         self.brief: Kernel | None = None
+        self.numbers = primal.numbers
 
     def shorten(self) -> Kernel | None:
         """Set `brief`, and return the primal with values as last results that the pullback would compute again.
@@ -250,14 +265,22 @@ class Composition:
         overload: the number at the end of the node's name.
         title: the node's name, where torch makes the result by an operation of another name.
         layout: which strides its results get (layout.py).
+        numbers: all that a pullback reads is numbers of the call: no backward pass frees them.
     """
 
-    __slots__ = ("function", "kernels", "layout", "name", "node_name", "table")
+    __slots__ = ("function", "kernels", "layout", "name", "node_name", "numbers", "table")
 
     def __init__(
-        self, name: str, function: Callable[..., Any], *, overload: int = 0, title: str = "", layout: str | None = ROWS
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        overload: int = 0,
+        title: str = "",
+        layout: str | None = ROWS,
+        numbers: bool = False,
     ) -> None:
-        self.name, self.function, self.layout = name, function, layout
+        self.name, self.function, self.layout, self.numbers = name, function, layout, numbers
         self.node_name = title or f"{name}Backward{overload}"
         self.kernels: dict[Hashable, Kernel] = {}
         self.table: Any = None  # of engine.c
@@ -276,7 +299,9 @@ class Composition:
             types = [ArrayType(array.dtype, array.shape) for array in arrays]
             if len(self.kernels) >= MAX_KERNELS:
                 self.kernels.clear()
-            made = Kernel(self.name, lambda: trace(self.name, self.function, static, types), self.layout)
+            made = Kernel(
+                self.name, lambda: trace(self.name, self.function, static, types), self.layout, numbers=self.numbers
+            )
             self.kernels[full] = made
         return made
 

@@ -62,9 +62,11 @@ def cast(tensor: Tensor, dtype: Any) -> Tensor:
     return made
 
 
-def pointwise(name: str, function: Callable[..., Any], overload: int = 0, *, title: str = "") -> Composition:
+def pointwise(
+    name: str, function: Callable[..., Any], overload: int = 0, *, title: str = "", numbers: bool = False
+) -> Composition:
     """Make the composition of an elementwise operation."""
-    return Composition(name, function, overload=overload, title=title, layout=LIKE_OPERANDS)
+    return Composition(name, function, overload=overload, title=title, layout=LIKE_OPERANDS, numbers=numbers)
 
 
 _NARROW = (dtypes.bfloat16.dtype, dtypes.float16.dtype)
@@ -73,12 +75,19 @@ _WIDE: set[Composition] = set()
 
 
 def promoting(
-    name: str, function: Callable[..., Any], overload: int = 0, *, wide: bool = False, title: str = ""
+    name: str,
+    function: Callable[..., Any],
+    overload: int = 0,
+    *,
+    wide: bool = False,
+    title: str = "",
+    numbers: bool = False,
 ) -> Composition:
     """Make a composition whose first static argument is the dtype that operands are brought to.
 
     Args:
         wide: half and bfloat16 are computed in float32; numbers and tensors of rank 0 are not rounded before.
+        title, numbers: see Composition.
     """
 
     def apply(dtype: Any, *xs: Any) -> Any:
@@ -87,7 +96,7 @@ def promoting(
             return function(*[_cast(_cast(x, dtype) if x.ndim else x, single) for x in xs]).astype(dtype)
         return function(*[x if x.dtype == dtype else _cast(x, dtype) for x in xs])
 
-    made = pointwise(name, apply, overload, title=title)
+    made = pointwise(name, apply, overload, title=title, numbers=numbers)
     if wide:
         _WIDE.add(made)
     return made
@@ -380,14 +389,17 @@ softplus_of = _softplus
 # ---- arithmetic
 
 _ADD = promoting("Add", lambda x, y: np.logical_or(x, y) if x.dtype == np.bool_ else x + y, wide=True)
-_ADD_SCALED = promoting("Add", lambda x, y, alpha: x | (y & alpha) if x.dtype == np.bool_ else x + y * alpha, wide=True)
+_ADD_SCALED = promoting(
+    "Add", lambda x, y, alpha: x | (y & alpha) if x.dtype == np.bool_ else x + y * alpha, wide=True, numbers=True
+)
 _SUB = promoting("Sub", lambda x, y: x - y, wide=True)
 _RSUB = promoting("Rsub", lambda x, y: x - y, 1, wide=True)
-_RSUB_SCALED = promoting("Rsub", lambda x, y, alpha: x - y * alpha, 1, wide=True)
+_RSUB_SCALED = promoting("Rsub", lambda x, y, alpha: x - y * alpha, 1, wide=True, numbers=True)
 _RDIV = promoting("Mul", lambda x, y: x / y, wide=True)
-_SUB_SCALED = promoting("Sub", lambda x, y, alpha: x - y * alpha, wide=True)
+_SUB_SCALED = promoting("Sub", lambda x, y, alpha: x - y * alpha, wide=True, numbers=True)
 _MUL = promoting("Mul", lambda x, y: np.logical_and(x, y) if x.dtype == np.bool_ else x * y, wide=True)
 _DIV = promoting("Div", lambda x, y: x / y, wide=True)
+_SCALED = promoting("Mul", lambda x, y: x * y, 1, wide=True, numbers=True)
 
 
 def _is_operand(value: Any) -> bool:
@@ -496,6 +508,12 @@ def _refuse_bool(input: Any, other: Any) -> None:
 def mul(input: Any, other: Any) -> Any:
     """Return input * other."""
     return elementwise(_MUL, (input, other))
+
+
+@planned(2)
+def scaled(input: Any, factor: Any) -> Any:
+    """Return input * factor, a number or a tensor of numbers that nobody else has."""
+    return elementwise(_SCALED, (input, factor))
 
 
 def refuse_zero(dividend: Any, divisor: Any) -> None:
@@ -912,6 +930,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
 
 
 _LERP = promoting("Lerp", lambda x, y, w: x + w * (y - x), wide=True)
+_LERP_BY_NUMBER = promoting("Lerp", lambda x, y, w: x + w * (y - x), wide=True, numbers=True)
 _ADDCMUL = promoting("Addcmul", lambda x, a, b, value: x + value * a * b, wide=True)
 _ADDCDIV = promoting("Addcdiv", lambda x, a, b, value: x + value * a / b, wide=True)
 
@@ -928,7 +947,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Any:
                 f"expected dtype {dtypes.scalar_name(input._a.dtype)} for `{name}` but got dtype "
                 f"{dtypes.scalar_name(other._a.dtype)}"
             )
-    return elementwise(_LERP, (input, end, weight))
+    return elementwise(_LERP if isinstance(weight, Tensor) else _LERP_BY_NUMBER, (input, end, weight))
 
 
 @public()

@@ -371,6 +371,40 @@ class Node:
         """Return whether a value is still saved."""
         return item in (self.saved or ())
 
+    def unpack(self, item: Saved, create_graph: bool) -> Any:
+        """Return a saved value as array or, with create_graph, as the tensor that it was."""
+        array = item.array
+        if item.unpack is not None:
+            unpacked = item.unpack(item.packed)
+            if not isinstance(unpacked, Tensor):
+                raise TypeError(
+                    "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                    f"{type(unpacked).__name__}"
+                )
+            array = unpacked._a
+        elif item.storage is not None and item.storage.version != item.version:
+            kind, number = item.kind
+            raise self.overwritten_error(item, (self, number) if kind == "out" else self.edges[number])
+        assert array is not None
+        if not create_graph:
+            return array
+        kind, number = item.kind
+        tensor = wrap(array)
+        if item.storage is not None:
+            tensor._storage = item.storage
+        in_force = item.tangent is not None and item.tangent[0] == mode.level
+        if in_force:
+            tensor._tangent = item.tangent
+        if kind == "out":
+            if is_differentiable(array.dtype):
+                tensor._node, tensor._nr = self, number
+            return tensor
+        node, nr = self.edges[number] if number < len(self.edges) else (None, 0)
+        if isinstance(node, AccumulateGrad) and not in_force and node.variable._a is array:
+            return node.variable
+        connect(tensor, (node, nr))
+        return tensor
+
     def place(self) -> str:
         """Return where the user's code made the node."""
         return describe_place(self.code, self.instruction)
@@ -503,7 +537,7 @@ class KernelNode(Node):
                 self._keep_empty(pullback, cts, found)
         else:
             found = pullback.kernel(*operands)
-        if not keep and saved:
+        if not keep and saved and not pullback.numbers:
             self.saved = None
         if pullback.in_order and len(found) == len(self.edges):
             return found
@@ -550,45 +584,6 @@ class KernelNode(Node):
                 node = node_class(title_of(pullback.kernel), FlatNode)(edge, like.shape, like.dtype)
                 node.code, node.instruction = self.code, self.instruction
                 attach(node, [made])
-
-    def release(self) -> None:
-        """Forget the saved values."""
-        if self.saved:
-            self.saved = None
-
-    def unpack(self, item: Saved, create_graph: bool) -> Any:
-        """Return a saved value as array or, with create_graph, as the tensor that it was."""
-        array = item.array
-        if item.unpack is not None:
-            unpacked = item.unpack(item.packed)
-            if not isinstance(unpacked, Tensor):
-                raise TypeError(
-                    "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                    f"{type(unpacked).__name__}"
-                )
-            array = unpacked._a
-        elif item.storage is not None and item.storage.version != item.version:
-            kind, number = item.kind
-            raise self.overwritten_error(item, (self, number) if kind == "out" else self.edges[number])
-        assert array is not None
-        if not create_graph:
-            return array
-        kind, number = item.kind
-        tensor = wrap(array)
-        if item.storage is not None:
-            tensor._storage = item.storage
-        in_force = item.tangent is not None and item.tangent[0] == mode.level
-        if in_force:
-            tensor._tangent = item.tangent
-        if kind == "out":
-            if is_differentiable(array.dtype):
-                tensor._node, tensor._nr = self, number
-            return tensor
-        node, nr = self.edges[number] if number < len(self.edges) else (None, 0)
-        if isinstance(node, AccumulateGrad) and not in_force and node.variable._a is array:
-            return node.variable
-        connect(tensor, (node, nr))
-        return tensor
 
 
 #: torch's names of operands, where they are not "self" and "other"
@@ -813,6 +808,13 @@ class Scalar(NamedTuple):
     dtype: np.dtype[Any]
 
 
+def number_tensor(value: Any, dtype: np.dtype[Any]) -> Tensor:
+    """Return a number as an operand; nobody else has the tensor, so that it has no storage."""
+    tensor = wrap(dtypes.number_array(value, dtype))
+    cast(Any, tensor)._storage = None
+    return tensor
+
+
 class Plan(NamedTuple):
     """What an operation does: a composition applied to operands."""
 
@@ -823,7 +825,7 @@ class Plan(NamedTuple):
 
 def apply_plan(composition: Composition, static: tuple[Any, ...], operands: Sequence[Tensor | Scalar]) -> Any:
     """Apply a composition; record it if need be. Returns a tensor, or a tuple for several results."""
-    tensors = [wrap(dtypes.number_array(t.value, t.dtype)) if isinstance(t, Scalar) else t for t in operands]
+    tensors = [number_tensor(t.value, t.dtype) if isinstance(t, Scalar) else t for t in operands]
     if engine and not mode.unusual and len(tensors) <= engine.MAX_OPERANDS:
         return engine.apply(composition, static, tensors)
     if mode.tracing is not None:
@@ -1047,15 +1049,20 @@ def record(title: str, kernel: Kernel, mask: int, tensors: Sequence[Tensor], out
             if tensor._inference:
                 raise inference_error()
             saved.append(Saved(tensor._a, tensor._storage, kind))
-        node.saved = saved
-        if mode.sparing:
-            for item in saved:
-                shield(item)
-        if mode.saving:
-            pack_saved(saved, tensors, outs)
+        keep_saved(node, saved, tensors, outs)
     single = len(outs) == 1
     attach(node, [out if single or kernel.depends[k] & mask else None for k, out in enumerate(outs)])
     return node
+
+
+def keep_saved(node: Node, saved: list[Saved], tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
+    """Make values those that a node saved, as the modes ask: copied before a write, or handed to hooks."""
+    node.saved = saved
+    if mode.sparing:
+        for item in saved:
+            shield(item)
+    if mode.saving:
+        pack_saved(saved, tensors, outs)
 
 
 def keep_tangents(outs: Sequence[Tensor], tensors: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
@@ -1172,10 +1179,11 @@ def inference_error() -> RuntimeError:
 
 
 def pack_saved(saved: list[Saved], tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
-    """Hand saved values to the innermost saved_tensors_hooks."""
+    """Hand saved values that are no numbers to the innermost saved_tensors_hooks."""
     for item in saved:
         kind, number = item.kind
-        pack(item, tensors[number] if kind == "in" else outs[number], *mode.saving[-1])
+        if item.storage is not None:
+            pack(item, tensors[number] if kind == "in" else outs[number], *mode.saving[-1])
 
 
 def pack(item: Saved, tensor: Tensor, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:

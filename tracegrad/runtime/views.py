@@ -35,6 +35,7 @@ from tracegrad.runtime.tape import (
     mode,
     needs_grad,
     node_class,
+    number_tensor,
     part_saved,
     record,
     record_known,
@@ -252,15 +253,15 @@ def _is_awkward(steps: Outline, shape: tuple[int, ...]) -> bool:
     return any(kind in ("diagonal", "unfold", "expand", "strided") for kind, _, _ in steps)
 
 
-_STRIDED = Composition("AsStrided", lambda steps, x, *positions: _take_all(steps, x, positions))
-_COPY_SLICES = Composition("CopySlices", _write, title="CopySlices")
+_STRIDED = Composition("AsStrided", lambda steps, x, *positions: _take_all(steps, x, positions), numbers=True)
+_COPY_SLICES = Composition("CopySlices", _write, title="CopySlices", numbers=True)
 _compositions: dict[str, Composition] = {}
 VIEWS.add(_STRIDED.name)
 
 
 def _outline(steps: Sequence[Step]) -> tuple[Any, list[Any]]:
     """Return steps without their positions, and the operands: a place for the tensor viewed, and the positions."""
-    positions = [wrap(np.asarray(p, np.int64)) for step in steps for p in step[2]]
+    positions = [number_tensor(p, np.dtype(np.int64)) for step in steps for p in step[2]]
     return tuple((kind, static, len(at)) for kind, static, at in steps), [None, *positions]
 
 
@@ -338,7 +339,7 @@ def make_view(name: str, tensor: Tensor, step: Step, array: Array | None = None,
 def _new_composition(name: str) -> Composition:
     """Return the composition of views of a name, which ends with the number of the overload if that is not 0."""
     overload = int(name[-1]) if name[-1].isdigit() else 0
-    made = _compositions[name] = Composition(name.rstrip("01"), _STRIDED.function, overload=overload)
+    made = _compositions[name] = Composition(name.rstrip("01"), _STRIDED.function, overload=overload, numbers=True)
     VIEWS.add(made.name)
     return made
 
