@@ -2398,3 +2398,51 @@ def numbers_are_not_packed(T: Any, say: Any) -> None:
             function(x).sum().backward()
         say(packed)
     say(x.grad)
+
+
+@program
+def as_strided_is_of_its_own_tensor(T: Any, say: Any) -> None:
+    leaves = (
+        lambda: T.arange(12.0).view(3, 4),
+        lambda: T.arange(12.0)[2:],
+        lambda: T.arange(12.0, requires_grad=True).detach()[2:],
+        lambda: T.arange(12.0)[1:11:2],
+        lambda: T.arange(12.0).view(3, 4).t(),
+        lambda: T.arange(12.0).view(3, 4)[1],
+        lambda: T.arange(12.0),
+    )
+    makers = (
+        lambda x: x.as_strided((2, 2), (1, 2)),
+        lambda x: x.as_strided((4,), (1,), 0),
+        lambda x: x.as_strided((3, 2), (1, 1), 3),
+        lambda x: x[1:].as_strided((2,), (1,)),
+        lambda x: x[1:].as_strided((2,), (1,), 2),
+        lambda x: x.as_strided((2, 2), (1, 2)).as_strided((2,), (1,)),
+        lambda x: x.as_strided((3,), (1,))[1:] * x.flatten()[0],
+        lambda x: (x * 1)[1:].as_strided((3,), (1,), 0),
+        lambda x: (x * 1).unbind()[1].as_strided((1,), (1,)),
+        lambda x: x.unbind()[1].as_strided((2,), (1,), 0),
+    )
+    for leaf in leaves:
+        for make in makers:
+            x = leaf().requires_grad_()
+            made = make(x)
+            say(made.requires_grad, type(made.grad_fn).__name__, made.detach())
+            (made * T.arange(1.0, made.numel() + 1).reshape(made.shape)).sum().backward(retain_graph=True)
+            say(x.grad)
+            say(*T.autograd.grad((made**3).sum(), x))
+        x = leaf().requires_grad_()
+        y = x * 1
+        y.as_strided((2, 2), (1, 2)).mul_(2)
+        y.sum().backward()
+        say(x.grad)
+        attempt(say, lambda x=x: x.as_strided((2, 2), (1, 2)).mul_(2))
+    z = T.view_as_real(T.arange(6.0) + 1j).requires_grad_()
+    z.as_strided((2, 2), (1, 2)).sum().backward()
+    say(z.grad)
+    x = T.arange(12.0).view(3, 4).requires_grad_()
+    row = x.clone()[1]
+    with T.no_grad():
+        part = row[::2]
+    attempt(say, part.as_strided((2,), (1,)).sum().backward)
+    say(x.grad)

@@ -117,14 +117,22 @@ def memory_places(shape: Sequence[int], strides: Sequence[int], offset: int = 0)
 
 
 def _at_strides(static: tuple[Any, ...], x: Any) -> Any:
-    """Return elements by their places in the memory of x, which has the strides `own` where it has its own memory."""
+    """Return elements by their places in the memory of x, which has the strides `own` where it has its own memory.
+
+    Places where x has no element give zero.
+    """
     shape, strides, offset, own, _ = static
-    if isinstance(x, np.ndarray) and x.strides == tuple(s * x.itemsize for s in own):
-        begin = x if not x.size else strided(x, (1 + _reach(x.shape, own),), (x.itemsize,))[offset:]
+    last = _reach(x.shape, own)
+    places = memory_places(shape, strides, offset)
+    is_inside = not places.size or (places.min() >= 0 and places.max() <= last)
+    if is_inside and isinstance(x, np.ndarray) and x.strides == tuple(s * x.itemsize for s in own):
+        begin = x if not x.size else strided(x, (1 + last,), (x.itemsize,))[offset:]
         return strided(begin, shape, [s * x.itemsize for s in strides])
-    numbers = np.full(1 + _reach(x.shape, own), -1)
+    numbers = np.full(2 + last, -1)  # the last one stands for all places outside
     numbers[memory_places(x.shape, own)] = np.arange(x.size).reshape(x.shape)
-    return np.take(np.reshape(x, (-1,)), numbers[memory_places(shape, strides, offset)])
+    found = numbers[np.where((places < 0) | (places > last), 1 + last, places)]
+    taken = np.take(np.reshape(x, (-1,)), np.maximum(found, 0))
+    return taken if found.min(initial=0) >= 0 else np.where(found < 0, x.dtype.type(0), taken)
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
@@ -148,20 +156,27 @@ def as_strided(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...],
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
         )
-    owner = base_of(tensor)
-    base = tensor if owner is None or is_fixed(tensor) else owner
-    start = (tensor.storage_offset() if offset is None else offset) - base.storage_offset()
-    own = base.stride()
+    base = base_of(tensor)
+    owner = tensor if base is None or is_fixed(tensor) or base._a.dtype != tensor._a.dtype else base
+    begin = tensor.storage_offset() if offset is None else offset
+    start = begin - owner.storage_offset()
     places = memory_places(shape, strides, start)
-    if places.size and not (is_dense(base._a) and places.min() >= 0 and places.max() < base._a.size):
-        size, begin, present = base._a.itemsize, base.storage_offset(), base._a.nbytes
+    if places.size and not (is_dense(owner._a) and places.min() >= 0 and places.max() < owner._a.size):
+        size, begin, present = owner._a.itemsize, owner.storage_offset(), owner._a.nbytes
         needed = (int(places.max()) + begin + 1) * size
         raise RuntimeError(
             f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {start + begin}, and "
             f"itemsize {size} requiring a storage size of {needed} are out of bounds for storage of size {present}"
         )
     overlaps = np.unique(places).size < places.size
-    return make_view("AsStrided", base, ("strided", (shape, strides, start, own, overlaps), ()))
+    step: Step = "strided", (shape, strides, start, owner.stride(), overlaps), ()
+    if owner is tensor:
+        return make_view("AsStrided", tensor, step)
+    own: Step = "strided", (shape, strides, begin - tensor.storage_offset(), tensor.stride(), overlaps), ()
+    view = make_view("AsStrided", tensor, own, take_step(*step, owner._a))
+    if view._base is owner:
+        view._steps = (step,)  # some places may be outside the tensor
+    return view
 
 
 def _windows(dim: int, size: int, step: int, x: Any) -> Any:
