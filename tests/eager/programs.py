@@ -2446,3 +2446,59 @@ def as_strided_is_of_its_own_tensor(T: Any, say: Any) -> None:
         part = row[::2]
     attempt(say, part.as_strided((2,), (1,)).sum().backward)
     say(x.grad)
+
+
+@program
+def a_write_that_fails_leaves_all_as_it_was(T: Any, say: Any) -> None:
+    four, pair, far = T.ones(4), T.ones(2), T.tensor([9])
+    calls = [lambda v, name=name: getattr(v, name)(four) for name in (
+        "add_", "sub_", "mul_", "div_", "pow_", "copy_", "atan2_", "fmod_", "remainder_", "lt_", "hypot_", "copysign_",
+        "xlogy_", "logical_and_", "floor_divide_", "float_power_", "clamp_",
+    )]  # fmt: skip
+    calls += [
+        lambda v: v.mul_(1j),
+        lambda v: v.add_("a"),
+        lambda v: v.copy_(four[:3] * 1j),
+        lambda v: v.masked_fill_(four > 0, 1.0),
+        lambda v: v.masked_fill_(v > 0, pair),
+        lambda v: v.masked_scatter_(v > 0, pair),
+        lambda v: v.index_fill_(0, far, 1.0),
+        lambda v: v.index_copy_(0, far, pair[:1]),
+        lambda v: v.index_add_(0, far, pair[:1]),
+        lambda v: v.index_put_((far,), pair[:1]),
+        lambda v: v.scatter_(0, far, 1.0),
+        lambda v: v.scatter_add_(0, far, pair[:1]),
+        lambda v: v.lerp_(four, 0.5),
+        lambda v: v.lerp_(four[:3], four),
+        lambda v: v.addcmul_(four, four),
+        lambda v: v.addcdiv_(four, four),
+        lambda v: v.addmv_(T.ones(2, 2), pair),
+        lambda v: v.__setitem__(slice(0, 2), four),
+        lambda v: v.__setitem__(far, 1.0),
+        lambda v: v.__setitem__(7, 1.0),
+        lambda v: v.transpose_(0, 4),
+        lambda v: v.unsqueeze_(9),
+        lambda v: v.normal_(0, -1),
+        lambda v: v.fill_(pair),
+        lambda v: v.cumsum_(4),
+    ]
+    for call in calls:
+        x = T.ones(3, 3, requires_grad=True)
+        whole = x * 1
+        view, other, seen = whole[0], whole[1:], []
+        for name, tensor in (("whole", whole), ("view", view), ("other", other)):
+            tensor.register_hook(lambda ct, name=name, seen=seen: seen.append(name))
+        view.retain_grad()
+        before = [(t.grad_fn, t._version, t.tolist()) for t in (whole, view, other)]
+        for tensor in (view, whole):
+            try:
+                call(tensor)
+            except (RuntimeError, TypeError, IndexError):
+                same = [(t.grad_fn, t._version, t.tolist()) for t in (whole, view, other)] == before
+                say(same, view.grad_fn.name())
+            else:
+                say("no error")
+                break
+        if tensor is whole and same:
+            (view.sum() + other.sum()).backward()
+            say(sorted(seen), view.grad)

@@ -657,6 +657,15 @@ def _has_hooks(view: Tensor) -> bool:
     return node is not None and node.hooked
 
 
+def _without_hooks(view: Tensor, base: Tensor) -> Tensor:
+    """Return the view as an operand of a write into it: hooks on what it was are not called for what it becomes."""
+    made = wrap(view._a)
+    for slot in ("_storage", "_base", "_steps", "_origin", "_tangent"):
+        setattr(made, slot, getattr(view, slot))
+    _renew(made, base)
+    return made
+
+
 def write(
     name: str,
     tensor: Tensor,
@@ -675,10 +684,9 @@ def write(
         mode.tracing.refuse_write()
     check_writable(tensor, others, repeats=repeats)
     base = base_of(tensor)
-    if base is not None and mode.grad and _has_hooks(tensor):
-        _renew(tensor, base)  # hooks on what a view was are not called for what it becomes
+    read = _without_hooks(tensor, base) if base is not None and mode.grad and _has_hooks(tensor) else tensor
     begin = next(_sequence) if mode.level >= 0 else 0
-    out = compute(tensor)
+    out = compute(read)
     target, source = tensor._a, out._a
     if source.shape != target.shape:
         raise RuntimeError(
