@@ -2502,3 +2502,81 @@ def a_write_that_fails_leaves_all_as_it_was(T: Any, say: Any) -> None:
         if tensor is whole and same:
             (view.sum() + other.sum()).backward()
             say(sorted(seen), view.grad)
+
+
+@program
+def inference_mode_and_tensors_from_outside(T: Any, say: Any) -> None:
+    p = T.ones(2, 2, requires_grad=True)
+    views = (
+        lambda t: t.view(4),
+        lambda t: t[0:1],
+        lambda t: t[0],
+        lambda t: t.unbind()[0],
+        lambda t: t.split(1)[0],
+        lambda t: t.diagonal(),
+        lambda t: t.squeeze(),
+        lambda t: t.detach(),
+        lambda t: t.contiguous(),
+    )
+    for source in (p, p.detach().clone(), p * 1):
+        for view in views:
+            with T.inference_mode():
+                v = view(source)
+            say(
+                v.is_inference(),
+                v.requires_grad,
+                v.grad_fn is None or v is source,
+                v._version,
+                (v * p.sum()).requires_grad,
+            )
+            try:
+                say(v.add_(1) is v)
+            except RuntimeError as error:
+                say(str(error))
+            with T.no_grad():
+                v.add_(1)
+            say(source._version)
+    with T.inference_mode():
+        with T.inference_mode(False):
+            k = p * 3
+            say(k.requires_grad, T.is_grad_enabled(), T.is_inference_mode_enabled())
+        with T.enable_grad():
+            say((p * 2).requires_grad, p.view(4).grad_fn, T.is_grad_enabled())
+            with T.no_grad():
+                say(T.is_grad_enabled())
+            say(T.is_grad_enabled())
+        with T.set_grad_enabled(True):
+            say((p * 2).requires_grad, T.is_grad_enabled())
+        say(T.is_grad_enabled(), T.from_numpy(np.ones(2)).is_inference())
+        inner = T.ones(3)
+        say(inner[1:].is_inference())
+    k.sum().backward()
+    say(p.grad, inner[1:].is_inference(), T.is_grad_enabled())
+    with T.no_grad(), T.inference_mode(False):
+        say((p * 3).requires_grad, T.is_grad_enabled())
+    with T.no_grad():
+        say(T.is_grad_enabled())
+    whole = p * 1
+    with T.inference_mode():
+        v = whole[0]
+    whole.add_(1)
+    try:
+        say(v.requires_grad)
+    except RuntimeError as error:
+        say(str(error))
+
+
+@program
+def views_of_no_grad_are_written(T: Any, say: Any) -> None:
+    x = T.ones(3, requires_grad=True)
+    for source in (x, x * 1):
+        for make in (lambda t: t.view(3), lambda t: t.unbind()[0], lambda t: t.split(2)[1], lambda t: t[0]):
+            with T.no_grad():
+                v = make(source)
+                for _ in range(2):
+                    with T.enable_grad():
+                        try:
+                            say(v.mul_(2))
+                        except RuntimeError as error:
+                            say(str(error))
+                    v.add_(1)

@@ -250,7 +250,9 @@ def from_numpy(ndarray: Array) -> Tensor:
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
             "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
         )
-    return wrap(ndarray)
+    made = wrap(ndarray)
+    made._inference = bool(mode.inference)
+    return made
 
 
 def _new_shape(size: Sequence[Any]) -> tuple[int, ...]:

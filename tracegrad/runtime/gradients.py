@@ -569,6 +569,16 @@ def _generator(function: Callable[..., Any], make: Callable[[], Any]) -> Callabl
     return inside
 
 
+def _switch_grad(on: bool) -> bool:
+    """Switch recording on or off, and return what was in force; in inference mode nothing is recorded either way."""
+    before = is_grad_enabled()
+    if mode.inference:
+        mode.grad_in_inference = on
+    else:
+        mode.grad = on
+    return before
+
+
 class no_grad(_Switch):
     """Record nothing."""
 
@@ -577,19 +587,17 @@ class no_grad(_Switch):
         return made if function is None else made(function)
 
     def _enter(self) -> Any:
-        before, mode.grad = mode.grad, False
-        return before
+        return _switch_grad(False)
 
     def _leave(self, before: Any) -> None:
-        mode.grad = before
+        _switch_grad(before)
 
 
 class enable_grad(no_grad):
     """Record again inside no_grad."""
 
     def _enter(self) -> Any:
-        before, mode.grad = mode.grad, True
-        return before
+        return _switch_grad(True)
 
 
 class set_grad_enabled(_Switch):
@@ -601,25 +609,20 @@ class set_grad_enabled(_Switch):
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
         self.on = mode
-        self.before = self._switched()
-
-    def _switched(self) -> Any:
-        """Switch, and return what was in force."""
-        before, mode.grad = mode.grad, self.on
-        return before
+        self.before = _switch_grad(mode)
 
     def clone(self) -> Any:
         return type(self)(self.on)
 
     def _enter(self) -> Any:
-        mode.grad = self.on
+        _switch_grad(self.on)
         return self.before
 
     def _leave(self, before: Any) -> None:
-        mode.grad = before
+        _switch_grad(before)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        mode.grad = self.before
+        _switch_grad(self.before)
         return super().__call__(function)
 
 
@@ -640,20 +643,18 @@ class inference_mode(_Switch):
         return type(self)(self.on)
 
     def _enter(self) -> Any:
-        before = mode.grad, mode.inference
-        mode.inference = self.on
-        if self.on:
-            mode.grad = False
+        before = mode.grad, mode.inference, mode.grad_in_inference
+        mode.grad, mode.inference, mode.grad_in_inference = not self.on, self.on, False
         return before
 
     def _leave(self, before: Any) -> None:
-        mode.grad, mode.inference = before
+        mode.grad, mode.inference, mode.grad_in_inference = before
 
 
 @public()
 def is_grad_enabled() -> bool:
     """Return whether operations are recorded."""
-    return bool(mode.grad)
+    return bool(mode.grad_in_inference if mode.inference else mode.grad)
 
 
 @public()

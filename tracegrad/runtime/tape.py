@@ -75,6 +75,7 @@ class Mode(threading.local):
     """What is in force in one thread.
 
     Attributes:
+        grad_in_inference: what is_grad_enabled says in inference mode, where `grad` is off.
         level: number of the use of forward mode, -1 outside.
         saving_refused: why hooks on saved values are not allowed, None if they are.
         drawing_refused: why random numbers are not, None if they are.
@@ -87,6 +88,7 @@ class Mode(threading.local):
 
     grad: Any = property(engine.get_grad, engine.set_grad) if engine else True
     inference = _flag("inference", False)
+    grad_in_inference = False
     anomaly = _flag("anomaly", False)
     check_nan = True
     level = _flag("level", -1)

@@ -29,6 +29,7 @@ from tracegrad.runtime.tape import (
     _refreshers,
     _sequence,
     apply_composition,
+    asks_for_grad,
     attach,
     clone_in_layout,
     gradient_edge,
@@ -312,13 +313,13 @@ def way_back(step: Step, shape: tuple[int, ...]) -> Step | None:
     return None if kind == "strided" else ("reshape", shape, ())
 
 
-def make_view(name: str, tensor: Tensor, step: Step, array: Array | None = None, *, multiple: bool = False) -> Tensor:
+def make_view(name: str, tensor: Tensor, step: Step, array: Array | None = None, *, reason: str = "") -> Tensor:
     """Return a view of a tensor.
 
     Args:
         name: of the node, without "Backward0".
         array: what the step leads to, where that is known.
-        multiple: one of several views made at once, which must not be written.
+        reason: why it must not be written, other than the mode; see Tensor._origin.
     """
     if mode.unusual and mode.tracing is not None:
         traced: Tensor = mode.tracing.view(tensor, step)
@@ -331,16 +332,14 @@ def make_view(name: str, tensor: Tensor, step: Step, array: Array | None = None,
     base, origin = base_of(tensor), tensor._origin
     if base is None or origin in _FIXED:
         base, origin = tensor, ""
-    if multiple:
-        origin = "multiple"
-    elif not mode.grad:
-        origin = "no_grad"
+    if reason or not mode.grad:
+        origin = reason or _mode_as_reason()
     if engine and not mode.unusual and not tensor._inference:
         made: Tensor = engine.view(tensor, array, step, base, origin, composition)
         return made
     view = wrap(array)
     view._storage = storage = tensor._storage
-    if tensor._inference or mode.inference:
+    if tensor._inference:
         view._inference = True
         return view
     view._base, view._origin, view._steps, view._seen = base, origin, (*tensor._steps, step), storage.version
@@ -349,6 +348,10 @@ def make_view(name: str, tensor: Tensor, step: Step, array: Array | None = None,
         operands[0] = tensor
         record_known(composition, (outline,), operands, view)
     return view
+
+
+def _mode_as_reason() -> str:
+    return "inference" if mode.inference else "no_grad"
 
 
 def _new_composition(name: str) -> Composition:
@@ -533,9 +536,10 @@ def make_pieces(name: str, tensor: Tensor, steps: Sequence[Step], join: str, dim
         steps: what leads to each piece.
         join, dim: see PiecesNode.
     """
+    reason = "multiple" if mode.grad else _mode_as_reason()
     before, mode.grad = mode.grad, False
     try:
-        views = tuple(make_view(name, tensor, step, multiple=True) for step in steps)
+        views = tuple(make_view(name, tensor, step, reason=reason) for step in steps)
     finally:
         mode.grad = before
     if views and mode.grad and not views[0]._inference and needs_grad(tensor) and is_differentiable(tensor._a.dtype):
@@ -560,7 +564,7 @@ def check_writable(tensor: Tensor, others: Sequence[Tensor] = (), *, repeats: bo
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
             "normal tensor before doing inplace update."
         )
-    if mode.grad and any(map(needs_grad, (tensor, *others))):
+    if mode.grad and (asks_for_grad(tensor) or any(map(needs_grad, others))):
         _check_place_in_graph(tensor)
     if repeats:
         return
@@ -609,6 +613,10 @@ def _view_error(node: Node | None, nr: int, origin: str, modified: str) -> Runti
         node, nr, origin: those of the view.
     """
     place = f"A view was created in no_grad mode and {modified} modified inplace with grad mode enabled."
+    block = "no_grad"
+    if origin == "inference":
+        place = f"A view was created in inference mode and {modified} modified inplace in normal mode."
+        block = "inference_mode"
     if node is not None:
         title = node.title.removesuffix("Backward0")
         place = f"Output {nr} of {title} is a view and {modified} modified inplace."
@@ -619,7 +627,7 @@ def _view_error(node: Node | None, nr: int, origin: str, modified: str) -> Runti
         )
     return RuntimeError(
         f"{place} Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
-        "moving both the view and the inplace either both inside the no_grad block (if you don't want the inplace to "
+        f"moving both the view and the inplace either both inside the {block} block (if you don't want the inplace to "
         "be tracked) or both outside (if you want the inplace to be tracked)."
     )
 
