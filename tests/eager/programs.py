@@ -2580,3 +2580,78 @@ def views_of_no_grad_are_written(T: Any, say: Any) -> None:
                         except RuntimeError as error:
                             say(str(error))
                     v.add_(1)
+
+
+@program
+def data_given_before_the_backward_pass(T: Any, say: Any) -> None:
+    def given(values: Any, function: Any, how: Any = None) -> None:
+        x = T.ones(3, requires_grad=True)
+        y = function(x)
+        x.data = T.tensor(values)
+        if how is not None:
+            how(x)
+        say(x._version)
+        (first,) = T.autograd.grad(y.sum(), x, create_graph=True)
+        say(first.detach())
+        if first.requires_grad:
+            say(*T.autograd.grad(first.sum(), x))
+
+    values = [5.0, 6.0, 7.0]
+    for function in (
+        lambda x: x * x,
+        lambda x: x.sin() * x.sigmoid(),
+        lambda x: x.view(3) ** 2,
+        lambda x: (x * 2) ** 2,
+        lambda x: x.exp(),
+        lambda x: T.nn.functional.linear(T.ones(1, 3), x.view(1, 3)) * x,
+    ):
+        given(values, function)
+
+    def again(x: Any) -> None:
+        x.data = x.data * 2
+        x.data.mul_(2)
+
+    given(values, lambda x: x * x, again)
+    given(np.float64(values).tolist(), lambda x: x**3)
+
+    def written(x: Any) -> None:
+        with T.no_grad():
+            x.mul_(2)
+
+    attempt(say, lambda: given(values, lambda x: x * x, written))
+
+    def reshaped(x: Any) -> None:
+        x.data = T.ones(2)
+
+    try:
+        given(values, lambda x: x * x, reshaped)
+    except RuntimeError as error:
+        say(type(error).__name__)
+    x, w = T.ones(3, requires_grad=True), T.ones(3)
+    y = x * w
+    w.data = T.tensor(values)
+    y.sum().backward()
+    say(x.grad)
+    layer = T.nn.Linear(2, 2)
+    with T.no_grad():
+        layer.weight.fill_(1.0)
+        layer.bias.zero_()
+    h = T.ones(1, 2, requires_grad=True)
+    y = layer(h).pow(2).sum()
+    layer.weight.data = T.full((2, 2), 3.0)
+    y.backward()
+    say(h.grad, layer.weight.grad, layer.weight)
+    kernel = T.ones(1, 1, 2, requires_grad=True)
+    h = T.ones(1, 1, 4, requires_grad=True)
+    y = T.nn.functional.conv1d(h, kernel).pow(2).sum()
+    kernel.data = T.full((1, 1, 2), 3.0)
+    y.backward()
+    say(h.grad, kernel.grad)
+    x = T.ones(2, requires_grad=True)
+    held = x.view(2)
+    x.data = T.zeros(2)
+    with T.no_grad():
+        x.add_(5)
+    say(held.detach(), x)
+    (held * x).sum().backward()
+    say(x.grad)

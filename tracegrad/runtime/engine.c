@@ -39,7 +39,7 @@
     X(Tensor, _a) X(Tensor, _storage) X(Tensor, _node) X(Tensor, _nr) X(Tensor, _requires_grad) X(Tensor, _grad) \
     X(Tensor, _base) X(Tensor, _steps) X(Tensor, _seen) X(Tensor, _origin) X(Tensor, _accumulator) \
     X(Tensor, _hooks) X(Tensor, _after) X(Tensor, _inference) \
-    X(Storage, version) X(Storage, writer) X(Storage, renamed) X(Storage, shielded) \
+    X(Storage, version) X(Storage, writer) X(Storage, renamed) X(Storage, shielded) X(Storage, left) \
     X(Saved, array) X(Saved, storage) X(Saved, version) X(Saved, kind) X(Saved, tangent) X(Saved, packed) \
     X(Saved, unpack) \
     X(KernelNode, order) X(KernelNode, edges) X(KernelNode, saved) X(KernelNode, code) X(KernelNode, instruction) \
@@ -266,6 +266,7 @@ static PyObject *new_tensor(PyObject *array)
     FILL(storage, Storage, writer, Py_None);
     FILL(storage, Storage, renamed, Py_None);
     FILL(storage, Storage, shielded, Py_None);
+    FILL(storage, Storage, left, Py_None);
     SLOT(tensor, Tensor, _a) = array;
     SLOT(tensor, Tensor, _storage) = storage;
     FILL(tensor, Tensor, _node, Py_None);
@@ -1844,7 +1845,8 @@ static Py_ssize_t gather(Entry *entry, PyObject **operands)
         PyObject *item = PyList_GET_ITEM(saved, i), *storage = SLOT(item, Saved, storage);
         operands[i] = SLOT(item, Saved, array);
         if (operands[i] == Py_None ||
-            (storage != Py_None && !same_number(SLOT(storage, Storage, version), SLOT(item, Saved, version))))
+            (storage != Py_None && (!same_number(SLOT(storage, Storage, version), SLOT(item, Saved, version)) ||
+                                    SLOT(storage, Storage, left) != Py_None)))
             return -1;
     }
     for (Py_ssize_t i = 0; i < entry->width; i++)

@@ -417,7 +417,10 @@ def _data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, value: Tensor) -> None:
     if asks_for_grad(self) and not is_differentiable(value._a.dtype):
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-    self._a = value._a  # the count of writes goes on
+    before = self._storage
+    before.left = [*(before.left or ()), (self._a, self)]
+    self._a, self._storage = value._a, type(before)()
+    self._storage.version, self._storage.writer = before.version, before.writer
 
 
 setattr(Tensor, "requires_grad", property(_requires_grad, _assign_requires_grad))  # noqa: B010

@@ -197,6 +197,26 @@ class Saved:
         self.packed: Any = None
         self.unpack: Any = None
 
+    def follow(self) -> None:
+        """Be the value of the tensor that it was, where that was given other data since.
+
+        Raises:
+            RuntimeError: the data has another shape.
+        """
+        while self.storage is not None:
+            tensor = next((tensor for array, tensor in self.storage.left or () if array is self.array), None)
+            if tensor is None or self.array is None:
+                return
+            if tensor._a.shape != self.array.shape:
+                raise RuntimeError(
+                    f"a tensor of shape {list(self.array.shape)} that is needed for the gradient was given data of "
+                    f"shape {list(tensor._a.shape)}\n  help: assign to .data after the backward pass"
+                )
+            dtype = self.array.dtype
+            self.array, self.storage = tensor._a, tensor._storage
+            if tensor._a.dtype != dtype:
+                self.array, self.storage = tensor._a.astype(dtype), None
+
     def part(self) -> None:
         """Keep a copy of the value as it is now: writes into the memory do not matter any more."""
         if self.array is not None and self.storage is not None and self.version == self.storage.version:
@@ -373,8 +393,14 @@ class Node:
         """Return whether a value is still saved."""
         return item in (self.saved or ())
 
+    def reads_itself(self, kind: tuple[str, int]) -> bool:
+        """Return whether a saved value is that of a tensor, and not of a result or a view of one as in torch."""
+        return kind[0] == "in"
+
     def unpack(self, item: Saved, create_graph: bool) -> Any:
         """Return a saved value as array or, with create_graph, as the tensor that it was."""
+        if item.storage is not None and item.storage.left and self.reads_itself(item.kind):
+            item.follow()
         array = item.array
         if item.unpack is not None:
             unpacked = item.unpack(item.packed)
@@ -478,6 +504,9 @@ class KernelNode(Node):
             cts[-1] = cts[-1].T
         return cts
 
+    def reads_itself(self, kind: tuple[str, int]) -> bool:
+        return kind[0] == "in" and not (kind[1] == 1 and self.pullback.primal.name == "Linear")
+
     def source(self) -> str:
         """Return the NumPy text of the backward pass."""
         return self.pullback.kernel.source()
@@ -518,7 +547,7 @@ class KernelNode(Node):
                 storage = item.storage
                 if masks:
                     operands.append(wrap(self.unpack(item, False)))
-                elif create_graph or storage is None or storage.version != item.version:
+                elif create_graph or storage is None or storage.version != item.version or storage.left:
                     operands.append(self.unpack(item, create_graph))
                 else:
                     operands.append(item.array)

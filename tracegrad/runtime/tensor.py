@@ -35,15 +35,17 @@ class Storage:
         renamed: of the last write that was recorded, the id of the written tensor's array (or that of its base) and the
             name of the node that the tensor got.
         shielded: saved values in the memory that are copied before a write (tape.Saved).
+        left: (array, tensor) for tensors that had this memory until they were given other data; None for none.
     """
 
-    __slots__ = ("renamed", "shielded", "version", "writer")
+    __slots__ = ("left", "renamed", "shielded", "version", "writer")
 
     def __init__(self) -> None:
         self.version = 0
         self.writer: tuple[str, Any, int] | None = None
         self.renamed: tuple[int, str] | None = None
         self.shielded: weakref.WeakSet[Any] | None = None
+        self.left: list[tuple[Array, Tensor]] | None = None
 
     def __reduce__(self) -> Any:
         return Storage, ()  # of a copy nothing was written
