@@ -2655,3 +2655,21 @@ def data_given_before_the_backward_pass(T: Any, say: Any) -> None:
     say(held.detach(), x)
     (held * x).sum().backward()
     say(x.grad)
+
+
+@program
+def slopes_at_edges(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    for function, values in (
+        (T.angle, [-2.0, -0.0, 0.0, 0.5]),
+        (lambda x: T.complex(x, x).angle(), [0.0, 1.0]),
+        (T.special.entr, [-1.0, 0.0, 0.5]),
+        (lambda x: T.xlogy(x, x), [-1.0, 0.0, 0.5]),
+        (lambda x: T.special.xlog1py(x, x - 1), [0.0, 0.5]),
+        (lambda x: F.multi_margin_loss(x, T.tensor(1)), [0.0, 1.0, 2.0]),
+        (lambda x: F.multilabel_margin_loss(x, T.tensor([1, -1, 0])), [0.0, 1.0, 2.0]),
+    ):
+        x = T.tensor(values, requires_grad=True)
+        y = function(x)
+        y.sum().backward()
+        say(y.detach(), x.grad)

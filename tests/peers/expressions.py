@@ -756,4 +756,19 @@ NAMES = (
     "T.cdist(A(2,3),A(2,2))",
     "T.xlogy(G([0.0, 1.0]), G([2.0, 3.0]))",
 )
-ALL = (*EMPTY, *TIES, *NUMBERS, *DTYPES, *NAMES)
+#: slopes where a function has an edge or a pole
+EDGES = (
+    "G([-2.0, -0.5, -0.0, 0.0, 0.5, inf, nan]).angle()",
+    "T.angle(T.complex(G([0.0, 1.0, -1.0, 0.5]), G([0.0, 0.0, 0.0, -1.0])))",
+    "T.special.entr(G([-inf, -2.0, -0.5, -0.0, 0.0, 0.5, 1.0])[1:])",
+    "(lambda x: T.xlogy(x, x))(G([-1.0, -0.0, 0.0, 0.5, inf]))",
+    "T.xlogy(0, G([-1.0, -0.0, 0.0, 0.5, inf]))",
+    "T.xlogy(G([0.0, 0.0, 0.0, 1.0]), G([-1.0, 0.0, 0.5, 0.0]))",
+    "T.special.xlog1py(G([0.0, 0.0, 0.0, 1.0]), G([-2.0, -1.0, 0.5, -1.0]))",
+    "F.kl_div(G([0.0, -1.0, -2.0]), G([0.0, 1.0, 0.5]))",
+    "F.multi_margin_loss(G([[0.0, 1.0, 2.0]]), T.tensor([1]))",
+    "F.multi_margin_loss(G([[0.0, 1.0, 2.0]]), T.tensor([1]), p=2)",
+    "F.multilabel_margin_loss(G([[0.0, 1.0, 2.0]]), T.tensor([[1, 0, -1]]))",
+    "F.multilabel_margin_loss(G([[0.0, 1.0, 2.0]]), T.tensor([[1, -1, 0]]))",
+)
+ALL = (*EDGES, *EMPTY, *TIES, *NUMBERS, *DTYPES, *NAMES)

@@ -154,7 +154,7 @@ def multi_margin_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     rows, classes = (input[None], target.reshape(1)) if input._a.ndim == 1 else (input, target)
     own: Any = rows.gather(1, classes.unsqueeze(1))
-    each: Any = (margin - own + rows).clamp(min=0) ** p
+    each: Any = (margin - own + rows).relu() ** p
     if weight is not None:
         each = each * weight[classes].unsqueeze(1)
     mine = wrap(classes._a[:, None] == np.arange(rows._a.shape[1]))
@@ -176,7 +176,7 @@ def multilabel_margin_loss(
     for row, (names, there) in enumerate(zip(labels, valid, strict=True)):
         is_label[row, names[there]] = True
     own: Any = rows.gather(1, wrap(safe.astype(np.int64))).unsqueeze(2)
-    each: Any = (1 - own + rows.unsqueeze(1)).clamp(min=0)
+    each: Any = (1 - own + rows.unsqueeze(1)).relu()
     loss = each.masked_fill(wrap(~(valid[:, :, None] & ~is_label[:, None, :])), 0.0).sum((1, 2)) / count
     return reduced(loss if input._a.ndim > 1 else loss[0], reduction)
 

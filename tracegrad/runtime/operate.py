@@ -679,9 +679,21 @@ def _atan2(y: Any, x: Any) -> Any:
 
 
 def times_log(log: Callable[[Any], Any], edge: Any, x: Any, y: Any) -> Any:
-    """Return x times a logarithm of y, 0 where x is; where y is at an edge too, there is no slope."""
+    """Return x times a logarithm of y, 0 where x is.
+
+    Where y is at an edge too, there is no slope, but that in y is NaN at the pole of the logarithm.
+    """
+    zero, one = x.dtype.type(0), x.dtype.type(1)
     nothing = (x == 0) & edge
-    return np.where(nothing, x.dtype.type(0), x * log(np.where(nothing, x.dtype.type(1), y)))
+    is_pole = nothing & (log(np.where(edge, y, one)) == -math.inf)
+    return np.where(
+        nothing, np.where(is_pole, _without_slope(np.where(is_pole, y, one)), zero), x * log(np.where(nothing, one, y))
+    )
+
+
+def _without_slope(x: Any) -> Any:
+    """Return zeros whose slopes are NaN."""
+    return np.sqrt(x.dtype.type(0) * x)
 
 
 _define_binary("atan2", "Atan2", _atan2, least=2, numbers="none")
@@ -979,7 +991,18 @@ def _value_of(name: str, value: Any, *tensors: Tensor) -> Any:
 
 # ---- complex numbers
 
-_ANGLE = promoting("Angle", lambda x: np.angle(x))
+
+def _angle(x: Any) -> Any:
+    """Return the angle; the slope is 0 where the number is."""
+    if x.dtype.kind != "c":
+        is_number, dtype = x == x, x.dtype.type
+        return np.where(is_number, np.where(x < 0, dtype(math.pi), dtype(0)), np.where(is_number, x, dtype(math.nan)))
+    is_zero = x == 0
+    at_zero = np.copysign(np.arccos(np.copysign(np.ones_like(x.real), x.real)), x.imag)
+    return np.where(is_zero, at_zero, np.angle(np.where(is_zero, x.dtype.type(1), x)))
+
+
+_ANGLE = promoting("Angle", _angle)
 
 
 @public()

@@ -165,9 +165,11 @@ def _define_float(name: str, title: str, function: Callable[..., Any], text: str
 
 
 def _entropy(x: Any) -> Any:
-    zero = x.dtype.type(0)
-    inside = -x * np.log(np.where(x > 0, x, x.dtype.type(1)))
-    return np.where(x > 0, inside, np.where(x < 0, x.dtype.type(-math.inf), np.where(x == 0, zero, x)))
+    zero, one = x.dtype.type(0), x.dtype.type(1)
+    inside = -x * np.log(np.where(x > 0, x, one))
+    at_zero = np.sqrt(np.where(x == 0, x, one) + zero)  # with the slope inf, also at -0.0
+    below = np.log(zero * np.where((x >= 0) | (x == -math.inf), -one, x))  # -inf with the slope NaN
+    return np.where(x > 0, inside, np.where(x == 0, at_zero, below))
 
 
 i0 = _define_float(
