@@ -15,6 +15,7 @@ import numpy as np
 from tracegrad.autograd.function import Function
 from tracegrad.runtime import dtypes, reducing
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.layout import common_shape
 from tracegrad.runtime.operate import cast, where
 from tracegrad.runtime.shaping import cat, gather, stack, transpose
 from tracegrad.runtime.tape import apply_composition, as_torch_calls, ending_in, retitled, shielding
@@ -39,9 +40,19 @@ def _saying(text: str) -> Iterator[None]:
         raise LinAlgError(text) from None
 
 
-def _check_square(a: Tensor, name: str) -> None:
+def _check_matrices(a: Tensor, name: str) -> None:
     if a.dim() < 2:
         raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
+
+
+def _check_floats(a: Tensor, name: str) -> None:
+    _check_matrices(a, name)
+    if dtypes.category(a._a.dtype) < 2:
+        raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {a.dtype.title}")
+
+
+def _check_square(a: Tensor, name: str) -> None:
+    _check_matrices(a, name)
     if a.shape[-1] != a.shape[-2]:
         raise RuntimeError(
             f"linalg.{name}: A must be batches of square matrices, but they are {a.shape[-2]} by {a.shape[-1]} matrices"
@@ -111,7 +122,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Any:
 def _solve(A: Tensor, B: Tensor) -> Any:
     if B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1]):
         return apply_composition(_SOLVE_VECTORS, (), [A, B])
-    stack = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    stack = common_shape([tuple(A.shape[:-2]), tuple(B.shape[:-2])])
     wide_a = A if A.shape[:-2] == stack else A.expand(*stack, *A.shape[-2:])
     wide_b = B if B.shape[:-2] == stack else B.expand(*stack, *B.shape[-2:])
     return apply_composition(_SOLVE, (), [wide_a, wide_b])
@@ -138,6 +149,12 @@ def _adjoint(x: Tensor) -> Any:
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return a vector norm, or a matrix norm when ord is given for a matrix or dim has two axes."""
     A = A if dtype is None else cast(A, dtypes.numpy_dtype(dtype))
+    if ord is not None and dim is None and A.dim() not in (1, 2):
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.dim()}D."
+        )
+    if isinstance(ord, str):
+        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim)
     if ord is None or (dim is None and A.dim() == 1) or isinstance(dim, int):
         return vector_norm(A, 2 if ord is None else ord, dim, keepdim)
     return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim)
@@ -145,6 +162,9 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False) -> Any:
     """Return a norm of each matrix: "fro", "nuc", inf, -inf, 1, -1, 2 or -2."""
+    _check_matrices(A, "matrix_norm")
+    if (ord not in ("fro", "nuc")) if isinstance(ord, str) else abs(ord) not in (1, 2, math.inf):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     rows, columns = (d % A.dim() for d in dim)
     if ord == "fro":
         return vector_norm(A, 2, (rows, columns), keepdim)
@@ -217,12 +237,14 @@ def svd(A: Tensor, full_matrices: bool = True) -> SvdResult:
 
     With full_matrices the vectors beyond the smaller size span a space; only functions of that have a derivative.
     """
+    _check_floats(A, "svd")
     return SvdResult(*apply_composition(_SVD, (full_matrices,), [A]))
 
 
 @shielding(0)
 def svdvals(A: Tensor) -> Any:
     """Return the singular values of each matrix."""
+    _check_floats(A, "svd")
     return apply_composition(_SVDVALS, (), [A])
 
 
@@ -235,6 +257,7 @@ class QrResult(NamedTuple):
 
 def qr(A: Tensor, mode: str = "reduced") -> QrResult:
     """Return the QR decomposition of each matrix; mode is "reduced", or "complete" for square matrices."""
+    _check_floats(A, "qr")
     if mode == "complete" and A.shape[-2] > A.shape[-1]:
         if A.requires_grad:
             raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
@@ -244,6 +267,11 @@ def qr(A: Tensor, mode: str = "reduced") -> QrResult:
 
 def pinv(A: Tensor, *, rcond: float | None = None, hermitian: bool = False) -> Any:
     """Return the pseudoinverse of each matrix; singular values up to rcond times the greatest count as zero."""
+    if A.dim() < 2 or dtypes.category(A._a.dtype) < 2:
+        raise RuntimeError(
+            f"linalg.pinv({A.dtype.title}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of float, "
+            "double, cfloat or cdouble types"
+        )
     if rcond is None:
         rcond = max(A.shape[-2:]) * float(np.finfo(A._a.dtype).eps)
     return apply_composition(_PINV, (rcond, hermitian), [A])
@@ -251,11 +279,15 @@ def pinv(A: Tensor, *, rcond: float | None = None, hermitian: bool = False) -> A
 
 def matrix_rank(A: Tensor) -> Tensor:
     """Return the number of singular values that are not negligible."""
+    if A.dim() < 2:
+        raise RuntimeError("torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
     return wrap(np.asarray(np.linalg.matrix_rank(A._a), np.int64))
 
 
 def cond(A: Tensor) -> Any:
     """Return the greatest singular value divided by the smallest."""
+    if A.dim() < 2:
+        raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     values = svdvals(A)
     return retitled(values[..., 0] / values[..., -1], "SqueezeBackward1")
 
@@ -470,6 +502,10 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     Raises:
         LinAlgError: the rank of a matrix is not full.
     """
+    if A.dim() < 2:
+        raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
+    if B.dim() >= A.dim():
+        common_shape([tuple(A.shape[:-2]), tuple(B.shape[:-2])])
     rows, columns = A.shape[-2:]
     rank = np.asarray(np.linalg.matrix_rank(A._a, rtol=rcond), np.int64)
     if (rank < min(rows, columns)).any():

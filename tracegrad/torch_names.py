@@ -40,7 +40,7 @@ set_rng_state sgn short sigmoid sign signbit sin sinc sinh slice_scatter softmax
 squeeze stack std std_mean strided sub subtract sum swapaxes swapdims t take take_along_dim tan tanh tensor tensor_split
 tensordot tile topk trace transpose trapezoid trapz tril tril_indices triu triu_indices true_divide trunc typename uint8
 unbind unflatten unique unravel_index unsqueeze use_deterministic_algorithms vander var var_mean vdot view_as_complex
-view_as_real vsplit vstack where xlogy zeros zeros_like
+view_as_real vsplit vstack where xlogy zeros zeros_like bartlett_window
 """
 
 #: forms of operations that write into their tensor, and what else stands in files of its own
@@ -78,6 +78,7 @@ EAGER: Final = {
     "cholesky_solve": "linalg:cholesky_solve",
     "det": "linalg:det",
     "inverse": "linalg:inv",
+    "is_anomaly_check_nan_enabled": "autograd.anomaly_mode:is_anomaly_check_nan_enabled",
     "is_anomaly_enabled": "autograd:is_anomaly_enabled",
     "logdet": "linalg:logdet",
     "lu": "linalg:lu_of",

@@ -2658,6 +2658,84 @@ def data_given_before_the_backward_pass(T: Any, say: Any) -> None:
 
 
 @program
+def names_that_few_programs_use(T: Any, say: Any) -> None:
+    t = T.ones(3)
+    increment = T.autograd.graph.increment_version
+    increment(t)
+    increment([t, t])
+    say(t._version)
+    attempt(say, lambda: increment(3))
+    leaf = T.ones(3, requires_grad=True)
+    y = leaf * leaf
+    increment(leaf)
+    attempt(say, y.sum().backward)
+    say(T.is_anomaly_check_nan_enabled())
+    for check in (False, True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with T.autograd.detect_anomaly(check_nan=check):
+                say(T.is_anomaly_check_nan_enabled(), T.is_anomaly_enabled())
+    x = T.tensor([-1.0, 0.2, 1.0], requires_grad=True)
+    say(x.hardshrink().detach(), x.hardshrink(0.1).detach())
+    x.hardshrink(lambd=0.3).sum().backward()
+    say(x.grad)
+    say(t.new(), t.new(2, 3).shape, t.new([1, 2]), t.new(t.new(2, 1).shape).shape, t.double().new([1]).dtype)
+    say(t.is_set_to(t), t.is_set_to(t[:2]), t.is_set_to(t.view(3)), t.is_set_to(t.clone()), t.is_set_to(t.detach()))
+    say(t.is_shared(), t.share_memory_() is t, t.is_shared(), t.is_pinned(), t.is_meta, t.is_quantized)
+    for size in (5, 1, 0):
+        say(T.bartlett_window(size), T.bartlett_window(size, periodic=False), T.hann_window(size))
+    say(t.bernoulli(1.0), T.bernoulli(t, 0.0))
+    say(t.clone().geometric_(0.5).min() >= 1, t.clone().cauchy_().shape, t.clone().log_normal_().min() > 0)
+    for bad in (
+        lambda: t.clone().geometric_(),
+        lambda: t.clone().geometric_(2.0),
+        lambda: t.clone().cauchy_(0, -1),
+        lambda: t.clone().log_normal_(0, -1),
+        lambda: t.bernoulli(3.0),
+    ):
+        attempt(say, bad)
+
+
+@program
+def states_without_a_count_and_samples_without_a_batch(T: Any, say: Any) -> None:
+    values = {"weight": T.ones(2), "bias": T.zeros(2), "running_mean": T.ones(2), "running_var": T.ones(2)}
+    for layer in (T.nn.BatchNorm1d(2), T.nn.InstanceNorm1d(2, affine=True, track_running_stats=True)):
+        say(layer.load_state_dict(values), layer.num_batches_tracked)
+        state = layer.state_dict()
+        del state["num_batches_tracked"]
+        attempt(say, lambda layer=layer, state=state: layer.load_state_dict(state))
+    whole = T.nn.Sequential(T.nn.BatchNorm1d(2))
+    say(whole.load_state_dict({f"0.{name}": value for name, value in values.items()}))
+    samples = [(np.ones(2), 3, "a", {"k": np.float32(2)}), (np.zeros(2), [4.0], "b", None)]
+    say(list(T.utils.data.DataLoader(samples, batch_size=None)))
+    say(list(T.utils.data.DataLoader(np.ones((2, 2)), batch_size=None)))
+    say(list(T.utils.data.DataLoader(samples, batch_size=None, collate_fn=lambda sample: sample[2])))
+
+
+@program
+def needs_and_dropout(T: Any, say: Any) -> None:
+    class Kept(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            say(ctx.needs_input_grad)
+            return x * y
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            return ct, None
+
+    x, y = T.ones(2, requires_grad=True), T.ones(2)
+    Kept.apply(x, y)
+    with T.no_grad():
+        say(Kept.apply(x, y).requires_grad)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        say(T.nn.functional.dropout2d(T.ones(3, 2), 0.0), T.nn.functional.dropout3d(T.ones(3, 2), 0.0).shape)
+    say([type(w.message).__name__ for w in seen])
+    attempt(say, lambda: T.nn.functional.dropout1d(T.ones(3)))
+
+
+@program
 def slopes_at_edges(T: Any, say: Any) -> None:
     F = T.nn.functional
     for function, values in (

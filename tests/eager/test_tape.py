@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import tracemalloc
 import weakref
@@ -367,3 +368,19 @@ def test_unfold_is_a_view() -> None:
         h.unfold(1, 5, 1)
     with pytest.raises(RuntimeError, match="step is 0 but must be > 0"):
         h.unfold(1, 2, 0)
+
+
+@pytest.mark.parametrize("shown", ["user", "full"])
+def test_traceback_of_anomaly_mode_is_of_the_user(shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACEGRAD_TRACEBACK", shown)
+    x = torch.zeros(1, requires_grad=True)
+    with pytest.warns(UserWarning, match="Anomaly Detection has been enabled"), torch.autograd.detect_anomaly():
+        y = torch.nn.Sequential(torch.nn.Tanh())(x) / x
+        with (
+            pytest.warns(UserWarning, match="Traceback of forward call") as seen,
+            pytest.raises(RuntimeError, match="nan values"),
+        ):
+            y.sum().backward()
+    text = next(str(w.message) for w in seen if "Traceback of forward call" in str(w.message))
+    assert "test_tape.py" in text and "(x) / x" in text
+    assert (f"tracegrad{os.sep}runtime" in text) == (shown == "full")

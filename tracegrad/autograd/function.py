@@ -335,7 +335,7 @@ class Function:
         tensors = [a for a in args if isinstance(a, Tensor)]
         needs = [isinstance(a, Tensor) and needs_grad(a) for a in args]
         executable = mode.grad and any(needs)
-        node.needs_input_grad = tuple(needs) if mode.grad else (False,) * len(needs)
+        node.needs_input_grad = tuple(needs)
         node.code, node.instruction = user_place()
         level, mode.level = mode.level, -1
         try:

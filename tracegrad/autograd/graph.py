@@ -8,13 +8,14 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tracegrad.runtime.tape import Node, RemovableHandle, gradient_edge, mode, needs_grad
 from tracegrad.runtime.tape import mode as tape_mode
 from tracegrad.runtime.tensor import Tensor, wrap
+from tracegrad.runtime.views import mark_written
 
 __all__ = [
     "GradientEdge",
@@ -23,10 +24,21 @@ __all__ = [
     "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
+    "increment_version",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
 ]
+
+
+def increment_version(tensor: Any) -> None:
+    """Count a write into a tensor, or into each of several, that was done elsewhere."""
+    tensors = (tensor,) if isinstance(tensor, Tensor) else tensor
+    if not isinstance(tensors, Iterable):
+        raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
+    for each in tensors:
+        if not each.is_inference():
+            mark_written(each, "increment_version")
 
 
 class GradientEdge(NamedTuple):

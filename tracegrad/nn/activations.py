@@ -140,6 +140,7 @@ hardswish = _define(
 hardshrink = _define(
     "hardshrink", "Hardshrink", lambda limit, x: np.where(np.abs(x) <= limit, x.dtype.type(0), x), lambd=0.5
 )
+method("hardshrink")(hardshrink)
 softshrink = _define("softshrink", "Softshrink", _softshrink, lambd=0.5)
 tanhshrink = _define("tanhshrink", "Sub", lambda x: x - np.tanh(x))
 threshold = _define(

@@ -451,9 +451,18 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 def _channel_dropout(name: str, ndim: int) -> Callable[..., Any]:
     def apply(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
         rank = input._a.ndim
-        if rank not in (ndim + 1, ndim + 2):
-            raise RuntimeError(f"{name}: Expected {ndim + 1}D or {ndim + 2}D input, but received a {rank}D input.")
-        return _dropped(input, p, training, inplace, input._a.shape[: rank - ndim] + (1,) * ndim)
+        count = rank - ndim
+        if count not in (1, 2):
+            text = f"{name}: Expected {ndim + 1}D or {ndim + 2}D input, but received a {rank}D input."
+            if ndim == 1 or rank < 2:
+                raise RuntimeError(text)
+            warnings.warn(
+                f"{name}: Received a {rank}-D input to {name}, which is deprecated and will result in an error in a "
+                "future release.",
+                stacklevel=3,
+            )
+            count = 2
+        return _dropped(input, p, training, inplace, input._a.shape[:count] + (1,) * (rank - count))
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = "Return the tensor with whole channels set to 0 with probability p, the others scaled."

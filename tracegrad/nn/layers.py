@@ -14,7 +14,7 @@ import numpy as np
 from tracegrad.nn import functional as F
 from tracegrad.nn import init
 from tracegrad.nn.module import Module
-from tracegrad.nn.modules import Linear, PairwiseDistance, make_module
+from tracegrad.nn.modules import Linear, PairwiseDistance, WithStatistics, make_module
 from tracegrad.nn.parameter import Parameter
 from tracegrad.nn.windows import pair
 from tracegrad.runtime import creating
@@ -54,7 +54,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class _InstanceNorm(Module):
+class _InstanceNorm(WithStatistics):
     ranks: tuple[int, int]
 
     def __init__(

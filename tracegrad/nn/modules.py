@@ -267,9 +267,25 @@ class GroupNorm(Module):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={shifted}"
 
 
-class _BatchNorm(Module):
-    ranks: tuple[int, ...]
+class WithStatistics(Module):
+    """A normalisation with running statistics."""
+
     _version = 2
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        version, count = local_metadata.get("version"), f"{prefix}num_batches_tracked"
+        if (version is None or version < 2) and self.num_batches_tracked is not None:
+            state_dict.setdefault(count, self.num_batches_tracked)  # older states do not have it
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+class _BatchNorm(WithStatistics):
+    ranks: tuple[int, ...]
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,

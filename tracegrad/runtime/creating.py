@@ -26,6 +26,7 @@ from tracegrad.runtime.tensor import (
     NAMES,
     Array,
     Device,
+    Size,
     Tensor,
     integer,
     is_differentiable,
@@ -635,12 +636,23 @@ def normal(mean: Any, std: Any, size: Any = None, *, generator: Any = None) -> T
 
 @public()
 @method("bernoulli")
-def bernoulli(input: Tensor, *, generator: Any = None) -> Tensor:
-    """Return 1 with the given probabilities, else 0."""
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
+    """Return 1 with the given probabilities, or with that of a number `p`, else 0."""
+    if p is not None:
+        made = wrap(_draw_bernoulli(_source(generator), input._a.shape, p).astype(input._a.dtype))
+        return record_flat("BernoulliBackward0", input, made)
     if input._a.size and not (input._a.min() >= 0 and input._a.max() <= 1):
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
     made = wrap((_source(generator).random(input._a.shape) < input._a).astype(input._a.dtype))
     return record_flat("BernoulliBackward0", input, made)
+
+
+@method("new")
+def new(self: Tensor, *data: Any) -> Tensor:
+    """Return a tensor of this dtype: of given data, or of a given shape, with any content."""
+    if len(data) == 1 and not isinstance(data[0], int | Size):
+        return _finished(_array_of(data[0], self.dtype), False)
+    return _finished(np.zeros(_new_shape(data) if data else 0, self._a.dtype), False)
 
 
 @public()
@@ -695,11 +707,11 @@ def random_uniform(low: float, high: float, shape: tuple[int, ...], dtype: np.dt
     return _source(None).uniform(low, high, shape).astype(dtype)
 
 
-def _fill_with_draws(name: str, defaults: dict[str, float], draw: Callable[..., Any]) -> None:
+def _fill_with_draws(name: str, defaults: dict[str, float | None], draw: Callable[..., Any]) -> None:
     """Attach a method that fills a tensor with random numbers.
 
     Args:
-        defaults: parameters of the distribution, in order.
+        defaults: parameters of the distribution, in order; one that is None must be given.
         draw: gives numbers for a source, a shape and the parameters.
     """
 
@@ -708,6 +720,9 @@ def _fill_with_draws(name: str, defaults: dict[str, float], draw: Callable[..., 
         if wrong is not None or len(given) > len(defaults):
             raise TypeError(f"{name}() got an unexpected " + (f"keyword argument '{wrong}'" if wrong else "argument"))
         parameters = {**defaults, **dict(zip(defaults, given, strict=False)), **named}
+        missing = next((key for key, value in parameters.items() if value is None), None)
+        if missing is not None:
+            raise TypeError(f'{name}() missing 1 required positional arguments: "{missing}"')
         numbers = [p._a if isinstance(p, Tensor) else p for p in parameters.values()]
         self.copy_(wrap(np.asarray(draw(_source(generator), self._a.shape, *numbers), self._a.dtype)))
         return self
@@ -734,10 +749,37 @@ def _draw_exponential(source: np.random.Generator, shape: tuple[int, ...], rate:
     return source.exponential(1.0 / rate, shape)
 
 
+def _draw_bernoulli(source: np.random.Generator, shape: tuple[int, ...], p: Any) -> Any:
+    if isinstance(p, int | float) and not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+    return source.random(shape) < p
+
+
+def _draw_geometric(source: np.random.Generator, shape: tuple[int, ...], p: float) -> Any:
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    return source.geometric(p, shape)
+
+
+def _draw_cauchy(source: np.random.Generator, shape: tuple[int, ...], median: float, sigma: float) -> Any:
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    return median + sigma * source.standard_cauchy(shape)
+
+
+def _draw_log_normal(source: np.random.Generator, shape: tuple[int, ...], mean: float, std: float) -> Any:
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+    return source.lognormal(mean, std, shape)
+
+
 _fill_with_draws("uniform_", {"from": 0.0, "to": 1.0}, _draw_uniform)
 _fill_with_draws("normal_", {"mean": 0.0, "std": 1.0}, _draw_normal)
-_fill_with_draws("bernoulli_", {"p": 0.5}, lambda source, shape, p: source.random(shape) < p)
+_fill_with_draws("bernoulli_", {"p": 0.5}, _draw_bernoulli)
 _fill_with_draws("exponential_", {"lambd": 1.0}, _draw_exponential)
+_fill_with_draws("geometric_", {"p": None}, _draw_geometric)
+_fill_with_draws("cauchy_", {"median": 0.0, "sigma": 1.0}, _draw_cauchy)
+_fill_with_draws("log_normal_", {"mean": 1.0, "std": 2.0}, _draw_log_normal)
 
 
 # ---- like others

@@ -693,7 +693,7 @@ def times_log(log: Callable[[Any], Any], edge: Any, x: Any, y: Any) -> Any:
 
 def _without_slope(x: Any) -> Any:
     """Return zeros whose slopes are NaN."""
-    return np.sqrt(x.dtype.type(0) * x)
+    return np.sqrt(x.dtype.type(0) * x * x)
 
 
 _define_binary("atan2", "Atan2", _atan2, least=2, numbers="none")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from tracegrad.runtime.shaping import (
     unsqueeze,
 )
 from tracegrad.runtime.tape import apply_composition, as_torch_calls
-from tracegrad.runtime.tensor import METHODS, Size, Tensor, method, public, wrap
+from tracegrad.runtime.tensor import METHODS, Array, Size, Tensor, method, public, wrap
 
 # ---- searches and counts
 
@@ -417,11 +417,16 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Any:
     return METHODS["unflatten"](input, dim, sizes)
 
 
-def _window(name: str, weights: tuple[float, ...]) -> None:
+def _window(name: str, weights: Callable[[Array], Array]) -> None:
+    """Define a window.
+
+    Args:
+        weights: gives the weights at places in the period [0, 1].
+    """
+
     def make(window_length: int, periodic: bool = True, *, dtype: Any = None, **options: Any) -> Tensor:
         count = max(window_length if periodic else window_length - 1, 1)
-        angle = 2 * math.pi * np.arange(window_length) / count
-        values = np.sum([w * np.cos(k * angle) for k, w in enumerate(weights)], axis=0)
+        values = weights(np.arange(window_length) / count)
         values = values if window_length > 1 else np.ones(window_length)
         return wrap(values.astype(dtypes.default_of(2) if dtype is None else dtypes.numpy_dtype(dtype)))
 
@@ -436,6 +441,11 @@ def fill(input: Tensor, value: Any) -> Any:
     return input.clone().fill_(value)
 
 
-_window("hann_window", (0.5, -0.5))
-_window("hamming_window", (0.54, -0.46))
-_window("blackman_window", (0.42, -0.5, 0.08))
+def _waves(*weights: float) -> Callable[[Array], Array]:
+    return lambda x: np.sum([w * np.cos(k * 2 * math.pi * x) for k, w in enumerate(weights)], axis=0)
+
+
+_window("hann_window", _waves(0.5, -0.5))
+_window("hamming_window", _waves(0.54, -0.46))
+_window("blackman_window", _waves(0.42, -0.5, 0.08))
+_window("bartlett_window", lambda x: 1 - np.abs(2 * x - 1))

@@ -727,6 +727,8 @@ _NORM = Composition("LinalgVectorNorm", in_single(norm_of))
 @planned()
 def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the vector norm over axes."""
+    if isinstance(ord, str):
+        raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
     input = input if dtype is None else cast(input, dtypes.numpy_dtype(dtype))
     if dtypes.category(input._a.dtype) < 2:
         raise RuntimeError(
@@ -741,7 +743,11 @@ def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = Fa
 @as_torch_calls
 def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Return the norm of all elements, or over axes; "nuc" is the sum of the singular values of matrices."""
+    if isinstance(p, str) and p not in ("fro", "nuc"):
+        raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
     if p == "nuc":
+        if input._a.ndim < 2:
+            raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
         axes = axes_of((0, 1) if dim is None else dim, input._a.ndim)
         input = input if dtype is None else cast(input, dtypes.numpy_dtype(dtype))
         values = sum(input.movedim(axes, (-2, -1)).svd()[1], -1)
@@ -961,7 +967,7 @@ def _product_error(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
         rows = math.prod(a[:-1])
         return RuntimeError(f"size mismatch, got input ({rows}), mat ({rows}x{a[-1]}), vec ({b[0]})")
     if len(a) > 2 and len(b) > 2:
-        stack = math.prod(np.broadcast_shapes(a[:-2], b[:-2]))
+        stack = math.prod(common_shape([a[:-2], b[:-2]]))
         return RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{stack}, {a[-1]}] but got: "
             f"[{stack}, {b[-2]}]."

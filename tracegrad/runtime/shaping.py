@@ -400,6 +400,8 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
 @method("select")
 def select(input: Tensor, dim: int, index: int) -> Any:
     """Return a view of one position of an axis."""
+    if not input._a.ndim:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim = axis_of(dim, input._a.ndim)
     size, index = input._a.shape[dim], integer(index)
     if not -size <= index < size:

@@ -28,6 +28,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from tracegrad.config import load_options
+from tracegrad.frames import is_library
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition, Kernel, Pullback, quiet_context, quietly
@@ -1118,7 +1120,9 @@ def attach(node: Node, outs: Sequence[Tensor | None]) -> None:
         if len(outs) == 1 or is_differentiable(out._a.dtype):
             out._node, out._nr = node, number
     if mode.anomaly:
-        node.trace = "".join(traceback.format_list(traceback.extract_stack()[:-3]))
+        every = load_options().traceback == "full"
+        frames = [f for f in traceback.extract_stack() if every or not is_library(f.filename)]
+        node.trace = "".join(traceback.format_list(frames))
 
 
 def retain(tensor: Tensor, before: Node | None = None, nr: int = 0) -> None:

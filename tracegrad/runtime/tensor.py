@@ -282,6 +282,33 @@ class Tensor:
         return False
 
     @property
+    def is_meta(self) -> bool:
+        return False
+
+    @property
+    def is_quantized(self) -> bool:
+        return False
+
+    def is_pinned(self) -> bool:
+        """Return False: there is no other device that reads the memory."""
+        return False
+
+    def is_shared(self) -> bool:
+        """Return whether share_memory_ was called."""
+        return bool(self.__dict__.get("_is_shared", False))
+
+    def share_memory_(self) -> Tensor:
+        """Note for is_shared that other processes shall see the memory; they get copies."""
+        self.__dict__["_is_shared"] = True
+        return self
+
+    def is_set_to(self, tensor: Tensor) -> bool:
+        """Return whether another tensor has the same memory, shape and strides."""
+        a, b = self._a, tensor._a
+        places = [x.__array_interface__["data"][0] for x in (a, b)]
+        return places[0] == places[1] and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+
+    @property
     def layout(self) -> str:
         return Symbol("torch.strided")
 
@@ -552,7 +579,7 @@ LATE = {
         ).split(),
         "tracegrad.linalg",
     ),
-    "prelu": "tracegrad.nn.activations",
+    **dict.fromkeys(("hardshrink", "prelu"), "tracegrad.nn.activations"),
 }
 #: methods attached to Tensor so far
 METHODS: dict[str, Any] = {}

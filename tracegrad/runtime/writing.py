@@ -82,6 +82,8 @@ def _shaped_in_place(name: str, function: Callable[..., Any], overloads: int = 1
 
     def apply(self: Tensor, *args: Any, **keywords: Any) -> Tensor:
         check_writable(self, repeats=True)
+        if name == "t_" and self._a.ndim > 2:
+            raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._a.ndim}D")
         if self._base is None:
             _reshape(self, lambda x: function(x, *args, **keywords), overloads)
         else:

@@ -236,6 +236,19 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )  # fmt: skip
 
 
+def default_convert(data: Any) -> Any:
+    """Return an element with tensors for arrays, and lists for tuples, in dicts and lists of them too."""
+    if isinstance(data, np.ndarray | np.generic) and np.asarray(data).dtype.kind in "biufc":
+        return creating.as_tensor(data)
+    if isinstance(data, Mapping):
+        return {key: default_convert(value) for key, value in data.items()}
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*map(default_convert, data))
+    if isinstance(data, list | tuple):
+        return [default_convert(value) for value in data]
+    return data
+
+
 class DataLoader(Generic[T]):
     """Batches of a data set.
 
@@ -275,7 +288,9 @@ class DataLoader(Generic[T]):
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.sampler, self.batch_sampler, self.generator = sampler, batch_sampler, generator
         self.num_workers, self.pin_memory = num_workers, pin_memory
-        self.collate_fn = collate_fn or (default_collate if batch_size is not None else lambda element: element)
+        self.collate_fn = collate_fn or (
+            default_convert if batch_size is None and batch_sampler is None else default_collate
+        )
 
     def __iter__(self) -> Iterator[Any]:
         if self._iterable:
