@@ -2736,6 +2736,30 @@ def needs_and_dropout(T: Any, say: Any) -> None:
 
 
 @program
+def warnings_about_arguments(T: Any, say: Any) -> None:
+    x = T.ones(2, requires_grad=True)
+
+    def warned(function: Any) -> None:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            attempt(say, function)
+        say([(type(w.message).__name__, str(w.message)[:150]) for w in seen])
+
+    warned(lambda: T.autograd.grad((x * x).sum(), x, only_inputs=False))
+    warned(lambda: T.autograd.backward(x * x, grad_variables=T.tensor([1.0, 2.0])))
+    warned(lambda: T.autograd.backward(x * x, x.detach(), grad_variables=x.detach()))
+    say(x.grad)
+    for kind in (T.nn.RNN, T.nn.GRU, T.nn.LSTM):
+        warned(lambda kind=kind: type(kind(2, 2, dropout=0.5)).__name__)
+        warned(lambda kind=kind: type(kind(2, 2, 2, dropout=0.5)).__name__)
+    optimizer = T.optim.SGD([x], lr=1.0)
+    scheduler = T.optim.lr_scheduler.StepLR(optimizer, 2)
+    optimizer.step()
+    warned(lambda: scheduler.step(3))
+    say(scheduler.get_last_lr())
+
+
+@program
 def slopes_at_edges(T: Any, say: Any) -> None:
     F = T.nn.functional
     for function, values in (

@@ -6,11 +6,13 @@ Reads and writes tensors. Previous: layers.py; next: utils/rnn.py.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tracegrad.frames import user_level
 from tracegrad.nn import functional as F
 from tracegrad.nn import init
 from tracegrad.nn.module import Module
@@ -252,6 +254,12 @@ class RNNBase(_Recurrent):
         if not 0 <= float(dropout) <= 1:
             raise ValueError(
                 "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+            )
+        if dropout and num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+                f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
+                stacklevel=user_level(),
             )
         if not isinstance(hidden_size, int):
             raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")

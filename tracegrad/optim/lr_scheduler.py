@@ -82,6 +82,12 @@ class LRScheduler:
             self.last_epoch += 1
             self._set_rates(self.get_lr())
         else:
+            warnings.warn(
+                "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
+                "Please use `scheduler.step()` to step the scheduler. During the deprecation, if epoch is different "
+                "from None, the closed form is used instead of the new chainable form, where available.",
+                stacklevel=2,
+            )
             self._go_to(epoch)
 
     def _go_to(self, epoch: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.frames import user_level
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.operate import cast
 from tracegrad.runtime.shaping import stack
@@ -165,7 +166,7 @@ def backward(
 
     Args:
         tensors: what is differentiated.
-        grad_tensors: one cotangent per tensor; None for scalars.
+        grad_tensors: one cotangent per tensor; None for scalars. `grad_variables` is its old name.
         retain_graph: keep what the nodes saved, so that the graph can be walked again; default: create_graph.
         create_graph: record the walk, for gradients of gradients.
         inputs: accumulate into these alone.
@@ -173,6 +174,16 @@ def backward(
     Raises:
         RuntimeError: nothing requires grad, or the graph was freed, or a saved value was overwritten.
     """
+    if grad_variables is not None:
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=user_level()
+        )
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only "
+                "use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
     _check_flags(retain_graph, create_graph)
     outputs = _outputs(tensors)
     cts = [None] * len(outputs) if grad_tensors is None else _list(grad_tensors)
@@ -256,6 +267,13 @@ def grad(
             is_grads_batched, materialize_grads,
         )  # fmt: skip
         return dict(zip(inputs, found, strict=True))
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=user_level(),
+        )
     _check_flags(retain_graph, create_graph)
     if allow_unused is None:
         allow_unused = materialize_grads
