@@ -348,31 +348,31 @@ class BatchNorm3d(_BatchNorm):
     ranks = (5,)
 
 
-class Embedding(Module):
-    """Rows of a table."""
+class _Table(Module):
+    """Rows by index: what embeddings of one row and of many have in common."""
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
-        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
-        _freeze: bool = False, device: Any = None, dtype: Any = None,
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, max_norm: float | None,
+        norm_type: float, scaled_or_sparse: bool, weight: Tensor | None, dtype: Any,
     ) -> None:  # fmt: skip
         super().__init__()
-        if scale_grad_by_freq or sparse:
-            raise NotImplementedError("Embedding: gradients are dense and not scaled by frequency")
+        name = type(self).__name__
+        if scaled_or_sparse:
+            raise NotImplementedError(f"{name}: gradients are dense and not scaled by frequency")
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError("Padding_idx must be within num_embeddings")
+                word = "Padding_idx" if isinstance(self, Embedding) else "padding_idx"
+                raise AssertionError(f"{word} must be within num_embeddings")
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         self.max_norm, self.norm_type = max_norm, norm_type
-        if _weight is None:
+        if weight is None:
             self.weight = _new(num_embeddings, embedding_dim, dtype=dtype)
             self.reset_parameters()
         else:
-            if list(_weight.shape) != [num_embeddings, embedding_dim]:
+            if list(weight.shape) != [num_embeddings, embedding_dim]:
                 raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-            self.weight = Parameter(_weight)
-        self.weight.requires_grad_(not _freeze)
+            self.weight = Parameter(weight)
 
     def reset_parameters(self) -> None:
         """Draw initial values."""
@@ -380,15 +380,41 @@ class Embedding(Module):
         if self.padding_idx is not None:
             self.weight._a[self.padding_idx] = 0.0
 
+
+def _sizes_of_table(embeddings: Tensor) -> tuple[int, int]:
+    if embeddings._a.ndim != 2:
+        raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+    count, size = embeddings.shape
+    return count, size
+
+
+class Embedding(_Table):
+    """Rows of a table."""
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
+        _freeze: bool = False, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            num_embeddings,
+            embedding_dim,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq or sparse,
+            _weight,
+            dtype,
+        )
+        self.weight.requires_grad_(not _freeze)
+
     @classmethod
     def from_pretrained(
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
         norm_type: float = 2.0,
     ) -> Embedding:  # fmt: skip
         """Return a layer over a given table."""
-        if embeddings._a.ndim != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        count, size = embeddings.shape
+        count, size = _sizes_of_table(embeddings)
         return cls(count, size, padding_idx, max_norm, norm_type, _weight=embeddings, _freeze=freeze)
 
     def forward(self, input: Tensor) -> Any:
@@ -401,7 +427,7 @@ class Embedding(Module):
         return text if self.norm_type == 2.0 else f"{text}, norm_type={self.norm_type}"
 
 
-class EmbeddingBag(Module):
+class EmbeddingBag(_Table):
     """Sums, means or maxima of rows of a table."""
 
     def __init__(
@@ -409,29 +435,17 @@ class EmbeddingBag(Module):
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None,
         include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__()
-        if scale_grad_by_freq or sparse:
-            raise NotImplementedError("EmbeddingBag: gradients are dense and not scaled by frequency")
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError("padding_idx must be within num_embeddings")
-            padding_idx %= num_embeddings
-        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        self.max_norm, self.norm_type = max_norm, norm_type
+        super().__init__(
+            num_embeddings,
+            embedding_dim,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq or sparse,
+            _weight,
+            dtype,
+        )
         self.mode, self.include_last_offset = mode, include_last_offset
-        if _weight is None:
-            self.weight = _new(num_embeddings, embedding_dim, dtype=dtype)
-            self.reset_parameters()
-        else:
-            if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-            self.weight = Parameter(_weight)
-
-    def reset_parameters(self) -> None:
-        """Draw initial values."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            self.weight._a[self.padding_idx] = 0.0
 
     @classmethod
     def from_pretrained(
@@ -440,9 +454,7 @@ class EmbeddingBag(Module):
         padding_idx: int | None = None,
     ) -> EmbeddingBag:  # fmt: skip
         """Return a layer over a given table."""
-        if embeddings._a.ndim != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        count, size = embeddings.shape
+        count, size = _sizes_of_table(embeddings)
         made = cls(
             count, size, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,
             padding_idx,
