@@ -10,6 +10,8 @@ import pytest
 
 import tracegrad as tg
 from tests.capture.numpy_rows import check, h, positive, random, rows
+from tests.differences import central_differences
+from tracegrad.config import BACKENDS
 from tracegrad.errors import CaptureError
 
 X, P, M = random(6), positive(6), random(3, 4)
@@ -138,3 +140,22 @@ def test_vectorize(function: Callable[..., Any], arrays: tuple[Any, ...]) -> Non
 def test_refused(function: Callable[[Any], Any], says: str) -> None:
     with pytest.raises(CaptureError, match=says):
         tg.function(function)(X)
+
+
+def _of_lists(x: Any) -> Any:
+    a, b = x[0] * 2, x[1]
+    grown, squares = [], []
+    for v in x:
+        squares.append(v * v)
+        if v > 0.4:
+            grown.append(v)
+    best = np.maximum.reduce((a, b, x[2])) + np.logaddexp.reduce([a, b])
+    return best + np.add.reduce(grown) + np.sum(np.add.outer(squares, [a, 2.0]) ** 2) + np.multiply.accumulate(squares)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_methods_of_ufuncs_take_lists(backend: str) -> None:
+    x = np.array([0.3, 0.5, 0.9])
+    np.testing.assert_allclose(tg.function(_of_lists, backend=backend)(x), _of_lists(x), rtol=1e-14)
+    gradient = tg.grad(lambda x: _of_lists(x).sum(), backend=backend)(x)
+    np.testing.assert_allclose(gradient, central_differences(lambda x: _of_lists(x).sum(), x), rtol=1e-7)

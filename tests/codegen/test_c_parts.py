@@ -96,6 +96,14 @@ def test_text_compiles_without_warnings(case: Case, compiler: str) -> None:
     compile_text(emit_c(case.ir(), threads=4).text, ("-O0", "-pthread"), compiler)
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_parameters_that_only_comments_name_are_no_warnings(compiler: str) -> None:
+    def f(x, y):
+        return np.abs(y[0]) * x[0]
+
+    compile_text(tg.grad(f, backend="c").source(np.ones(1), np.ones(1)), ("-O0",), compiler)
+
+
 MAIN = """
 #include <stdio.h>
 int main(void)

@@ -171,6 +171,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     for argument in args:
         if type(argument) is not Tracer and isinstance(argument, Iterator) and not _leaves_iterators(f):
             require_own_iterator(argument)
+    if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, np.ufunc) and is_traced(args):
+        args = tuple(call(np.array, a) if isinstance(a, list | tuple | StackedList) else a for a in args)
     if isinstance(f, types.BuiltinFunctionType) and f in OPERATOR_NAMES and len(args) == 2:
         return operate(OPERATOR_NAMES[f], *args)
     result = _call_method_of_list(f, args, kwargs)

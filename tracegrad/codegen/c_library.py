@@ -67,7 +67,7 @@ _PRAGMAS = """
 
 def includes_for(text: str) -> str:
     """Return what a text includes: the headers of the names in it, since compilers take their time to read others."""
-    words = set(_WORD.findall(_without_comments(text)))
+    words = set(_WORD.findall(without_comments(text)))
     headers = [name for name, declared in _HEADERS.items() if not words.isdisjoint(declared)]
     lines = [f"#include <{name}.h>\n" for name in sorted([*headers, "stdint"])]
     if "complex" in headers:
@@ -75,7 +75,8 @@ def includes_for(text: str) -> str:
     return "".join(lines) + _PRAGMAS
 
 
-def _without_comments(text: str) -> str:
+def without_comments(text: str) -> str:
+    """Return a C text without its comments."""
     return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
 
 
@@ -95,7 +96,7 @@ _MOST_TURNS = 16
 
 def avoid_masked_groups(text: str) -> str:
     """Return what keeps gcc from wrong code, if a text reads a few elements side by side under a condition."""
-    text = _without_comments(text)
+    text = without_comments(text)
     if not _CONDITIONAL_READ.search(text):
         return ""
     return _NO_MASKED_GROUPS if _SIDE_BY_SIDE.search(text) or any(map(_is_short, _INNER_LOOP.finditer(text))) else ""
@@ -150,7 +151,7 @@ def _prelude_parts() -> tuple[dict[str, str], dict[str, int]]:
     parts: dict[str, str] = {}
     order: dict[str, int] = {}
     for number, part in enumerate(text.split("\n\n")[1:]):
-        head = _without_comments(part)
+        head = without_comments(part)
         if head.lstrip().startswith(("enum", "typedef")):
             names = re.findall(r"^}\s*(tg_\w+);", head, re.M) or re.findall(r"\b(TG_\w+) =", head)
         elif head.lstrip().startswith("#pragma omp declare"):

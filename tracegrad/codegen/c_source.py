@@ -31,7 +31,14 @@ from tracegrad.codegen.c_expression import (
     index_text,
     wrap,
 )
-from tracegrad.codegen.c_library import avoid_masked_groups, head_comment, includes_for, prelude_for, vector_maths
+from tracegrad.codegen.c_library import (
+    avoid_masked_groups,
+    head_comment,
+    includes_for,
+    prelude_for,
+    vector_maths,
+    without_comments,
+)
 from tracegrad.codegen.c_parts import take_out_loops
 from tracegrad.codegen.c_writer import ERROR_KINDS, INDENT, WORD, Line, Memory
 from tracegrad.ir.bounds import static_value
@@ -209,7 +216,7 @@ class _Emitter(BlockWriter):
     def define(self, body: list[Line]) -> tuple[list[str], list[str]]:
         """Return declarations and definitions, given the lines of the kernel."""
         body_text = "\n".join(f"{INDENT * x.depth if not x.text.startswith('#') else ''}{x.text}" for x in body)
-        words = set(WORD.findall(body_text))
+        words = set(WORD.findall(without_comments(body_text)))
         kept = [m for m in self.memory if m.name in words]
         header = 64 * ((bool(self.has_faults) or bool(self.growing)) + -(-16 * len(self.growing) // 64))
         sizes = [self.size_names[s] for s in self.size_symbols]
