@@ -11,7 +11,7 @@ import pytest
 
 import tracegrad as tg
 from tests.codegen.c_harness import compile_text
-from tracegrad.codegen.c_library import includes_for
+from tracegrad.codegen.c_library import head_for
 from tracegrad.config import BACKENDS
 
 ARRAYS = {
@@ -35,7 +35,7 @@ def test_copies(dtype: str) -> None:
     ]
     heads = "".join(f"void copy{k}({type} *x);\n" for k in range(len(parts)))
     text = heads + "\n".join(parts)
-    library = compile_text(includes_for(text) + text)
+    library = compile_text(head_for(text) + text)
     for k, values in enumerate(ARRAYS[dtype]):
         expected = np.array([float(v) for v in values.split(", ")]).astype(dtype)
         found = np.empty_like(expected)

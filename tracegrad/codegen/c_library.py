@@ -12,7 +12,7 @@ from platform import machine
 
 #: what a compiler is to be told for this code. All keep IEEE results: no reassociation, no contraction of a*b+c, no
 #: assumption about NaN or infinity; -fno-trapping-math and -fno-math-errno only free it from status flags and errno.
-#: 256 bits, since wider vectors slow some CPUs down; gcc 12 is wrong with AVX-512, see _PRAGMAS.
+#: 256 bits, since wider vectors slow some CPUs down; gcc 12 is wrong with AVX-512, see _NO_AVX512.
 FLAGS = (
     "-std=c99", "-O3", "-march=native", *(("-mprefer-vector-width=256",) if machine() in ("x86_64", "AMD64") else ()),
     "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fopenmp-simd",
@@ -50,29 +50,32 @@ _HEADERS = {
     "stdlib": ("abs", "calloc", "free", "llabs", "malloc", "realloc"),
     "string": ("memcmp", "memcpy", "memmove", "memset"),
 }
-#: gcc 12 moves 32 or 64 constant bytes of which the upper half is zero ({1, 1, 0, 0}) as if the lower half were
-#: repeated; with AVX-512 only, where it copies arrays by such moves
-_PRAGMAS = """
+_QUIET = """
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
+"""
+#: gcc 12 moves 32 or 64 constant bytes of which the upper half is zero ({1, 1, 0, 0}) as if the lower half were
+#: repeated; with AVX-512 only, where it copies arrays by such moves
+_NO_AVX512 = """
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
 #pragma GCC target ("no-avx512f") /* gcc 12 repeats the first half of constant arrays with it */
 #endif
 """
 
 
-def includes_for(text: str) -> str:
-    """Return what a text includes: the headers of the names in it, since compilers take their time to read others."""
+def head_for(text: str) -> str:
+    """Return the head of a text: the headers of the names in it, since compilers take their time to read others, and
+    what its compiler is to be told."""
     words = set(_WORD.findall(without_comments(text)))
     headers = [name for name, declared in _HEADERS.items() if not words.isdisjoint(declared)]
     lines = [f"#include <{name}.h>\n" for name in sorted([*headers, "stdint"])]
     if "complex" in headers:
         lines.insert(1, "#undef I /* a name like others */\n")
-    return "".join(lines) + _PRAGMAS
+    return "".join(lines) + (_QUIET if "#pragma omp" in text else "") + _NO_AVX512
 
 
 def without_comments(text: str) -> str:

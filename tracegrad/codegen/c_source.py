@@ -34,7 +34,7 @@ from tracegrad.codegen.c_expression import (
 from tracegrad.codegen.c_library import (
     avoid_masked_groups,
     head_comment,
-    includes_for,
+    head_for,
     prelude_for,
     vector_maths,
     without_comments,
@@ -327,7 +327,7 @@ class _Emitter(BlockWriter):
             + "\n\n".join(parts)
             + "\n"
         )
-        return f"{head_comment(self.kernel)}\n{includes_for(body)}\n{body}"
+        return f"{head_comment(self.kernel)}\n{head_for(body)}\n{body}"
 
 
 def _numbered(name: str) -> Iterator[str]:

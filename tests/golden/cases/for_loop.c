@@ -9,12 +9,6 @@
 #include <math.h>
 #include <stdint.h>
 
-#if defined(__GNUC__)
-#pragma GCC diagnostic ignored "-Wunknown-pragmas"
-#endif
-#if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed"
-#endif
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
 #pragma GCC target ("no-avx512f") /* gcc 12 repeats the first half of constant arrays with it */
 #endif
