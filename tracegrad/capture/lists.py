@@ -297,7 +297,8 @@ def _adapt(values: StackedList, use: ListUse) -> None:
             before = values.buffer
             values.buffer = from_value(cast_to(before, values.kind.type.dtype).value)
             values.buffer._storage.holds_items = True
-            _supersede(before, values.buffer)
+            if values.kind.is_mutable:
+                _supersede(before, values.buffer)
         _note_kind(values, values.kind)
     if use.capacity != 0 and not decide(values.buffer.type.shape[0] - use.capacity, ">="):
         make_room(values, values.kind, use.capacity * 2)  # a list that grows often is copied a few times only
@@ -309,7 +310,7 @@ def _copied(rows: Any) -> Ragged:
 
 
 def _supersede(before: Tracer, after: Tracer) -> None:
-    """Note that the items of a list are in another buffer from now on: parts of the old one are theirs no more."""
+    """Note that arrays or lists in a list are in another buffer from now on: parts of the old one are not theirs."""
     pin(before.root, _ITEM)
     current().note_copy(before.root._storage, after.root._storage)
 
@@ -1128,6 +1129,24 @@ def item_type(items: list[Any]) -> Kind:
     return ItemKind(ArrayType(result_dtype(tracers), shapes.pop()), all(t.weak for t in tracers))
 
 
+def require_room(values: CapturedList, kind: Kind, capacity: Dim) -> None:
+    """Check that a loop in a branch finds room for what it appends to a list from before the branch, which has its
+    old buffer again after it.
+
+    Raises:
+        NeedsPythonValue: the list must have the room where it was made.
+    """
+    capture = current()
+    kinds = {frame.kind for frame in capture.frames[capture.created_depth(values) + 1 :]}
+    if "branch" not in kinds:
+        return
+    if isinstance(values, StackedList):
+        # a loop around it makes room for all that its body appends
+        if "loop" in kinds or decide(values.capacity - capacity, ">="):
+            return
+    raise indexed_error(ListUse(values, kind, capacity=capacity), "items that a loop appends under a condition")
+
+
 def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = False) -> None:
     """Turn a list into a StackedList with room for `capacity` items of a kind."""
     if isinstance(kind, RecordKind):
@@ -1161,7 +1180,8 @@ def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = 
         capacity = capacity if decide(capacity - rows, ">=") else rows
         buffer = _filled(kind, capacity, [])
         buffer[: as_size(rows)] = values.buffer
-        _supersede(values.buffer, buffer)
+        if kind.is_mutable:
+            _supersede(values.buffer, buffer)
         if values.there is not None:
             there = _filled(_FLAG, capacity, [])
             there[: as_size(rows)] = values.there

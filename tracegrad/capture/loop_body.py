@@ -158,8 +158,8 @@ def stage_loop(
     capture = current()
     mark, noted = len(capture.changes), len(capture.events)
     prepared = mark
-    entry = state.get()
     for _ in range(12):
+        entry = state.get()
         try:
             state.prepare_lists(trips)
             prepared = len(capture.changes)

@@ -36,6 +36,7 @@ from tracegrad.capture.lists import (
     item_type,
     join_kinds,
     make_room,
+    require_room,
     restore,
     snapshot,
 )
@@ -280,7 +281,9 @@ class LoopState:
             note_list(growth.values)
             growth.base = count_of(growth.values)
             growth.before = snapshot(growth.values) if growth.before is None else growth.before
-            make_room(growth.values, growth.kind, growth.base + trips * growth.count)
+            capacity = growth.base + trips * growth.count
+            require_room(growth.values, growth.kind, capacity)
+            make_room(growth.values, growth.kind, capacity)
             assert isinstance(growth.values, StackedList)
             growth.start, growth.values.varies = growth.values.length, growth.varies
             if isinstance(growth.before, list):
