@@ -169,6 +169,40 @@ def after_the_leading(x: Any) -> Any:
     return len(rest) * x[3] + sum(rest) ** 2 + next(itertools.dropwhile(lambda v: v < 0.6, x), x[0])
 
 
+def of_the_leading(x: Any) -> Any:
+    squares = sum(v * v for v in itertools.takewhile(lambda v: v < 1.0, x))
+    cubes = [v**3 for v in itertools.dropwhile(lambda v: v < 1.0, x)]
+    return squares + sum(cubes) * x[1] + len(cubes)
+
+
+def leading_numbered(x: Any) -> Any:
+    total = sum(k * v for k, v in enumerate(itertools.takewhile(lambda v: v < 1.0, x), 1))
+    return total + sum(a * b for a, b in zip(itertools.dropwhile(lambda v: v > 0.6, x), x, strict=False))
+
+
+def asked_of_the_leading(x: Any) -> Any:
+    found = any(v > 0.5 for v in itertools.takewhile(lambda v: v > -0.5, x))
+    return found * x[0] + next((v for v in itertools.takewhile(lambda v: v < 1.0, x) if v > 0.6), x[1])
+
+
+def leading_up_to_each(x: Any) -> Any:
+    return sum(sum(w for w in itertools.takewhile(lambda w: w > v - 1.0, x)) * v for v in x)
+
+
+def filtered_by_lambdas(x: Any) -> Any:
+    kept = [v * v for v in filter(lambda v: v > 0.5, x)]
+    return sum(kept) + sum(v**3 for v in itertools.filterfalse(lambda v: v > 0.5, x)) * x[0]
+
+
+def below_another(x: Any) -> Any:
+    v = x[2]
+    return sum(v * v for v in filter(lambda u: u < v, x)) * v
+
+
+def called_in_a_later_item(x: Any) -> Any:
+    return sum(f() * x[k] for k, f in enumerate([lambda: v for v in x]))
+
+
 def leading_ints(x: Any) -> Any:
     few = itertools.takewhile(lambda k: k < 3, itertools.count())
     return sum(x[k] * k for k in few) + sum(itertools.dropwhile(lambda k: k < 5, [1, 7, 2])) * x[0]
@@ -216,6 +250,13 @@ PROGRAMS = (
     first_is_taken_in_turn,
     leading,
     after_the_leading,
+    of_the_leading,
+    leading_numbered,
+    asked_of_the_leading,
+    leading_up_to_each,
+    filtered_by_lambdas,
+    below_another,
+    called_in_a_later_item,
     leading_ints,
     made_in_a_tried_statement,
 )
@@ -300,3 +341,18 @@ def test_next_of_nothing() -> None:
 
     with pytest.raises(StopIteration, match="no item passes the test of an iterator"):
         tg.function(program)(POINTS[0])
+
+
+def unpacked(x: Any) -> Any:
+    a, *b = itertools.takewhile(lambda v: v < 9.0, x)
+    return a + sum(b)
+
+
+def by_a_lambda_of_the_item(x: Any) -> Any:
+    return sum(v * w for v in x for w in itertools.takewhile(lambda w: w < v, x))
+
+
+@pytest.mark.parametrize("program", [unpacked, by_a_lambda_of_the_item])
+def test_items_that_are_there_or_not_say_what_to_do(program: Callable[[Any], Any]) -> None:
+    with pytest.raises(CaptureError, match=r"a list whose length is known only when[^`]*make the list first, `values"):
+        tg.grad(program)(POINTS[0])

@@ -379,6 +379,8 @@ def iterate(values: Any) -> Any:
     require_own_iterator(values)
     if isinstance(values, Items):
         return values.take()
+    if isinstance(values, StackedList) and id(values) in current().streams:
+        return as_sequence(values)
     return iterable(merge(values) if type(values) is Chosen else values)
 
 

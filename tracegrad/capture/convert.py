@@ -72,7 +72,7 @@ from tracegrad.capture.nodes import (
     walk_scope,
 )
 from tracegrad.capture.regrown import mark_regrown
-from tracegrad.capture.scopes import Flow, declarations
+from tracegrad.capture.scopes import Flow, declarations, free_names
 from tracegrad.capture.source import FUTURE_FLAGS, FunctionSource, SourceUnavailable, find_source
 from tracegrad.capture.swaps import mark_swaps
 
@@ -978,10 +978,13 @@ def comprehended_names(node: Node) -> frozenset[str]:
 
 def is_stageable(node: Node) -> bool:
     """Return whether the parts of a comprehension may become functions: names keep their scopes and their values."""
+    own, outside = comprehended_names(node), list(gast.walk(node.generators[0].iter))
     called = [a for n in gast.walk(node) if isinstance(n, gast.Call) for a in n.args]
     for part in gast.walk(node):
-        if isinstance(part, gast.Lambda | gast.NamedExpr | gast.Await | gast.Yield | gast.YieldFrom):
+        if isinstance(part, gast.NamedExpr | gast.Await | gast.Yield | gast.YieldFrom):
             return False
+        if isinstance(part, gast.Lambda) and part not in outside and not own.isdisjoint(free_names(part)):
+            return False  # it would have the value of its own item, where Python's has that of the last one
         if isinstance(part, gast.GeneratorExp) and part is not node and part not in called:
             return False
         if isinstance(part, gast.comprehension):

@@ -108,13 +108,20 @@ def _map(function: Any, *iterables: Any) -> Any:
 
 
 def _filter(function: Any, iterable: Any) -> Any:
+    return _kept(iterable, lambda item: item if function is None else call_user(function, item))
+
+
+def _filterfalse(function: Any, iterable: Any) -> Any:
+    return _kept(iterable, lambda item: branches.not_(item if function is None else call_user(function, item)))
+
+
+def _kept(iterable: Any, test: Callable[[Any], Any]) -> Any:
+    """Return the items that pass a test."""
     if isinstance(iterable, Iterator) and not isinstance(iterable, Items | Tracer):
         iterable = Ahead(iterable).rest()
 
     def step(item: Any) -> comprehensions.Step:
-        return comprehensions.When(
-            item if function is None else call_user(function, item), lambda: comprehensions.Item(item)
-        )
+        return comprehensions.When(test(item), lambda: comprehensions.Item(item))
 
     return _streamed(comprehensions.Each(iterable, "", step), iterable)
 
@@ -174,6 +181,7 @@ SEQUENCES: dict[Any, Callable[..., Any]] = {
     np.ndenumerate: sequences.make_numbered_places,
     map: _map,
     filter: _filter,
+    itertools.filterfalse: _filterfalse,
     itertools.takewhile: _while_of(itertools.takewhile),
     itertools.dropwhile: _while_of(itertools.dropwhile),
 }

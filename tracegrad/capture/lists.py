@@ -403,10 +403,24 @@ class StackedList(CapturedList):
         return bool(self.length != 0)
 
     def __iter__(self) -> Iterator[Any]:
-        return (self.item(i) for i in range(len(self)))
+        return (self.item(i) for i in range(self.known_length()))
 
     def __reversed__(self) -> Iterator[Any]:
-        return (self.item(i) for i in reversed(range(len(self))))
+        return (self.item(i) for i in reversed(range(self.known_length())))
+
+    def known_length(self) -> int:
+        """Return the number of items where Python must know it."""
+        try:
+            return len(self)
+        except NeedsPythonValue as error:
+            raise NeedsPythonValue(
+                "Python takes the items of a list whose length is known only when the compiled function runs",
+                code="TG101",
+                span=user_span(),
+                found=f"{self.name!r}, a list" if self.name else "a list",
+                help="make the list first, `values = list(...)`, and loop over it: `for v in values`, or in a list "
+                "comprehension without lambdas that use its names; sum, max, sorted and len take the list itself",
+            ) from error
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):

@@ -125,6 +125,8 @@ class Sequence_:
         return stops[1] - starts[0] if self.step > 0 else starts[1] - stops[0]
 
     def __iter__(self) -> Iterator[Any]:
+        for values, _ in self.lists:
+            values.known_length()
         start, stop = operator.index(self.start), operator.index(self.stop)
         return (self.item(i) for i in range(start, stop, self.step))
 
