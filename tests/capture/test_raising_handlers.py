@@ -12,6 +12,7 @@ import pytest
 import tracegrad as tg
 from tests.capture.test_handlers import POINTS
 from tests.capture.test_ragged import slopes
+from tracegrad.errors import CaptureError
 
 
 class Unfit(RuntimeError):
@@ -186,6 +187,144 @@ def caught_by_a_caller(x):
     return total
 
 
+def counts_and_raises(x):
+    n = 0.0
+    try:
+        try:
+            w = math.log(x[0])
+        except ValueError:
+            n += 1.0
+            raise KeyError(x[1])  # noqa: B904
+    except KeyError as error:
+        w = -error.args[0] * n
+    return w + n * x[0]
+
+
+def counts_in_a_function(x):
+    count = [0.0]
+
+    def logarithm(v):
+        try:
+            return math.log(v)
+        except ValueError:
+            count[0] += 1
+            raise LookupError("no log")  # noqa: B904
+
+    total = 0.0
+    for v in x:
+        try:
+            total += logarithm(v)
+        except LookupError:
+            total += 3 * v
+    return total * (1 + count[0])
+
+
+def prints_and_raises(x):
+    try:
+        try:
+            w = math.log(x[0])
+        except ValueError:
+            print("no log")
+            raise RuntimeError("no log")  # noqa: B904
+        else:
+            w = w * 2
+        finally:
+            y = x[1]
+    except RuntimeError:
+        w = x[1] * 2
+    return w + y
+
+
+def appends_and_raises(x):
+    log, total = [], 0.0
+    for v in x:
+        try:
+            try:
+                total += math.log(v)
+            except ValueError:
+                log.append(1.0)
+                raise KeyError("x")  # noqa: B904
+        except KeyError:
+            total += v * len(log)
+    return total
+
+
+def nothing_catches_it_outside(x):
+    n = 0.0
+    try:
+        try:
+            w = math.log(x[0])
+        except ValueError:
+            n += 1.0
+            raise RuntimeError("no log")  # noqa: B904
+    except KeyError:
+        w = x[1] * n
+    return w
+
+
+def all_print_and_raise(x):
+    try:
+        try:
+            return math.log(x[0])
+        except ValueError:
+            print("inner")
+            raise KeyError("inner")  # noqa: B904
+    except KeyError:
+        print("outer")
+        raise RuntimeError("outer")  # noqa: B904
+
+
+def three_deep(x):
+    try:
+        try:
+            try:
+                return math.log(x[0])
+            except ValueError:
+                print("inner")
+                raise KeyError("inner")  # noqa: B904
+        except KeyError:
+            print("outer")
+            raise
+    except LookupError:
+        return x[1]
+
+
+def counts_around_a_loop(x):
+    n, total = 0.0, 0.0
+    try:
+        try:
+            for v in x:
+                total += math.log(v)
+        except ValueError:
+            n += 1.0
+            raise KeyError("no log")  # noqa: B904
+    except KeyError:
+        total = (total + x[1]) * n
+    return total
+
+
+class Counter:
+    def __init__(self):
+        self.n = 0
+
+    def __call__(self, x):
+        try:
+            return self.logarithm(x)
+        except KeyError:
+            return x[1] * self.n
+
+    def logarithm(self, x):
+        try:
+            return math.log(x[0])
+        except ValueError:
+            self.n += 1
+            raise KeyError("no log")  # noqa: B904
+
+
+def counts_in_an_object(x):
+    return Counter()(x)
+
+
 PROGRAMS = [
     in_a_body,
     with_the_text,
@@ -205,6 +344,15 @@ PROGRAMS = [
     under_a_condition,
     in_a_loop_outside,
     caught_by_a_caller,
+    counts_and_raises,
+    counts_in_a_function,
+    prints_and_raises,
+    appends_and_raises,
+    nothing_catches_it_outside,
+    all_print_and_raise,
+    three_deep,
+    counts_around_a_loop,
+    counts_in_an_object,
 ]
 
 
@@ -235,6 +383,24 @@ def test_a_loop_stays_a_loop_without_flags() -> None:
     source = tg.function(in_a_loop, backend="numpy").source(np.ones(300))
     assert "while" not in source
     assert 'raise RuntimeError("no log")' in source
+
+
+def test_a_handler_that_does_more_is_refused_where_an_outer_one_would_not_be_reached() -> None:
+    def f(x):
+        n, total = 0.0, 0.0
+        try:
+            try:
+                for k in range(1000):
+                    total += math.log(x[k % 3] + k)
+            except ValueError:
+                n += 1.0
+                raise KeyError("no log")  # noqa: B904
+        except KeyError:
+            total = total * n
+        return total
+
+    with pytest.raises(CaptureError, match="let the handler only raise, do what else it does in the handler outside"):
+        tg.function(f)(np.ones(3))
 
 
 class Own(Exception):

@@ -28,6 +28,7 @@ from tracegrad.capture.trials import (
     Decision,
     Fork,
     Inside,
+    Raises,
     Trial,
     Window,
     class_of,
@@ -117,8 +118,11 @@ class Attempt:
         faults = [(o, names) for o in walk(staged) if (names := _error_names(o))]
         for operation, names in faults:
             kind = class_of(names[0])
-            if self.window.answer(names, kind, is_rare=is_rare(operation.op, operation.attrs)) is True:
-                raise refusal(names[0], "by then the handlers of the `try` around it are gone", span=operation.span)
+            answer = self.window.answer(names, kind, is_rare=is_rare(operation.op, operation.attrs))
+            is_raising = isinstance(answer, Raises) and answer.error is None and bool(current().windows)
+            if answer is True or is_raising:
+                found = "by then the handlers of the `try` around it are gone"
+                raise refusal(names[0], found, span=operation.span, is_raising=is_raising)
 
 
 def trial(handled: Callable[[], Iterable[Any]]) -> Attempt:

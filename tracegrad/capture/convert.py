@@ -55,7 +55,7 @@ from typing import Protocol
 
 import gast
 
-from tracegrad.capture.jumps import ends_in_raise, is_endless, is_trial, lower_jumps
+from tracegrad.capture.jumps import ends_in_raise, is_endless, is_trial, lower_jumps, only_raises
 from tracegrad.capture.matching import lower_matches
 from tracegrad.capture.nodes import (
     FUNCTIONS,
@@ -156,11 +156,16 @@ def convert(function: types.FunctionType, hooks: object) -> types.FunctionType:
 
 def _raised_instead(handler: Node) -> Node | None:
     """Return what a handler that only raises another exception raises, to be converted once more."""
-    if len(handler.body) != 1 or not isinstance(handler.body[0], gast.Raise):
-        return None
+    again = _raises_again(handler)
+    return copy.deepcopy(handler.body[0].exc) if only_raises(handler.body) and not again else None
+
+
+def _raises_again(handler: Node) -> bool:
+    """Return whether a handler only raises what it has caught."""
+    if not only_raises(handler.body):
+        return False
     raised, name = handler.body[0].exc, handler.name
-    is_same = raised is None or (isinstance(raised, gast.Name) and name is not None and raised.id == name.id)
-    return None if is_same else copy.deepcopy(raised)
+    return raised is None or (isinstance(raised, gast.Name) and name is not None and raised.id == name.id)
 
 
 def is_converted(function: types.FunctionType) -> bool:
@@ -505,9 +510,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         """Convert the parts of a `try`."""
         place = Make(node.body[0])
         instead = [_raised_instead(handler) for handler in node.handlers]
-        is_looked_for = any(
-            e is not None or not ends_in_raise(h.body) for h, e in zip(node.handlers, instead, strict=True)
-        )
+        is_looked_for = not all(map(_raises_again, node.handlers))
         node.body = self.statements(node.body) if is_trial(node) else self.block(node.body)
         node.orelse = self.block(node.orelse)
         for handler in node.handlers:
@@ -543,7 +546,11 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         if not ends_in_raise(handler.body):
             return kinds
         name = handler.name.id if handler.name is not None else self.fresh.shared("tg_error")
-        makes = place.constant(None) if error is None else place.thunk(self.visit(error), [name])
+        if _raises_again(handler):
+            error = place.load(name)
+        elif error is not None:
+            error = self.visit(error)
+        makes = place.constant(None) if error is None else place.thunk(error, [name])
         return place.hook("raises", kinds, makes)
 
     def visit_Raise(self, node: Node) -> Node:

@@ -36,7 +36,8 @@ def lower_jumps(body: Sequence[Node], fresh: Fresh, place: Make) -> list[Node]:
     tries = [node for node in walk_scope(body) if isinstance(node, gast.Try)]
     for number, node in enumerate(reversed(tries)):  # inner ones first
         node.tg_trial = _is_trial(node)
-        if node.tg_trial and not any(map(_needs_error, node.handlers)):
+        goes_on = not all(ends_in_raise(handler.body) for handler in node.handlers)
+        if node.tg_trial and goes_on and not any(map(_needs_error, node.handlers)):
             _guard_loops(node, number, fresh)
     return _Lowering(fresh).function([*body, place.returns(place.constant(None))])
 
@@ -80,6 +81,11 @@ def ends_in_raise(statements: Sequence[Node]) -> bool:
     return not completes(statements) and not jumps(statements)
 
 
+def only_raises(statements: Sequence[Node]) -> bool:
+    """Return whether statements do nothing but raise an exception."""
+    return len(statements) == 1 and isinstance(statements[0], gast.Raise)
+
+
 def _completes(statement: Node) -> bool:
     if isinstance(statement, gast.Raise) or type(statement) in JUMPS:
         return False
@@ -96,9 +102,9 @@ def _completes(statement: Node) -> bool:
 
 
 def _is_trial(statement: Node) -> bool:
-    """Return whether a `try` has handlers that go on, and may become a function."""
+    """Return whether a `try` has handlers that go on or do more than raise, and may become a function."""
     suspends = any(isinstance(n, gast.Yield | gast.YieldFrom | gast.Await) for n in walk_scope([statement]))
-    return not suspends and not all(ends_in_raise(handler.body) for handler in statement.handlers)
+    return not suspends and not all(only_raises(handler.body) for handler in statement.handlers)
 
 
 def _needs_error(handler: Node) -> bool:

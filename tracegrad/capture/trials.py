@@ -182,8 +182,8 @@ class Raises:
 
     Args:
         kinds: the exception, or a tuple of them, that it catches; None for all.
-        error: makes the exception that it raises in the place of another one, and does nothing else; None: it may do
-            other things, and the first exception is raised at run time.
+        error: makes the exception that it raises in the place of another one, or again, and does nothing else; None: it
+            may do other things, and where no handler outside may see it, the first exception is raised at run time.
     """
 
     def __init__(self, kinds: Any, error: Callable[[BaseException], Any] | None) -> None:
@@ -203,17 +203,20 @@ class Window:
         trial: the run of the statement; None where it can only be refused.
         handled: gives the handlers: the exceptions, and tuples of them, that one catches and goes on from, None for
             all; and those that raise.
+        is_raising: a handler that raises is captured, as one that goes on.
     """
 
     def __init__(self, handled: Callable[[], Iterable[Any]], trial: Trial | None) -> None:
         self.handled, self.trial, self.frame = handled, trial, current().frame
+        self.is_raising = False
 
     def answer(self, names: Sequence[str], kind: type[BaseException], *, is_rare: bool = False) -> Raises | bool:
         """Return whether a handler catches an exception, by its class or by the names of it, and goes on; or the one
         that raises."""
         for handler in self.handled():
             if isinstance(handler, Raises):
-                if any(_catches(inner, names, kind, False) for inner in flat([handler.kinds])):
+                rare = is_rare and handler.error is None
+                if any(_catches(inner, names, kind, rare) for inner in flat([handler.kinds])):
                     return handler
             elif any(_catches(inner, names, kind, is_rare) for inner in flat([handler])):
                 return True
@@ -245,18 +248,32 @@ class Window:
         if all(frame.kind == "branch" and not frame.repeats for frame in inside):
             return Inside(self)
         kind = NeedsPythonValue if all(frame.kind in ("loop", "branch") for frame in inside) else CaptureError
-        return refusal(name, "a loop or a function that stays a call, in the body of the `try`", kind)
+        found = "a loop or a function that stays a call, in the body of the `try`"
+        return refusal(name, found, kind, is_raising=self.is_raising)
 
 
-def refusal(name: str, found: str, kind: type[CaptureError] = CaptureError, span: Span | None = None) -> CaptureError:
-    """Return the error for a fault that no handler can be captured for."""
+def refusal(
+    name: str,
+    found: str,
+    kind: type[CaptureError] = CaptureError,
+    span: Span | None = None,
+    *,
+    is_raising: bool = False,
+) -> CaptureError:
+    """Return the error for a fault that no handler can be captured for.
+
+    Args:
+        is_raising: the handler raises in any case, and does more.
+    """
+    instead = _INSTEAD.get(name, "test the condition before with `if`")
+    if is_raising:
+        instead = "let the handler only raise, do what else it does in the handler outside"
     return kind(
         "a fault that comes at run time cannot be caught",
         code="TG137",
         span=span or user_span(),
         found=f"{name}, which may be raised here when the compiled function runs; {found}",
-        help=f"{_INSTEAD.get(name, 'test the condition before with `if`')}, or put the `try` around "
-        "the call of the compiled function",
+        help=f"{instead}, or put the `try` around the call of the compiled function",
     )
 
 
@@ -288,7 +305,8 @@ def settles(op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]) -> boo
     if window.trial is None:
         return False
     if op.name not in ("check", *_SUCCEEDS):
-        raise refusal(kind.__name__, f"whether {op.name} converges is known only afterwards")
+        found = f"whether {op.name} converges is known only afterwards"
+        raise refusal(kind.__name__, found, is_raising=window.is_raising)
     place = (kind.__name__, current().builder.span)
     if window.decide(lambda: _succeeds(op.name, operands, attrs), place):
         return op.name == "check"
@@ -298,12 +316,18 @@ def settles(op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]) -> boo
 
 def follow(error: BaseException, *, is_rare: bool = False) -> tuple[BaseException, Window | None]:
     """Return what an exception becomes on its way out, and the body of a `try` with a handler that goes on from it."""
-    for window in reversed(current().windows):
+    windows = current().windows
+    for number, window in reversed([*enumerate(windows)]):
         answer = window.answer((type(error).__name__,), type(error), is_rare=is_rare)
         if answer is True:
             return error, window
-        if isinstance(answer, Raises) and answer.error is not None and window.is_near():
+        if not isinstance(answer, Raises):
+            continue
+        if answer.error is not None and window.is_near():
             error, is_rare = answer.instead_of(error), False
+        elif number or error.__context__ is not None:  # what it raises may be caught, or comes out of a handler
+            window.is_raising = True
+            return error, window
     return error, None
 
 
