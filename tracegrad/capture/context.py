@@ -83,6 +83,8 @@ class Storage:
         number: arrays and containers of captured code are numbered in the order in which they are made.
         zero_dim: whether it is an array where it has no axes, and no number; None: it may be either.
         in_place: it is written, so that loops carry it also where it has no axes.
+        input: the input in whose memory it lies, if it is known to be one; that itself included.
+        layouts: inputs whose layout decides whether a write into this array is one into another (memory.py).
     """
 
     __slots__ = (
@@ -92,6 +94,8 @@ class Storage:
         "held",
         "holds_items",
         "in_place",
+        "input",
+        "layouts",
         "links",
         "name",
         "number",
@@ -116,6 +120,12 @@ class Storage:
         self.in_place = type.ndim > 0
         self.pinned = self.stale = self.name = ""
         self.stale_at: Span | None = None
+        self.input: Storage | None = None
+        self.layouts: frozenset[Storage] = frozenset()
+
+    def stand_for(self, other: Storage) -> None:
+        """Note that this array is another one, in a region that gets it as a parameter."""
+        self.input, self.layouts = other.input, other.layouts
 
     def same_items(self) -> Iterator[Storage]:
         """Yield the arrays that hold copies of items of a list in this one."""
@@ -300,6 +310,9 @@ class Capture:
         #: leaf numbers of the parameters; and leaf number -> content that the capture relies on (known.py)
         self.parameters: dict[Value, int] = {}
         self.contents: dict[int, bytes] = {}
+        #: inputs whose layout decides what the function does; and those of which it does where they are written
+        self.laid_out: set[Storage] = set()
+        self.read_again: set[Storage] = set()
         #: numbers of the leaves that are Python floats and may be known by their value
         self.floats: set[int] = set()
         self.lifted: dict[Any, Any] = {}
@@ -524,6 +537,7 @@ class Capture:
         if storage.depth < len(self.frames):
             self.frames[storage.depth].note_place(storage)
         storage.value, storage.concrete = value, None
+        self.laid_out |= storage.layouts
         for other in storage.shares:
             names = sorted(
                 {s.name or (s.value.name if s.value is not None else "") or "another" for s in (storage, other)}

@@ -109,6 +109,7 @@ class Captured:
         hidden: inputs read from globals, closures and objects at every call.
         guards: assumptions checked at every call.
         contents: number of a leaf -> its content, which the capture relies on.
+        laid_out: positions of the parameters that must be in C order.
         effects: stores into outside objects.
         facts: what was decided from the sizes of the call.
         events: what was staged, unrolled or run natively, with the place.
@@ -124,6 +125,7 @@ class Captured:
     facts: list[Fact]
     events: list[tuple[Span | None, str]]
     contents: dict[int, bytes]
+    laid_out: list[int]
     rooms: list[tuple[Room, int]]
 
 
@@ -177,6 +179,7 @@ def _capture(
             ir.body.params.append(param)
             tracers.append(Tracer(Storage(leaf.type, 0, param), weak=leaf.weak))
             tracers[-1].zero_dim = leaf.zero_dim
+            tracers[-1]._storage.input = tracers[-1]._storage
         args, kwargs = rebuild(tracers)
         results: list[Value] = []
         try:
@@ -216,6 +219,11 @@ def _capture(
         state.facts,
         state.events,
         state.contents,
+        [
+            position
+            for position, tracer in enumerate(inputs)
+            if tracer._storage in state.laid_out or (position in write_back and tracer._storage in state.read_again)
+        ],
         rooms_of(state),
     )
 

@@ -179,6 +179,8 @@ class Body:
         """Return the arguments of a call, with a new parameter for each operand."""
         pairs = zip(arguments.tracers, arguments.operands, strict=True)
         params = [self.param(tracer.type, value.name, tracer.weak, tracer.zero_dim) for tracer, value in pairs]
+        for param, tracer in zip(params, arguments.tracers, strict=True):
+            param._storage.stand_for(tracer.root._storage)
         return self.rebuilt(arguments.trees, dict(zip(arguments.traced, params, strict=True)))
 
     def rebuilt(self, trees: Sequence[tuple[list[Any], Tree]], params: Mapping[tuple[int, int], Tracer]) -> list[Any]:

@@ -483,6 +483,7 @@ class StandIns:
                     kind, weak = overrides.get((position, index), (tracer.type, tracer.weak))
                     param = Value(kind, user_name(state.label(position)))
                     leaf = Tracer(Storage(kind, current().depth, param), weak=weak, contiguous=tracer.is_contiguous)
+                    leaf._storage.stand_for(tracer.root._storage)
                     leaf.zero_dim = None if (position, index) in mixed else tracer.zero_dim
                     set_layout(leaf, None if (position, index) in unordered else layout_of(tracer))
                     self.params[position, index], self.initial[position, index] = leaf, param

@@ -9,12 +9,15 @@ holds is never read.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from tracegrad.capture.context import Storage, current
+from tracegrad.capture.sharing import sources
 from tracegrad.capture.tracer import Tracer
+from tracegrad.ir.core import Value
 from tracegrad.ir.types import is_static
 
 Layout: TypeAlias = np.ndarray[Any, Any]
@@ -86,3 +89,39 @@ def is_view_of_shape(layout: Layout, shape: tuple[Any, ...]) -> bool:
     except AttributeError:
         return False
     return True
+
+
+def deciding_inputs(tracer: Tracer, shape: tuple[Any, ...] | None = None) -> frozenset[Storage]:
+    """Return the inputs whose layout decides whether a reshape makes a view: those in whose memory the array lies.
+
+    Args:
+        shape: the new one; None where the result is to be in C order.
+    """
+    known = tracer.type.shape
+    if shape is not None and is_static(known) and is_static(shape):
+        sizes = [d for d in known if isinstance(d, int)]
+        apart = [2 ** (len(sizes) - k) * math.prod(sizes[k:]) for k in range(len(sizes))]  # no two axes make one
+        if is_view_of_shape(np.lib.stride_tricks.as_strided(np.empty(1, np.int8), sizes, apart), shape):
+            return frozenset()
+    return frozenset(s.input for s, _ in sources(tracer.root._storage) if s.input is not None)
+
+
+def note_copy(made: Tracer, tracer: Tracer, inputs: frozenset[Storage]) -> None:
+    """Note that a copy would be a view with another layout of inputs: a write into one would be one into the other."""
+    for storage in (made.root._storage, *(s for s, _ in sources(tracer.root._storage))):
+        storage.layouts |= inputs
+
+
+def note_view(base: Tracer, inputs: frozenset[Storage]) -> tuple[Callable[[Value], None], Callable[[], None]]:
+    """Return what is to be called before a view is read, and before it is written, that would be a copy with another
+    layout of inputs."""
+    seen = base.value if inputs else None
+
+    def note_read(value: Value) -> None:
+        if value is not seen:
+            current().read_again |= inputs
+
+    def note_write() -> None:
+        current().laid_out |= inputs
+
+    return note_read, note_write

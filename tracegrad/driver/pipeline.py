@@ -348,7 +348,7 @@ def _compile_numpy(program: Program, cache: Cache, options: Options) -> Speciali
     flat = _load_with_lines(flat_function)
     spec = _spec(program, kernel=False)
     direct = None
-    plain = not program.weak and not program.write_back and _is_plain(program.tree)
+    plain = not program.weak and not program.write_back and not program.captured.laid_out and _is_plain(program.tree)
     if plain and spec.is_direct() and _is_direct(program):
         target = _load_with_lines(function)
         direct = build_executable(spec, target=target, cache=cache, options=options)

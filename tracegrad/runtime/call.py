@@ -123,6 +123,22 @@ def check_writable(values: Sequence[Any], index: int, paths: Sequence[str]) -> N
             )
 
 
+def check_order(value: Any, path: str) -> None:
+    """Check that an array is in C order, of which a function writes into a reshape.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
+        raise ArgumentError(
+            f"the layout of {path} decides whether a reshape of it in the function is a view or a copy",
+            code="TG705",
+            span=None,
+            found=f"{path} is not C-contiguous, and the function writes into it or into the reshape",
+            help=f"pass np.ascontiguousarray({path}), or write .copy() after the reshape",
+        )
+
+
 def _shares_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     bounded: Any = 10_000  # the exact answer may take exponential time
     try:

@@ -20,7 +20,7 @@ from tracegrad.capture.contents import iota
 from tracegrad.capture.context import user_span
 from tracegrad.capture.lengths import count_between
 from tracegrad.capture.linear import difference
-from tracegrad.capture.memory import UNKNOWN, layout_of, set_layout
+from tracegrad.capture.memory import UNKNOWN, deciding_inputs, layout_of, note_copy, set_layout
 from tracegrad.capture.numpy_api.common import (
     as_axes,
     as_dim,
@@ -456,10 +456,13 @@ def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Tracer:
 
 def _in_order(tracer: Tracer, order: str) -> Tracer:
     """Return an array itself when it lies in memory in C or F order, else a copy that does."""
+    inputs = deciding_inputs(tracer)
     if tracer.ndim < 2 or (order == "C" and tracer.is_contiguous):
+        note_copy(tracer, tracer, inputs)
         return tracer
     layout = layout_of(tracer)
     made = _ordered(tracer.copy(), order)
+    note_copy(made, tracer, inputs)
     if layout is None:
         made._storage.pinned = UNKNOWN
         return made

@@ -899,7 +899,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     if not isinstance(a, Tracer) or not a.is_contiguous or mode != "raise":
         raise unsupported("np.put of this array or mode", "assign with a[index] = value")
-    setitem(call_handler(np.ravel, a), as_known(ind) if is_known(ind) else ind, v)
+    setitem(call_handler(np.ndarray.flat, a), as_known(ind) if is_known(ind) else ind, v)
 
 
 @covers(np.putmask, native=False)

@@ -16,9 +16,9 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.contents import iota
-from tracegrad.capture.context import current, user_span
+from tracegrad.capture.context import Storage, current, user_span
 from tracegrad.capture.linear import ends
-from tracegrad.capture.memory import UNKNOWN, Layout, is_view_of_shape, layout_of
+from tracegrad.capture.memory import UNKNOWN, Layout, deciding_inputs, is_view_of_shape, layout_of, note_copy, note_view
 from tracegrad.capture.numpy_api.common import (
     as_axes,
     as_axis,
@@ -57,6 +57,7 @@ from tracegrad.capture.tracer import (
     view_of,
 )
 from tracegrad.errors import TracedValueError
+from tracegrad.ir.core import Value
 from tracegrad.ir.types import BOOL, I64, is_integer
 
 # ---- reshape and its kind
@@ -87,11 +88,17 @@ def resolve_shape(tracer: Tracer, shape: Any) -> tuple[Any, ...]:
     return tuple(dims)
 
 
-def reshape_view(tracer: Tracer, shape: tuple[Any, ...]) -> Tracer:
-    """Return the elements in another shape: a view of a contiguous array, else a copy."""
+def reshape_view(tracer: Tracer, shape: tuple[Any, ...], *, inputs: frozenset[Storage] | None = None) -> Tracer:
+    """Return the elements in another shape: a view of a contiguous array, else a copy.
+
+    Args:
+        inputs: those whose layout decides whether it is a view, where they are not those of a reshape.
+    """
+    inputs = deciding_inputs(tracer, shape) if inputs is None else inputs
     layout = None if tracer.is_contiguous else layout_of(tracer)
     if not tracer.is_contiguous and tracer.ndim > 1 and (layout is None or not is_view_of_shape(layout, shape)):
         made = reshape(tracer, shape) if tracer.type.shape != shape else tracer.copy()
+        note_copy(made, tracer, inputs)
         if layout is None:
             made._storage.pinned = UNKNOWN
         return made
@@ -101,10 +108,20 @@ def reshape_view(tracer: Tracer, shape: tuple[Any, ...]) -> Tracer:
         seen.shape = shape
         contiguous = seen.flags.c_contiguous
     before = tracer.type.shape
+    note_read, note_write = note_view(tracer, inputs)
+
+    def read(base: Value) -> Value:
+        note_read(base)
+        return stage(ops.reshape, base, shape=shape) if base.shape != shape else base
+
+    def write(base: Value, new: Value) -> Value:
+        note_write()
+        return stage(ops.reshape, new, shape=before) if new.shape != before else new
+
     return view_of(
         tracer,
-        lambda base: stage(ops.reshape, base, shape=shape) if base.shape != shape else base,
-        lambda base, new: stage(ops.reshape, new, shape=before) if new.shape != before else new,
+        read,
+        write,
         contiguous=contiguous,
         native=(lambda content: content.reshape(shape)) if all(isinstance(d, int) for d in shape) else None,
     )
@@ -136,12 +153,16 @@ def ravel(a: Any, order: str = "C") -> Tracer:
         return reshape_view(
             permuted_view(tracer, sorted(range(tracer.ndim), key=lambda k: -strides[k])), (tracer.type.size,)
         )
-    if order not in ("C", "K") or tracer.is_contiguous:
-        return reshape_(tracer, (-1,), "C" if order == "K" else order)
+    if order not in ("C", "K"):
+        return reshape_(tracer, (-1,), order)
+    inputs = deciding_inputs(tracer)
+    if tracer.is_contiguous:
+        return reshape_view(tracer, (tracer.type.size,), inputs=inputs)
     layout = layout_of(tracer)
     if layout is not None and layout.flags.c_contiguous:
-        return reshape_view(tracer, (tracer.type.size,))
+        return reshape_view(tracer, (tracer.type.size,), inputs=inputs)
     made = reshape(tracer, (tracer.type.size,)) if tracer.ndim != 1 else tracer.copy()
+    note_copy(made, tracer, inputs)
     if layout is None:
         made._storage.pinned = UNKNOWN
     return made
@@ -197,7 +218,7 @@ def flat(a: Any) -> Tracer:
     """Return the elements in C order: a view whatever the memory layout, as `a.flat` writes through."""
     tracer = asarray(a)
     shape = (tracer.type.size,)
-    return reshape_view(tracer, shape) if tracer.is_contiguous else _dims_view(tracer, shape)
+    return reshape_view(tracer, shape, inputs=frozenset()) if tracer.is_contiguous else _dims_view(tracer, shape)
 
 
 @covers(np.transpose, np.permute_dims, native=False)

@@ -1,0 +1,210 @@
+"""Where the layout of an argument decides whether a reshape is a view that is written, other layouts are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tracegrad.errors import ArgumentError
+
+
+def writes_a_reshape(x):
+    v = x.reshape(-1)
+    v[0] = 5.0
+    return np.sum(x**2) + v[1]
+
+
+def writes_a_ravel(x):
+    v = x.ravel()
+    v[0] = 5.0
+    return np.sum(x**2) + v[1]
+
+
+def writes_a_part(x):
+    v = x[:, :2].T.ravel()
+    v[0] = 3.0
+    return np.sum(x) + v[1]
+
+
+def writes_a_reshape_of_the_transposed(x):
+    v = x.T.reshape(-1)
+    v[0] = 5.0
+    return np.sum(x**2) + v[1]
+
+
+def reads_after_a_write(x):
+    v = x.ravel()
+    x[0, 0] = 5.0
+    return np.sum(x**2) + v[0]
+
+
+def reads_a_copy_after_a_write(x):
+    v = x.T.ravel()
+    x[0, 0] = 5.0
+    return np.sum(x**2) + v[0]
+
+
+def writes_what_ascontiguousarray_gives(x):
+    v = np.ascontiguousarray(x)
+    v[0, 0] = 5.0
+    return np.sum(x**2) + v[0, 0]
+
+
+def writes_in_a_loop(x):
+    for k in range(200):
+        v = x.ravel()
+        v[k % 4] = 5.0 + k
+    return np.sum(x**2)
+
+
+def writes_what_a_loop_binds(x):
+    for _ in range(200):
+        x += 0.1
+        v = x.reshape(4)
+        v[0] *= 1.01
+    return np.sum(x**2)
+
+
+def writes_one_of_two(x):
+    y = x if x[0, 0] > 0 else x * 2
+    v = y.ravel()
+    v[0] = 5.0
+    return np.sum(x**2)
+
+
+def writes_into_out(x):
+    np.multiply(x.ravel(), 2.0, out=x.reshape(-1))
+    return np.sum(x)
+
+
+DECIDED = [
+    writes_a_reshape,
+    writes_a_ravel,
+    writes_a_part,
+    writes_a_reshape_of_the_transposed,
+    reads_after_a_write,
+    reads_a_copy_after_a_write,
+    writes_what_ascontiguousarray_gives,
+    writes_in_a_loop,
+    writes_what_a_loop_binds,
+    writes_one_of_two,
+    writes_into_out,
+]
+
+
+def reads(x):
+    return np.sum(x.ravel() ** 2)
+
+
+def reads_in_a_loop(x):
+    v, total = x.ravel(), 0.0
+    for k in range(200):
+        total += v[k % 4] * k
+    return total
+
+
+def adds_axes(x):
+    v = x[:, None]
+    v[0] = 5.0
+    w = x.reshape(2, 1, 2)
+    w[1] = 3.0
+    return np.sum(x**2)
+
+
+def writes_through_flat(x):
+    x.flat[1] = 3.0
+    np.put(x, [0, 3], 4.0)
+    return np.sum(x**2)
+
+
+def copies(x):
+    v, w = x.ravel().copy(), x.reshape(-1) * 2
+    v[0] = 5.0
+    w[1] = 1.0
+    x *= 2
+    return np.sum(x) + v[0] + w[1]
+
+
+def writes_before(x):
+    total = 0.0
+    for k in range(200):
+        x[0] += 0.1
+        total += x.ravel()[k % 4]
+    return total
+
+
+def writes_an_array_of_its_own(x):
+    y = np.zeros((2, 2))
+    v = y.ravel()
+    v[0] = x[0, 1]
+    return np.sum(y * 3) + np.sum(x)
+
+
+OPEN = [reads, reads_in_a_loop, adds_axes, writes_through_flat, copies, writes_before, writes_an_array_of_its_own]
+
+X = np.array([[1.0, 2.0], [3.0, 4.0]])
+
+
+def strided() -> Any:
+    wide = np.zeros((4, 4))
+    wide[::2, ::2] = X
+    return wide[::2, ::2]
+
+
+LAYOUTS: dict[str, Callable[[], Any]] = {
+    "fortran": lambda: np.asfortranarray(X),
+    "strided": strided,
+    "reversed": lambda: X[::-1].copy()[::-1],
+}
+
+
+def makers() -> list[Any]:
+    return [pytest.param(m, b, id=f"{m.__name__}-{b}") for m in (tg.function, tg.grad) for b in ("numpy", "c")]
+
+
+@pytest.mark.parametrize(("maker", "backend"), makers())
+@pytest.mark.parametrize("f", DECIDED, ids=lambda f: f.__name__)
+def test_decided_by_the_layout(f: Callable[..., Any], maker: Any, backend: Any) -> None:
+    traced, value = maker(f, backend=backend), tg.function(f, backend=backend)
+    for _ in range(2):
+        for make in LAYOUTS.values():
+            x = make()
+            with pytest.raises(ArgumentError, match=r"the layout of x decides .* a view or a copy \[TG705\]"):
+                traced(x)
+            np.testing.assert_array_equal(x, X)
+        x, y = X.copy(), X.copy()
+        traced(x)
+        np.testing.assert_allclose(value(X.copy()), f(y))
+        np.testing.assert_allclose(x, y)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("f", OPEN, ids=lambda f: f.__name__)
+def test_not_decided_by_the_layout(f: Callable[..., Any], backend: Any) -> None:
+    traced, gradient = tg.function(f, backend=backend), tg.grad(f, backend=backend)
+    expected = gradient(X.copy())
+    for make in LAYOUTS.values():
+        x, y = make(), make()
+        np.testing.assert_allclose(traced(x), f(y))
+        np.testing.assert_allclose(x, y)
+        np.testing.assert_allclose(gradient(make()), expected)
+
+
+TABLE = np.ones((2, 2))
+
+
+def test_a_global(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(s):
+        v = TABLE.ravel()
+        v[0] = s
+        return np.sum(TABLE)
+
+    traced = tg.function(f)
+    assert traced(2.0) == 5.0
+    monkeypatch.setitem(globals(), "TABLE", np.asfortranarray(np.ones((2, 2))))
+    with pytest.raises(ArgumentError, match="the layout of TABLE decides"):
+        traced(2.0)
