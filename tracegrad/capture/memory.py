@@ -97,13 +97,14 @@ def deciding_inputs(tracer: Tracer, shape: tuple[Any, ...] | None = None) -> fro
     Args:
         shape: the new one; None where the result is to be in C order.
     """
+    found = frozenset(s.input for s, _ in sources(tracer.root._storage) if s.input is not None)
     known = tracer.type.shape
-    if shape is not None and is_static(known) and is_static(shape):
-        sizes = [d for d in known if isinstance(d, int)]
-        apart = [2 ** (len(sizes) - k) * math.prod(sizes[k:]) for k in range(len(sizes))]  # no two axes make one
-        if is_view_of_shape(np.lib.stride_tricks.as_strided(np.empty(1, np.int8), sizes, apart), shape):
-            return frozenset()
-    return frozenset(s.input for s, _ in sources(tracer.root._storage) if s.input is not None)
+    if not found or shape is None or not is_static(known) or not is_static(shape):
+        return found
+    sizes = [d for d in known if isinstance(d, int)]
+    apart = [2 ** (len(sizes) - k) * math.prod(sizes[k:]) for k in range(len(sizes))]  # no two axes make one
+    layout = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), sizes, apart)
+    return frozenset() if is_view_of_shape(layout, shape) else found
 
 
 def note_copy(made: Tracer, tracer: Tracer, inputs: frozenset[Storage]) -> None:
