@@ -71,6 +71,13 @@ def _leaves_iterators(f: Any) -> bool:
     return _is_captured(f) or (isinstance(f, Hashable) and f in _LOOKS)
 
 
+def _combines_items(f: Any) -> bool:
+    """Return whether a function is a method of a ufunc that takes the items of lists."""
+    if not (isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, np.ufunc)):
+        return False
+    return f.__name__ in ("reduce", "accumulate", "outer")
+
+
 def _place_of_choice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str | None:
     """Return the position or keyword of the first argument that a traced number chooses."""
     places: list[int | str] = [*range(len(args)), *kwargs]
@@ -171,7 +178,7 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     for argument in args:
         if type(argument) is not Tracer and isinstance(argument, Iterator) and not _leaves_iterators(f):
             require_own_iterator(argument)
-    if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, np.ufunc) and is_traced(args):
+    if _combines_items(f) and is_traced(args):
         args = tuple(call(np.array, a) if isinstance(a, list | tuple | StackedList) else a for a in args)
     if isinstance(f, types.BuiltinFunctionType) and f in OPERATOR_NAMES and len(args) == 2:
         return operate(OPERATOR_NAMES[f], *args)
