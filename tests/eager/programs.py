@@ -2775,3 +2775,87 @@ def slopes_at_edges(T: Any, say: Any) -> None:
         y = function(x)
         y.sum().backward()
         say(y.detach(), x.grad)
+
+
+@program
+def writes_into_views_of_numbers(T: Any, say: Any) -> None:
+    makers = (
+        *(lambda h, shape=shape: h.view(shape) for shape in ((), (1,), -1, (1, 1))),
+        *(lambda h, shape=shape: h.reshape(shape) for shape in ((), 1)),
+        *(lambda h, name=name: getattr(h, name)() for name in ("flatten", "ravel", "squeeze", "t")),
+        lambda h: h.T,
+        lambda h: h.transpose(0, -1),
+        lambda h: h.movedim(0, 0),
+        lambda h: h.permute(()),
+        lambda h: h.view_as(h),
+        lambda h: h.unsqueeze(0)[0],
+        lambda h: h.unsqueeze(0).expand(1, 1)[0, 0],
+        lambda h: T.atleast_1d(h),
+        lambda h: T.atleast_3d(h)[0].t(),
+        lambda h: h[...],
+        lambda h: h[None].view(()),
+        lambda h: h.as_strided((1, 1), (1, 1)).view(()),
+        lambda h: h.view(1)[0:0],
+    )
+    writers = (
+        lambda v, q: v.mul_(q + 3 - q),
+        lambda v, q: v.mul_(q * q),
+        lambda v, q: v.copy_(q),
+        lambda v, q: v.fill_(q),
+        lambda v, q: v.__setitem__(..., q),
+        lambda v, q: v.masked_fill_(T.tensor(True), q),
+        lambda v, q: v.add_(q).pow_(2),
+    )
+    for make in makers:
+        for write in writers:
+            for starts in ((2.0, 5.0), (2.0 + 1j, 5.0 - 2j)):
+                x, q = (T.tensor(value, requires_grad=True) for value in starts)
+                h = x * 2
+                write(make(h), q)
+                total = (h * h).real if h.is_complex() else h * h
+                slopes = T.autograd.grad(total, (x, q), create_graph=True)
+                say(h.detach(), *(slope.detach() for slope in slopes))
+                if write is writers[1]:
+                    say(*T.autograd.grad(sum(slopes).real if h.is_complex() else sum(slopes), (x, q)))
+    z = T.tensor(2.0 + 1j, requires_grad=True)
+    h = z * 2
+    h.view(1).real.mul_(3)
+    T.view_as_real(h.view(())).view(-1)[1:].mul_(z.imag)
+    (h * h).imag.backward()
+    say(h.detach(), z.grad)
+    p = T.tensor([1.0, 2.0], requires_grad=True)
+    loss = (p * p).sum()
+    flat = loss.flatten()
+    flat += p[:1]
+    (slope,) = T.autograd.grad(loss**2, p, create_graph=True)
+    slope.sum().squeeze().mul_(2).backward()
+    say(slope.detach(), p.grad)
+
+
+@program
+def writes_that_reach_out_of_the_view(T: Any, say: Any) -> None:
+    def outside(t: Any) -> Any:
+        return t[2:8].as_strided((3,), (2,), 1)
+
+    makers = (
+        outside,
+        lambda t: outside(t)[:1],
+        lambda t: outside(t).view(1, 3).t()[0],
+        lambda t: t.view(3, 4)[0].as_strided((3,), (5,)),
+        lambda t: t.view(3, 4)[1][1:].as_strided((2, 3), (6, 1), 0)[1],
+        lambda t: outside(t)[1:].as_strided((4,), (3,), 2),
+        lambda t: t.as_strided((3,), (2,), 1),
+    )
+    for make in makers:
+        for write in (
+            lambda v: v.mul_(3),
+            lambda v: v.add_(v.clone().square()),
+            lambda v: v.copy_(v.clone().sin()),
+            lambda v: v[:1].sub_(1).neg_(),
+        ):
+            x = T.arange(1.0, 13.0, dtype=T.float64, requires_grad=True)
+            t = x * 2
+            v = make(t)
+            write(v)
+            write(v)
+            say((t * t).sum().detach(), *T.autograd.grad((t * t).sum(), x))

@@ -219,6 +219,8 @@ def _write(steps: Outline, base: Any, values: Any, *positions: Any) -> Any:
         return _write_part(steps[:part], steps[part][0], steps[part + 1 :], base, values, positions)
     if not steps:
         return values
+    if not base.shape and values.size == 1:
+        return values.reshape(())
     kind, static, count = steps[-1]
     if _is_awkward(steps, base.shape):
         numbers = as_tracer(np.arange(base.size).reshape(base.shape))
@@ -262,10 +264,10 @@ def _write_part(before: Outline, kind: str, after: Outline, base: Any, values: A
 def _is_awkward(steps: Outline, shape: tuple[int, ...]) -> bool:
     """Return whether tracers cannot be written through the steps: diagonals, windows, repetitions, numbers."""
     x: Any = np.empty(shape)
-    for kind, static, count in steps[:-1]:
-        x = take_step(kind, static, (0,) * count, x)
+    for kind, static, count in steps:
         if not x.ndim:
             return True
+        x = take_step(kind, static, (0,) * count, x)
     return any(kind in ("diagonal", "unfold", "expand", "strided") for kind, _, _ in steps)
 
 
@@ -665,8 +667,15 @@ def _has_hooks(view: Tensor) -> bool:
     return node is not None and node.hooked
 
 
-def _without_hooks(view: Tensor, base: Tensor) -> Tensor:
-    """Return the view as an operand of a write into it: hooks on what it was are not called for what it becomes."""
+def _reaches_out(view: Tensor) -> bool:
+    """Return whether the place of a view can lie outside the views through which it was made, as by as_strided."""
+    return any(kind == "strided" for kind, _, _ in view._steps)
+
+
+def _taken_from(base: Tensor, view: Tensor) -> Tensor:
+    """Return a view as an operand of a write into it: its node leads straight to the base, around those of other views
+    and the hooks on what it was, which are not called for what it becomes.
+    """
     made = wrap(view._a)
     for slot in ("_storage", "_base", "_steps", "_origin", "_tangent"):
         setattr(made, slot, getattr(view, slot))
@@ -692,7 +701,9 @@ def write(
         mode.tracing.refuse_write()
     check_writable(tensor, others, repeats=repeats)
     base = base_of(tensor)
-    read = _without_hooks(tensor, base) if base is not None and mode.grad and _has_hooks(tensor) else tensor
+    read = tensor
+    if base is not None and mode.grad and (_has_hooks(tensor) or (_reaches_out(tensor) and needs_grad(base))):
+        read = _taken_from(base, tensor)
     begin = next(_sequence) if mode.level >= 0 else 0
     out = compute(read)
     target, source = tensor._a, out._a
