@@ -2859,3 +2859,43 @@ def writes_that_reach_out_of_the_view(T: Any, say: Any) -> None:
             write(v)
             write(v)
             say((t * t).sum().detach(), *T.autograd.grad((t * t).sum(), x))
+
+
+@program
+def norms_of_negative_order(T: Any, say: Any) -> None:
+    for values in ([0.0, 1.0, 2.0], [-1.0, 4.0, 2.0], [0.0, 0.0, -1.0], [0.0], [[0.0, 2.0], [-2.0, 1.0], [0.0, 1.0]]):
+        for order in (-0.5, -1, -2):
+            for options in ({}, {"dim": 0}, {"dim": -1, "keepdim": True}):
+                x = T.tensor(values, dtype=T.float64, requires_grad=True)
+                y = x.norm(order, **options)
+                say(y.detach(), *T.autograd.grad(y.sum(), x))
+    x = T.tensor([[0.0, 2.0], [1.0, 2.0]], requires_grad=True)
+    for y in (
+        T.linalg.vector_norm(x, -1, 0),
+        T.linalg.norm(x[0], -1),
+        T.dist(x[0], x[1], p=-1),
+        T.nn.functional.normalize(x, p=-1.0, dim=0),
+    ):
+        say(y.detach(), *T.autograd.grad((y * y).sum(), x))
+    for order in (-1.0, float("inf"), float("-inf")):
+        attempt(say, lambda order=order: T.ones(0).norm(order))
+        attempt(say, lambda order=order: T.ones(2, 0).norm(order, 1))
+        attempt(say, lambda order=order: T.ones(2, 0).norm(order, 0))
+
+
+@program
+def refusals_of_empty_windows_and_roundings(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    for function in (F.adaptive_avg_pool2d, F.adaptive_max_pool2d):
+        for shape in ((1, 2, 0, 3), (2, 3, 0), (1, 0, 2, 2), (0, 2, 2, 2)):
+            for size in (1, 2, (1, None)):
+                attempt(say, lambda f=function, s=shape, n=size: f(T.ones(*s), n))
+    for mode in ("x", "", "trunc", "floor"):
+        attempt(say, lambda mode=mode: T.ones(3).div_(2, rounding_mode=mode))
+    x = T.tensor([0.2, 0.9], dtype=T.float64, requires_grad=True)
+    y = T.mvlgamma(x, 2)
+    y.sum().backward()
+    say(y.detach(), x.grad)
+    b = T.tensor([-float("inf"), -1.0, 0.0, 0.5, 1.0, 2.0, float("nan")], requires_grad=True)
+    for eps in (None, 0.0, 0.25):
+        say(*T.autograd.grad(T.logit(b, eps).sum(), b))

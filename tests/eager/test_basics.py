@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -299,3 +300,25 @@ def test_hooks_on_states() -> None:
 def test_strides_of_empty_tensors() -> None:
     assert torch.empty(0, 3).stride() == (3, 1) and torch.ones(2, 0, 3).stride() == (3, 3, 1)
     assert torch.tensor([]).stride(0) == 1 and torch.ones(4, 3)[:, :0].stride() == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: torch.bernoulli(torch.tensor(0.5)),
+        lambda: torch.tensor(0.5).bernoulli(0.25),
+        lambda: torch.normal(torch.tensor(0.0), torch.tensor(1.0)),
+        lambda: torch.normal(0.0, 1.0, ()),
+        lambda: torch.poisson(torch.tensor(2.0)),
+        lambda: torch.randn((), dtype=torch.complex64).real,
+        lambda: torch.nn.functional.alpha_dropout(torch.tensor(1.0), training=True),
+        *(
+            lambda name=name, numbers=numbers: getattr(torch.distributions, name)(*numbers).sample()
+            for name, numbers in (("Gamma", (1.0, 1.0)), ("Chi2", (2.0,)), ("StudentT", (2.0,)), ("Poisson", (2.0,)))
+        ),
+    ],
+)
+def test_single_numbers_are_drawn_as_tensors(draw: Any) -> None:
+    drawn = draw()
+    assert isinstance(drawn, torch.Tensor) and drawn.shape == () and drawn.dtype == torch.float32
+    assert drawn.item() == drawn.item()

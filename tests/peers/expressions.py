@@ -770,5 +770,85 @@ EDGES = (
     "F.multi_margin_loss(G([[0.0, 1.0, 2.0]]), T.tensor([1]), p=2)",
     "F.multilabel_margin_loss(G([[0.0, 1.0, 2.0]]), T.tensor([[1, 0, -1]]))",
     "F.multilabel_margin_loss(G([[0.0, 1.0, 2.0]]), T.tensor([[1, -1, 0]]))",
+    "T.logit(G([-inf, -1.0, 0.0, 0.5, 0.9, 1.0, 2.0, inf, nan]))",
+    "T.logit(G([-1.0, 0.0, 0.5, 1.0, 2.0]), eps=0.0)",
+    "T.logit(G([-1.0, 0.0, 0.5, 1.0, 2.0]), eps=0.1)",
+    *(
+        f"G({values}).norm({order}{axis})"
+        for order in (-0.5, -1, -2, -3, 0.5, 3)
+        for values, axis in (
+            ([0.0, 1.0, 2.0], ""),
+            ([-1.0, 3.0, 2.0], ""),
+            ([0.0, 0.0, -1.0], ", dim=0"),
+            ([0.0], ", keepdim=True"),
+            ([[0.0, 2.0], [-3.0, 1.0], [0.0, 1.0]], ", dim=0"),
+            ([[0.0, 2.0], [-3.0, 1.0]], ", dim=1, keepdim=True"),
+            ([[0.0, 2.0], [-3.0, 1.0]], ", dim=(0, 1)"),
+        )
+    ),
+    "T.complex(G([0.0, 1.0, 2.0]), G([0.0, 1.0, 0.0])).norm(-1)",
+    "T.linalg.vector_norm(G([[0.0, 2.0], [1.0, 1.0]]), -2, 0)",
+    "T.linalg.norm(G([0.0, 2.0]), -1)",
+    "T.dist(G([0.0, 2.0]), G([0.0, 1.0]), p=-1)",
+    "F.normalize(G([[0.0, 2.0], [1.0, 3.0]]), p=-1.0, dim=0)",
+    *(
+        f"A({shape}).norm({order}, {axis})"
+        for shape in ("0,2", "2,0", "0")
+        for order in (-1, "inf", "-inf")
+        for axis in (None, 0, -1)
+    ),
+    "T.dist(A(0), A(0), -1)",
+    "T.dist(A(1,0), A(2,1), inf)",
+    "T.mvlgamma(G([0.2, 0.9, 3.0]), 2)",
+    "T.special.multigammaln(G([-0.3, 1.2]), 3)",
+    "A(3).div(2, rounding_mode='x')",
+    "T.div(A(3), A(3), rounding_mode='up')",
+    "A(3).mul(2).div_(2, rounding_mode='')",
+    *(
+        f"T.nn.functional.adaptive_{kind}_pool{rank}d(A({shape}), {size})"
+        for kind in ("avg", "max")
+        for rank, shape, size in (
+            (1, "1,2,0", 1),
+            (1, "0,2,3", 1),
+            (2, "1,2,0,3", 1),
+            (2, "1,2,3,0", 2),
+            (2, "0,2,3,3", 1),
+            (2, "1,0,3,3", 1),
+            (2, "1,2,0,3", 0),
+            (2, "1,2,3,0", (1, None)),
+            (3, "1,2,0,3,3", 1),
+        )
+    ),
 )
-ALL = (*EDGES, *EMPTY, *TIES, *NUMBERS, *DTYPES, *NAMES)
+#: numbers drawn at random, of which only the kind is compared
+DRAWN = tuple(
+    f"(lambda t: (t.shape, t.dtype, t.requires_grad))({text})"
+    for text in (
+        "A().sigmoid().bernoulli()",
+        "T.bernoulli(T.tensor(0.5))",
+        "T.tensor(0.5).bernoulli(0.2)",
+        "T.normal(T.tensor(0.0), T.tensor(1.0))",
+        "T.normal(0.0, A().exp())",
+        "T.normal(0.0, 1.0, ())",
+        "T.poisson(T.tensor(2.0))",
+        "T.binomial(T.tensor(3.0), T.tensor(0.5))",
+        *(f"T.{name}()" for name in ("tensor(1.0).uniform_", "tensor(1.0).random_", "tensor(1).random_")),
+        *(f"T.{name}((), dtype=T.{dtype})" for name in ("rand", "randn") for dtype in ("float16", "float64")),
+        "T.randn((), dtype=T.complex64)",
+        "T.randint(3, ())",
+        "T.rand_like(A())",
+        "F.dropout(A())",
+        "F.alpha_dropout(A(), training=True)",
+        "F.rrelu(A(), training=True)",
+        *(
+            f"T.distributions.{made}.{draw}()"
+            for made in ("Gamma(1.0, 1.0)", "Gamma(A().exp(), 1.0)", "Chi2(2.0)", "StudentT(2.0)", "Beta(1.0, 2.0)")
+            for draw in ("sample", "rsample")
+        ),
+        *(
+            f"T.distributions.{made}.sample()"
+            for made in ("Poisson(2.0)", "Bernoulli(0.5)", "Binomial(3, 0.5)", "Cauchy(0.0, 1.0)", "Gumbel(0.0, 1.0)")
+        ),
+    )
+)
+ALL = (*EDGES, *DRAWN, *EMPTY, *TIES, *NUMBERS, *DTYPES, *NAMES)

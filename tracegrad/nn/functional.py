@@ -440,7 +440,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
         return input
     low = -1.7580993408473766
     scale = 1.0 / math.sqrt((1.0 - p) * (1.0 + p * low**2)) if p < 1.0 else 0.0
-    kept = wrap(creating.random_uniform(0.0, 1.0, input._a.shape, np.dtype(np.float64)) >= p)
+    kept = wrap(np.asarray(creating.random_uniform(0.0, 1.0, input._a.shape, np.dtype(np.float64)) >= p))
 
     def apply(x: Any) -> Any:
         return METHODS["where"](x * scale, kept, low * scale) + -p * low * scale

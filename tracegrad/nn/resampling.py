@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.nn.windows import adaptive_sizes
+from tracegrad.nn.windows import adaptive_sizes, empty_error
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.operate import in_single
 from tracegrad.runtime.reducing import matmul
 from tracegrad.runtime.shaping import gather, reshape, transpose, unsqueeze
 from tracegrad.runtime.tape import apply_composition
-from tracegrad.runtime.tensor import Array, Tensor, refuse_in, wrap
+from tracegrad.runtime.tensor import METHODS, Array, Tensor, refuse_in, wrap
 
 #: torch's name of a way to continue an axis -> NumPy's, and the node's
 _MODES = {"reflect": ("reflect", "ReflectionPad"), "replicate": ("edge", "ReplicationPad"), "circular": ("wrap", "")}
@@ -184,6 +184,10 @@ def adaptive_average(input: Tensor, wanted: Sequence[int | None]) -> Any:
     """Return means over windows that cover the last axes, so many per axis; None keeps an axis."""
     rank = len(wanted)
     first = input._a.ndim - rank
+    if 0 in input._a.shape[first:]:
+        if set(wanted) == {1}:
+            return METHODS["mean"](input, tuple(range(first, first + rank)), True)
+        raise empty_error(f"adaptive_avg_pool{rank}d", input, first)
     steps = [
         (axis, _mean_weights, count)
         for axis, count in enumerate(wanted, first)

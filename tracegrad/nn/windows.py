@@ -461,11 +461,23 @@ def adaptive_sizes(name: str, input: Tensor, output_size: Any, ndim: int) -> lis
     return asked
 
 
+def empty_error(name: str, input: Tensor, first: int) -> RuntimeError:
+    """Return the error for a tensor with an empty axis, one that is not before the axis `first`."""
+    shape = list(input._a.shape)
+    return RuntimeError(
+        f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {shape} with "
+        f"dimension {shape.index(0, first)} being empty"
+    )
+
+
 def _adaptive_greatest(input: Tensor, output_size: Any, ndim: int, return_indices: bool) -> Any:
     """Return the greatest elements of windows that cover the last axes, so many per axis; None keeps an axis."""
     shape = input._a.shape
     lead, old = shape[: len(shape) - ndim], shape[len(shape) - ndim :]
-    asked = adaptive_sizes(f"adaptive_max_pool{ndim}d", input, output_size, ndim)
+    name = f"adaptive_max_pool{ndim}d"
+    asked = adaptive_sizes(name, input, output_size, ndim)
+    if 0 in shape[1:]:
+        raise empty_error(name, input, 1)
     wanted = tuple(n if count is None else count for n, count in zip(old, asked, strict=True))
     numbers = np.arange(math.prod(old)).reshape(old)
     chosen = np.empty((*lead, *wanted), np.int64)

@@ -254,7 +254,8 @@ def _logit(eps: float | None, x: Any) -> Any:
     if eps is not None:
         low, high = x.dtype.type(eps), x.dtype.type(1 - eps)
         x = np.where(x < low, low, np.where(x > high, high, x))
-    return np.log(x / (1 - x))
+    outside = (x < 0) | (x > 1)  # neither the value nor the slope is a number there
+    return np.where(outside, np.sqrt(-np.abs(x)), np.log(x) - np.log1p(-x))
 
 
 _LOGIT = pointwise("Logit", in_single(lambda dtype, eps, x: _logit(eps, _cast(x, dtype))))

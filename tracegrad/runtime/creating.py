@@ -557,7 +557,8 @@ def rand(
     generator: Any = None,
 ) -> Tensor:
     """Return uniform random numbers in [0, 1)."""
-    return _finished(_source(generator).random(_new_shape(_given(sizes, size))).astype(_options(dtype)), requires_grad)
+    drawn = _source(generator).random(_new_shape(_given(sizes, size)))
+    return _finished(np.asarray(drawn, _options(dtype)), requires_grad)
 
 
 @public()
@@ -574,10 +575,8 @@ def randn(
     kind, shape = _options(dtype), _new_shape(_given(sizes, size))
     values = _source(generator).standard_normal(shape)
     if kind.kind == "c":
-        return _finished(
-            ((values + 1j * _source(generator).standard_normal(shape)) / 2**0.5).astype(kind), requires_grad
-        )
-    return _finished(values.astype(kind), requires_grad)
+        values = (values + 1j * _source(generator).standard_normal(shape)) / 2**0.5
+    return _finished(np.asarray(values, kind), requires_grad)
 
 
 @public()
@@ -599,7 +598,7 @@ def randint(
         raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type_name(shape)}")
     _check_bounds(low, high)
     kind = np.dtype(np.int64) if dtype is None else dtypes.numpy_dtype(dtype)
-    return _finished(_source(generator).integers(low, high, tuple(shape)).astype(kind), requires_grad)
+    return _finished(np.asarray(_source(generator).integers(low, high, tuple(shape)), kind), requires_grad)
 
 
 def _check_bounds(low: int, high: int) -> None:
@@ -629,7 +628,7 @@ def normal(mean: Any, std: Any, size: Any = None, *, generator: Any = None) -> T
     _check_deviation(0.0 if isinstance(std, Tensor) else std)
     centre, width = to_tensor(mean, dtypes.default_of(2)), to_tensor(std, dtypes.default_of(2))
     shape = broadcast_shape(centre, width) if size is None else tuple(size)
-    made = wrap((centre._a + width._a * _source(generator).standard_normal(shape)).astype(centre._a.dtype))
+    made = wrap(np.asarray(centre._a + width._a * _source(generator).standard_normal(shape), centre._a.dtype))
     record_flat("NormalBackward2", std, made)
     return record_flat("NormalBackward1", mean, made)
 
@@ -639,11 +638,11 @@ def normal(mean: Any, std: Any, size: Any = None, *, generator: Any = None) -> T
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
     """Return 1 with the given probabilities, or with that of a number `p`, else 0."""
     if p is not None:
-        made = wrap(_draw_bernoulli(_source(generator), input._a.shape, p).astype(input._a.dtype))
+        made = wrap(np.asarray(_draw_bernoulli(_source(generator), input._a.shape, p), input._a.dtype))
         return record_flat("BernoulliBackward0", input, made)
     if input._a.size and not (input._a.min() >= 0 and input._a.max() <= 1):
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
-    made = wrap((_source(generator).random(input._a.shape) < input._a).astype(input._a.dtype))
+    made = wrap(np.asarray(_source(generator).random(input._a.shape) < input._a, input._a.dtype))
     return record_flat("BernoulliBackward0", input, made)
 
 
@@ -660,7 +659,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Return numbers drawn from Poisson distributions with the given rates."""
     if (input._a < 0).any():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    made = wrap(_source(generator).poisson(input._a).astype(input._a.dtype))
+    made = wrap(np.asarray(_source(generator).poisson(input._a), input._a.dtype))
     return record_flat("PoissonBackward0", input, made)
 
 
@@ -678,7 +677,7 @@ def log_gamma_variates(concentration: Tensor) -> Tensor:
     """
     rates, source = concentration._a.astype(np.float64), _source(None)
     powers = -source.standard_exponential(rates.shape) / rates
-    return wrap(np.log(source.standard_gamma(rates + 1)) + powers)
+    return wrap(np.asarray(np.log(source.standard_gamma(rates + 1)) + powers))
 
 
 @public()
@@ -704,7 +703,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
 
 def random_uniform(low: float, high: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return uniform numbers from the generator that manual_seed seeds."""
-    return _source(None).uniform(low, high, shape).astype(dtype)
+    return np.asarray(_source(None).uniform(low, high, shape), dtype)
 
 
 def _fill_with_draws(name: str, defaults: dict[str, float | None], draw: Callable[..., Any]) -> None:
@@ -1112,7 +1111,7 @@ def random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: A
         digits = np.finfo(self._a.dtype).nmant + 1 if self._a.dtype.kind == "f" else 8 * self._a.itemsize - 1
         low, high = (0, low) if low else (0, 2 ** min(digits, 63))
     _check_bounds(low, high)
-    self.copy_(wrap(_source(generator).integers(low, high, self._a.shape).astype(self._a.dtype)))
+    self.copy_(wrap(np.asarray(_source(generator).integers(low, high, self._a.shape), self._a.dtype)))
     return self
 
 

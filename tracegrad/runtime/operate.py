@@ -534,6 +534,10 @@ def refuse_zero(dividend: Any, divisor: Any) -> None:
 @as_torch_calls
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Return input / other; `rounding_mode` is None, "trunc" or "floor"."""
+    if rounding_mode not in (None, "trunc", "floor"):
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
     if rounding_mode is not None:
         refuse_zero(input, other)
     return _divide(input, other, rounding_mode)

@@ -715,9 +715,11 @@ def norm_of(order: Any, axes: Axes, keep: bool, x: Any) -> Any:
         squares = np.square(x) if x.dtype.kind != "c" else np.square(x.real) + np.square(x.imag)
         return _root(np.sum(squares, axis=axes, keepdims=keep))
     zero = size == 0
-    powers = np.where(zero, size * 0, np.power(np.where(zero, size * 0 + 1, size), size.dtype.type(order)))
+    powers = np.power(np.where(zero, size * 0 + 1, size), size.dtype.type(order))
+    if order > 0:
+        powers = np.where(zero, size * 0, powers)
     total = np.sum(powers, axis=axes, keepdims=keep)
-    none = total == 0
+    none = total == 0 if order > 0 else np.any(zero, axis=axes, keepdims=keep)
     return np.where(none, total * 0, np.power(np.where(none, total * 0 + 1, total), total.dtype.type(1.0 / order)))
 
 
@@ -735,7 +737,25 @@ def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = Fa
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
             + dtypes.of(input._a.dtype).title
         )
-    return Plan(_NORM, (float(ord), axes_of(dim, input._a.ndim), keepdim), [input])
+    order, axes = float(ord), axes_of(dim, input._a.ndim)
+    _check_identity(order, None if dim is None else axes, input._a.shape)
+    return Plan(_NORM, (order, axes, keepdim), [input])
+
+
+def _check_identity(order: float, axes: Sequence[int] | None, shape: Sequence[int]) -> None:
+    """Check that there are elements where the norm of none is not 0.
+
+    Args:
+        axes: None for all.
+    """
+    if 0 <= order < math.inf:
+        return
+    text, why = f"linalg.vector_norm cannot compute the {order:g} norm on", "the operation does not have an identity"
+    if 0 in shape and not axes:
+        raise RuntimeError(f"{text} an empty tensor because {why}")
+    for axis in axes or ():
+        if not shape[axis]:
+            raise RuntimeError(f"{text} the dimension {axis} because this dimension is empty and {why}")
 
 
 @public()
@@ -766,6 +786,7 @@ def dist(input: Tensor, other: Tensor, p: Any = 2) -> Any:
     dtype = dtypes.result_type([input._a, other._a], [])
     if dtypes.category(dtype) < 2:
         require_floats("dist", input)
+    _check_identity(float(p), None, common_shape([input._a.shape, other._a.shape]))
     return apply_composition(_DIST, (float(p),), [cast(input, dtype), cast(other, dtype)])
 
 
