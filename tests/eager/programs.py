@@ -2899,3 +2899,73 @@ def refusals_of_empty_windows_and_roundings(T: Any, say: Any) -> None:
     b = T.tensor([-float("inf"), -1.0, 0.0, 0.5, 1.0, 2.0, float("nan")], requires_grad=True)
     for eps in (None, 0.0, 0.25):
         say(*T.autograd.grad(T.logit(b, eps).sum(), b))
+
+
+@program
+def data_of_another_shape(T: Any, say: Any) -> None:
+    makers = (
+        lambda x: (x * 2)[0],
+        lambda x: (x * 2)[2:4],
+        lambda x: (x * 2).view(2, 3),
+        lambda x: (x * 2).view(2, 3).t(),
+        lambda x: x * 2,
+        lambda x: x.exp(),
+        lambda x: x.sum(),
+    )
+    for make in makers:
+        for shape in ((), (1,), (2,), (3,), (6,), (2, 2), (2, 6), (3, 2), (4, 2, 3)):
+            x = T.arange(6.0, requires_grad=True)
+            made = make(x)
+            made.data = T.ones(shape)
+            say(made.shape, made.requires_grad)
+            try:
+                (made * made).sum().backward()
+            except RuntimeError as error:
+                say("got" in str(error))
+            say(x.grad)
+
+
+@program
+def comparisons_with_pieces_whose_base_was_written(T: Any, say: Any) -> None:
+    x = T.arange(6.0, requires_grad=True)
+    t = x * 2
+    for pieces in (t.split(2), t.chunk(3), t.view(3, 2).unbind()):
+        v = pieces[1]
+        t.mul_(1)
+        for function in (
+            lambda v: v > 3,
+            lambda v: v == v,
+            lambda v: v.le(5),
+            lambda v: 5 != v,
+            lambda v: v.isnan(),
+            lambda v: v.logical_not(),
+            lambda v: v.logical_and(v),
+            lambda v: v.argmax(),
+            lambda v: v.bool(),
+            lambda v: v.equal(v),
+            lambda v: T.where(v > 5, 1.0, 2.0),
+            lambda v: T.where(v > 5, v, 2.0),
+            lambda v: v + 1,
+            lambda v: v.sum(),
+        ):
+            attempt(say, lambda v=v, function=function: function(v).detach())
+
+
+@program
+def hooks_of_leaves_run_in_order(T: Any, say: Any) -> None:
+    functions = (
+        lambda *xs: T.cat(xs),
+        lambda *xs: T.stack(xs[::-1]),
+        lambda *xs: sum(xs),
+        lambda *xs: T.cat([x * x for x in xs]),
+        lambda *xs: xs[0] * T.cat(xs[1:]).sum() * xs[-1],
+    )
+    for count in range(2, 10):
+        for function in functions:
+            for create_graph in (False, True):
+                seen: list[int] = []
+                leaves = [T.tensor([1.0, 2.0], requires_grad=True) for _ in range(count)]
+                for k, leaf in enumerate(leaves):
+                    leaf.register_hook(lambda ct, k=k, seen=seen: seen.append(k))
+                function(*leaves).sum().backward(create_graph=create_graph)
+                say(seen)

@@ -246,3 +246,15 @@ def test_saved_values_go_through_hooks(backend: str) -> None:
         y = f(written, 1.0)
         written.zero_()
         np.testing.assert_allclose(torch.autograd.grad(y, x)[0].numpy(), 1 - tanh**2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_hooks_of_leaves_run_in_the_order_of_the_arguments(backend: str) -> None:
+    product = tg.function(lambda a, b: a * b, backend=backend)
+    seen: list[str] = []
+    w, v, u = (torch.tensor([1.0, 2.0], requires_grad=True) for _ in range(3))
+    for name, leaf in (("w", w), ("v", v), ("u", u)):
+        leaf.register_hook(lambda ct, name=name: seen.append(name))
+    for made in (product(w, v), product(v, w), product(product(w, v), u)):
+        made.sum().backward()
+    assert "".join(seen) == "wv" + "vw" + "uwv"

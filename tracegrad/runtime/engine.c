@@ -357,10 +357,8 @@ static PyObject *accumulator(PyObject *tensor)
     PyObject *node = living_accumulator(tensor), *made = NULL, *reference = NULL;
     if (node != NULL || PyErr_Occurred())
         return node;
-    PyObject *order = next_order();
-    long long number = order == NULL ? -1 : PyLong_AsLongLong(order);
-    Py_XDECREF(order);
-    if (number < 0 || (order = PyLong_FromLongLong((1LL << 62) + number)) == NULL)
+    PyObject *order = PyLong_FromLongLong(1LL << 62);
+    if (order == NULL)
         return NULL;
     made = NEW(AccumulateGrad_type);
     if (made == NULL) {
@@ -1014,6 +1012,7 @@ static PyObject *execute(State *state, Record *record, PyObject *const *args)
 {
     PyObject *tensors[MAX_OPERANDS], *arrays[MAX_OPERANDS], *outs[MAX_OPERANDS], *result = NULL, *kernel, **kept = outs;
     Py_ssize_t n = record->n_operands, held = 0, n_outs = 0, n_kept = 0;
+    PyObject *type = NULL, *refusal = NULL, *trace = NULL; /* of a view that may not be differentiated through */
     Pattern *pattern = NULL;
     uint64_t mask = 0;
     Py_INCREF(record);
@@ -1021,8 +1020,12 @@ static PyObject *execute(State *state, Record *record, PyObject *const *args)
         PyObject *value = record->operands[held].source < 0 ? record->operands[held].last
                                                             : args[record->operands[held].source];
         if (record->operands[held].descr == NULL) {
-            if (state->grad && bring_up_to_date(value) < 0)
-                goto finish;
+            if (state->grad && bring_up_to_date(value) < 0) {
+                if (type != NULL)
+                    PyErr_Clear();
+                else
+                    PyErr_Fetch(&type, &refusal, &trace);
+            }
             tensors[held] = value;
             arrays[held] = Py_NewRef(SLOT(value, Tensor, _a));
             continue;
@@ -1082,6 +1085,13 @@ static PyObject *execute(State *state, Record *record, PyObject *const *args)
             goto finish;
         n_outs = 1;
     }
+    for (Py_ssize_t i = 0; type != NULL && i < n_outs; i++) {
+        if (is_differentiable(outs[i])) {
+            PyErr_Restore(type, refusal, trace);
+            type = refusal = trace = NULL;
+            goto finish;
+        }
+    }
     if (mask && ((pattern == NULL && (pattern = make_pattern(record, mask, outs, n_outs)) == NULL) ||
                  record_application(record, pattern, tensors, arrays, outs, n_outs, kept, n_kept) < 0))
         goto finish;
@@ -1092,6 +1102,9 @@ static PyObject *execute(State *state, Record *record, PyObject *const *args)
             PyTuple_SET_ITEM(result, i, Py_NewRef(outs[i]));
     }
 finish:
+    Py_XDECREF(type);
+    Py_XDECREF(refusal);
+    Py_XDECREF(trace);
     for (Py_ssize_t i = 0; i < held; i++)
         Py_DECREF(arrays[i]);
     for (Py_ssize_t i = 0; i < n_outs; i++)
@@ -1728,9 +1741,9 @@ no_memory:
     return -1;
 }
 
-static void push_ready(Walk *walk, Py_ssize_t number)
+/* Put an entry into the heap at a free place, or above it. */
+static void raise_ready(Walk *walk, Py_ssize_t at, Py_ssize_t number)
 {
-    Py_ssize_t at = walk->n_ready++;
     while (at > 0) {
         Py_ssize_t parent = (at - 1) / 2;
         if (walk->entries[walk->ready[parent]].order >= walk->entries[number].order)
@@ -1741,22 +1754,23 @@ static void push_ready(Walk *walk, Py_ssize_t number)
     walk->ready[at] = number;
 }
 
+static void push_ready(Walk *walk, Py_ssize_t number)
+{
+    raise_ready(walk, walk->n_ready++, number);
+}
+
+/* Take the entry with the greatest order; equal ones, as those of leaves are, come as from torch's heap (tape.Ready). */
 static Py_ssize_t pop_ready(Walk *walk)
 {
     Py_ssize_t top = walk->ready[0], last = walk->ready[--walk->n_ready], at = 0;
-    for (;;) {
-        Py_ssize_t child = 2 * at + 1;
-        if (child >= walk->n_ready)
-            break;
+    for (Py_ssize_t child = 1; child < walk->n_ready; child = 2 * at + 1) {
         if (child + 1 < walk->n_ready &&
-            walk->entries[walk->ready[child + 1]].order > walk->entries[walk->ready[child]].order)
+            walk->entries[walk->ready[child + 1]].order >= walk->entries[walk->ready[child]].order)
             child++;
-        if (walk->entries[last].order >= walk->entries[walk->ready[child]].order)
-            break;
         walk->ready[at] = walk->ready[child];
         at = child;
     }
-    walk->ready[at] = last;
+    raise_ready(walk, at, last);
     return top;
 }
 

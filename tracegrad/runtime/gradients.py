@@ -22,6 +22,7 @@ from tracegrad.runtime.tape import _CLONE as CLONE
 from tracegrad.runtime.tape import _IN_ROWS as IN_ROWS
 from tracegrad.runtime.tape import (
     Edge,
+    Node,
     RemovableHandle,
     accumulate,
     add_hook,
@@ -29,13 +30,15 @@ from tracegrad.runtime.tape import (
     as_tensor,
     asks_for_grad,
     edge_of,
+    from_tensor,
     mode,
     needs_grad,
+    node_class,
     retain,
     run_backward,
     shield_result,
 )
-from tracegrad.runtime.tensor import Tensor, is_differentiable, method, public, require_bool, wrap
+from tracegrad.runtime.tensor import METHODS, Tensor, is_differentiable, method, public, require_bool, wrap
 
 
 def _is_edge(value: Any) -> bool:
@@ -426,6 +429,36 @@ def _is_leaf(self: Tensor) -> bool:
     return self._node is None
 
 
+class ShapedNode(Node):
+    """A result that got another shape where nothing was recorded: its cotangent must have the old one, as in torch, or
+    one to which that is broadcast.
+    """
+
+    __slots__ = ("shape",)
+
+    shape: tuple[int, ...]
+
+    def apply(self, cts: list[Any], create_graph: bool, keep: bool) -> Sequence[Any]:
+        ct, count = cts[0], len(self.shape)
+        if ct is None or tuple(ct.shape) == self.shape:
+            return [ct]
+        last = tuple(ct.shape)[len(ct.shape) - count :]
+        if count > len(ct.shape) or any(n not in (1, m) for n, m in zip(self.shape, last, strict=True)):
+            raise RuntimeError(
+                f"an invalid gradient arrived at {self.title} - got {list(ct.shape)} but expected shape compatible "
+                f"with {list(self.shape)}\n  help: it was given another shape, in place or by its data, unrecorded"
+            )
+        return [from_tensor(METHODS["sum_to_size"](as_tensor(ct), self.shape), create_graph)]
+
+
+def expect_shape(tensor: Tensor) -> None:
+    """Have cotangents that arrive at a result brought to its shape: it is about to get another one, unrecorded."""
+    before: Any = tensor._node
+    node = node_class(before.title, ShapedNode)(((before, tensor._nr),))
+    node.shape, node.code, node.instruction = tensor._a.shape, before.code, before.instruction
+    tensor._node, tensor._nr = node, 0
+
+
 def _data(self: Tensor) -> Tensor:
     made = wrap(self._a)
     made._storage = type(self._storage)()
@@ -435,6 +468,8 @@ def _data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, value: Tensor) -> None:
     if asks_for_grad(self) and not is_differentiable(value._a.dtype):
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    if value._a.shape != self._a.shape and needs_grad(self) and self._node is not None:
+        expect_shape(self)
     before = self._storage
     before.left = [*(before.left or ()), (self._a, self)]
     self._a, self._storage = value._a, type(before)()

@@ -11,7 +11,6 @@ operations that are themselves recorded.
 from __future__ import annotations
 
 import functools
-import heapq
 import inspect
 import itertools
 import linecache
@@ -725,7 +724,7 @@ class AccumulateGrad(Node):
     def __init__(self, variable: Tensor) -> None:
         super().__init__()
         self.variable = variable
-        self.order += 1 << 62
+        self.order = 1 << 62
 
     def tensor_hooks(self, number: int) -> dict[int, Any]:
         if self.variable._hooks is None:
@@ -1051,8 +1050,10 @@ def apply_kernel(title: str, kernel: Kernel, tensors: Sequence[Tensor]) -> list[
 
 def record_if_needed(title: str, kernel: Kernel, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
     """Record an application if a gradient goes through it to some operand."""
+    if not any(is_differentiable(out._a.dtype) for out in outs):
+        return
     mask = sum(1 << k for k, t in enumerate(tensors) if needs_grad(t))
-    if mask and any(is_differentiable(out._a.dtype) for out in outs):
+    if mask:
         record(title, kernel, mask, tensors, outs)
 
 
@@ -1419,11 +1420,49 @@ def _walk(
     return [None if node is None else captures[node][nr].found for node, nr in wanted]
 
 
+class Ready:
+    """Nodes that wait for their turn, the latest first; equal ones, as leaves are, come in the order of torch's heap.
+
+    Source: push_heap and pop_heap of libstdc++.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+
+    def push(self, node: Node) -> None:
+        """Add a node."""
+        self.nodes.append(node)
+        self._raise(len(self.nodes) - 1, node)
+
+    def _raise(self, at: int, node: Node) -> None:
+        """Put a node at a free place, or above it."""
+        nodes = self.nodes
+        while at and nodes[parent := (at - 1) // 2].order < node.order:
+            nodes[at] = nodes[parent]
+            at = parent
+        nodes[at] = node
+
+    def pop(self) -> Node:
+        """Take the next node."""
+        nodes = self.nodes
+        last, at, count = nodes.pop(), 0, len(nodes)
+        if not nodes:
+            return last
+        top = nodes[0]
+        while (child := 2 * at + 1) < count:
+            if child + 1 < count and nodes[child + 1].order >= nodes[child].order:
+                child += 1
+            nodes[at] = nodes[child]
+            at = child
+        self._raise(at, last)
+        return top
+
+
 def _visit_all(roots: Sequence[tuple[Edge, Cotangent]], visit: Callable[..., Any], create_graph: bool) -> None:
     """Visit nodes, the latest first, each with the cotangents that arrived."""
     counts = _count([edge[0] for edge, _ in roots if edge[0] is not None])
     buffers: dict[Node, list[Cotangent]] = {}
-    ready: list[tuple[int, Node]] = []
+    ready = Ready()
     for (node, nr), ct in roots:
         if node is None:
             continue
@@ -1431,10 +1470,10 @@ def _visit_all(roots: Sequence[tuple[Edge, Cotangent]], visit: Callable[..., Any
         if buffer is None:
             buffer = buffers[node] = [None] * node.width
             if not counts.get(node):
-                heapq.heappush(ready, (-node.order, node))
+                ready.push(node)
         buffer[nr] = ct if buffer[nr] is None else _sum(buffer[nr], ct, create_graph)
-    while ready:
-        node = heapq.heappop(ready)[1]
+    while ready.nodes:
+        node = ready.pop()
         found = visit(node, buffers.pop(node, None) or [None] * node.width)
         for (next_node, nr), ct in zip(node.edges, found):  # noqa: B905 strict costs time
             if next_node is None:
@@ -1444,7 +1483,7 @@ def _visit_all(roots: Sequence[tuple[Edge, Cotangent]], visit: Callable[..., Any
                 buffer = buffers.setdefault(next_node, [None] * next_node.width)
                 buffer[nr] = ct if buffer[nr] is None else _sum(buffer[nr], ct, create_graph)
             if not counts[next_node]:
-                heapq.heappush(ready, (-next_node.order, next_node))
+                ready.push(next_node)
 
 
 def _sum(a: Cotangent, b: Cotangent, create_graph: bool) -> Cotangent:

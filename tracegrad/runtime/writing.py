@@ -5,14 +5,15 @@ Reads and changes tensors. Previous: places.py; next: settings.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tracegrad.runtime import building, creating, operate, reducing, shaping  # noqa: F401 attach the methods used here
+from tracegrad.runtime.gradients import expect_shape
 from tracegrad.runtime.operate import in_place
-from tracegrad.runtime.tape import Node, as_tensor, from_tensor, mode, node_class, part_saved, retitled
+from tracegrad.runtime.tape import mode, node_class, part_saved, retitled
 from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
 from tracegrad.runtime.views import check_writable, hand_over, make_view, mark_written, way_back
 
@@ -51,28 +52,6 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     return self if self._node is None else retitled(self, "CopySlices")
 
 
-class ShapedNode(Node):
-    """A result that got another shape where nothing was recorded: its cotangent must have the old one, as in torch, or
-    one to which that is broadcast.
-    """
-
-    __slots__ = ("shape",)
-
-    shape: tuple[int, ...]
-
-    def apply(self, cts: list[Any], create_graph: bool, keep: bool) -> Sequence[Any]:
-        ct, count = cts[0], len(self.shape)
-        if ct is None or tuple(ct.shape) == self.shape:
-            return [ct]
-        last = tuple(ct.shape)[len(ct.shape) - count :]
-        if count > len(ct.shape) or any(n not in (1, m) for n, m in zip(self.shape, last, strict=True)):
-            raise RuntimeError(
-                f"an invalid gradient arrived at {self.title} - got {list(ct.shape)} but expected shape compatible "
-                f"with {list(self.shape)}\n  help: it was given another shape in place where nothing is recorded"
-            )
-        return [from_tensor(METHODS["sum_to_size"](as_tensor(ct), self.shape), create_graph)]
-
-
 def _shaped_in_place(name: str, function: Callable[..., Any], overloads: int = 1) -> None:
     """Attach the form of a function that gives a view: the tensor becomes that view of what it was.
 
@@ -104,9 +83,7 @@ def _reshape(self: Tensor, function: Callable[[Tensor], Tensor], overloads: int)
     if mode.grad and made._node is not self._node:
         hand_over(self, _of_overload(made._node, overloads), made._nr)
     elif self._node is not None and not mode.grad:
-        node = node_class(self._node.title, ShapedNode)(((self._node, self._nr),))
-        node.shape, node.code, node.instruction = self._a.shape, self._node.code, self._node.instruction
-        self._node, self._nr = node, 0
+        expect_shape(self)
     for step in made._steps:
         changes = self.__dict__.setdefault("_reshaped", [])
         changes.append((self._storage.version + 1, way_back(step, self._a.shape)))
