@@ -2969,3 +2969,56 @@ def hooks_of_leaves_run_in_order(T: Any, say: Any) -> None:
                     leaf.register_hook(lambda ct, k=k, seen=seen: seen.append(k))
                 function(*leaves).sum().backward(create_graph=create_graph)
                 say(seen)
+
+
+@program
+def unpack_hooks_that_give_something_like_it(T: Any, say: Any) -> None:
+    graph = T.autograd.graph
+    functions = (lambda x: x * x, lambda x: x.exp(), lambda x: x.sin(), lambda x: x * T.tensor([3.0, 4.0]))
+    unpacks = (
+        lambda t: t[None],
+        lambda t: t[:1],
+        lambda t: t.double(),
+        lambda t: T.tensor(2.0),
+        lambda t: T.ones(3),
+    )
+    for function in functions:
+        for unpack in unpacks:
+            x = T.tensor([1.0, 2.0], requires_grad=True)
+            with graph.saved_tensors_hooks(lambda t: t, unpack):
+                y = function(x)
+            attempt(say, y.sum().backward)
+            say(x.grad)
+    for pair in ((lambda t: t, 3), (3, lambda t: t)):
+        try:
+            with graph.saved_tensors_hooks(*pair):
+                say("taken")
+        except TypeError:
+            say("refused")
+
+
+@program
+def parameters_made_in_inference_mode(T: Any, say: Any) -> None:
+    plain = T.ones(2)
+    with T.inference_mode():
+        q, layer, outside = T.nn.Parameter(T.ones(2)), T.nn.Linear(2, 2), T.nn.Parameter(plain)
+    say(*(t.is_inference() for t in (q, layer.weight, layer.bias, outside)))
+    say(*(t.requires_grad for t in (q, layer.weight, layer.bias, outside)))
+    attempt(say, lambda: layer(T.ones(2, requires_grad=True)).shape)
+    with T.inference_mode():
+        say(layer(T.ones(2)).shape)
+
+
+@program
+def places_in_memory_replaced(T: Any, say: Any) -> None:
+    for place in (((2, 2), (1, 2)), ((2, 2), (2, 1), 1), ((2, 2), (1, 2), 2)):
+        x, src = T.arange(6.0), T.tensor([[5.0, 6.0], [7.0, 8.0]], requires_grad=True)
+        y = T.as_strided_scatter(x, src, *place)
+        say(y)
+        (y * T.arange(1.0, 7.0)).sum().backward()
+        say(src.grad)
+    say(T.arange(6.0).view(2, 3).t().as_strided_scatter(T.ones(2) * 9, (2,), (2,)))
+    say(T.arange(6.0)[1:].as_strided_scatter(T.ones(2) * 9, (2,), (2,)))
+    say(T.arange(6).as_strided_scatter(T.ones(2) * 9, (2,), (2,), 0))
+    attempt(say, lambda: T.arange(6.0).as_strided_scatter(T.ones(2, 2), (2, 2), (0, 1)))
+    attempt(say, lambda: T.arange(6.0).as_strided_scatter(T.ones(1), (2,), (2,)))

@@ -384,3 +384,12 @@ def test_traceback_of_anomaly_mode_is_of_the_user(shown: str, monkeypatch: pytes
     text = next(str(w.message) for w in seen if "Traceback of forward call" in str(w.message))
     assert "test_tape.py" in text and "(x) / x" in text
     assert (f"tracegrad{os.sep}runtime" in text) == (shown == "full")
+
+
+def test_what_as_strided_scatter_leaves_keeps_its_gradient() -> None:
+    x, src = torch.arange(6.0, requires_grad=True), torch.ones(2, 2, requires_grad=True)
+    y = torch.as_strided_scatter(x, src, (2, 2), (1, 2), 1)
+    (y * torch.arange(1.0, 7.0)).sum().backward()
+    assert x.grad.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0, 6.0] and src.grad.tolist() == [[2.0, 4.0], [3.0, 5.0]]
+    with pytest.raises(NotImplementedError, match="without gaps"):
+        torch.arange(6.0)[::2].as_strided_scatter(torch.ones(1), (1,), (1,))

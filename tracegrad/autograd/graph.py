@@ -119,6 +119,8 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         if mode.saving_refused is not None:
             raise RuntimeError(mode.saving_refused)
+        if not all(map(callable, self.pair)):
+            raise TypeError("saved_tensors_hooks(): incompatible function arguments: two functions are needed")
         mode.saving = (*mode.saving, self.pair)
 
     def __exit__(self, *error: object) -> None:

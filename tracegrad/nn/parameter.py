@@ -37,7 +37,7 @@ class Parameter(Tensor):
         if data is not None:
             if not isinstance(data, Tensor):
                 raise AttributeError(f"'{type_name(data)}' object has no attribute 'detach': give a tensor")
-            made._a, made._storage = data._a, data._storage
+            made._a, made._storage, made._inference = data._a, data._storage, data._inference
         if not isinstance(requires_grad, bool):
             kind = type_name(requires_grad)
             raise TypeError(f"Parameter(): argument 'requires_grad' must be bool, not {kind}")

@@ -16,6 +16,7 @@ import numpy as np
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.layout import is_dense
 from tracegrad.runtime.operate import (
     _cast,
     cast,
@@ -445,6 +446,21 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Any:
     """Return a copy with one position of an axis replaced."""
     lead = (slice(None),) * axis_of(dim, input._a.ndim)
     return _written(input, lambda x: x[(*lead, index)], src)
+
+
+@public()
+@method("as_strided_scatter")
+@ending_in("AsStridedScatterBackward0")
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """Return a copy with elements replaced, by their places in memory, which must be those of the tensor.
+
+    Raises:
+        NotImplementedError: the tensor does not fill its memory.
+    """
+    if not is_dense(input._a):
+        raise NotImplementedError("as_strided_scatter takes a tensor without gaps between its elements: a clone()")
+    offset = None if storage_offset is None else storage_offset - input.storage_offset()
+    return _written(input, lambda x: x.as_strided(size, stride, offset), src)
 
 
 @public()

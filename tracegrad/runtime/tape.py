@@ -187,9 +187,12 @@ class Saved:
     Attributes:
         storage: None for values that no user can write to.
         tangent: (level, tangent) in forward mode.
+        like: shape and dtype of what was handed to a hook.
     """
 
-    __slots__ = ("array", "storage", "version", "kind", "tangent", "packed", "unpack", "__weakref__")
+    __slots__ = ("array", "kind", "like", "packed", "storage", "tangent", "unpack", "version", "__weakref__")
+
+    like: tuple[tuple[int, ...], np.dtype[Any]]
 
     def __init__(self, array: Array | None, storage: Storage | None, kind: tuple[str, int]) -> None:
         self.array, self.storage, self.kind = array, storage, kind
@@ -394,6 +397,10 @@ class Node:
         """Return whether a value is still saved."""
         return item in (self.saved or ())
 
+    def fitting(self, item: Saved, array: Array) -> Array:
+        """Return what an unpack hook gave as the node takes it."""
+        return array
+
     def reads_itself(self, kind: tuple[str, int]) -> bool:
         """Return whether a saved value is that of a tensor, and not of a result or a view of one as in torch."""
         return kind[0] == "in"
@@ -410,7 +417,7 @@ class Node:
                     "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                     f"{type(unpacked).__name__}"
                 )
-            array = unpacked._a
+            array = self.fitting(item, unpacked._a)
         elif item.storage is not None and item.storage.version != item.version:
             kind, number = item.kind
             raise self.overwritten_error(item, (self, number) if kind == "out" else self.edges[number])
@@ -482,6 +489,14 @@ class KernelNode(Node):
 
     def name_renewed(self, number: int) -> str:
         return _RENEWED if self.pullback.primal.name in VIEWS else ""
+
+    def fitting(self, item: Saved, array: Array) -> Array:
+        shape, dtype = item.like
+        lead = max(array.ndim - len(shape), 0)
+        if set(array.shape[:lead]) <= {1}:
+            array = array.reshape(array.shape[lead:])
+        check_written(shape, array.shape)
+        return np.broadcast_to(array.astype(dtype, copy=False), shape)
 
     def shape_of(self, item: Saved) -> tuple[int, ...]:
         shape = super().shape_of(item)
@@ -1241,6 +1256,7 @@ def pack(item: Saved, tensor: Tensor, pack_hook: Callable[[Any], Any], unpack_ho
             "be modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if "
             "you need to perform in-place operations on the input to a pack hook."
         )
+    item.like = tensor._a.shape, tensor._a.dtype
     item.packed, item.unpack, item.array, item.storage = packed, unpack_hook, None, None
 
 
