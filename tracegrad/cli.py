@@ -44,6 +44,7 @@ from rich.text import Text
 from tracegrad.api import RequestMaker, grad, position_of, vmap
 from tracegrad.capture.context import OUTSIDE
 from tracegrad.capture.numpy_api import creation as _creation  # noqa: F401 fills HANDLERS
+from tracegrad.capture.sizes import Fact
 from tracegrad.capture.tracer import HANDLERS, LATE, register_late
 from tracegrad.config import BACKENDS, VERSION, configure_logging, load_options
 from tracegrad.custom import RuleCall
@@ -369,10 +370,32 @@ def build(
     signature, sizes = inputs.signature(), inputs.example_sizes()
     with readable_failures(plain, inputs, element), contextlib.redirect_stdout(sys.stderr):
         if request.kind == "vjp":
-            return pipeline.build_vjp_program(function, signature, sizes, backend=backend, has_aux=has_aux)
-        if request.kind == "jvp":
-            request = dataclasses.replace(request, single=False)
-        return pipeline.build_program(function, request, signature, sizes, backend=backend)
+            program = pipeline.build_vjp_program(function, signature, sizes, backend=backend, has_aux=has_aux)
+        else:
+            if request.kind == "jvp":
+                request = dataclasses.replace(request, single=False)
+            program = pipeline.build_program(function, request, signature, sizes, backend=backend)
+    require_free_sizes(program.captured.facts, sizes)
+    return program
+
+
+def require_free_sizes(facts: Sequence[Fact], sizes: Mapping[str, int]) -> None:
+    """Check that what capture decided by sizes leaves each of them more than the one it was tried with.
+
+    Raises:
+        ArgumentError: one is fixed, so that code for any would be wrong.
+    """
+    for name, size in sizes.items():
+        others = (n for n in range(2, 20 * max(sizes.values())) if n != size)
+        if facts and not any(all(fact.holds({**sizes, name: n}) for fact in facts) for n in others):
+            decided = ", ".join(dict.fromkeys(map(str, facts)))
+            refuse(
+                f"code for any size {name} cannot be made of this function",
+                "TG815",
+                f"capture, tried with {name} = {size}, had to decide by it: {decided}",
+                f"write the size in place of {name}: the code is then for that one; or find the loop that was unrolled "
+                "with `tracegrad explain`",
+            )
 
 
 def _misused_aux(what: str) -> click.UsageError:

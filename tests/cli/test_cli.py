@@ -466,3 +466,12 @@ def test_help(run: Run, command: str) -> None:
     done = run(command, "--help")
     assert done.exit_code == 0
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_dump_for_any_size_of_what_is_unrolled(run: Run, tmp_path: Path) -> None:
+    module = tmp_path / "unrolled.py"
+    case = (ROOT / "tests" / "errors" / "cases" / "TG815.py").read_text()
+    module.write_text(case[: case.index("def run")])
+    refused = run("dump", f"{module}:f", "--arg", "x=f64[n]")
+    assert refused.exit_code == 2 and "code for any size n cannot be made of this function [TG815]" in refused.stderr
+    assert run("dump", f"{module}:f", "--arg", "x=f64[7]").exit_code == 0
