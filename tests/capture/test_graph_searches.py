@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import heapq
 import math
 from collections.abc import Callable
@@ -273,3 +274,50 @@ LOOPS_IN_BRANCHES = (
 @pytest.mark.parametrize("program", LOOPS_IN_BRANCHES)
 def test_loops_in_branches_append(program: Callable[[Any], Any], backend: str) -> None:
     check_agreement(program, backend, *POINTS)
+
+
+def to_the_goal(w: Any) -> Any:
+    graph = [[(1, 0), (2, 1)], [(3, 2)], [(1, 3), (3, 4)], []]
+    distances, queue = [0.0, math.inf, math.inf, math.inf], [(0.0, 0)]
+    while queue:
+        distance, node = heapq.heappop(queue)
+        if node == 3:
+            return distance**2
+        if distance > distances[node]:
+            continue
+        for other, edge in graph[node]:
+            longer = distance + w[edge]
+            if longer < distances[other]:
+                distances[other] = longer
+                heapq.heappush(queue, (longer, other))
+    return -1.0
+
+
+def until_large(w: Any) -> Any:
+    stack, total = [0], 0.0
+    while stack:
+        node = stack.pop()
+        if w[node] > 0.8:
+            break
+        total += w[node] ** 2
+        if node + 1 < len(w):
+            stack.append(node + 1)
+    return total
+
+
+def first_come(w: Any) -> Any:
+    queue, total = collections.deque([0]), 0.0
+    while queue:
+        node = queue.popleft()
+        if w[node] > 0.8:
+            break
+        total += w[node] ** 2
+        if node + 1 < len(w):
+            queue.append(node + 1)
+    return total
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", [to_the_goal, until_large, first_come])
+def test_searches_that_end_early(program: Callable[[Any], Any], backend: str) -> None:
+    check_agreement(program, backend, np.array([0.3, 0.7, 0.5, 0.1, 0.2]), np.array([0.6, 0.2, 0.9, 0.4, 0.35]))

@@ -425,7 +425,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             return node
         if node.tg_flags:
             running = place.negation(place.any_of(node.tg_flags))
-            test = running if is_endless(node) else place.at(gast.BoolOp(gast.And(), [running, test]))
+            test = running if is_endless(node) else as_test(place.at(gast.BoolOp(gast.And(), [running, test])))
         bound = assignment_expressions(test)
         outside, self.prelude = self.prelude, []
         test = self.visit(test)
