@@ -100,11 +100,7 @@ def contains(item: Any, container: Any, operate: Operate) -> Any:
 def _any_equal(item: Any, container: Iterable[Any], operate: Operate) -> Any:
     result: Any = False
     items = Ahead(iter(container))
-    while True:
-        try:
-            element = items.following() if result is False else items.take()
-        except StopIteration:
-            return result
+    for element in items:
         if element is item:
             return True
         same = _truth(operate("eq", element, item))
@@ -112,6 +108,8 @@ def _any_equal(item: Any, container: Iterable[Any], operate: Operate) -> Any:
             return True
         if same is not False:
             result = same if result is False else python_operator(np.bitwise_or, result, same)
+            items.is_sure = False
+    return result
 
 
 def _truth(value: Any) -> Any:

@@ -183,8 +183,9 @@ def _seek(step: Step, values: list[Any]) -> None:
     else:
         items = Ahead(iter(iterate(step.values)))
         while (given := truth(values)) is not True:
+            items.is_sure = given is False
             try:
-                item = items.following() if given is False else items.take()
+                item = next(items)
             except StopIteration:
                 return
             _seek(step.run(item), values)
@@ -466,14 +467,8 @@ def _loop(step: Each, sequence: Sequence_ | None, use: _Use) -> None:
 
 
 def _following(values: Any) -> Iterator[Any]:
-    """Yield the items of a loop at capture, which may use the iterator itself."""
-    items = Ahead(iter(iterate(values)))
-    while True:
-        try:
-            item = items.following()
-        except StopIteration:
-            return
-        yield item
+    """Return the items of a loop at capture, which may use the iterator itself."""
+    return Ahead(iter(iterate(values)))
 
 
 def _staged(step: Each) -> Sequence_ | None:

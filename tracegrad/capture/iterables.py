@@ -118,7 +118,7 @@ def _filterfalse(function: Any, iterable: Any) -> Any:
 def _kept(iterable: Any, test: Callable[[Any], Any]) -> Any:
     """Return the items that pass a test."""
     if isinstance(iterable, Iterator) and not isinstance(iterable, Items | Tracer):
-        iterable = Ahead(iterable).rest()
+        iterable = list(Ahead(iterable, is_sure=False))
 
     def step(item: Any) -> comprehensions.Step:
         return comprehensions.When(test(item), lambda: comprehensions.Item(item))

@@ -111,18 +111,28 @@ def require_known(iterator: Any, what: str) -> None:
 
 
 class Ahead:
-    """Takes the items of an iterator for a loop that may end under a traced condition."""
+    """Takes the items of an iterator for a loop that may end under a traced condition.
 
-    def __init__(self, iterator: Iterator[Any]) -> None:
-        self.iterator = iterator
+    Attributes:
+        is_sure: whether Python takes the next item, or takes it only if the loop has not ended yet.
+    """
+
+    def __init__(self, iterator: Iterator[Any], *, is_sure: bool = True) -> None:
+        self.iterator, self.is_sure = iterator, is_sure
         self.left: dict[int, Any] = {}
 
-    def following(self) -> Any:
+    def __iter__(self) -> Ahead:
+        return self
+
+    def __next__(self) -> Any:
+        return self._following() if self.is_sure else self._take()
+
+    def _following(self) -> Any:
         """Return the next item, which Python takes; what a loop does with the last one may have used the iterator."""
         require_known(self.iterator, TAKEN)
         return next(self.iterator)
 
-    def take(self) -> Any:
+    def _take(self) -> Any:
         """Return the next item, which Python takes only if the loop has not ended yet.
 
         Raises:
@@ -144,15 +154,6 @@ class Ahead:
             self._note((*feeding(self.iterator), *journal.taken))
             capture.used_up.update(self.left)
             self._require_unchanged(journal)
-
-    def rest(self) -> list[Any]:
-        """Return all items that follow, of which Python may take some."""
-        items = []
-        while True:
-            try:
-                items.append(self.take())
-            except StopIteration:
-                return items
 
     def _note(self, parts: Iterable[Any]) -> None:
         self.left.update((id(part), part) for part in parts)

@@ -159,8 +159,9 @@ def _run_natively(
         goes_on = extra_test is None or truth(extra_test())
         if goes_on is False:
             return
+        ahead.is_sure = not isinstance(goes_on, Tracer)
         try:
-            item = ahead.take() if isinstance(goes_on, Tracer) else ahead.following()
+            item = next(ahead)
         except StopIteration:
             return
         if extra_test is None and number > _ENDLESS_LIMIT and isinstance(items, itertools.count | itertools.cycle):

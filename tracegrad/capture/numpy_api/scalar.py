@@ -464,16 +464,14 @@ def _fold(iterable: Any, ufunc: Any, reduction: Any, empty: bool) -> Any:
         return make_weak(call_handler(reduction, iterable))
     total: Any = empty
     items = Ahead(iter(iterable))
-    while True:
-        try:
-            item = items.following() if total is empty else items.take()
-        except StopIteration:
-            return total
+    for item in items:
         truth = scalar(item, "a truth value", converted=False) if isinstance(item, Tracer) else bool(item)
         if truth is (not empty):
             return truth
         if isinstance(truth, Tracer):
             total = weak(call_handler(ufunc, total, truth))
+            items.is_sure = False
+    return total
 
 
 def is_instance(x: Any, kinds: Any) -> bool:
