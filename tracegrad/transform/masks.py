@@ -7,18 +7,20 @@ and there its product with the partial 2 * (y - mu) must be zero too. The choice
 
     ct = where(isnan(y), 0, ct) * (2 * (y - mu))    becomes    ct = where(isnan(y), 0, ct * (2 * (y - mu)))
 
-What a loop, a branch or a write leaves zero is found by activity.py; no infinite or NaN data are expected there.
+What a loop, a branch or a write leaves zero is found by activity.py; no infinite or NaN data are expected there, but
+for the numbers of a loop, which may overflow before the function takes another path, `if abs(x) > 1e6: return 1e6`.
+There the whole cotangent of what the loop computes is zero. So the results of its reverse are dropped, by one test.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tracegrad.ir.builder import Builder
-from tracegrad.ir.core import Block, Function, Operation, Value
+from tracegrad.ir.core import Block, Function, Operation, Value, free_values, walk
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import ArrayType, is_inexact
 from tracegrad.ir.writes import is_filled_with
@@ -51,6 +53,10 @@ _MOVES = frozenset({"broadcast_to", "reshape", "transpose", "slice", "flip"})
 _PRODUCTS = frozenset({"multiply", "divide"})
 #: ops of whose operand some elements reach the result whole, the others not at all, so that NaN is ignored there
 _IGNORING = frozenset({"fmax", "fmin"})
+#: ops whose partial by one operand is the other
+_BILINEAR = frozenset({"multiply", "dot_general"})
+#: ops of whose operands one reaches the result, the others not at all
+_EXTREMES = frozenset({"maximum", "minimum", "relu"})
 _NAN_TESTS = frozenset({"isnan", "isfinite", "isinf"})
 _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 
@@ -62,28 +68,46 @@ class _Reach:
     Attributes:
         kind: FULL, KINK or MISSING.
         parts: conditions, with the value they have where the cotangent surely arrives.
+        whole: whether it may be zero, but then all of it, since the choice is between paths; a kind of FULL does not
+            count such zeros.
     """
 
     kind: int
     parts: frozenset[tuple[Value, bool]] = frozenset()
+    whole: bool = False
 
     def __or__(self, other: _Reach) -> _Reach:
         """Return where one of two contributions arrives."""
+        whole = self.whole and other.whole
         parts = self.parts | other.parts
         if FULL in (self.kind, other.kind) or any((c, not side) in parts for c, side in parts):
-            return _Reach(FULL)
-        return _Reach(max(self.kind, other.kind), parts)
+            return _Reach(FULL, whole=whole)
+        return _Reach(max(self.kind, other.kind), parts, whole)
 
     def __and__(self, other: _Reach) -> _Reach:
         """Return where a contribution arrives of which it is open whether it is this one or the other."""
         if self.kind == other.kind == FULL:
-            return self
+            return replace(self, whole=self.whole or other.whole)
         parts = self.parts & other.parts if FULL not in (self.kind, other.kind) else self.parts | other.parts
-        return _Reach(max(self.kind, other.kind), parts)
+        whole = all(reach.whole or reach.kind == FULL for reach in (self, other))
+        return _Reach(max(self.kind, other.kind), parts, whole)
 
 
-def find_masked(function: Function, active: set[Value], seeds: Iterable[Value]) -> dict[Value, int]:
-    """Return the active values whose cotangent is zero by choice in places, with KINK or MISSING."""
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """What choices make zero.
+
+    Attributes:
+        kinds: the active values whose cotangent is zero by choice in places, with KINK or MISSING.
+        avoided: loops whose results may all have a cotangent of zero, since another path was taken.
+    """
+
+    kinds: dict[Value, int]
+    avoided: set[Operation]
+
+
+def find_masked(function: Function, active: set[Value], seeds: Iterable[Value]) -> Masks:
+    """Find which cotangents of active values are zero by choice, given the results that cotangents come from."""
     return _MaskAnalysis(function, active).run(seeds)
 
 
@@ -94,17 +118,21 @@ class _MaskAnalysis:
         self.function, self.active = function, active
         self.params = set(function.params)
         self.masked: dict[Value, int] = {}
+        self.avoided: set[Operation] = set()
         self.stacks: dict[Value, _Reach] = {}
+        self.depth = 0
 
-    def run(self, seeds: Iterable[Value]) -> dict[Value, int]:
+    def run(self, seeds: Iterable[Value]) -> Masks:
         while True:
             before = dict(self.stacks)
+            self.masked.clear()
+            self.avoided.clear()
             reached: dict[Value, _Reach] = {}
             for seed in seeds:
                 self.contribute(reached, seed, _Reach(FULL))
             self.block(self.function.body, reached)
             if self.stacks == before:
-                return self.masked
+                return Masks(self.masked, self.avoided)
 
     def contribute(self, reached: dict[Value, _Reach], value: Value, reach: _Reach | None) -> None:
         if value in self.active and reach is not None:
@@ -145,9 +173,11 @@ class _MaskAnalysis:
             self.contribute(reached, y, self.chosen(reach, condition, False))
             return
         if operation.op in _IGNORING:
-            reach = _Reach(MISSING)
+            reach = _Reach(MISSING, whole=operation.result.array_type.ndim == 0)
+        elif operation.op in _EXTREMES and operation.result.array_type.ndim == 0:
+            reach = replace(reach, whole=True)
         elif operation.op == "dot_general" and reach.kind == KINK:
-            reach = _Reach(FULL)  # rows of an intermediate result seldom all lie on one side
+            reach = _Reach(FULL, whole=reach.whole)  # rows of an intermediate result seldom all lie on one side
         elif not op.elementwise:
             reach = replace(reach, parts=frozenset())
         for operand in operation.operands:
@@ -156,9 +186,10 @@ class _MaskAnalysis:
     def chosen(self, reach: _Reach, condition: Value, side: bool) -> _Reach:
         kind = max(reach.kind, self.kind_of(condition))
         condition, side = _without_negation(condition, side)
+        whole = condition.array_type.ndim == 0
         if reach.kind == FULL or reach.parts == {(condition, side)}:
-            return _Reach(kind, frozenset({(condition, side)}))
-        return _Reach(kind)
+            return _Reach(kind, frozenset({(condition, side)}), whole)
+        return _Reach(kind, whole=whole and reach.whole)
 
     def kind_of(self, condition: Value) -> int:
         """Return MISSING when a condition can tell missing data, KINK for comparisons of differentiated numbers."""
@@ -196,7 +227,11 @@ class _MaskAnalysis:
         tests_nan = self.kind_of_branch(operation.operands[0]) == MISSING
         for value in {**parts[0], **parts[1]}:
             pair = [part[value] for part in parts if value in part]
-            reach = pair[0] & pair[1] if len(pair) == 2 else _Reach(MISSING) if tests_nan else pair[0]
+            if len(pair) == 2:
+                reach = pair[0] & pair[1]
+            else:
+                whole = pair[0].whole or pair[0].kind == FULL
+                reach = _Reach(MISSING, whole=whole) if tests_nan else replace(pair[0], whole=whole)
             self.contribute(reached, value, reach)
 
     def kind_of_branch(self, condition: Value) -> int:
@@ -217,6 +252,10 @@ class _MaskAnalysis:
         first, shift = (2, 1) if operation.op == "for" else (0, 0)
         params, inits = body.params[shift:], operation.operands[first:]
         carried = [reached.get(result) for result in operation.results]
+        if self.is_avoided(operation, carried):
+            self.avoided.add(operation)
+            carried = [None if reach is None else _Reach(FULL) for reach in carried]
+        self.depth += 1
         while True:
             part: dict[Value, _Reach] = {}
             for out, reach in zip(body.yields, carried, strict=True):
@@ -226,10 +265,51 @@ class _MaskAnalysis:
             if again == carried:
                 break
             carried = again
+        self.depth -= 1
         for value, reach in part.items():
             self.contribute(reached, value, reach)
         for init, reach in zip(inits, carried, strict=True):
             self.contribute(reached, init, reach)
+
+    def is_avoided(self, operation: Operation, carried: Sequence[_Reach | None]) -> bool:
+        """Return whether the cotangents of a loop's results are all zero where they are zero by choice.
+
+        Cotangents that reach it through stacks as well may be others. In another loop, arrays of cotangents that this
+        one adds to would be copied in each iteration, to have them as they were before.
+        """
+        found = [reach for reach in carried if reach is not None]
+        if not found or not all(reach.whole for reach in found):
+            return False
+        body = operation.blocks[-1]
+        if any(o.op in ("push", "pop") and o.operands[0] in self.active for o in walk(body)):
+            return False
+        if not self.grows(body, {param for param in body.params if param in self.active}):
+            return False
+        outer = (v for v in free_values(body) if v in self.active and isinstance(v.type, ArrayType))
+        return not (self.depth and any(v.array_type.ndim for v in outer))
+
+    def grows(self, block: Block, carried: set[Value]) -> bool:
+        """Return whether partials in the body of a loop are made of numbers that the iterations before have computed.
+
+        Args:
+            carried: such numbers; those that the block computes of them are added.
+        """
+        for operation in block.operations:
+            if any(v in carried for v in operation.operands):
+                carried.update(v for nested in operation.blocks for v in nested.params if v in self.active)
+            if any(self.grows(nested, carried) for nested in operation.blocks):
+                return True
+            read = [*operation.operands, *(v for nested in operation.blocks for v in nested.yields)]
+            if operation.op == "push" or carried.isdisjoint(read):
+                continue
+            op = TABLE[operation.op]
+            if operation.op in _BILINEAR:
+                if all(v in self.active for v in operation.operands):
+                    return True
+            elif op.partials is not None:
+                return True
+            carried.update(v for v in operation.results if v in self.active)
+        return False
 
 
 def _either(x: _Reach | None, y: _Reach | None) -> _Reach | None:
@@ -338,10 +418,11 @@ class ZeroGuard:
     Args:
         builder: stages the products.
         activity: says which cotangents can be zero for another reason than a choice.
-        masked: values whose cotangent is zero by choice, with KINK or MISSING.
+        masks: says which are zero by choice.
     """
 
-    def __init__(self, builder: Builder, function: Function, activity: Activity, masked: Mapping[Value, int]) -> None:
+    def __init__(self, builder: Builder, function: Function, activity: Activity, masks: Masks) -> None:
+        masked = masks.kinds
         self.choices = Choices(builder)
         self.ranges = Ranges(function, exposed=activity.exposed)
         self.data = Ranges(function, missing=True) if masked else self.ranges

@@ -17,6 +17,7 @@ which are plain calls of ops. The result is ordinary IR, so the transform applie
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -43,7 +44,8 @@ from tracegrad.ir.nouns import noun_of
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import I64, ArrayType, Dim, StackType, dtype_name, is_float, is_inexact
 from tracegrad.ops.common import vjp_of
-from tracegrad.ops.elementwise import add, barrier, multiply
+from tracegrad.ops.elementwise import add, barrier, logical_or, multiply, not_equal
+from tracegrad.ops.reduce import reduce_any
 from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
 from tracegrad.transform.cotangents import Cotangents, zeros
 from tracegrad.transform.masks import ZeroGuard, find_masked
@@ -164,13 +166,13 @@ def _sweep(
     outputs = run_forward_rules(function, activity.active)
     builder = Builder(function.body)
     cts = Cotangents(builder)
-    masked = find_masked(function, activity.active, [results[i] for i in seeds])
-    guard = ZeroGuard(builder, function, activity, masked)
+    masks = find_masked(function, activity.active, [results[i] for i in seeds])
+    guard = ZeroGuard(builder, function, activity, masks)
     with interpreter(builder):
         for position, seed in seeds.items():
             if results[position] in activity.active:
                 cts.add(results[position], seed)
-        _Sweep(function, builder, activity, outputs, guard).block(function.body, cts)
+        _Sweep(function, builder, activity, outputs, guard, masks.avoided).block(function.body, cts)
         builder.span = None
         gradients = [cts.get(param) or _named(zeros(builder, param.array_type), param) for param in wrt]
     function.body.yields = [*(results if keep_primal else []), *gradients]
@@ -247,9 +249,10 @@ class _Sweep:
         activity: Activity,
         outputs: dict[Operation, int],
         guard: ZeroGuard,
+        avoided: set[Operation],
     ) -> None:
         self.function, self.builder, self.activity, self.outputs = function, builder, activity, outputs
-        self.guard = guard
+        self.guard, self.avoided = guard, avoided
         self.kept = find_kept(function)
         self.shadows: dict[Value, Value] = {}
         self.loops: list[Operation] = []
@@ -493,7 +496,11 @@ class _Sweep:
             self.block(body, body_cts)
             self.builder.span = _in_sweep(span)
             reverse.yields = [body_cts.get(v) or zeros(self.builder, v.array_type) for v in primals]
+        given = [ct for ct in result_cts if ct is not None]
+        reached = self.any_nonzero(given) if operation in self.avoided else None
         finals = self.reverse_loop(operation, reverse, incoming)
+        if reached is not None:
+            finals = self.where(reached, finals, incoming)
         self.loops.pop()
         for value, final in zip(outer, finals[len(carried) :], strict=True):
             if final is not None:
@@ -501,6 +508,33 @@ class _Sweep:
         for i, final in zip(carried, finals, strict=False):
             if final is not None and self.is_active(inits[i]):
                 cts.add(inits[i], final)
+
+    def any_nonzero(self, cts: Sequence[Value]) -> Value | None:
+        """Stage whether an element of some cotangents is not zero; None when there are no cotangents."""
+        tests = [not_equal(ct, zeros(self.builder, ct.array_type)) for ct in cts]
+        tests = [reduce_any(t, axes=tuple(range(t.array_type.ndim))) if t.array_type.ndim else t for t in tests]
+        found = functools.reduce(logical_or, tests) if tests else None
+        if found is not None:
+            found.name = "reached"
+        return found
+
+    def where(
+        self, condition: Value, values: Sequence[Value | None], others: Sequence[Value | None]
+    ) -> list[Value | None]:
+        """Stage values where a condition holds, and else others; None is zero."""
+        found = list(values)
+        chosen = [
+            (i, x, y) for i, (x, y) in enumerate(zip(values, others, strict=True)) if x is not None and x is not y
+        ]
+        blocks = [Block(), Block()]
+        blocks[0].yields = [x for _, x, _ in chosen]
+        with self.builder.into(blocks[1]):
+            blocks[1].yields = [zeros(self.builder, x.array_type) if y is None else y for _, x, y in chosen]
+        operation = self.builder.append("if", [condition], {}, blocks, [x.type for _, x, _ in chosen])
+        for (i, x, _), result in zip(chosen, operation.results, strict=True):
+            result.name = x.name
+            found[i] = result
+        return found
 
     def reverse_loop(
         self, operation: Operation, reverse: Block, incoming: Sequence[Value | None]
