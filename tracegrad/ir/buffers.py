@@ -44,6 +44,7 @@ _FRESH = frozenset(
 )
 #: ops that Python writes as `x += y`
 _OPERATORS = frozenset({"add", "subtract", "multiply", "divide"})
+_STACKS = frozenset({"stack", "push", "pop"})
 #: so many writes are repaired one by one, to copy as little as possible; after that all writes that are seen copy
 _MOST_REPAIRS = 40
 
@@ -120,6 +121,13 @@ class _Planner:
         self.protected = {READ_ONLY, *function.params}
         self.protected |= {o.result for o in walk(function.body) if o.op == "constant" and o.result.shape}
         self.plan = BufferPlan(in_place=set(self.writes))
+        self.candidates = set[Operation]()
+        if for_numpy:
+            self.candidates = {o for o in walk(function.body) if _is_update(o)} | _updates_of_carries(function)
+        #: what lies in the same buffers whatever the plan is, and the operations whose results do not
+        self.fixed: dict[Value, Roots] = {param: frozenset({param}) for param in function.params}
+        self.moving: dict[Block, list[Operation]] = {}
+        self.split(function.body)
         rounds = 0
         while found := self.violations():
             rounds += 1
@@ -136,8 +144,23 @@ class _Planner:
 
     # Where values may lie
 
+    def split(self, block: Block) -> None:
+        moving = self.moving[block] = []
+        for operation in block.operations:
+            for nested in operation.blocks:
+                self.split(nested)
+            if self.is_fixed(operation):
+                self.fixed.update((result, self.result_roots(operation, result, {})) for result in operation.results)
+            else:
+                moving.append(operation)
+
+    def is_fixed(self, operation: Operation) -> bool:
+        if operation.blocks or operation.op in _STACKS or written_operand(operation) is not None:
+            return False
+        return operation not in self.candidates and (makes_fresh(operation) or _is_number(operation))
+
     def find_roots(self) -> dict[Value, Roots]:
-        roots: dict[Value, Roots] = {param: frozenset({param}) for param in self.function.params}
+        roots = dict(self.fixed)
         while True:
             before = dict(roots)
             self.block_roots(self.function.body, roots)
@@ -159,7 +182,7 @@ class _Planner:
         return frozenset(result)
 
     def block_roots(self, block: Block, roots: dict[Value, Roots]) -> None:
-        for operation in block.operations:
+        for operation in self.moving[block]:
             if operation.op == "if":
                 for nested in operation.blocks:
                     self.block_roots(nested, roots)
@@ -204,8 +227,7 @@ class _Planner:
         written = written_operand(operation)
         if written is not None:
             return roots[written] if operation in self.plan.in_place else frozenset({result})
-        if operation.op in ("constant", "full", "dim") and not result.shape:
-            # a number, not memory
+        if _is_number(operation):
             return frozenset()
         is_fresh = makes_fresh(operation) or operation in self.plan.copied_views
         own = frozenset({result}) if is_fresh else _union(roots, operation.operands)
@@ -219,7 +241,7 @@ class _Planner:
 
     def violations(self) -> dict[Operation, tuple[Roots, set[Value]]]:
         """Return the writes in place that would be seen, each with the buffers and the values that it would change."""
-        roots = self.find_roots()
+        roots = self.roots = self.find_roots()
         found: dict[Operation, tuple[Roots, set[Value]]] = {}
 
         def check(operation: Operation, live: set[Value]) -> None:
@@ -254,7 +276,7 @@ class _Planner:
         return found
 
     def repair(self, write: Operation, seen: Roots, changed: set[Value]) -> None:
-        roots = self.find_roots()
+        roots = self.roots
         written = written_operand(write)
         assert written is not None
         views = {v.producer for v in changed if v.producer is not None and self.is_copyable_view(v.producer)}
@@ -283,7 +305,7 @@ class _Planner:
 
     def add_updates(self) -> None:
         """Let operators write in place where nothing sees it."""
-        self.plan.updates = {o for o in walk(self.function.body) if _is_update(o)} | _updates_of_carries(self.function)
+        self.plan.updates = set(self.candidates)
         while self.plan.updates and (found := self.violations()):
             seen = self.plan.updates & found.keys()
             self.plan.updates -= seen or set(self.plan.updates)
@@ -313,6 +335,11 @@ def written_operand(operation: Operation) -> Value | None:
     if index is None or not operation.operands[index].shape:
         return None
     return operation.operands[index]
+
+
+def _is_number(operation: Operation) -> bool:
+    """Return whether the result is a number, not memory."""
+    return operation.op in ("constant", "full", "dim") and not operation.result.shape
 
 
 def _is_update(operation: Operation) -> bool:
