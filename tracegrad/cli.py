@@ -310,9 +310,9 @@ def dump(
 ) -> None:
     """Print the generated gradient code of a function.
 
-    TARGET is module:function or path/file.py:function. The code is made for the types and shapes of the arguments;
-    say them with --arg, or let them be read from a file with --inputs. What is printed runs alone: the Python needs
-    NumPy only, the C needs a C99 compiler only.
+    TARGET is module:function or path/file.py:function; a method is that of an instance, model.py:spring.energy. The
+    code is made for the types and shapes of the arguments; say them with --arg, or let them be read from a file with
+    --inputs. What is printed runs alone: the Python needs NumPy only, the C needs a C99 compiler only.
 
     \b
     The function, in model.py:
