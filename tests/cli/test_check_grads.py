@@ -19,6 +19,15 @@ def network(params: dict[str, Any], x: Any, mask: Any) -> Any:
     return {"h": np.where(mask, h, 0.0), "norm": np.sqrt(np.sum(h**2)), "count": mask.sum()}
 
 
+def added_to(c: Any, y: Any) -> Any:
+    total = 0.0
+    for k in range(len(y)):
+        prediction = c
+        prediction += 0.5 * y[k]
+        total = total + prediction**2
+    return total
+
+
 def test_right_gradients() -> None:
     check_grads(lambda x: np.sum(np.sin(x) ** 2), X)
     params = {"w": np.ones((3, 2)) / 3, "b": np.array([0.1, 0.2])}
@@ -43,6 +52,10 @@ def test_arguments_stay_as_they_are() -> None:
     x = X.copy()
     check_grads(doubles, x)
     np.testing.assert_array_equal(x, X)
+
+
+def test_array_without_dimensions_that_is_added_to() -> None:
+    check_grads(added_to, np.array(0.3), X)
 
 
 def test_zero_gradients() -> None:

@@ -234,6 +234,14 @@ def test_a_rule_that_is_wrong_beyond_a_point_is_found(limit: str, tmp_path: Path
     assert done.exit_code == 1
 
 
+def test_array_without_dimensions_that_is_added_to(tmp_path: Path) -> None:
+    module = tmp_path / "m.py"
+    module.write_text("def f(c, y):\n    p = c\n    p += 0.5 * y[0]\n    return p**2 + p * c\n")
+    words = ["check", f"{module}:f", "--arg", "c=f64[]", "--arg", "y=f64[2]", "--backend", "numpy"]
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 0 and done.output.endswith("agreed\n"), done.output
+
+
 def test_dump_vmap_batches_every_argument(tmp_path: Path) -> None:
     module = tmp_path / "model.py"
     module.write_text("def f(x, y, n=2):\n    return x @ y * n\n")

@@ -384,8 +384,10 @@ class _Line:
         leaves = [as_double(leaf) for leaf in self.leaves]
         if argnum is not None:
             for number, part in zip(leaf_numbers(self.signature.arguments[argnum]), direction, strict=True):
-                moved = leaves[number] + step * part
-                leaves[number] = moved if isinstance(leaves[number], np.ndarray) else type(leaves[number])(moved)
+                leaf = leaves[number]
+                leaves[number] = (
+                    shifted(leaf, step * part) if isinstance(leaf, np.ndarray) else type(leaf)(leaf + step * part)
+                )
         args, kwargs = call_arguments(self.names, [unflatten(t, leaves) for t in self.signature.arguments])
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -444,6 +446,11 @@ def as_double(leaf: Any) -> Any:
     if not is_inexact(leaf.dtype.newbyteorder("=")):
         return _copied(leaf)
     return leaf.astype(np.complex128 if is_complex(leaf.dtype) else np.float64)
+
+
+def shifted(leaf: Any, change: Any) -> Any:
+    """Return a number or an array and a change of it added up; an array of no dimensions stays one."""
+    return np.asarray(leaf + change) if isinstance(leaf, np.ndarray) else leaf + change
 
 
 def copied_tree(value: Any) -> Any:

@@ -21,7 +21,7 @@ from tracegrad.driver.derive import inexact_part, leaf_numbers
 from tracegrad.driver.trees import call_arguments
 from tracegrad.ir.types import is_complex, is_float, is_inexact
 from tracegrad.runtime.signature import Tree, flatten, signature_of, unflatten
-from tracegrad.testing.check_grads import RULE_CALLS, as_double, copied_tree, find_slope, float_arguments
+from tracegrad.testing.check_grads import RULE_CALLS, as_double, copied_tree, find_slope, float_arguments, shifted
 
 MOST_DIGITS: Final = 16.0
 #: so small that its square is lost to rounding beside any number in use
@@ -442,8 +442,8 @@ def _moved(value: Any, tangent: Any, step: complex) -> Any:
     """Return an argument moved along its tangent, in double precision."""
     tree, _, leaves = flatten(value)
     parts = iter(flatten(tangent)[2])
-    moved = [as_double(x) + step * next(parts) if is_inexact(np.asarray(x).dtype) else x for x in leaves]
-    return unflatten(tree, moved)
+    along = [shifted(as_double(x), step * next(parts)) if is_inexact(np.asarray(x).dtype) else x for x in leaves]
+    return unflatten(tree, along)
 
 
 def _total(terms: Sequence[Any]) -> float:
