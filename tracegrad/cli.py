@@ -243,7 +243,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--wrt", metavar="NAMES",
-            help="Arguments to differentiate by: names or positions, with commas between. Default: the first.",
+            help="Arguments to differentiate by: names or positions, commas between. Default: the first with floats.",
         ),
         traceback_option,
     ]  # fmt: skip
@@ -429,14 +429,20 @@ def program_text(program: Program, emit: str) -> str:
 
 
 def choose_arguments(wrt: str | None, inputs: Inputs) -> int | tuple[int, ...] | None:
-    """Return the positions that `--wrt` names, one alone when it has no comma; None for "none"."""
+    """Return the positions that `--wrt` names, one alone when it has no comma; None for "none".
+
+    Without it that is the first argument that holds floats.
+    """
     names = [name.lstrip("=") for name in inputs.names]
     if wrt is not None and wrt.strip() == "none" and "none" not in names:
         return None
     if wrt is None:
         if not names:
             refuse("the function has no arguments to differentiate by", "TG808", "no arguments", "use --wrt none")
-        return 0
+        signature = inputs.signature()
+        kinds = [leaf.type.dtype for leaf in signature.leaves]
+        holds_floats = (any(is_inexact(kinds[n]) for n in leaf_numbers(tree)) for tree in signature.arguments)
+        return next((position for position, holds in enumerate(holds_floats) if holds), 0)
     chosen = []
     for word in (part.strip() for part in wrt.strip().removesuffix(",").split(",")):
         position = names.index(word) if word in names else None

@@ -234,6 +234,15 @@ def test_a_rule_that_is_wrong_beyond_a_point_is_found(limit: str, tmp_path: Path
     assert done.exit_code == 1
 
 
+def test_the_first_argument_that_holds_floats_is_the_one_to_differentiate_by(tmp_path: Path) -> None:
+    module = tmp_path / "m.py"
+    module.write_text("def f(word, n, w):\n    return n * sum(w[ord(letter) % 4] for letter in word)\n")
+    text = run("dump", f"{module}:f", "--arg", "word='kitten'", "--arg", "n=3", "--arg", "w=f64[4]")
+    scope: dict[str, object] = {}
+    exec(text, scope)
+    np.testing.assert_array_equal(scope["f_value_and_grad"]("kitten", 3, np.ones(4))[1], [6.0, 6.0, 3.0, 3.0])
+
+
 def test_array_without_dimensions_that_is_added_to(tmp_path: Path) -> None:
     module = tmp_path / "m.py"
     module.write_text("def f(c, y):\n    p = c\n    p += 0.5 * y[0]\n    return p**2 + p * c\n")

@@ -115,7 +115,7 @@ def derive(
             help="make the class a dataclass, or pass a dict of its floats: the attributes of other objects are read "
             "like globals"
             if objects
-            else "choose argnums whose arguments hold floats",
+            else "choose arguments that hold floats, by argnums (--wrt on the command line)",
         )
     keep = keep or request.kind in ("value_and_grad", "jvp") or (request.has_aux and request.kind != "push")
     offset = len(primal) if keep else 0
