@@ -1,4 +1,5 @@
-"""Common subexpressions: an operation that was done before, here or in an outer block, is not done again; nor a check.
+"""Common subexpressions: what was done before, here or in an outer block, is not done again: an operation, a check,
+or a whole loop or branch.
 
 A branch knows also what the same side of an earlier branch on the same condition has computed and passed on. Reads and
 writes IR in place. Previous: elements.py; next: factors.py.
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.ir.core import Block, Function, Operation, Value
+from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.liveness import has_effect
 from tracegrad.ir.opdef import TABLE
 
@@ -22,6 +23,13 @@ _COMMUTATIVE = frozenset({"add", "multiply", "equal", "not_equal", "logical_and"
 def eliminate_common_subexpressions(function: Function) -> bool:
     """Replace operations by earlier equal ones that are visible; return whether any was replaced."""
     return _block(function.body, ChainMap(), ChainMap(), {})
+
+
+def eliminate_repeated_loops(function: Function) -> bool:
+    """Do the same where a loop stands twice, as what a `try` runs again does: before dead code is removed from one of
+    them, which makes them differ."""
+    loops = [(o.span, o.op, len(o.results)) for o in walk(function.body) if o.op in ("for", "while")]
+    return len(set(loops)) < len(loops) and eliminate_common_subexpressions(function)
 
 
 def _block(
@@ -55,13 +63,16 @@ def _block(
                 changed = True
                 continue
             known[_key(operation)] = []
-        if operation.blocks or has_effect(operation) or _is_fresh(operation):
-            kept.append(operation)
-            continue
-        key = _key(operation)
-        found = known.get(key)
+        if operation.blocks:
+            found = _done_before(operation, known)
+        elif has_effect(operation) or _is_fresh(operation):
+            found = None
+        else:
+            key = _key(operation)
+            found = known.get(key)
+            if found is None:
+                known[key] = operation.results
         if found is None:
-            known[key] = operation.results
             kept.append(operation)
             continue
         changed = True
@@ -71,6 +82,70 @@ def _block(
     block.operations = kept
     block.yields = [mapping.get(v, v) for v in block.yields]
     return changed
+
+
+def _done_before(operation: Operation, known: ChainMap[Hashable, list[Value]]) -> list[Value] | None:
+    """Return the results of an earlier loop or branch that computes the same, or None; note this one."""
+    if not operation.results:
+        return None
+    key = operation.op, tuple(r.type for r in operation.results), _attributes(operation)
+    alike = known.get(key, [])
+    for value in alike:
+        earlier = value.producer
+        assert earlier is not None, "an operation made it"
+        numbers: dict[Hashable, int] = {}
+        found = _number(operation, {}, numbers, 0)
+        if found is not None and found == _number(earlier, {}, numbers, 0):
+            return earlier.results
+    known[key] = [*alike, operation.results[0]]
+    return None
+
+
+def _number(operation: Operation, values: dict[Value, int], numbers: dict[Hashable, int], depth: int) -> int | None:
+    """Return the number of what an operation computes; None where it does more than that and checks.
+
+    Args:
+        values: the numbers of the values in the blocks around it, below those that are compared.
+        numbers: what is computed, by the numbers of operands -> its number.
+        depth: of the blocks around it, by which parameters of blocks are numbered.
+    """
+    parts: list[Hashable] = []
+    for block in operation.blocks:
+        for position, param in enumerate(block.params):
+            values[param] = numbers.setdefault(("parameter", depth, position, param.type), len(numbers))
+        checks = []
+        for inner in block.operations:
+            if not inner.blocks and inner.op != "check" and has_effect(inner):
+                return None
+            number = _number(inner, values, numbers, depth + 1)
+            if number is None:
+                return None
+            if inner.op == "check" or not inner.results:
+                checks.append(number)
+            for position, result in enumerate(inner.results):
+                values[result] = numbers.setdefault(("result", number, position), len(numbers))
+        parts.append((tuple(checks), tuple(_value_number(v, values, numbers) for v in block.yields)))
+    operands = tuple(_value_number(v, values, numbers) for v in operation.operands)
+    types = tuple(r.type for r in operation.results)
+    key = operation.op, operands, _attributes(operation), types, tuple(parts)
+    return numbers.setdefault(key, len(numbers))
+
+
+def _value_number(value: Value, values: dict[Value, int], numbers: dict[Hashable, int]) -> int:
+    """Return the number of a value; one from outside is told apart by what it is, or computed from others there."""
+    if value in values:
+        return values[value]
+    made = value.producer
+    if made is None or made.blocks or has_effect(made):
+        return numbers.setdefault(value, len(numbers))
+    operands = tuple(numbers.setdefault(v, len(numbers)) for v in made.operands)
+    key = made.op, operands, _attributes(made), tuple(r.type for r in made.results), ()
+    number = numbers.setdefault(key, len(numbers))
+    return numbers.setdefault(("result", number, made.results.index(value)), len(numbers))
+
+
+def _attributes(operation: Operation) -> Hashable:
+    return tuple((name, _attribute_key(value)) for name, value in sorted(operation.attrs.items()))
 
 
 def _passed_on(branch: Operation, side: int) -> dict[Hashable, list[Value]]:
@@ -103,7 +178,7 @@ def _key(operation: Operation, given: Sequence[Value] | None = None) -> Hashable
     if TABLE[operation.op].inplace is None:
         values = [_operand_key(v) for v in used]
     operands: Hashable = frozenset(values) if operation.op in _COMMUTATIVE else tuple(values)
-    attrs = tuple((name, _attribute_key(value)) for name, value in sorted(operation.attrs.items()))
+    attrs = _attributes(operation)
     if not operation.operands and operation.op != "dim":
         # a constant is as cheap as a name, and reads better than one named after something else
         operands = tuple(r.name for r in operation.results)

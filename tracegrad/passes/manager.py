@@ -11,7 +11,7 @@ from typing import TypeAlias
 from tracegrad.ir.core import Function
 from tracegrad.ir.verifier import verify_function
 from tracegrad.passes.canonicalize import canonicalize
-from tracegrad.passes.cse import eliminate_common_subexpressions
+from tracegrad.passes.cse import eliminate_common_subexpressions, eliminate_repeated_loops
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.elements import forward_elements
 from tracegrad.passes.factors import join_factors
@@ -28,6 +28,7 @@ Pass: TypeAlias = Callable[[Function], bool]
 def default_pipeline() -> list[Pass]:
     """Return the passes that every function goes through, in order."""
     return [
+        eliminate_repeated_loops,
         eliminate_dead_code,
         fold_constants,
         drop_unread_writes,
