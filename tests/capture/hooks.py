@@ -14,7 +14,6 @@ import re
 import types
 from typing import Any
 
-from tracegrad.capture.attempts import caught
 from tracegrad.capture.convert import convert, dump_converted
 
 
@@ -137,9 +136,6 @@ class NativeHooks:
 
     def step(self, number):
         return True
-
-    def caught(self, handler, *kinds):
-        return caught(handler, *kinds)
 
     def attempt(self, handled):
         return contextlib.nullcontext()

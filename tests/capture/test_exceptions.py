@@ -92,26 +92,6 @@ def _around_a_yield(x: Any) -> Any:
     return sum(values())
 
 
-def _loop_whose_error_is_kept(x: Any) -> Any:
-    y, text = x[0], ""
-    try:
-        while y < 20.0:
-            y = y + math.sqrt(10.0 - y)
-    except ValueError as error:
-        text = str(error)
-    return y * len(text)
-
-
-def _many_iterations(x: Any) -> Any:
-    s = 0.0
-    try:
-        for k in range(100):
-            s += math.sqrt(x[0] - k)
-    except ValueError as error:
-        s += x[1] * len(str(error))
-    return s
-
-
 def _does_not_converge(x: Any) -> Any:
     try:
         return np.linalg.svd(np.outer(x, x))[1].sum()
@@ -153,7 +133,7 @@ def _printed_before(x: Any) -> Any:
 
 
 REFUSED = [
-    *(_suppressed, _around_a_yield, _loop_whose_error_is_kept, _many_iterations, _does_not_converge),
+    *(_suppressed, _around_a_yield, _does_not_converge),
     *(_drawn_before, _taken_before, _printed_before),
 ]
 

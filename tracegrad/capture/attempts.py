@@ -11,7 +11,6 @@ itself raises, to unroll a loop or to stage it again, passes all handlers.
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -32,7 +31,6 @@ from tracegrad.capture.trials import (
     Trial,
     Window,
     class_of,
-    flat,
     is_rare,
     refusal,
     walk,
@@ -112,7 +110,7 @@ class Attempt:
     def __exit__(self, kind: Any, error: BaseException | None, traceback: TracebackType | None) -> None:
         left = current().windows.pop()
         assert left is self.window, "bodies are left in the order they were entered"
-        if self.trial is not None or (error is not None and (_passes(error) or isinstance(error, GeneratorExit))):
+        if self.trial is not None or (error is not None and (passes(error) or isinstance(error, GeneratorExit))):
             return
         staged = self.block.operations[self.start :]
         faults = [(o, names) for o in walk(staged) if (names := _error_names(o))]
@@ -135,18 +133,6 @@ def step(number: int) -> bool:
     return bool(current().trials[-1].step(number))
 
 
-@functools.cache
-def _end_of_loop(handler: tuple[int, int]) -> type[Exception]:
-    return type("EndOfLoop", (Exception,), {"handler": handler})
-
-
-def caught(handler: tuple[int, int], *kinds: Any) -> Any:
-    """Return the exception by which a loop in the body of a `try` says that one for this handler has ended it; after
-    what the handler catches."""
-    end = _end_of_loop(handler)
-    return (*flat(kinds), end) if kinds else end
-
-
 def error_name(operation: Operation) -> str:
     """Return the name of the exception that an operation raises by itself, or ""."""
     if operation.op == "check":
@@ -162,14 +148,15 @@ def _error_names(operation: Operation) -> tuple[str, ...]:
     return (name,) if name else ()
 
 
-def _passes(error: BaseException) -> bool:
+def passes(error: BaseException) -> bool:
+    """Return whether an exception is capture's own, which no handler sees."""
     return isinstance(error, CaptureError | Signal | InternalError)
 
 
 def passing() -> Any:
     """Return the class of the exception being handled, if it is capture's own and no handler may see it, else ()."""
     error = sys.exc_info()[1]
-    return type(error) if error is not None and _passes(error) else ()
+    return type(error) if error is not None and passes(error) else ()
 
 
 class _Managed:
@@ -182,7 +169,7 @@ class _Managed:
         return self.manager.__enter__() if self.enter is None else call_user(self.enter, self.manager)
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: TracebackType | None) -> bool:
-        if error is not None and _passes(error):
+        if error is not None and passes(error):
             return False  # what the body has stored is undone
         if self.leave is None:
             return bool(self.manager.__exit__(kind, error, traceback))
@@ -201,7 +188,7 @@ class _Suppress:
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: TracebackType | None) -> Any:
         self.attempt.__exit__(kind, error, traceback)
-        return not (error is not None and _passes(error)) and self.native.__exit__(kind, error, traceback)
+        return not (error is not None and passes(error)) and self.native.__exit__(kind, error, traceback)
 
 
 def context(manager: Any) -> Any:

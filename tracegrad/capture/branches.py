@@ -167,13 +167,14 @@ def if_stmt(
             current().undo(mark)
             if inside.window.frame is not current().frame:
                 raise
-            holds = inside.window.decide(lambda: test.value, ("a condition", user_span()))
-            (then_fn if holds else else_fn)()
-            return
+            window = inside.window
+            break
         except NeedsPythonValue as error:
             set_state(entry)
             if not has_remedy(error):
                 raise
+    holds = window.decide(lambda: test.value, ("a condition", user_span()))
+    (then_fn if holds else else_fn)()
 
 
 def _stage_if(

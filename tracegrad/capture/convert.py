@@ -34,7 +34,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     try_stmt(fn, get_state, set_state, names)   a `try` whose handlers go on
     trial(handled)    step(number)      around its body; around each statement of it
     raises(kinds, error)                a handler that only raises another exception
-    caught(handler, *kinds)             what says that one for a handler has ended a loop in the body, after its kinds
+    alike(kinds)                        one that goes on in the same way from all that it catches
     attempt(handled)    passing()       around the body of another `try`; the type of a handler before the others
     context(manager)                    around the context manager of a `with`
     text(*parts)    format(value, conversion, spec)     an f-string and its pieces
@@ -49,17 +49,19 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import itertools
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import gast
 
-from tracegrad.capture.jumps import ends_in_raise, is_endless, is_trial, lower_jumps, only_raises
+from tracegrad.capture.jumps import TRIES, ends_in_raise, is_endless, is_trial, lower_jumps, only_raises, parts
 from tracegrad.capture.matching import lower_matches
 from tracegrad.capture.nodes import (
     FUNCTIONS,
     HOOKS,
+    LOOPS,
     SLICE,
     Fresh,
     Make,
@@ -166,6 +168,27 @@ def _raises_again(handler: Node) -> bool:
         return False
     raised, name = handler.body[0].exc, handler.name
     return raised is None or (isinstance(raised, gast.Name) and name is not None and raised.id == name.id)
+
+
+def _uses_error(handler: Node) -> bool:
+    """Return whether a handler that goes on reads or raises what it has caught."""
+    if any(_raised_again([handler.body])):
+        return True
+    names = (n.id for statement in handler.body for n in gast.walk(statement) if isinstance(n, gast.Name))
+    return handler.name is not None and handler.name.id in names
+
+
+def _raised_again(lists: Iterable[list[Node]]) -> Iterator[Node]:
+    """Yield each `raise` without an exception in lists of statements, but for those in handlers."""
+    for statement in itertools.chain(*lists):
+        if isinstance(statement, gast.Raise) and statement.exc is None:
+            yield statement
+        elif isinstance(statement, LOOPS):
+            yield from _raised_again([statement.body, statement.orelse])
+        elif isinstance(statement, TRIES):
+            yield from _raised_again([statement.body, statement.orelse, statement.finalbody])
+        else:
+            yield from _raised_again(parts(statement))
 
 
 def is_converted(function: types.FunctionType) -> bool:
@@ -515,15 +538,13 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         node.orelse = self.block(node.orelse)
         for handler in node.handlers:
             handler.type = handler.type and self.visit(handler.type)
-            if handler.type is not None and hasattr(handler, "tg_number"):
-                at = Make(handler.type)
-                handler.type = at.hook("caught", at.constant(handler.tg_number), handler.type)
         if is_looked_for:
             kinds = place.tuple([self.handled(h, e) for h, e in zip(node.handlers, instead, strict=True)])
             hook = "trial" if is_trial(node) else "attempt"
             attempt = gast.withitem(place.hook(hook, place.thunk(kinds)), None)
             node.body = [place.at(gast.With([attempt], node.body, None))]
         for handler in node.handlers:
+            again = self.name_again(handler.body) if isinstance(node, gast.Try) else ""
             handler.body = self.block(handler.body)
             if handler.name is not None and handler.tg_kept and handler.name.id in self.tracked:
                 place, name = Make(handler), handler.name.id
@@ -533,18 +554,33 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
                     place.assign(name, place.load(handler.name.id)),
                     place.at(gast.Try(handler.body, [], [], [forget])),
                 ]
+            if again:
+                place = Make(handler)
+                if handler.name is None:
+                    handler.name = gast.Name(again, gast.Store(), None, None)
+                else:
+                    handler.body.insert(0, place.assign(again, place.load(handler.name.id)))
         node.finalbody = self.block(node.finalbody)
         if node.handlers and isinstance(node, gast.Try):
             again = place.at(gast.Raise(None, None))
             node.handlers.insert(0, place.at(gast.ExceptHandler(place.hook("passing"), None, [again])))
         return node
 
+    def name_again(self, body: list[Node]) -> str:
+        """Return a name for the exception that a handler raises again inside a statement, or "": parts of statements
+        become functions, in which another exception may be the last one."""
+        found = [inner for inner in _raised_again([body]) if inner not in body]
+        name = self.fresh.unique("tg_again") if found else ""
+        for inner in found:
+            inner.tg_again = name
+        return name
+
     def handled(self, handler: Node, error: Node | None) -> Node:
         """Return what a handler catches; of one that raises, with what it raises."""
         place = Make(handler)
         kinds = place.constant(None) if handler.type is None else handler.type
         if not ends_in_raise(handler.body):
-            return kinds
+            return kinds if _uses_error(handler) else place.hook("alike", kinds)
         name = handler.name.id if handler.name is not None else self.fresh.shared("tg_error")
         if _raises_again(handler):
             error = place.load(name)
@@ -554,8 +590,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return place.hook("raises", kinds, makes)
 
     def visit_Raise(self, node: Node) -> Node:
-        if hasattr(node, "tg_caught"):
-            node.exc = Make(node).hook("caught", Make(node).constant(node.tg_caught))
+        if hasattr(node, "tg_again"):
+            node.exc = Make(node).load(node.tg_again)
             return node
         return self.generic_visit(node)
 

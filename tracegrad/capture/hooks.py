@@ -12,7 +12,7 @@ from typing import Any
 
 from tracegrad import ops
 from tracegrad.capture import branches, comprehensions, loops, slots
-from tracegrad.capture.attempts import Attempt, caught, context, passing, step, trial, try_stmt
+from tracegrad.capture.attempts import Attempt, context, passing, step, trial, try_stmt
 from tracegrad.capture.calls import call
 from tracegrad.capture.choices import do_each, merge
 from tracegrad.capture.comparisons import compare_chain
@@ -39,7 +39,7 @@ from tracegrad.capture.protocols import unpack as unpack_items
 from tracegrad.capture.state import Chosen, Conflict, Options, OrNone, Undefined, Unsure
 from tracegrad.capture.text import join_text, keep_given, make_error, message_text, piece_of_text
 from tracegrad.capture.tracer import Tracer, stage
-from tracegrad.capture.trials import Raises
+from tracegrad.capture.trials import Alike, Raises
 from tracegrad.capture.user_calls import HOOKS
 from tracegrad.errors import TracedNameError
 
@@ -247,9 +247,9 @@ vars(HOOKS).update(
     try_stmt=try_stmt,
     trial=trial,
     step=step,
-    caught=caught,
     attempt=Attempt,
     raises=Raises,
+    alike=Alike,
     passing=passing,
     context=context,
     text=text,

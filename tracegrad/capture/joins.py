@@ -60,7 +60,7 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.capture.trees import LEAF, Tree, divide, identities
-from tracegrad.capture.trials import check_here, follow, require_uncaught
+from tracegrad.capture.trials import check_here, follow
 from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, TracedNameError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim
@@ -94,7 +94,6 @@ def chosen_error(kind: type[BaseException], chosen: Chosen, errors: Sequence[Bas
 
 def raise_unless(condition: Value, error: Exception) -> None:
     """Raise at run time, unless a condition holds, what was raised at capture."""
-    require_uncaught(error)
     index, errors = getattr(error, _CHOICE, (None, [error]))
     builder = current().builder
     for number, one in enumerate(errors):
@@ -911,7 +910,7 @@ def _fixed(leaf: Any) -> Callable[[list[Value]], Any]:
 
 
 #: variables of jumps.py that stay in the program, and what they say there
-_FLAGS = {"tg_break": "stopped", "tg_continue": "skipped", "tg_returned": "returned"}
+_FLAGS = {"tg_break": "stopped", "tg_continue": "skipped", "tg_returned": "returned", "tg_caught": "caught"}
 
 
 def user_name(name: str) -> str:

@@ -15,7 +15,6 @@ Elsewhere a jump sets a flag, and what it jumps over is guarded by it. A loop ca
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -33,12 +32,9 @@ def lower_jumps(body: Sequence[Node], fresh: Fresh, place: Make) -> list[Node]:
 
     Raises: SourceUnavailable, for a jump out of `finally`.
     """
-    tries = [node for node in walk_scope(body) if isinstance(node, gast.Try)]
-    for number, node in enumerate(reversed(tries)):  # inner ones first
-        node.tg_trial = _is_trial(node)
-        goes_on = not all(ends_in_raise(handler.body) for handler in node.handlers)
-        if node.tg_trial and goes_on and not any(map(_needs_error, node.handlers)):
-            _guard_loops(node, number, fresh)
+    for node in walk_scope(body):
+        if isinstance(node, gast.Try):
+            node.tg_trial = _is_trial(node)
     return _Lowering(fresh).function([*body, place.returns(place.constant(None))])
 
 
@@ -105,68 +101,6 @@ def _is_trial(statement: Node) -> bool:
     """Return whether a `try` has handlers that go on or do more than raise, and may become a function."""
     suspends = any(isinstance(n, gast.Yield | gast.YieldFrom | gast.Await) for n in walk_scope([statement]))
     return not suspends and not all(only_raises(handler.body) for handler in statement.handlers)
-
-
-def _needs_error(handler: Node) -> bool:
-    """Return whether a handler uses the exception itself."""
-    again = any(isinstance(n, gast.Raise) and n.exc is None for n in walk_scope(handler.body))
-    return handler.name is not None or (again and not ends_in_raise(handler.body))
-
-
-def _guard_loops(statement: Node, number: int, fresh: Fresh) -> None:
-    if any(isinstance(node, LOOPS) for node in walk_scope(statement.body)):
-        for position, handler in enumerate(statement.handlers):
-            handler.tg_number = (number, position)
-        statement.body = _LoopsOfTry(statement, fresh).guarded(statement.body)
-
-
-class _LoopsOfTry:
-    """Gives the loops in the body of a `try` an end where an exception leaves them, since no region is left by one.
-
-    try:                                try:
-        for x in xs: f(x)                   tg_caught = False
-    except E: ...                           for x in xs:
-                                                try: f(x)
-                                                except E: tg_caught = True; break
-                                            if tg_caught: raise (the error of this handler)
-                                        except E: ...
-    """
-
-    def __init__(self, statement: Node, fresh: Fresh) -> None:
-        self.statement, self.fresh = statement, fresh
-
-    def guarded(self, statements: list[Node]) -> list[Node]:
-        result = []
-        for statement in statements:
-            if isinstance(statement, LOOPS):
-                result += self.loop(statement)
-                continue
-            for part in parts(statement):
-                part[:] = self.guarded(part)
-            result.append(statement)
-        return result
-
-    def loop(self, loop: Node) -> list[Node]:
-        place = Make(loop, loop.iter if isinstance(loop, gast.For) else loop.test)
-        loop.orelse = self.guarded(loop.orelse)
-        before, after, handlers = [], [], []
-        for handler in self.statement.handlers:
-            if ends_in_raise(handler.body):
-                body = [place.at(gast.Raise(None, None))]
-            else:
-                flag = self.fresh.unique("tg_caught")
-                body = [place.assign(flag, place.constant(True)), place.at(gast.Break())]
-                before.append(place.assign(flag, place.constant(False)))
-                error = place.at(gast.Raise(None, None))
-                error.tg_caught = handler.tg_number
-                after.append(place.at(gast.If(place.load(flag), [error], [])))
-            inner = place.at(gast.ExceptHandler(copy.deepcopy(handler.type), None, body))
-            inner.tg_number = handler.tg_number
-            handlers.append(inner)
-        attempt = place.at(gast.Try(self.guarded(loop.body), handlers, [], []))
-        attempt.tg_trial = True
-        loop.body = [attempt]
-        return [*before, loop, *after]
 
 
 def is_trial(statement: Node) -> bool:

@@ -3,7 +3,7 @@
 A loop body is captured once, with a stand-in for each value that the body rebinds. When the values after the body have
 another structure or type than before, the loop is captured again: with a promoted start value, after peeling its first
 iteration, or unrolled. Everything a failed attempt has changed in Python objects is undone.
-Previous: loop_links.py; next: loops.py.
+Previous: loop_links.py; next: exits.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracegrad import ops
+from tracegrad.capture.branches import do_nothing, if_stmt
 from tracegrad.capture.context import RestageError, Signal, Storage, current, user_span
 from tracegrad.capture.joins import (
     branch_error,
@@ -70,6 +71,7 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.capture.trees import Tree
+from tracegrad.capture.trials import catching
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, dim_evaluate
 
@@ -111,12 +113,17 @@ def faults() -> Iterator[None]:
         raise
 
 
-def never_runs(goes_on: Any, error: Exception) -> None:
+def never_runs(goes_on: Any, error: Exception, body: Callable[[], None], *state: Any) -> None:
     """Stage a loop whose body raises an error: it raises when the test holds at first."""
-    if isinstance(goes_on, Tracer):
+    if isinstance(goes_on, Tracer) and catching(error) is None:
         raise_unless(stage(ops.logical_not, goes_on.value), error)
-    elif goes_on:
+        return
+
+    def run() -> None:
+        body()  # a handler sees what it does before
         raise error
+
+    if_stmt(goes_on, run, do_nothing, *state)
 
 
 def attempt(fn: Callable[[], _Found]) -> _Found | None:

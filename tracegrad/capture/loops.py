@@ -1,6 +1,6 @@
 """`for` and `while`: run natively on Python values, or staged into IR regions on traced ones.
 
-Called by hooks.py with functions for the parts of a statement. Previous: loop_body.py; next: hooks.py.
+Called by hooks.py with functions for the parts of a statement. Previous: exits.py; next: hooks.py.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from typing import Any
 
 from tracegrad.capture.branches import and_, has_remedy, if_stmt, truth
 from tracegrad.capture.context import Frame, RestageError, Signal, current, user_span
+from tracegrad.capture.exits import Exit, staged
 from tracegrad.capture.iterators import Ahead, note_left, taking
 from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import StackedList
@@ -26,6 +26,7 @@ from tracegrad.capture.slots import GetState, SetState
 from tracegrad.capture.state import flatten, is_same_object
 from tracegrad.capture.tables import note_filled
 from tracegrad.capture.tracer import Tracer, asarray, cast_to, from_value, resolve_content
+from tracegrad.capture.trials import Leaves
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Block, Operation, Value
@@ -79,15 +80,14 @@ def _run(
     cause: CaptureError | None = None
     for peeled in range(3):
         try:
-            try:
-                _stage_for(sequence, body_fn, get_state, set_state, names, extra_test)
-            except _TracedBreak:
-                _stage_breaking_for(sequence, body_fn, get_state, set_state, names, extra_test)
+            _stage_any_for(sequence, body_fn, get_state, set_state, names, extra_test)
             capture.events.append((span, f"for: staged{f' after {peeled} peeled iterations' if peeled else ''}"))
             return
         except Fault as fault:
             inside = sequence.start < sequence.stop if sequence.step > 0 else sequence.start > sequence.stop
-            never_runs(truth(inside if extra_test is None else and_(inside, extra_test)), fault.error)
+            goes_on = truth(inside if extra_test is None else and_(inside, extra_test))
+            first = functools.partial(_run_first, sequence, body_fn)
+            never_runs(goes_on, fault.error, first, get_state, set_state, names)
             return
         except Stop:
             capture.note_native("for: run at capture, nothing in it is traced")
@@ -96,7 +96,8 @@ def _run(
             )
             return
         except NeedsPythonValue as error:
-            few = isinstance(length, int) and length <= _FEW_ITERATIONS
+            # what a `try` runs again finds the lists that it has made arrays
+            few = isinstance(length, int) and length <= _FEW_ITERATIONS and not capture.trials
             if not few and not sequence.is_of(error.remedy) and has_remedy(error):
                 for_stmt(sequence, body_fn, get_state, set_state, names, extra_test)
                 return
@@ -140,6 +141,33 @@ def _run(
     where = f", at line {cause.span.line}" if cause is not None and cause.span is not None else ""
     capture.events.append((span, f"for: unrolled {length} times: {reason}{where}"))
     _run_natively(iter(sequence) if native is None else native, body_fn, get_state, set_state, names, extra_test)
+
+
+def _run_first(sequence: Sequence_, body_fn: Callable[[Any], None]) -> None:
+    body_fn(sequence.item(sequence.start))
+
+
+def _stage_any_for(
+    sequence: Sequence_,
+    body_fn: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any] | None,
+) -> None:
+    """Stage a loop, as one that ends early where a condition or an exception ends it."""
+    try:
+        try:
+            _stage_for(sequence, body_fn, get_state, set_state, names, extra_test)
+        except _TracedBreak:
+            _stage_breaking_for(sequence, body_fn, get_state, set_state, names, extra_test)
+    except Leaves:
+
+        def stage(way: Exit) -> None:
+            state = way.get_state, way.set_state, way.names
+            _stage_breaking_for(sequence, way.body(body_fn), *state, way.test(extra_test))
+
+        staged(stage, get_state, set_state, names)
 
 
 class _TracedBreak(Signal):
@@ -261,7 +289,7 @@ def _stage_for(
             filled[:] = [(index, current().frame)]
             if state.growing or state.lengths:
                 state.start_iteration(_number_of(k, sequence))
-            with faults() if length is None else nullcontext():
+            with faults():
                 given[:] = [sequence.item(k)]
                 body_fn(given[0])
             _check_kept(sequence)
@@ -382,11 +410,11 @@ def while_stmt(
     iterations = 0
     while True:
         try:
-            _stage_while(test_fn, body_fn, get_state, set_state, names)
+            _stage_any_while(test_fn, body_fn, get_state, set_state, names)
             capture.events.append((span, "while: staged"))
             return
         except Fault as fault:
-            never_runs(truth(test_fn()), fault.error)
+            never_runs(truth(test_fn()), fault.error, body_fn, get_state, set_state, names)
             return
         except Stop:
             reason, help, cause = "", "", None
@@ -426,6 +454,24 @@ def while_stmt(
                 found=f"{reason}; more than {UNROLL_LIMIT} iterations",
                 help=help,
             ) from cause
+
+
+def _stage_any_while(
+    test_fn: Callable[[], Any],
+    body_fn: Callable[[], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+) -> None:
+    """Stage a loop, with an end where an exception leaves its body."""
+    try:
+        _stage_while(test_fn, body_fn, get_state, set_state, names)
+    except Leaves:
+
+        def stage(way: Exit) -> None:
+            _stage_while(way.test(test_fn), way.body(body_fn), way.get_state, way.set_state, way.names)
+
+        staged(stage, get_state, set_state, names)
 
 
 def _need(error: NeedsPythonValue) -> str:

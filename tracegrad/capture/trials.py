@@ -24,7 +24,7 @@ from tracegrad import ops
 from tracegrad.capture.context import SETTLES, Frame, Signal, current, user_span
 from tracegrad.capture.text import describe_error, keep_text
 from tracegrad.capture.tracer import INTENDED, call_user
-from tracegrad.errors import CaptureError, NeedsPythonValue, Span
+from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.liveness import has_effect
 from tracegrad.ir.opdef import TABLE, OpDef
@@ -98,6 +98,10 @@ class Inside(Signal):
 
     def __init__(self, window: Window) -> None:
         self.window = window
+
+
+class Leaves(Signal):
+    """A loop in the body of a `try` holds an operation that may fail: it is staged with an end there (exits.py)."""
 
 
 class Decision(NamedTuple):
@@ -196,13 +200,19 @@ class Raises:
         return made if isinstance(made, BaseException) else error
 
 
+class Alike(NamedTuple):
+    """A handler that goes on, in the same way from all exceptions that it catches; kinds: as of `Raises`."""
+
+    kinds: Any
+
+
 class Window:
     """The body of a `try`, while it runs.
 
     Attributes:
         trial: the run of the statement; None where it can only be refused.
         handled: gives the handlers: the exceptions, and tuples of them, that one catches and goes on from, None for
-            all; and those that raise.
+            all; those that are alike, and those that raise.
         is_raising: a handler that raises is captured, as one that goes on.
     """
 
@@ -216,11 +226,16 @@ class Window:
         for handler in self.handled():
             if isinstance(handler, Raises):
                 rare = is_rare and handler.error is None
-                if any(_catches(inner, names, kind, rare) for inner in flat([handler.kinds])):
+                if _is_caught(handler, names, kind, rare):
                     return handler
-            elif any(_catches(inner, names, kind, is_rare) for inner in flat([handler])):
+            elif _is_caught(handler, names, kind, is_rare):
                 return True
         return False
+
+    def goes_on_alike(self, kind: type[BaseException]) -> bool:
+        """Return whether the handler that catches an exception goes on without it."""
+        found = (h for h in self.handled() if _is_caught(h, (kind.__name__,), kind, False))
+        return isinstance(next(found, None), Alike)
 
     def is_near(self) -> bool:
         """Return whether what stands here runs only in the body."""
@@ -234,7 +249,7 @@ class Window:
 
         Raises:
             Fork: both ways.
-            Inside, NeedsPythonValue: it is in a region inside the body.
+            Inside, Leaves, CaptureError: it is in a region inside the body.
         """
         if current().frame is not self.frame:
             raise self.leave(place[0])
@@ -247,9 +262,17 @@ class Window:
         inside = frames[frames.index(self.frame) + 1 :]
         if all(frame.kind == "branch" and not frame.repeats for frame in inside):
             return Inside(self)
-        kind = NeedsPythonValue if all(frame.kind in ("loop", "branch") for frame in inside) else CaptureError
-        found = "a loop or a function that stays a call, in the body of the `try`"
-        return refusal(name, found, kind, is_raising=self.is_raising)
+        if all(frame.kind in ("loop", "branch") for frame in inside):
+            return Leaves()
+        found = "a function that stays a call, in the body of the `try`"
+        return refusal(name, found, is_raising=self.is_raising)
+
+
+class Guard(Window):
+    """The body of a loop that ends where an exception leaves it, for a handler outside."""
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__(tuple, trial)
 
 
 def refusal(
@@ -317,18 +340,29 @@ def settles(op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]) -> boo
 def follow(error: BaseException, *, is_rare: bool = False) -> tuple[BaseException, Window | None]:
     """Return what an exception becomes on its way out, and the body of a `try` with a handler that goes on from it."""
     windows = current().windows
+    guard: tuple[BaseException, Window] | None = None
     for number, window in reversed([*enumerate(windows)]):
+        if isinstance(window, Guard):
+            guard = guard or (error, window)
+            continue
         answer = window.answer((type(error).__name__,), type(error), is_rare=is_rare)
         if answer is True:
-            return error, window
+            return _inner(guard, error, window)
         if not isinstance(answer, Raises):
             continue
         if answer.error is not None and window.is_near():
             error, is_rare = answer.instead_of(error), False
         elif number or error.__context__ is not None:  # what it raises may be caught, or comes out of a handler
             window.is_raising = True
-            return error, window
+            return _inner(guard, error, window)
     return error, None
+
+
+def _inner(
+    guard: tuple[BaseException, Window] | None, error: BaseException, window: Window
+) -> tuple[BaseException, Window]:
+    """Return what is left first on the way to a body: the loop in it that ends there, or itself."""
+    return (error, window) if guard is None or window.trial is None else guard
 
 
 def check_here(holds: Value, error: BaseException) -> None:
@@ -357,10 +391,11 @@ def catching(error: BaseException) -> Window | None:
     return window if window is not None and window.trial is not None else None
 
 
-def require_uncaught(error: BaseException) -> None:
-    """Check that no handler would catch what a region always raises."""
-    if catching(error) is not None:
-        raise refusal(type(error).__name__, "a loop that may not run, in the body of the `try`")
+def is_seen(error: BaseException) -> bool:
+    """Return whether the nearest handler of an exception that was raised at capture may ask which one it is."""
+    windows = (w for w in reversed(current().windows) if not isinstance(w, Guard))
+    found = next((w for w in windows if w.answer((type(error).__name__,), type(error))), None)
+    return found is None or not found.goes_on_alike(type(error))
 
 
 def class_of(name: str) -> type[Exception]:
@@ -430,6 +465,11 @@ def _catches(handler: Any, names: Sequence[str], kind: type[BaseException], is_r
     if handler is None or handler is BaseException or issubclass(kind, handler):
         return True
     return any(child.__name__ in names for child in _family(handler))
+
+
+def _is_caught(handler: Any, names: Sequence[str], kind: type[BaseException], is_rare: bool) -> bool:
+    kinds = handler.kinds if isinstance(handler, Raises | Alike) else handler
+    return any(_catches(inner, names, kind, is_rare) for inner in flat([kinds]))
 
 
 def _family(kind: Any) -> Iterator[Any]:

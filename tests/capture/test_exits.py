@@ -1,0 +1,434 @@
+"""Loops that an exception leaves for a handler outside: values are those of Python, and a loop stays a loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tests.capture.agreement import check_agreement
+from tests.capture.test_handlers import POINTS
+
+
+def _newton(a, x):
+    for _ in range(50):
+        dx = (x**3 - a) / (3 * x**2)
+        x = x - dx
+        if not np.isfinite(x):
+            raise OverflowError("left the line")
+        if abs(dx) < 1e-10:
+            return x
+    raise RuntimeError("no convergence")
+
+
+def _relax(a, x, n):
+    for _ in range(n):
+        x = x - 0.3 * (x**2 - a)
+        if x > 1.3:
+            raise OverflowError("too large")
+    return x
+
+
+def newton(x):
+    try:
+        root = _newton(x[0], x[1])
+    except (RuntimeError, OverflowError):
+        root = x[2]
+    return root * 2
+
+
+def newton_with_message(x):
+    try:
+        root, text = _newton(x[0], x[1]), ""
+    except RuntimeError as error:
+        root, text = x[2], str(error)
+    except ArithmeticError as error:
+        root, text = x[2] * 3, str(error)
+    return root * len(text) + x[1]
+
+
+def any_exception(x):
+    try:
+        root = _relax(x[0], x[1], 9)
+    except Exception:
+        root = x[2]
+    return root * 2
+
+
+def line_search(x):
+    def search(f, x, d, t=1.0):
+        before = f(x)
+        while f(x + t * d) > before:
+            t *= 0.5
+            if t < 0.01:
+                raise ValueError("no descent")
+        return t
+
+    try:
+        t = search(lambda z: (z - x[1]) ** 2, x[0], x[2])
+    except ValueError:
+        t = 0.1 * x[0]
+    return x[0] + t * x[2]
+
+
+class _Simulation:
+    def __init__(self, rate):
+        self.rate, self.y, self.count = rate, 1.0, 0
+
+    def step(self, h):
+        self.y = self.y + h * self.rate * self.y * self.y
+        self.count += 1
+        if self.y > 5.0:
+            raise FloatingPointError("blows up")
+
+    def run(self, n, h):
+        for _ in range(n):
+            self.step(h)
+        return self.y
+
+
+def simulation(x):
+    made = _Simulation(x[0])
+    try:
+        y = made.run(20, 0.1)
+    except FloatingPointError:
+        y = made.y * 0.5 + x[1] + made.count
+    return y + x[2]
+
+
+def tries_again(x):
+    h, y = 1.0, x[2]
+    for _ in range(4):
+        try:
+            y = _relax(x[0] * h, x[1], 7)
+        except OverflowError:
+            h *= 0.5
+        else:
+            break
+    return y * h
+
+
+def state_machine(x):
+    def run(values):
+        state, total = 0, 0.0
+        for v in values:
+            if state == 0:
+                if v > 2.5:
+                    state = 1
+                elif v < -1.5:
+                    raise ValueError("state 0")
+                total += v
+            elif state == 1:
+                if v < 0.5:
+                    raise KeyError("state 1")
+                total *= v
+                state = 0
+        return total
+
+    try:
+        return run(x)
+    except ValueError:
+        return x[0] * 7
+    except KeyError:
+        return x[1] * 3
+
+
+def with_finally(x):
+    done = [0.0]
+    try:
+        try:
+            r = _relax(x[0], x[1], 9)
+        finally:
+            done[0] = x[1] * 2
+    except OverflowError:
+        r = x[2]
+    return r + done[0]
+
+
+def through_another_try(x):
+    try:
+        try:
+            r = _relax(x[0], x[1], 9)
+        except ZeroDivisionError:
+            r = 0.0
+    except OverflowError:
+        r = x[2]
+    return r
+
+
+def two_helpers(x):
+    try:
+        r = _relax(abs(x[0]), x[1] * 0.3, 4) + _relax(abs(x[1]) * 0.1, abs(x[2]) * 0.3, 5)
+    except OverflowError:
+        r = x[1]
+    return r
+
+
+def appends_before(x):
+    out = []
+
+    def run(y):
+        for _ in range(16):
+            y = y * 1.05
+            out.append(y)
+            if y > 3.0:
+                raise FloatingPointError("large")
+        return y
+
+    try:
+        r = run(x[0])
+    except FloatingPointError:
+        r = x[1]
+    return r + sum(out) * 0.1
+
+
+def appends_to_an_attribute(x):
+    class Log:
+        pass
+
+    log = Log()
+    log.ys, log.n = [], 0
+
+    def run(y):
+        while y < 20.0:
+            y = y * 1.35 + 0.6
+            log.ys.append(y * x[1])
+            log.n += 1
+            if y < -3.0:
+                raise FloatingPointError("small")
+            if log.n > 4:
+                raise RuntimeError("many")
+        return y
+
+    try:
+        r = run(x[0])
+    except (FloatingPointError, RuntimeError):
+        r = x[1]
+    return r + sum(log.ys) * 0.1 + log.n
+
+
+def writes_before(x):
+    a = np.zeros(6)
+
+    def run(y):
+        for i in range(6):
+            y = y * 1.3
+            a[i] = y
+            if y > 6.0:
+                raise FloatingPointError("large")
+        return y
+
+    try:
+        r = run(x[0])
+    except FloatingPointError:
+        r = x[1]
+    return r + np.sum(a) * 0.1
+
+
+def nested_loops(x):
+    def run(x):
+        s = 0.0
+        for i in range(3):
+            p = 1.0
+            for j in range(i + 2):
+                p = p * x[i] + 0.1 * j
+                if p > 20.0:
+                    raise OverflowError("p")
+            s += p
+        return s
+
+    try:
+        return run(x) * 2
+    except ArithmeticError:
+        return x[0] * x[1]
+
+
+class Unfit(Exception):
+    def __init__(self, best, k):
+        super().__init__("unfit")
+        self.best, self.k = best, k
+
+
+def keeps_numbers(x):
+    def run(y):
+        for k in range(8):
+            y = y - 0.3 * (y * y - x[1])
+            if y > 1.4:
+                raise Unfit(y, k)
+        return y
+
+    try:
+        return run(x[0])
+    except Unfit as error:
+        return x[2] * error.best + error.k
+
+
+def keeps_arguments(x):
+    def run(y):
+        while y < 20.0:
+            y = y * 1.35 + 0.6
+            if y > 6.0:
+                raise ValueError(y, "large")
+            if y < 0.5:
+                raise KeyError("small", y * x[1])
+        return y
+
+    try:
+        return run(x[0])
+    except ValueError as error:
+        return x[2] * error.args[0]
+    except KeyError as error:
+        return error.args[1]
+
+
+def raises_always(x):
+    seen = []
+    n = 0
+
+    def run(values):
+        nonlocal n
+        for v in values:
+            n += 1
+            seen.append(v)
+            raise ValueError("first")
+
+    try:
+        run(x)
+    except ValueError:
+        return x[1] * n + sum(seen)
+    return x[0]
+
+
+def many_iterations(x):
+    s = 0.0
+    try:
+        for k in range(100):
+            s += math.sqrt(x[0] - k)
+    except ValueError as error:
+        s += x[1] * len(str(error))
+    return s
+
+
+def does_more_and_raises(x):
+    n, total = 0.0, 0.0
+    try:
+        try:
+            for k in range(50):
+                total += math.log(x[k % 3] + 0.1 * k)
+        except ValueError:
+            n += 1.0
+            raise KeyError("no log")  # noqa: B904
+    except KeyError:
+        total = total * n * x[2]
+    return total
+
+
+def raised_again_under_a_condition(x):
+    y = 0.0
+    try:
+        try:
+            if x[0] > 1.2:
+                raise ValueError("a")
+            y = x[1]
+        except ValueError:
+            if x[2] > 2.5:
+                raise
+            y = x[0] * x[1]
+    except ValueError as error:
+        y = x[2] ** 2 + len(str(error))
+    return y
+
+
+def raised_again_in_a_loop(x):
+    y = 0.0
+    try:
+        try:
+            y = math.log(x[0])
+        except ValueError:
+            for v in x:
+                if v > 2.0:
+                    raise
+                y += v
+    except ValueError:
+        y += x[2] ** 2
+    return y
+
+
+def raised_again_in_a_helper(x):
+    def value(i):
+        try:
+            return math.log(x[i])
+        except ValueError:
+            if x[2] > 2.0:
+                raise
+            return x[i] * 2
+
+    s = 0.0
+    try:
+        for i in range(3):
+            s += value(i)
+    except ValueError:
+        s *= x[2]
+    return s
+
+
+def raised_again_after_another(x):
+    try:
+        try:
+            y = math.sqrt(x[0])
+        except ValueError as first:
+            try:
+                y = math.log(x[1])
+            except ValueError:
+                y = x[1]
+                if x[2] > -1.5:
+                    raise first from None
+    except ValueError as error:
+        y = x[2] * len(str(error))
+    return y
+
+
+PROGRAMS = [
+    *(newton, newton_with_message, any_exception, line_search, simulation, tries_again, state_machine, with_finally),
+    *(through_another_try, two_helpers, appends_before, appends_to_an_attribute, writes_before, nested_loops),
+    *(keeps_numbers, keeps_arguments, raises_always, many_iterations, does_more_and_raises),
+    *(raised_again_under_a_condition, raised_again_in_a_loop, raised_again_in_a_helper, raised_again_after_another),
+]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
+def test_as_python(function: Callable[..., Any], backend: str) -> None:
+    check_agreement(function, backend, *POINTS)
+
+
+@pytest.mark.parametrize("function", [newton, any_exception, simulation, through_another_try, writes_before])
+def test_a_loop_is_written_once(function: Callable[..., Any]) -> None:
+    forward, _ = tg.grad(function, backend="numpy").source(POINTS[0]).split("# cotangents")
+    assert forward.count("while ") == 1
+    assert "for " not in "".join(line for line in forward.splitlines() if "#" not in line)
+
+
+def overflows(x):
+    def run(y):
+        for _ in range(20):
+            y = y * y * y - y * y * 2.0
+            if np.isnan(y) or np.isinf(y):
+                raise OverflowError
+        return y
+
+    try:
+        y = run(x[0])
+    except OverflowError:
+        y = x[1]
+    return y * x[2]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_what_overflows_before_the_handler_goes_on_has_no_gradient(backend: str) -> None:
+    with np.errstate(all="ignore"):
+        check_agreement(overflows, backend, *(np.array([first, 2.0, 0.7]) for first in (1.3, 0.4, -3.3, 30.3)))

@@ -1,0 +1,201 @@
+"""Loops in the body of a `try` that an exception leaves: none leaves a region, so it is raised again behind it.
+
+Called by loops.py. Previous: loop_body.py; next: loops.py.
+
+The body of such a loop is run as that of a `try` that catches what the handlers outside would catch. A number, which
+the loop carries, says which exception that was, and ends the loop:
+
+    for x in xs:                    number = 0
+        ...; raise E                for x in xs:
+                                        try: ...; raise E
+                                        except E: number = 1; break
+                                    if number == 1: raise E
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tracegrad.capture.attempts import passes, try_stmt
+from tracegrad.capture.branches import and_, do_nothing, if_stmt, not_
+from tracegrad.capture.context import Signal, current, raised_span
+from tracegrad.capture.slots import GetState, SetState
+from tracegrad.capture.state import Undefined, flatten
+from tracegrad.capture.text import Part, TracedText
+from tracegrad.capture.tracer import Tracer
+from tracegrad.capture.trials import Guard, catching, is_seen, refusal
+from tracegrad.errors import NeedsPythonValue
+
+#: the name of the variable that says which exception has ended a loop
+NAME = "tg_caught"
+
+
+class MoreHeld(Signal):
+    """An exception that may end a loop holds numbers that the loop does not carry yet."""
+
+    def __init__(self, position: int, count: int) -> None:
+        self.position, self.count = position, count
+
+
+class Exit:
+    """How exceptions leave one loop.
+
+    Attributes:
+        names, get_state, set_state: the state of the loop, with the number, and what the exceptions hold.
+    """
+
+    def __init__(self, get_state: GetState, set_state: SetState, names: tuple[str, ...]) -> None:
+        self.number: Any = 0
+        #: the exceptions that may end the loop, and what tells them apart
+        self.errors: list[Exception] = []
+        self.places: list[Any] = []
+        #: for each exception the numbers that it holds
+        self.held: list[list[Any]] = []
+        self.depth = current().depth
+        self._names = names
+
+        def set_all(values: tuple[Any, ...]) -> None:
+            count = len(names)
+            set_state(values[:count])
+            self.number = values[count]
+            rest = iter(values[count + 1 :])
+            self.held = [[next(rest) for _ in held] for held in self.held]
+
+        self.get_state: GetState = lambda: (*get_state(), self.number, *itertools.chain(*self.held))
+        self.set_state: SetState = set_all
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the state."""
+        return (*self._names, NAME, *("tg_held" for held in self.held for _ in held))
+
+    def test(self, goes_on: Callable[[], Any] | None) -> Callable[[], Any]:
+        """Return the test of the loop: no exception has ended it."""
+        more = () if goes_on is None else (goes_on,)
+        return lambda: and_(_is(self.number, 0), *more)
+
+    def body(self, fn: Callable[..., None]) -> Callable[..., None]:
+        """Return the body of the loop."""
+
+        def run(*item: Any) -> None:
+            self.number = 0
+            try_stmt(lambda: self._attempt(fn, item), self.get_state, self.set_state, self.names)
+
+        return run
+
+    def _attempt(self, fn: Callable[..., None], item: tuple[Any, ...]) -> None:
+        try:
+            with _guarded():
+                fn(*item)
+        except Exception as error:
+            if passes(error) or catching(error) is None:
+                raise
+            self._note(error)
+
+    def _note(self, error: Exception) -> None:
+        seen = is_seen(error)
+        place = (type(error), _place(error) if seen else None)
+        found = _numbers_of(tuple(vars(error).values()), self.depth) if seen else []
+        position = self.places.index(place) if place in self.places else len(self.places)
+        if position == len(self.places):
+            self.places.append(place)
+            self.errors.append(error)
+            self.held.append([])
+        if len(self.held[position]) != len(found):
+            raise MoreHeld(position, len(found))
+        self.errors[position], self.held[position] = error, found
+        self.number = position + 1
+
+    def leave(self) -> None:
+        """Raise, behind the loop, the exception that has ended it."""
+        if isinstance(self.number, Tracer):
+            if_stmt(not_(_is(self.number, 0)), self._raise, do_nothing, lambda: (), do_nothing, ())
+        elif self.number:
+            self._raise_one(self.number)
+
+    def _raise(self) -> None:
+        count = len(self.errors)
+        for number in range(1, count):
+            one = functools.partial(self._raise_one, number)
+            if_stmt(_is(self.number, number), one, do_nothing, lambda: (), do_nothing, ())
+        self._raise_one(count)
+
+    def _raise_one(self, number: int) -> None:
+        error, numbers = self.errors[number - 1], iter(self.held[number - 1])
+        for name, value in vars(error).items() if self.held[number - 1] else ():
+            vars(error)[name] = _with_numbers(value, numbers)
+        current().register_created(error)
+        raise error
+
+
+def _is(number: Any, value: int) -> Any:
+    return number == value
+
+
+def _place(error: Exception) -> Any:
+    """Return what tells an exception apart for a handler that looks at it."""
+    return error.args, raised_span(error)
+
+
+def _numbers_of(value: Any, depth: int) -> list[Tracer]:
+    """Return the traced numbers in what an exception holds.
+
+    Raises:
+        NeedsPythonValue: it holds a list, dict or object that was made deeper than `depth`, which would be another one.
+    """
+    if isinstance(value, Tracer):
+        return [value]
+    if isinstance(value, TracedText):
+        return [part.tracer for part in value.parts if isinstance(part, Part)]
+    if type(value) is tuple:
+        return [found for item in value for found in _numbers_of(item, depth)]
+    made = current().created_depth(value)
+    if (made < 0 or made > depth) and any(isinstance(leaf, Tracer | TracedText) for leaf in flatten(value)[0]):
+        raise refusal(
+            "an exception", "it holds a list, dict or object of the iteration that raises it", NeedsPythonValue
+        )
+    return []
+
+
+def _with_numbers(value: Any, numbers: Iterator[Tracer]) -> Any:
+    """Return what an exception holds, with other traced numbers in the same places."""
+    if isinstance(value, Tracer):
+        return next(numbers)
+    if isinstance(value, TracedText):
+        return TracedText(
+            Part(given := next(numbers), given.value, part.style) if isinstance(part, Part) else part
+            for part in value.parts
+        )
+    if type(value) is tuple:
+        items = [_with_numbers(item, numbers) for item in value]
+        return value if all(a is b for a, b in zip(value, items, strict=True)) else tuple(items)
+    return value
+
+
+@contextmanager
+def _guarded() -> Iterator[None]:
+    windows = current().windows
+    windows.append(Guard(current().trials[-1]))
+    try:
+        yield
+    finally:
+        windows.pop()
+
+
+def staged(stage: Callable[[Exit], None], get_state: GetState, set_state: SetState, names: tuple[str, ...]) -> None:
+    """Stage a loop that exceptions leave by `stage`, which is called until what they hold is known; and raise the one
+    that has ended it."""
+    way, entry = Exit(get_state, set_state, names), get_state()
+    while True:
+        try:
+            stage(way)
+            break
+        except MoreHeld as more:
+            set_state(entry)
+            way.number = 0
+            way.held[more.position] = [Undefined("tg_held")] * more.count
+    way.leave()
