@@ -208,6 +208,30 @@ def raised_in_a_loop(x):
     return x[1]
 
 
+def item_that_a_growing_list_has_not(x):
+    out, s = [], 0.0
+    try:
+        for v in x:
+            if v > 1.2:
+                out.append(v)
+        s += out.pop()
+        s += 2 * out[1]
+    except Exception:
+        s += x[0] * 3
+    return s
+
+
+def item_of_a_growing_list(x):
+    out = []
+    for v in x:
+        if v > 1.2:
+            out.append(v)
+    try:
+        return out[1]
+    except LookupError:
+        return x[0] * 3
+
+
 def finally_with_effects(x):
     r = []
     try:
@@ -678,6 +702,8 @@ PROGRAMS = [
     faults_in_branches,
     faults_in_a_loop,
     raised_in_a_loop,
+    item_that_a_growing_list_has_not,
+    item_of_a_growing_list,
     finally_with_effects,
     index_read,
     index_written,

@@ -132,7 +132,7 @@ def getitem(x: Any, key: Any) -> Any:
     try:
         found = x[key]
     except LookupError as error:
-        if isinstance(x, dict | list | tuple):
+        if isinstance(x, dict | list | tuple) and not (isinstance(x, StackedList) and x.varies):
             _note_contents(error, x)
         raise
     return new_container(found) if isinstance(key, slice) and type(found) is list else found
