@@ -23,6 +23,9 @@ STAGED: dict[str, Callable[[Any, Any], Any]] = {
     "reshape_backwards": lambda c, i: c[::-1].reshape(-1, 1) * c,
     "ravel": lambda c, i: c.ravel() * c[:, None].ravel(),
     "flatten": lambda c, i: c.flatten() ** 2,
+    "log_sum": lambda c, i: np.logaddexp.reduce(c) * np.logaddexp.reduce(c[:, None] * c, axis=None),
+    "log_sums_of_rows": lambda c, i: np.logaddexp.reduce(c[:, None] * X, axis=1) * np.logaddexp.accumulate(c),
+    "log_sum_kept": lambda c, i: np.logaddexp.reduce(c[:, None] * X, keepdims=True),
     "take_one": lambda c, i: c.take(0) * np.take(c, i - 1),
     "item": lambda c, i: c.item(0) * c.item(-1),
     "item_of_one": lambda c, i: c[:1].item(),
@@ -186,6 +189,22 @@ NEEDED: list[Callable[[Any], Any]] = [
     lambda c: np.trace(np.outer(c, c), 1),
     lambda c: c.tobytes(),
 ]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_log_of_a_sum_of_zeros_is_shared_equally(backend: str) -> None:
+    def f(x: Any) -> Any:
+        below = []
+        for v in x:
+            if v < 0.0:
+                below.append(v)
+        return np.logaddexp.reduce(below)
+
+    g = tg.value_and_grad(f, backend=backend)
+    for x, share in (([-np.inf, 1.0, -np.inf], [0.5, 0.0, 0.5]), ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])):
+        value, gradient = g(np.array(x))
+        assert value == -np.inf
+        np.testing.assert_array_equal(gradient, share)
 
 
 @pytest.mark.parametrize("part", NEEDED)

@@ -17,6 +17,7 @@ from tracegrad.capture.axes import Axis
 from tracegrad.capture.contents import at, mask_of, shifted
 from tracegrad.capture.lengths import at_least, unknown_length
 from tracegrad.capture.masked import Selection, extreme
+from tracegrad.capture.numpy_api.reduce import log_sum_exp
 from tracegrad.capture.ragged import Ragged, chosen_axes, covers_ragged, filled, require_some
 from tracegrad.capture.tracer import asarray, call_handler, check, make_weak
 
@@ -59,6 +60,22 @@ for _function, (_fill, *_builtins) in _FILLS.items():
     covers_ragged(_function, *_builtins)(_reduction(_function, _fill))
 for _ufunc, _function in ((np.add, np.sum), (np.multiply, np.prod), (np.maximum, np.max), (np.minimum, np.min)):
     covers_ragged(_ufunc.reduce)(_reduction(_function, _FILLS[_function][0], 0))
+
+
+@covers_ragged(np.logaddexp.reduce)
+def _log_sum(a: Any, axis: Any = 0, keepdims: bool = False) -> Any:
+    if not isinstance(a, Ragged):
+        raise unknown_length()
+    axes = chosen_axes(a, axis)
+    a = Ragged(call_handler(np.add, a.content, 0.0), a.axes)
+    inside, rest, middle = {k: a.axes[k] for k in axes if k in a.axes}, axes_left(a, axes, keepdims), None
+    if inside:
+        mask = call_handler(np.broadcast_to, mask_of(a.content, inside), a.content.shape)
+        count = call_handler(np.sum, mask, axis=axes)
+        mean = call_handler(np.sum, filled(a, axes, 0), axis=axes) / call_handler(np.maximum, count, 1)
+        middle = call_handler(np.where, call_handler(np.equal, count, 0), -np.inf, mean)
+    result = log_sum_exp(filled(a, axes, -np.inf), axes, keepdims, middle=middle)
+    return Ragged(result, rest) if rest else result
 
 
 def _moment(function: Any) -> Callable[..., Any]:
@@ -118,9 +135,9 @@ def _cumulative(function: Any, default: Any = None) -> Callable[..., Any]:
 
 for _function in (np.cumsum, np.cumprod):
     covers_ragged(_function)(_cumulative(functools.partial(call_handler, _function)))
-for _ufunc in (np.add, np.multiply, np.maximum, np.minimum):
-    _accumulate = functools.partial(call_handler, _ufunc.accumulate, _bound=(_ufunc, "accumulate"))
-    covers_ragged(_ufunc.accumulate)(_cumulative(_accumulate, 0))
+for _running in (np.add, np.multiply, np.maximum, np.minimum, np.logaddexp):
+    _accumulate = functools.partial(call_handler, _running.accumulate, _bound=(_running, "accumulate"))
+    covers_ragged(_running.accumulate)(_cumulative(_accumulate, 0))
 
 
 @covers_ragged(np.linalg.norm)

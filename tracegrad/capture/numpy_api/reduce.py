@@ -891,10 +891,12 @@ def logaddexp_reduce(
     return log_sum_exp(tracer, as_axes(axis, tracer.ndim), keepdims)
 
 
-def log_sum_exp(tracer: Tracer, axes: tuple[int, ...], keepdims: Any, weights: Tracer | None = None) -> Tracer:
+def log_sum_exp(
+    tracer: Tracer, axes: tuple[int, ...], keepdims: Any, weights: Tracer | None = None, middle: Tracer | None = None
+) -> Tracer:
     """Return log(sum(weights * exp(x))) without overflow; its derivative does not depend on the peak.
 
-    Where all of x is -inf, so that no exponential tells its share, the mean stands for it: equal shares.
+    Where all of x is -inf, so that no exponential tells its share, the mean (`middle`) stands for it: equal shares.
     """
     peak = apply(ops.stop_gradient, max(tracer, axes))
     nothing = call_handler(np.equal, peak, full((), -np.inf, peak.dtype))
@@ -904,7 +906,8 @@ def log_sum_exp(tracer: Tracer, axes: tuple[int, ...], keepdims: Any, weights: T
     total = sum(terms if weights is None else multiply(weights, terms), axes)
     total = add(total, cast_to(nothing, total.dtype))
     result = add(call_handler(np.log, total), peak)
-    result = add(result, select(nothing, mean(tracer, axes), full((), 0, result.dtype)))
+    middle = mean(tracer, axes) if middle is None else middle
+    result = add(result, select(nothing, middle, full((), 0, result.dtype)))
     return reshape(result, shape) if keepdims else result
 
 
