@@ -13,7 +13,7 @@ import pytest
 import tracegrad as tg
 from tests.capture.agreement import check_agreement
 from tracegrad.config import BACKENDS
-from tracegrad.errors import CaptureError
+from tracegrad.errors import CaptureError, NeedsPythonValue
 
 POINTS = (np.array([1.2, -0.3, 0.8, 2.1]), np.array([-0.7, 1.1, 0.4, 0.9]))
 
@@ -356,3 +356,13 @@ def by_a_lambda_of_the_item(x: Any) -> Any:
 def test_items_that_are_there_or_not_say_what_to_do(program: Callable[[Any], Any]) -> None:
     with pytest.raises(CaptureError, match=r"a list whose length is known only when[^`]*make the list first, `values"):
         tg.grad(program)(POINTS[0])
+
+
+@pytest.mark.parametrize("take", [itertools.takewhile, itertools.dropwhile])
+def test_what_stops_an_iterator_under_a_traced_condition(take: Any) -> None:
+    def f(x: Any) -> Any:
+        values = iter(x)
+        return sum(list(take(lambda v: v > 1.0, values)))
+
+    with pytest.raises(NeedsPythonValue, match=rf"give it the list or array itself, itertools\.{take.__name__}"):
+        tg.function(f)(np.ones(3))

@@ -128,6 +128,11 @@ def _kept(iterable: Any, test: Callable[[Any], Any]) -> Any:
 
 def _while_of(make: Callable[..., Iterator[Any]]) -> Callable[..., Any]:
     """Return the form in captured code of takewhile, or dropwhile: of an array or list, under tests that are traced."""
+    unknown = (
+        f"{make.__name__} stops under a traced condition",
+        "so it is not known which items it takes from an iterator",
+        f"give it the list or array itself, itertools.{make.__name__}(test, values); or write a loop with `break`",
+    )
 
     def run(predicate: Any, iterable: Any) -> Any:
         test = functools.partial(call_user, predicate)
@@ -135,7 +140,7 @@ def _while_of(make: Callable[..., Iterator[Any]]) -> Callable[..., Any]:
         if sequence is None:
             sequence = sequences.of_numbers(iterable)
         if sequence is None or not sequence.length or not comprehensions.has_traced(test, sequence):
-            return make(test, iterable)
+            return make(lambda item: branches.known_truth(test(item), *unknown), iterable)
         flags = comprehensions.collect(comprehensions.Each(sequence, "", lambda item: comprehensions.Item(test(item))))
         held = call_handler(np.cumprod, call_handler(np.asarray, flags, dtype=np.int64))
         kept = call_handler(np.equal, held, 1 if make is itertools.takewhile else 0)
