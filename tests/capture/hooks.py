@@ -134,7 +134,7 @@ class NativeHooks:
         fn()
         assert len(get_state()) >= len(names)
 
-    def step(self, number):
+    def step(self, number, is_left):
         return True
 
     def attempt(self, handled):

@@ -392,11 +392,64 @@ def raised_again_after_another(x):
     return y
 
 
+def many_branches(x):
+    y = 0.0
+    out = []
+    try:
+        if x[0] > 0.53:
+            y += math.log(x[1])
+        if x[1] > 0.73:
+            y += math.log(x[2] - 0.11)
+            out.append(y)
+        if x[2] > 0.93:
+            y += math.log(x[0] - 0.21)
+        if x[0] > 1.13:
+            y += math.log(x[1] - 0.31)
+        else:
+            out.append(x[2])
+        if x[1] > 1.33:
+            y += math.log(x[2] - 0.41)
+        if x[2] > 1.53:
+            y += math.log(x[0] - 0.51)
+        if x[0] > 1.63:
+            y += math.log(x[1] - 1.81)
+        if x[1] > 1.73:
+            y += math.log(x[2] - 2.31)
+    except ValueError:
+        y = x[0] * 2 + y
+    return y + sum(out)
+
+
+def branches_in_a_loop(x):
+    y = 0.0
+    try:
+        for v in x:
+            if v > 1.03:
+                if v > 2.03:
+                    y += math.log(v - 1.53)
+                else:
+                    y += math.sqrt(v - 1.23)
+            elif v < -1.03:
+                y += math.log(v + 1.83)
+            if y > 3.03:
+                raise OverflowError("y")
+            if v > 2.53:
+                y -= 1.0 / float(v - 3.13)
+    except ValueError:
+        y = y * 2
+    except ZeroDivisionError:
+        y = y * 3
+    except OverflowError as error:
+        y = y * 5 + len(str(error))
+    return y
+
+
 PROGRAMS = [
     *(newton, newton_with_message, any_exception, line_search, simulation, tries_again, state_machine, with_finally),
     *(through_another_try, two_helpers, appends_before, appends_to_an_attribute, writes_before, nested_loops),
     *(keeps_numbers, keeps_arguments, raises_always, many_iterations, does_more_and_raises),
     *(raised_again_under_a_condition, raised_again_in_a_loop, raised_again_in_a_helper, raised_again_after_another),
+    *(many_branches, branches_in_a_loop),
 ]
 
 
@@ -432,3 +485,8 @@ def overflows(x):
 def test_what_overflows_before_the_handler_goes_on_has_no_gradient(backend: str) -> None:
     with np.errstate(all="ignore"):
         check_agreement(overflows, backend, *(np.array([first, 2.0, 0.7]) for first in (1.3, 0.4, -3.3, 30.3)))
+
+
+def test_branches_that_may_fail_meet_again() -> None:
+    lines = len(tg.grad(many_branches, backend="numpy").source(POINTS[0]).splitlines())
+    assert lines < 2000  # a path for each of their sides would be 256

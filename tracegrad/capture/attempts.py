@@ -46,7 +46,7 @@ def try_stmt(
 
     The state is that of `if_stmt`: it begins with the values of `names`, and holds all variables that are rebound.
     """
-    _run(fn, get_state, set_state, names, 0, (), 0)
+    _run(fn, get_state, set_state, names, 0, (), 0, None)
 
 
 def _run(
@@ -57,9 +57,10 @@ def _run(
     skipped: int,
     script: tuple[Decision, ...],
     depth: int,
+    left: tuple[int, Any] | None,
 ) -> None:
     capture = current()
-    trial = Trial(get_state, slots.cells_of(get_state), skipped, script, depth)
+    trial = Trial(fn, get_state, slots.cells_of(get_state), skipped, script, depth, left)
     capture.trials.append(trial)
     try:
         fn()
@@ -84,7 +85,7 @@ def _run(
 
     def side(outcome: bool) -> Callable[[], None]:
         decisions = (*trial.script, Decision(fork.place, outcome))
-        return lambda: _run(fn, get_state, set_state, names, trial.skipped, decisions, depth + 1)
+        return lambda: _run(fn, get_state, set_state, names, trial.skipped, decisions, depth + 1, trial.left)
 
     if_stmt(from_value(fork.succeeds, weak=True), side(True), side(False), get_state, set_state, names)
 
@@ -128,9 +129,9 @@ def trial(handled: Callable[[], Iterable[Any]]) -> Attempt:
     return Attempt(handled, current().trials[-1])
 
 
-def step(number: int) -> bool:
-    """Return whether a statement of the body of a `try` is to be run."""
-    return bool(current().trials[-1].step(number))
+def step(number: int, is_left: bool) -> bool:
+    """Return whether a statement of the body of a `try` is to be run; is_left: whether it is a loop or branch."""
+    return bool(current().trials[-1].step(number, is_left))
 
 
 def error_name(operation: Operation) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, targets
-from tracegrad.capture.context import current, user_span
+from tracegrad.capture.context import RestageError, current, user_span
 from tracegrad.capture.joins import Branch, is_fault, join_branches, leave_branch, raise_unless
 from tracegrad.capture.lists import ListUse, StackedList, stack_items
 from tracegrad.capture.slots import (
@@ -44,13 +44,15 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.capture.trials import Inside, catching
-from tracegrad.errors import NeedsPythonValue
+from tracegrad.errors import CaptureError, NeedsPythonValue
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import BOOL
 
 #: tests what a traced number has chosen; choices.py puts its function here
 TEST: list[Callable[[Any, Callable[[Any], Any]], Any]] = []
+#: stages branches that exceptions leave for a handler; exits.py puts its function here
+JOIN: list[Callable[..., None]] = []
 #: so often a list gets another buffer, before the statement that asks for it is given up
 _STACKED_LIMIT = 64
 
@@ -167,13 +169,20 @@ def if_stmt(
             current().undo(mark)
             if inside.window.frame is not current().frame:
                 raise
-            window = inside.window
+            found = inside
             break
         except NeedsPythonValue as error:
             set_state(entry)
             if not has_remedy(error):
                 raise
-    holds = window.decide(lambda: test.value, ("a condition", user_span()))
+    if found.is_joined(test):
+        try:
+            JOIN[0](test, then_fn, else_fn, get_state, set_state, names)
+            return
+        except (CaptureError, RestageError):
+            set_state(entry)
+            current().undo(mark)
+    holds = found.window.decide(lambda: test.value, ("a condition", user_span()))
     (then_fn if holds else else_fn)()
 
 
@@ -197,7 +206,7 @@ def _stage_if(
     set_state(entry)
     for branch in branches:
         if branch.raised is not None and (window := catching(branch.raised)) is not None:
-            raise window.leave(type(branch.raised).__name__)
+            raise window.leave(type(branch.raised).__name__, test)
     for branch, other, negate in ((branches[0], branches[1], True), (branches[1], branches[0], False)):
         if branch.raised is not None:
             if other.raised is not None:

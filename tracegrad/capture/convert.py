@@ -32,7 +32,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     operate(operator, x, y)             `x + y`, `x < y`, `x in y` and so on
     unary(operator, x)                  `-x`, `+x`, `~x`
     try_stmt(fn, get_state, set_state, names)   a `try` whose handlers go on
-    trial(handled)    step(number)      around its body; around each statement of it
+    trial(handled)    step(number, is_left)     around its body; around each statement of it
     raises(kinds, error)                a handler that only raises another exception
     alike(kinds)                        one that goes on in the same way from all that it catches
     attempt(handled)    passing()       around the body of another `try`; the type of a handler before the others
@@ -520,13 +520,16 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     def statements(self, statements: list[Node]) -> list[Node]:
         """Convert the body of a `try`, of which statements are left out when they were run before."""
-        if len(statements) == 1:
+        if len(statements) == 1 and not isinstance(statements[0], LOOPS):
             return self.block(statements)
-        result = []
+        result, can_be_left = [], (gast.If, *LOOPS)
         for number, statement in enumerate(statements):
             place = Make(statement)
-            test = place.hook("step", place.constant(number))
+            test = place.hook("step", place.constant(number), place.constant(isinstance(statement, can_be_left)))
             result.append(place.at(gast.If(test, self.block([statement]) or [place.at(gast.Pass())], [])))
+        if isinstance(statements[-1], can_be_left):
+            place = Make(statements[-1])
+            result.append(place.expression(place.hook("step", place.constant(len(statements)), place.constant(False))))
         return result
 
     def attempt(self, node: Node) -> Node:

@@ -1,6 +1,6 @@
-"""Loops in the body of a `try` that an exception leaves: none leaves a region, so it is raised again behind it.
+"""Loops and branches in the body of a `try` that an exception leaves: none leaves a region, so it is raised behind it.
 
-Called by loops.py. Previous: loop_body.py; next: loops.py.
+Called by loops.py and branches.py. Previous: loop_body.py; next: loops.py.
 
 The body of such a loop is run as that of a `try` that catches what the handlers outside would catch. A number, which
 the loop carries, says which exception that was, and ends the loop:
@@ -10,6 +10,8 @@ the loop carries, says which exception that was, and ends the loop:
                                         try: ...; raise E
                                         except E: number = 1; break
                                     if number == 1: raise E
+
+Branches are left in the same way.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tracegrad.capture.attempts import passes, try_stmt
-from tracegrad.capture.branches import and_, do_nothing, if_stmt, not_
+from tracegrad.capture.branches import JOIN, and_, do_nothing, if_stmt, not_
 from tracegrad.capture.context import Signal, current, raised_span
 from tracegrad.capture.slots import GetState, SetState
 from tracegrad.capture.state import Undefined, flatten
@@ -42,7 +44,7 @@ class MoreHeld(Signal):
 
 
 class Exit:
-    """How exceptions leave one loop.
+    """How exceptions leave one loop or branch.
 
     Attributes:
         names, get_state, set_state: the state of the loop, with the number, and what the exceptions hold.
@@ -60,12 +62,15 @@ class Exit:
 
         def set_all(values: tuple[Any, ...]) -> None:
             count = len(names)
-            set_state(values[:count])
-            self.number = values[count]
-            rest = iter(values[count + 1 :])
+            self.number, rest = values[count], iter(values[count + 1 :])
             self.held = [[next(rest) for _ in held] for held in self.held]
+            set_state((*values[:count], *rest))
 
-        self.get_state: GetState = lambda: (*get_state(), self.number, *itertools.chain(*self.held))
+        def get_all() -> tuple[Any, ...]:
+            values, count = get_state(), len(names)
+            return (*values[:count], self.number, *itertools.chain(*self.held), *values[count:])
+
+        self.get_state: GetState = get_all
         self.set_state: SetState = set_all
 
     @property
@@ -187,8 +192,8 @@ def _guarded() -> Iterator[None]:
 
 
 def staged(stage: Callable[[Exit], None], get_state: GetState, set_state: SetState, names: tuple[str, ...]) -> None:
-    """Stage a loop that exceptions leave by `stage`, which is called until what they hold is known; and raise the one
-    that has ended it."""
+    """Stage a statement that exceptions leave, by `stage`, which is called until what they hold is known; and raise the
+    one that has left it."""
     way, entry = Exit(get_state, set_state, names), get_state()
     while True:
         try:
@@ -198,4 +203,22 @@ def staged(stage: Callable[[Exit], None], get_state: GetState, set_state: SetSta
             set_state(entry)
             way.number = 0
             way.held[more.position] = [Undefined("tg_held")] * more.count
-    way.leave()
+    if not any(trial.keep_exit(way, get_state) for trial in current().trials[-1:]):
+        way.leave()
+
+
+def _join(
+    test: Any,
+    then_fn: Callable[[], None],
+    else_fn: Callable[[], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+) -> None:
+    def stage(way: Exit) -> None:
+        if_stmt(test, way.body(then_fn), way.body(else_fn), way.get_state, way.set_state, way.names)
+
+    staged(stage, get_state, set_state, names)
+
+
+JOIN.append(_join)

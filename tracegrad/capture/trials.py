@@ -75,6 +75,8 @@ _LIMITS = frozenset({BEYOND_INT64, OUTGROWN, NEGATIVE_POWER})
 TOO_LARGE_POWER = said(operator.pow, 1e200, 2)
 #: so many operations of one body may fail, one after the other
 _MOST = 24
+#: the sides of so many branches that may fail are followed to the end of the body, those of others meet behind them
+_FORKED = 2
 
 #: name of an exception -> what to do for it not to come
 _INSTEAD = {
@@ -94,10 +96,19 @@ class Fork(Signal):
 
 
 class Inside(Signal):
-    """A branch in the body of a `try` holds an operation that may fail: its test is decided first."""
+    """A branch in the body of a `try` holds an operation that may fail: its test is decided first.
 
-    def __init__(self, window: Window) -> None:
-        self.window = window
+    Args:
+        raises: the test of the branch, where one side of it does nothing but fail.
+    """
+
+    def __init__(self, window: Window, raises: Any = None) -> None:
+        self.window, self.raises = window, raises
+
+    def is_joined(self, test: Any) -> bool:
+        """Return whether the sides of a branch are to meet behind it, so that the rest is not captured for each."""
+        trial = self.window.trial
+        return trial is not None and trial.decided >= _FORKED and self.raises is not test
 
 
 class Leaves(Signal):
@@ -118,20 +129,30 @@ class Trial:
         skipped: so many statements of its body were run before.
         script: what was decided in the others, in their order.
         depth: of conditions that were made before.
+        left: the number of a statement, and what has left the one before it, for which it is run again (exits.Exit).
     """
 
     def __init__(
         self,
+        fn: Callable[[], None],
         get_state: Callable[[], Any],
         carried: frozenset[int],
         skipped: int,
         script: Sequence[Decision],
         depth: int,
+        left: tuple[int, Any] | None,
     ) -> None:
+        self.left, self._code, self._running = left, getattr(fn, "__code__", None), -1
+        self._frame = current().frame
         self.get_state, self.carried = get_state, carried
         self.skipped, self.script, self.depth = skipped, tuple(script), depth
         self.journal = Frame("attempt", current().builder.block, carried=carried)
         self.settle(skipped, self.script)
+
+    @property
+    def decided(self) -> int:
+        """How many places were decided until now."""
+        return self.depth - len(self.script) + self.position
 
     def settle(self, skipped: int, script: tuple[Decision, ...]) -> None:
         """Keep what was done until now: if the statement is run again, it starts from here."""
@@ -145,12 +166,25 @@ class Trial:
         self.journal = Frame("attempt", capture.builder.block, carried=self.carried, level=capture.depth)
         capture.journals.append(self.journal)
 
-    def step(self, number: int) -> bool:
-        """Return whether a statement of the body is to be run."""
+    def step(self, number: int, is_left: bool) -> bool:
+        """Return whether a statement of the body is to be run; is_left: whether it is a loop or branch."""
         if number < self.skipped:
             return False
         if self.position == len(self.script):
             self.settle(number, ())
+        self._running = number if is_left else -1
+        if self.left is not None and self.left[0] == number:
+            self.left[1].leave()
+        return True
+
+    def keep_exit(self, way: Any, get_state: Callable[[], Any]) -> bool:
+        """Keep how a statement with this state is left until the next step, before which it need not be run again;
+        return whether it is a statement of the body itself."""
+        code = getattr(get_state, "__code__", None)
+        is_own = self._running >= 0 and self._code is not None and code in self._code.co_consts
+        if not is_own or current().frame is not self._frame:
+            return False
+        self.left = self._running + 1, way
         return True
 
     def decide(self, succeeds: Callable[[], Value], place: tuple[str, Span | None]) -> bool:
@@ -256,12 +290,12 @@ class Window:
         assert self.trial is not None, "only a `try` that can be run again decides"
         return self.trial.decide(succeeds, place)
 
-    def leave(self, name: str) -> Exception:
-        """Return what leaves a region in the body, of which something may fail."""
+    def leave(self, name: str, raises: Any = None) -> Exception:
+        """Return what leaves a region in the body, of which something may fail; raises: as of `Inside`."""
         frames = current().frames
         inside = frames[frames.index(self.frame) + 1 :]
         if all(frame.kind == "branch" and not frame.repeats for frame in inside):
-            return Inside(self)
+            return Inside(self, raises)
         if all(frame.kind in ("loop", "branch") for frame in inside):
             return Leaves()
         found = "a function that stays a call, in the body of the `try`"
