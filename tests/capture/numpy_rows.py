@@ -14,6 +14,7 @@ import pytest
 
 from tracegrad.capture import numpy_api
 from tracegrad.capture.context import Capture, capturing
+from tracegrad.capture.memory import follows
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, from_value
 from tracegrad.ir.core import Block, Function, Value
 from tracegrad.ir.types import ArrayType
@@ -75,6 +76,8 @@ def capture(function: Callable[..., Any], arrays: Sequence[Any]) -> tuple[Functi
     with capturing(state):
         weak = [isinstance(a, bool | int | float) and not isinstance(a, np.generic) for a in arrays]
         tracers = [from_value(p, weak=w) for p, w in zip(params, weak, strict=True)]
+        for tracer in tracers:
+            tracer._storage.follows = frozenset((tracer._storage,))
         results = [asarray(r) for r in flat(function(*tracers))]
         values = [r.value for r in results]
     block = Block(params)
@@ -110,7 +113,19 @@ def check_values(function: Callable[..., Any], arrays: Sequence[Any], *, dtypes:
             assert result.dtype == want.dtype
         tolerance = 1e-12 if want.dtype in (np.float64, np.complex128, np.int64) else 1e-5
         np.testing.assert_allclose(value, want, rtol=tolerance, atol=tolerance)
+    check_order(function, arrays, results)
     return made
+
+
+def check_order(function: Callable[..., Any], arrays: Sequence[Any], results: Sequence[Tracer]) -> None:
+    """Check that what counts as C-ordered is that in NumPy, with the layouts of inputs of which it is noted."""
+    for is_fortran in (False, True):
+        given = [np.asfortranarray(a) if isinstance(a, np.ndarray) and is_fortran else a for a in copies(arrays)]
+        with np.errstate(all="ignore"):
+            expected = [np.asarray(e) for e in flat(function(*given))]
+        for result, want in zip(results, expected, strict=True):
+            if want.ndim > 1 and result.is_contiguous and not want.flags.c_contiguous:
+                assert is_fortran and follows(result), f"a result of shape {want.shape} is not in C order in NumPy"
 
 
 def check_gradient(function: Callable[..., Any], arrays: Sequence[Any], made: Function) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -81,7 +82,74 @@ def writes_into_out(x):
     return np.sum(x)
 
 
+def writes_a_ravel_of(make):
+    def f(x):
+        y = make(x)
+        v = y.ravel()
+        v[0] = 5.0
+        return np.sum(y**2) + v[1]
+
+    return f
+
+
+def reads_a_ravel_after_a_write(x):
+    y = x * 2
+    v = y.ravel()
+    y[0, 0] = 5.0
+    return np.sum(y) + v[0]
+
+
+def writes_what_a_loop_makes(x):
+    y = np.zeros((2, 2))
+    for k in range(200):
+        v = y.ravel()
+        v[0] += k
+        y = y * 0.5 + x
+    return np.sum(y)
+
+
+def writes_items_of_a_list(x):
+    made = []
+    for k in range(200):
+        made.append(x * k)
+    for k in range(200):
+        v = made[k].ravel()
+        v[0] = 5.0
+    return np.sum(made[3]) + np.sum(made[5])
+
+
+def reads_in_memory_order(x):
+    return np.sum(x.ravel(order="K") * np.arange(4)) + np.sum((x * 2).flatten("A") * np.arange(4))
+
+
+#: arrays that keep the order of an argument
+KEPT: dict[str, Callable[[Any], Any]] = {
+    "array": np.array,
+    "copy": np.copy,
+    "copy.copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "copy_k": lambda x: x.copy(order="K"),
+    "astype": lambda x: x.astype(np.float32).astype(float),
+    "operator": lambda x: x * 2,
+    "ufunc": np.exp,
+    "two": lambda x: x + np.sin(x),
+    "where": lambda x: np.where(x > 1.5, x, 0.0),
+    "clip": lambda x: np.clip(x, 0, 3),
+    "zeros_like": np.zeros_like,
+    "ones_like": np.ones_like,
+    "full_like": lambda x: np.full_like(x, 2.0),
+    "empty_like": lambda x: np.empty_like(x) * 0,
+    "sort": lambda x: np.sort(x, axis=0),
+    "transposed": lambda x: x.T.copy("K").T * 2,
+    "in_branch": lambda x: x * 2 if x[0, 0] > 0 else x * 3,
+}
+
 DECIDED = [
+    *(pytest.param(writes_a_ravel_of(make), id=f"ravel of {name}") for name, make in KEPT.items()),
+    reads_a_ravel_after_a_write,
+    writes_what_a_loop_makes,
+    writes_items_of_a_list,
+    reads_in_memory_order,
     writes_a_reshape,
     writes_a_ravel,
     writes_a_part,
@@ -144,7 +212,27 @@ def writes_an_array_of_its_own(x):
     return np.sum(y * 3) + np.sum(x)
 
 
-OPEN = [reads, reads_in_a_loop, adds_axes, writes_through_flat, copies, writes_before, writes_an_array_of_its_own]
+#: arrays in C order
+PLAIN: dict[str, Callable[[Any], Any]] = {
+    "copy": lambda x: x.copy(),
+    "copy_c": lambda x: np.copy(x, order="C"),
+    "array_c": lambda x: np.array(x, order="C"),
+    "zeros": lambda x: np.zeros(x.shape),
+    "zeros_like_c": lambda x: np.zeros_like(x, order="C"),
+    "product": lambda x: x @ x,
+    "take": lambda x: np.take(x, [1, 0], axis=1),
+}
+
+OPEN = [
+    *(pytest.param(writes_a_ravel_of(make), id=f"ravel of {name}") for name, make in PLAIN.items()),
+    reads,
+    reads_in_a_loop,
+    adds_axes,
+    writes_through_flat,
+    copies,
+    writes_before,
+    writes_an_array_of_its_own,
+]
 
 X = np.array([[1.0, 2.0], [3.0, 4.0]])
 
@@ -208,3 +296,15 @@ def test_a_global(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "TABLE", np.asfortranarray(np.ones((2, 2))))
     with pytest.raises(ArgumentError, match="the layout of TABLE decides"):
         traced(2.0)
+
+
+def test_a_reshape_of_doubling_sizes() -> None:
+    def f(x):
+        v = x[1:]
+        w = v.reshape(-1)
+        v[0] += 0.25
+        return np.sum(w)
+
+    wide = np.zeros((6, 8))
+    with pytest.raises(ArgumentError, match="the layout of x decides"):
+        tg.function(f)(wide[::2, ::2])

@@ -232,6 +232,111 @@ def rows_by_index(x: Any) -> Any:
     return np.sum(a * np.arange(8).reshape(2, 4))
 
 
+def columns_by_places(x: Any) -> Any:
+    a = np.outer(x, x)[:, [0, 1, 2]]
+    v, w = a.reshape(-1), a.T.reshape(-1)
+    v[0], w[4] = 9.0, x[1]
+    return np.sum(a * np.arange(12).reshape(4, 3)) + 2 * v[0]
+
+
+def places_apart(x: Any) -> Any:
+    a = np.outer(x, x).reshape(2, 4, 2)[[0, 1], :, [1, 0]]
+    v = a.reshape(-1)
+    v[0] = x[1]
+    return np.sum(a)
+
+
+def taken_columns(x: Any) -> Any:
+    a = np.outer(x, x)
+    b, c = np.take(a, [0, 1], axis=1), np.take(a, 1, axis=0)
+    v = b.reshape(-1)
+    v[0], c[0] = 9.0, x[3]
+    return np.sum(a) + np.sum(b)
+
+
+def einsum_in_the_order_of_operands(x: Any) -> Any:
+    a = np.outer(x, x)
+    b, c = np.einsum("ij,jk->ki", a, a), np.einsum("ij,jk->ik", a, a)
+    v, w = b.reshape(-1), c.reshape(-1)
+    v[1], w[1] = 9.0, x[2]
+    return np.sum(b) + np.sum(c)
+
+
+def einsum_views(x: Any) -> Any:
+    a = np.outer(x, x)
+    b = np.einsum("ij->ji", a)
+    b[0, 1] = x[2] * 3
+    return np.sum(a * np.arange(16).reshape(4, 4))
+
+
+def transposed_of_zeros(x: Any) -> Any:
+    a = np.zeros((2, 4)).T * 2
+    v = a.reshape(-1)
+    v[0] = x[0]
+    return np.sum(a) + v[0]
+
+
+def repeated_rows(x: Any) -> Any:
+    a = np.broadcast_to(x, (3, 4))
+    b = np.array(a)
+    v, w = b.T.reshape(-1), a.flatten("C")
+    v[0], w[1] = 9.0, x[3]
+    return np.sum(b) + v[0] + w[1]
+
+
+def chosen_in_fortran_order(x: Any) -> Any:
+    a = np.outer(x, x).T * 2
+    for k in range(2):
+        a = a + 1 if x[k] > 0 else a * 3
+    return np.sum(a.ravel("K") * np.arange(16))
+
+
+def in_fortran_order_after_a_loop(x: Any) -> Any:
+    a = np.outer(x, np.ones(4)).T + 1
+    for _ in range(200):
+        a = a * 0.9 + 1
+    v = a.reshape(-1)
+    v[1] = 9.0
+    return np.sum(a) + v[1]
+
+
+def ufunc_in_a_given_order(x: Any) -> Any:
+    a = np.outer(x, x)
+    b, c = np.multiply(a, 2, order="F"), np.add(a.T, 1, order="C")
+    v, w = b.reshape(-1), c.reshape(-1)
+    v[1], w[1] = 9.0, x[2]
+    return np.sum(b) + np.sum(c)
+
+
+def parts_of_complex(x: Any) -> Any:
+    z = np.outer(x, x) * (1 + 2j)
+    z.real[0, 1] = x[1]
+    part = z.imag
+    part[1] += x
+    v = z.real.ravel()
+    v[2] = 9.0
+    z.imag = z.imag * 2
+    return np.sum(np.abs(z) ** 2) + v[2]
+
+
+def parts_of_flat_are_copies(x: Any) -> Any:
+    a = np.outer(x, x)
+    v = a.flat[1:3]
+    v[0] = 9.0
+    a.flat[2:4] = x[:2]
+    b = np.zeros((2, 2))
+    b.flat = x
+    return np.sum(a * np.arange(16).reshape(4, 4)) + v[0] + np.sum(b * np.arange(4).reshape(2, 2))
+
+
+def viewed_whole(x: Any) -> Any:
+    a = np.outer(x, x)
+    b = np.where(a.T > 1, a.T, 0.0)
+    v = b.view()
+    v[0, 1] = x[2]
+    return np.sum(b * np.arange(16).reshape(4, 4))
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -260,6 +365,19 @@ def rows_by_index(x: Any) -> Any:
         astype_keeps_order,
         matrix_product_is_in_c_order,
         in_a_loop,
+        columns_by_places,
+        places_apart,
+        taken_columns,
+        einsum_in_the_order_of_operands,
+        einsum_views,
+        transposed_of_zeros,
+        repeated_rows,
+        chosen_in_fortran_order,
+        in_fortran_order_after_a_loop,
+        ufunc_in_a_given_order,
+        parts_of_complex,
+        parts_of_flat_are_copies,
+        viewed_whole,
     ],
 )
 def test_views_and_copies(function: Callable[[Any], Any]) -> None:
@@ -284,4 +402,37 @@ def test_order_in_memory() -> None:
 
     assert tg.function(fortran, backend="numpy")(X) == fortran(X)
     with pytest.raises(CaptureError, match="order='K'"):
-        tg.function(lambda a: a.ravel("K"))(np.ones((2, 3)))
+        tg.function(lambda a: np.linspace(a, 2 * a, 3, axis=-1).ravel("K"))(np.ones(3))
+
+
+def test_items_of_a_list_in_another_order() -> None:
+    def items(x: Any) -> Any:
+        made = []
+        for k in range(200):
+            made.append(np.outer(x, x).T * k)
+        v = made[3].reshape(-1)
+        v[1] = 9.0
+        return np.sum(made[3])
+
+    with pytest.raises(TracegradError, match="memory order"):
+        tg.function(items)(X)
+
+
+def test_diagonal_by_einsum_is_not_read_after_a_write() -> None:
+    def diagonal(x: Any) -> Any:
+        a = np.outer(x, x)
+        d = np.einsum("ii->i", a)
+        d[0] = 9.0
+        return np.sum(a)
+
+    with pytest.raises(TracegradError, match="another name may share"):
+        tg.function(diagonal)(X)
+
+
+def test_a_store_into_the_shape() -> None:
+    def reshaped(x: Any) -> Any:
+        x.shape = (2, 2)
+        return np.sum(x)
+
+    with pytest.raises(CaptureError, match=r"a store into \.shape is not supported \[TG103\]"):
+        tg.function(reshaped)(X)

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 from tracegrad.capture.constants import constant_value
 from tracegrad.capture.source import coroutine_reason
@@ -64,6 +64,12 @@ class RestageError(Signal):
 NUMBERS = itertools.count()
 
 
+#: arrays whose layout decides something; None in it stands for every input
+Inputs: TypeAlias = "frozenset[Storage | None]"
+NO_INPUT: Inputs = frozenset()
+EVERY_INPUT: Inputs = frozenset((None,))
+
+
 class Storage:
     """The identity of one array.
 
@@ -83,18 +89,21 @@ class Storage:
         number: arrays and containers of captured code are numbered in the order in which they are made.
         zero_dim: whether it is an array where it has no axes, and no number; None: it may be either.
         in_place: it is written, so that loops carry it also where it has no axes.
-        input: the input in whose memory it lies, if it is known to be one; that itself included.
-        layouts: inputs whose layout decides whether a write into this array is one into another (memory.py).
+        follows: arrays that came from outside, or stand for others, whose layout decides how this one lies in memory:
+            an input follows itself; None stands for every input, where that is not known.
+        stands: of one that stands for others: what their layout follows.
+        layouts: arrays whose layout decides whether a write into this array is one into another (memory.py).
+        written: something was written into it.
     """
 
     __slots__ = (
         "concrete",
         "copies",
         "depth",
+        "follows",
         "held",
         "holds_items",
         "in_place",
-        "input",
         "layouts",
         "links",
         "name",
@@ -103,8 +112,10 @@ class Storage:
         "shares",
         "stale",
         "stale_at",
+        "stands",
         "type",
         "value",
+        "written",
         "zero_dim",
     )
 
@@ -120,12 +131,15 @@ class Storage:
         self.in_place = type.ndim > 0
         self.pinned = self.stale = self.name = ""
         self.stale_at: Span | None = None
-        self.input: Storage | None = None
-        self.layouts: frozenset[Storage] = frozenset()
+        self.follows = EVERY_INPUT
+        self.stands = self.layouts = NO_INPUT
+        self.written = False
 
     def stand_for(self, other: Storage) -> None:
-        """Note that this array is another one, in a region that gets it as a parameter."""
-        self.input, self.layouts = other.input, other.layouts
+        """Note that this array may be another one, in a region that gets it as a parameter."""
+        self.follows = frozenset((self,))
+        self.stands |= other.follows
+        self.layouts |= other.layouts
 
     def same_items(self) -> Iterator[Storage]:
         """Yield the arrays that hold copies of items of a list in this one."""
@@ -310,9 +324,12 @@ class Capture:
         #: leaf numbers of the parameters; and leaf number -> content that the capture relies on (known.py)
         self.parameters: dict[Value, int] = {}
         self.contents: dict[int, bytes] = {}
-        #: inputs whose layout decides what the function does; and those of which it does where they are written
-        self.laid_out: set[Storage] = set()
-        self.read_again: set[Storage] = set()
+        #: arrays whose layout decides what the function does; and those of which it does where another is written
+        self.laid_out: set[Storage | None] = set()
+        self.read_again: set[tuple[Storage, Inputs]] = set()
+        #: an item of a list is an array that may not be in C order; and where that decides what a write reaches
+        self.has_unordered_items = False
+        self.items_laid_out: Span | None = None
         #: numbers of the leaves that are Python floats and may be known by their value
         self.floats: set[int] = set()
         self.lifted: dict[Any, Any] = {}
@@ -536,7 +553,7 @@ class Capture:
                 frame.note_place(storage)
         if storage.depth < len(self.frames):
             self.frames[storage.depth].note_place(storage)
-        storage.value, storage.concrete = value, None
+        storage.value, storage.concrete, storage.written = value, None, True
         self.laid_out |= storage.layouts
         for other in storage.shares:
             names = sorted(

@@ -33,6 +33,7 @@ from tracegrad.capture.lists import (
     rows_of,
     rows_text,
 )
+from tracegrad.capture.memory import find_laid_out
 from tracegrad.capture.ragged import Cut, Ragged
 from tracegrad.capture.rooms import Room, rooms_of
 from tracegrad.capture.sharing import is_same_view
@@ -179,7 +180,7 @@ def _capture(
             ir.body.params.append(param)
             tracers.append(Tracer(Storage(leaf.type, 0, param), weak=leaf.weak))
             tracers[-1].zero_dim = leaf.zero_dim
-            tracers[-1]._storage.input = tracers[-1]._storage
+            tracers[-1]._storage.follows = frozenset((tracers[-1]._storage,))
         args, kwargs = rebuild(tracers)
         results: list[Value] = []
         try:
@@ -219,11 +220,7 @@ def _capture(
         state.facts,
         state.events,
         state.contents,
-        [
-            position
-            for position, tracer in enumerate(inputs)
-            if tracer._storage in state.laid_out or (position in write_back and tracer._storage in state.read_again)
-        ],
+        find_laid_out(state, inputs),
         rooms_of(state),
     )
 

@@ -164,7 +164,7 @@ def _hidden_input(value: Any, place: Place) -> Tracer:
         weak = isinstance(value, float | complex) and not isinstance(value, np.generic)
         tracer = Tracer(Storage(param.array_type, 0, param), weak=weak, contiguous=array.flags.c_contiguous)
         tracer.zero_dim = isinstance(value, np.ndarray)
-        tracer._storage.input = tracer._storage
+        tracer._storage.follows = frozenset((tracer._storage,))
         known = HiddenInput(place, value, param, tracer)
         capture.hidden[place.key] = known
     return known.tracer  # type: ignore[no-any-return]

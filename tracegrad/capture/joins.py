@@ -29,6 +29,7 @@ from tracegrad.capture.lists import (
     pin,
     use_of_index,
 )
+from tracegrad.capture.memory import as_one_of
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import share, sources
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot, set_slot, undo
@@ -311,6 +312,7 @@ class _Join:
     def link(self, joined: Tracer, sides: Sequence[Any]) -> Tracer:
         """Note of an array which arrays from before the branch it is, under the condition or its opposite."""
         capture = current()
+        as_one_of(joined, [leaf for leaf in sides if isinstance(leaf, Tracer)])
         for side, leaf in enumerate(sides):
             if not isinstance(leaf, Tracer) or not leaf.is_array:
                 continue

@@ -1009,6 +1009,7 @@ def _freeze(item: Any, root: Storage) -> None:
     if isinstance(item, Tracer) and item.is_array:
         pin(item, _COPIED)
         current().note_copy(item.root._storage, root)
+        current().has_unordered_items |= item.ndim > 1 and not item.is_contiguous
 
 
 def rows_of(array: Any, nested: int = 0) -> list[Any]:

@@ -53,7 +53,7 @@ from tracegrad.capture.loop_state import (
     open_variable,
     settle_lengths,
 )
-from tracegrad.capture.memory import has_order_of
+from tracegrad.capture.memory import as_one_of, follows, has_order_of
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import Part, Sharing, is_same_view
 from tracegrad.capture.sizes import decide
@@ -362,6 +362,7 @@ def _try_loop(
             if key in sharing.written and key not in mixed and stand_in.zero_dim != asarray(new).zero_dim:
                 mixed.add(key)
                 raise _Again
+            param.stands |= follows(asarray(new))
             carries.append((key, param.type))
     if noted:
         raise _Again
@@ -531,7 +532,7 @@ def _emit_loop(
         position += 1
         settled = sharing.settled(key, trips, runs)
         if key in rotating:
-            after[key] = from_value(result)
+            after[key] = as_one_of(from_value(result), [stand_ins.params[key]])
             after[key].zero_dim = stand_ins.params[key].zero_dim
         elif settled is not None:
             after[key] = settled
@@ -542,7 +543,7 @@ def _emit_loop(
             new = asarray(leaf)
             weak = new.weak and (key not in stand_ins.params or stand_ins.params[key].weak)
             if not runs or id(leaf) not in made:  # without an iteration two names are for what they were before
-                made[id(leaf)] = from_value(result, weak=weak)
+                made[id(leaf)] = as_one_of(from_value(result, weak=weak), [stand_ins.params.get(key, new)])
                 if not new.ndim:
                     start = [entry_leaves[key]] if not runs and key in stand_ins.params else []
                     made[id(leaf)].zero_dim = common_zero_dim([new, *start])

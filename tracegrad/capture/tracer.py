@@ -20,7 +20,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import RestageError, Storage, current, unconverted_reason, user_span
+from tracegrad.capture.context import (
+    EVERY_INPUT,
+    NO_INPUT,
+    NUMBERS,
+    RestageError,
+    Storage,
+    current,
+    unconverted_reason,
+    user_span,
+)
 from tracegrad.errors import (
     ArgumentTypeError,
     CaptureError,
@@ -72,9 +81,10 @@ class View:
         native: the same reading of a base that is known at capture, by NumPy; None when there is none.
         key: for a view made by indexing, the index; None for other views.
         name: the user's name for it, '' for none.
+        is_flat: it stands for `a.flat`, parts of which are copies.
     """
 
-    __slots__ = ("base", "cache", "key", "name", "native", "read", "write")
+    __slots__ = ("base", "cache", "is_flat", "key", "name", "native", "read", "write")
 
     def __init__(
         self,
@@ -87,6 +97,7 @@ class View:
         self.base, self.read, self.write, self.native, self.key = base, read, write, native, key
         self.cache: tuple[Value, Value, Block] | None = None
         self.name = ""
+        self.is_flat = False
 
     def name_value(self) -> None:
         """Give the value that was read last the user's name, unless it has one."""
@@ -106,6 +117,10 @@ class Tracer:
         self._storage, self._view, self.weak, self._contiguous = storage, view, weak, contiguous
         #: in elements, of an array of its own that is not in C order; None: in C order, or not known (memory.py)
         self._strides: tuple[int, ...] | None = None
+
+    def set_c_order(self) -> None:
+        """Note that the array is in C order."""
+        self._strides, self._contiguous = None, True
 
     def set_strides(self, strides: tuple[int, ...]) -> None:
         """Note that the array is not in C order."""
@@ -222,6 +237,10 @@ class Tracer:
     def shape(self) -> tuple[Any, ...]:
         return tuple(python_dim(d) for d in self.type.shape)
 
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        raise unsupported("a store into .shape", "bind the view: `a = a.reshape(shape)`")
+
     @property
     def ndim(self) -> int:
         return self.type.ndim
@@ -250,13 +269,27 @@ class Tracer:
     def real(self) -> Tracer:
         return array_handler(np.real, self)
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
     @property
     def imag(self) -> Tracer:
         return array_handler(np.imag, self)
 
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        self.imag[...] = value
+
     @property
     def flat(self) -> Tracer:
         return array_handler(np.ndarray.flat, self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[...] = call_handler(np.ravel, value)
 
     @property
     def base(self) -> Tracer | None:
@@ -419,12 +452,16 @@ class Tracer:
         else:
             made = from_value(self.value)
         made.zero_dim = self.zero_dim
-        return made if order == "C" or made.ndim < 2 else array_handler(np.copy, self, order)
+        if order != "C" and made.ndim > 1:
+            return array_handler(np.copy, self, order)
+        made._storage.follows = NO_INPUT
+        return made
 
-    __copy__ = copy
+    def __copy__(self) -> Tracer:
+        return self.copy("K")
 
     def __deepcopy__(self, memo: Any) -> Tracer:
-        return self.copy()
+        return self.copy("K")
 
     def tolist(self) -> Any:
         if not self.ndim:
@@ -440,8 +477,8 @@ class Tracer:
         cast = cast_to(self, np.dtype(dtype))
         if cast is not self:
             cast.zero_dim = self.zero_dim
-        if self.ndim > 1 and not self.is_contiguous and (cast is not self or copy):
-            return array_handler(np.copy, cast if cast is not self else self, order, _like=self)
+        if self.ndim > 1 and (cast is not self or copy):
+            return array_handler(np.copy, cast, order, _like=self)
         return cast if cast is not self or not copy else self.copy()
 
     def reshape(self, *shape: Any, order: str = "C") -> Tracer:
@@ -453,7 +490,7 @@ class Tracer:
         return array_handler(np.transpose, self, axes or None)
 
     def flatten(self, order: str = "C") -> Tracer:
-        return call_handler(np.ravel, self, order=order).copy()  # type: ignore[no-any-return]
+        return array_handler(np.ravel, self, order).copy()
 
     def sort(self, axis: int = -1) -> None:
         self[...] = call_handler(np.sort, self, axis=axis)
@@ -630,6 +667,7 @@ def from_concrete(content: Any) -> Tracer:
     """Wrap a content that is known at capture as a new array."""
     array = np.asarray(content)
     made = Tracer(Storage(ArrayType(array.dtype, array.shape), current().depth, None, array))
+    made._storage.follows = NO_INPUT
     if array.ndim > 1 and not array.flags.c_contiguous:
         if array.size and min(array.strides) > 0 and not any(s % array.itemsize for s in array.strides):
             made.set_strides(tuple(s // array.itemsize for s in array.strides))
@@ -839,13 +877,18 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
     if handler is None:
         name = f"numpy.{bound[0].__name__}.{bound[1]}" if bound is not None else full_name(function, args)
         raise not_covered(name, args)
+    begun = next(NUMBERS)
     try:
         result = handler(*args, **kwargs)
         if type(result) is Tracer:
-            if result._contiguous and result._view is None and result.type.ndim > 1:
-                _forget_order(function, args, result)
+            if result.type.ndim > 1 and result._storage.number > begun:
+                _note_order(function, args, kwargs, result)
             elif not result.type.ndim and not result.weak and result.base is None:
                 result = _as_number_or_array(result, function, args)
+        elif type(result) is tuple or type(result) is list:
+            for part in result:
+                if type(part) is Tracer and part.type.ndim > 1 and part._storage.number > begun:
+                    _note_order(function, args, kwargs, part)
         return result
     except (ValueError, TypeError, IndexError, AttributeError) as error:
         if isinstance(error, TracegradError) or not _is_own(error):
@@ -915,10 +958,17 @@ def array_handler(function: Any, *args: Any, **kwargs: Any) -> Tracer:
     return result
 
 
-#: functions whose results are in C order, or that note the order of their results themselves
-_ORDERED = frozenset(
-    {np.matmul, np.dot, np.outer, np.copy, np.reshape, np.ravel, np.asarray, np.asanyarray, np.ascontiguousarray}
-    | {np.asfortranarray, np.zeros_like, np.ones_like, np.empty_like, np.full_like}
+#: functions whose results are in C order
+_IN_C_ORDER: frozenset[Any] = frozenset({np.matmul, np.dot, np.outer, np.take})
+#: functions whose results may be in another order than C where all arguments are in C order
+_IN_ANY_ORDER: frozenset[Any] = frozenset(
+    {np.apply_along_axis, np.cross, np.linalg.cross, np.unique, np.linspace, np.delete, np.argwhere, np.histogram2d}
+    | {np.linalg.eig, np.nanquantile, np.nanpercentile}
+)
+#: functions that note the order of their results themselves; ufuncs do too
+_NOTED: frozenset[Any] = frozenset(
+    (np.array, np.copy, np.reshape, np.ravel, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
+    + (np.zeros, np.ones, np.full, np.empty, np.zeros_like, np.ones_like, np.empty_like, np.full_like)
 )
 
 
@@ -954,16 +1004,42 @@ def _gives_array(function: Any, args: tuple[Any, ...]) -> bool:
     return any(function is f for f in _ARRAYS)
 
 
-def _forget_order(function: Any, args: tuple[Any, ...], result: Tracer) -> None:
-    """Note that the memory order of a result is not known where an argument is not in C order."""
-    if function in _ORDERED:
+def _note_order(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tracer) -> None:
+    """Note what the memory order of a new array follows; where an argument is not in C order, it is not known."""
+    if result._view is not None or function in _NOTED:
         return
-    for argument in args:
-        for part in argument if isinstance(argument, list | tuple) else (argument,):
-            if part is result:
-                return
-            if type(part) is Tracer and not part._contiguous and part.type.ndim > 1:
-                result.forget_order()
+    if isinstance(function, np.ufunc) and function.signature is None and function.nout == 1:
+        return
+    storage = result._storage
+    if function in _IN_C_ORDER:
+        storage.follows = NO_INPUT
+        result.set_c_order()
+        return
+    parts = _arrays_in((*args, *kwargs.values()))
+    if parts is None:
+        storage.follows = EVERY_INPUT
+    elif not any(part is result for part in parts):
+        storage.follows = NO_INPUT.union(*(part.root._storage.follows for part in parts if part.type.ndim > 1))
+        if result._contiguous and not all(part._contiguous or part.type.ndim < 2 for part in parts):
+            result.forget_order()
+    if function in _IN_ANY_ORDER or (getattr(function, "__module__", None) or "").startswith("scipy.linalg"):
+        result.forget_order()
+
+
+def _arrays_in(values: Sequence[Any]) -> list[Tracer] | None:
+    """Return the traced arrays in arguments; None: there are values of which that is not known."""
+    found: list[Tracer] = []
+    for value in values:
+        if isinstance(value, Tracer):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            inner = _arrays_in(value)
+            if inner is None:
+                return None
+            found += inner
+        elif hasattr(type(value), "as_tracer"):
+            return None
+    return found
 
 
 def full_name(function: Any, args: tuple[Any, ...] = ()) -> str:

@@ -131,10 +131,10 @@ def check_order(value: Any, path: str) -> None:
     """
     if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
         raise ArgumentError(
-            f"the layout of {path} decides whether a reshape of it in the function is a view or a copy",
+            f"the layout of {path} decides whether a reshape in the function is a view or a copy",
             code="TG705",
             span=None,
-            found=f"{path} is not C-contiguous, and the function writes into it or into the reshape",
+            found=f"{path} is not C-contiguous, and the function writes into it, an array in its order, or the reshape",
             help=f"pass np.ascontiguousarray({path}), or write .copy() after the reshape",
         )
 

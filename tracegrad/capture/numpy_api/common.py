@@ -19,6 +19,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.masked import Selection
+from tracegrad.capture.memory import keep_order
 from tracegrad.capture.tracer import (
     ALWAYS,
     HANDLERS,
@@ -90,7 +91,8 @@ def _entry(
                 full_name(plain), out, functools.partial(entry, *args, **kwargs), kwargs.get("where", True)
             )
         if native and is_known((args, kwargs)):
-            return wrap_known(plain(*as_known(args), **as_known(kwargs)))
+            known = plain(*as_known(args), **as_known(kwargs))
+            return wrap_elementwise(known, args, **kwargs) if isinstance(plain, np.ufunc) else wrap_known(known)
         result = handler(*args, **kwargs)
         if type(result) is list:
             current().register_created(result)
@@ -182,6 +184,14 @@ def wrap_known(value: Any) -> Any:
     return value
 
 
+def wrap_elementwise(value: Any, operands: Sequence[Any], *, order: str = "K", **kwargs: Any) -> Any:
+    """Return the result of a ufunc of NumPy with tracers in place of arrays, which follow the order of operands."""
+    result = wrap_known(value)
+    if type(result) is not Tracer or result.ndim < 2:
+        return result
+    return keep_order(result, [asarray(operand) for operand in operands], order)
+
+
 def known_scalar(value: Any) -> Any:
     """Return the number, when a value is a rank-0 number known at capture, else None."""
     if isinstance(value, bool | int | float | complex | np.generic):
@@ -261,7 +271,9 @@ def dim_value(dim: Any) -> Tracer:
 def full(shape: tuple[Any, ...], value: Any, dtype: Any) -> Tracer:
     """Return an array filled with a Python number; known at capture when its shape is."""
     if all(isinstance(d, int) for d in shape):
-        return from_concrete(np.broadcast_to(np.asarray(value, dtype=dtype), shape))
+        made = from_concrete(np.broadcast_to(np.asarray(value, dtype=dtype), shape))
+        made.set_c_order()
+        return made
     return from_value(stage(ops.full, shape=shape, dtype=np.dtype(dtype), value=value))
 
 

@@ -20,7 +20,7 @@ from tracegrad.capture.contents import iota
 from tracegrad.capture.context import user_span
 from tracegrad.capture.lengths import count_between
 from tracegrad.capture.linear import difference
-from tracegrad.capture.memory import UNKNOWN, deciding_inputs, layout_of, note_copy, set_layout
+from tracegrad.capture.memory import deciding_inputs, follows, layout_of, note_copy, note_unknown, ordered, set_layout
 from tracegrad.capture.numpy_api.common import (
     as_axes,
     as_dim,
@@ -62,7 +62,7 @@ from tracegrad.capture.tracer import (
     unsupported,
 )
 from tracegrad.errors import NeedsPythonValue, TracedValueError
-from tracegrad.ir.types import F64, I64, is_complex, is_inexact, is_static
+from tracegrad.ir.types import F64, I64, is_complex, is_inexact
 
 __all__ = ["constant_value", "is_creator"]
 
@@ -101,7 +101,7 @@ def _sized(make: Callable[[tuple[Any, ...]], Tracer], shape: Any) -> Any:
 @covers(np.zeros)
 def zeros(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
     _no_like(like)
-    return _sized(lambda dims: _ordered(full(dims, 0, _dtype(dtype, F64)), order), shape)
+    return _sized(lambda dims: ordered(full(dims, 0, _dtype(dtype, F64)), order), shape)
 
 
 @covers(np.empty, native=False, always=True)
@@ -119,23 +119,10 @@ def empty_like(
     return call_handler(np.zeros_like, prototype, dtype, order, subok, shape)
 
 
-def _ordered(made: Tracer, order: str, prototype: Tracer | None = None) -> Tracer:
-    """Note the memory order of a new array: C, F, or that of a prototype of its shape (K, A)."""
-    if made.ndim < 2 or order == "C":
-        return made
-    if order == "F":
-        return set_layout(made, np.empty(made.type.shape, np.int8, "F")) if is_static(made.type.shape) else made
-    if prototype is None or prototype.type.shape != made.type.shape or prototype.is_contiguous:
-        return made
-    layout = layout_of(prototype)
-    known = layout is not None and min(layout.strides) > 0
-    return set_layout(made, np.empty_like(layout, order=order) if known else None)  # type: ignore[call-overload]
-
-
 @covers(np.ones)
 def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
     _no_like(like)
-    return _sized(lambda dims: _ordered(full(dims, 1, _dtype(dtype, F64)), order), shape)
+    return _sized(lambda dims: ordered(full(dims, 1, _dtype(dtype, F64)), order), shape)
 
 
 @covers(np.full)
@@ -143,7 +130,7 @@ def full_(
     shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
 ) -> Any:
     _no_like(like)
-    return _sized(lambda dims: _ordered(_filled(dims, fill_value, dtype), order), shape)
+    return _sized(lambda dims: ordered(_filled(dims, fill_value, dtype), order), shape)
 
 
 def _filled(shape: tuple[Any, ...], fill_value: Any, dtype: Any) -> Tracer:
@@ -165,7 +152,7 @@ def zeros_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Tracer:
     a = asarray(a)
-    return _ordered(full(_like_shape(a, shape), 0, _dtype(dtype, a.dtype)), order, a)
+    return ordered(full(_like_shape(a, shape), 0, _dtype(dtype, a.dtype)), order, a)
 
 
 @covers(np.ones_like, native=False)
@@ -173,7 +160,7 @@ def ones_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Tracer:
     a = asarray(a)
-    return _ordered(full(_like_shape(a, shape), 1, _dtype(dtype, a.dtype)), order, a)
+    return ordered(full(_like_shape(a, shape), 1, _dtype(dtype, a.dtype)), order, a)
 
 
 @covers(np.full_like, native=False)
@@ -188,7 +175,7 @@ def full_like(
     device: Any = None,
 ) -> Tracer:
     a = asarray(a)
-    return _ordered(_filled(_like_shape(a, shape), fill_value, _dtype(dtype, a.dtype)), order, a)
+    return ordered(_filled(_like_shape(a, shape), fill_value, _dtype(dtype, a.dtype)), order, a)
 
 
 @covers(np.eye)
@@ -425,7 +412,11 @@ def array(
     result = _stacked(object, dtype)
     if ndmin > result.ndim:
         result = reshape(result, (1,) * (ndmin - result.ndim) + result.type.shape)
-    return result.copy() if result is object else result
+    made = result.copy() if result is object else result
+    if not isinstance(object, Tracer) or object.ndim == made.ndim or order in ("C", "F"):
+        return ordered(made, order, object if isinstance(object, Tracer) else None)
+    made._storage.follows = follows(object)
+    return made if object.is_contiguous else set_layout(made, None)
 
 
 def _stacked(object: Any, dtype: Any) -> Tracer:
@@ -461,10 +452,10 @@ def _in_order(tracer: Tracer, order: str) -> Tracer:
         note_copy(tracer, tracer, inputs)
         return tracer
     layout = layout_of(tracer)
-    made = _ordered(tracer.copy(), order)
+    made = ordered(tracer.copy(), order)
     note_copy(made, tracer, inputs)
     if layout is None:
-        made._storage.pinned = UNKNOWN
+        note_unknown(made, tracer)
         return made
     return tracer if (layout.flags.c_contiguous if order == "C" else layout.flags.f_contiguous) else made
 
@@ -487,7 +478,7 @@ def asarray_(
     if isinstance(a, Tracer):
         if dtype is None or np.dtype(dtype) == a.dtype:
             return (a.copy() if a.weak or copy else a) if a.ndim or not a.weak else from_value(a.value)
-        return cast_to(a, np.dtype(dtype))
+        return ordered(cast_to(a, np.dtype(dtype)), "K", a)
     return _stacked(a, dtype)
 
 
@@ -499,7 +490,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 @covers(np.copy, native=False)
 def copy(a: Any, order: str = "K", subok: bool = False, *, _like: Tracer | None = None) -> Tracer:
     tracer = asarray(a)
-    return _ordered(
+    return ordered(
         tracer.copy() if not tracer.weak else from_value(tracer.value), order, tracer if _like is None else _like
     )
 

@@ -27,7 +27,7 @@ from tracegrad.capture.numpy_api.common import (
     known_scalar,
     select,
     spread,
-    wrap_known,
+    wrap_elementwise,
 )
 from tracegrad.capture.ragged import Ragged, leading
 from tracegrad.capture.tracer import (
@@ -44,10 +44,13 @@ from tracegrad.capture.tracer import (
     full_name,
     make_weak,
     result_dtype,
+    stage,
     unsupported,
+    view_of,
 )
 from tracegrad.capture.trials import NEGATIVE_POWER, OUTGROWN, TOO_LARGE_POWER, said
 from tracegrad.errors import ArgumentTypeError
+from tracegrad.ir.core import Value
 from tracegrad.ir.opdef import TABLE, OpDef
 from tracegrad.ir.types import BOOL, F64, I64, is_complex, is_float, is_inexact, is_integer
 
@@ -129,8 +132,10 @@ def call_ufunc(
     tracers = [asarray(v) for v in operands]
     if _python and all(t.weak for t in tracers):
         return _python_scalars(ufunc, tracers)
-    result = keep_order(_numpy_arrays(ufunc, tracers, dtype), tracers)
-    return result if where is True else select(where, result, full(result.type.shape, 0, result.dtype))
+    result = _numpy_arrays(ufunc, tracers, dtype)
+    if where is not True:
+        result = select(where, result, full(result.type.shape, 0, result.dtype))
+    return keep_order(result, tracers, order)
 
 
 def _numpy_arrays(ufunc: np.ufunc, tracers: list[Tracer], dtype: Any = None) -> Tracer:
@@ -472,7 +477,7 @@ def _register(ufunc: np.ufunc) -> None:
             if all(not isinstance(a, Tracer) or a.weak for a in args):
                 return call_ufunc(ufunc, *args, _python=True)
             kwargs.pop("_python")
-            return wrap_known(PYTHON_OPERATORS[ufunc](*as_known(args)))
+            return wrap_elementwise(PYTHON_OPERATORS[ufunc](*as_known(args)), args)
         return generic(*args, **kwargs)
 
     HANDLERS[ufunc] = entry
@@ -616,16 +621,37 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
     return make_weak(call_handler(np.all, isclose(a, b, rtol, atol, equal_nan)))
 
 
-@covers(np.real)
+def _part_of(x: Tracer, own: OpDef, unit: complex, other: OpDef, other_unit: complex) -> Tracer:
+    """Return a view of one of the two parts of complex numbers."""
+
+    def write(base: Value, new: Value) -> Value:
+        parts = (new, unit), (stage(other, base), other_unit)
+        one, two = (
+            stage(ops.multiply, stage(ops.cast, part, dtype=base.dtype), ops.full_like(base, factor))
+            for part, factor in parts
+        )
+        return stage(ops.add, one, two)  # type: ignore[no-any-return]
+
+    def native(content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if is_complex(content.dtype):
+            return content.real if own is ops.real else content.imag
+        # a layout: what is left lies twice as far apart
+        strides = tuple(2 * s for s in content.strides)
+        return np.lib.stride_tricks.as_strided(content, content.shape, strides)
+
+    return view_of(x, lambda base: stage(own, base), write, contiguous=False, native=native)
+
+
+@covers(np.real, native=False)
 def real(val: Any) -> Tracer:
     x = asarray(val)
-    return apply(ops.real, x) if is_complex(x.dtype) else x
+    return _part_of(x, ops.real, 1, ops.imag, 1j) if is_complex(x.dtype) else x
 
 
-@covers(np.imag)
+@covers(np.imag, native=False)
 def imag(val: Any) -> Tracer:
     x = asarray(val)
-    return apply(ops.imag, x) if is_complex(x.dtype) else full(x.type.shape, 0, x.dtype)
+    return _part_of(x, ops.imag, 1j, ops.real, 1) if is_complex(x.dtype) else full(x.type.shape, 0, x.dtype)
 
 
 @covers(np.angle)

@@ -24,6 +24,7 @@ from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.linear import difference, ends, most_above
 from tracegrad.capture.masked import Masked, Selection, same_value, unknown_count
+from tracegrad.capture.memory import dense_layout, set_layout
 from tracegrad.capture.numpy_api.common import (
     as_axis,
     as_bool,
@@ -578,7 +579,7 @@ def getitem(x: Any, key: Any) -> Any:
     if not _is_basic(items):
         if content is not None:
             return wrap_known(content[as_known(key)])
-        return from_value(read_items(base.value, items))
+        return _in_order_of_places(from_value(read_items(base.value, items)), base, items)
     # with an ellipsis NumPy gives a view of one element, not its value
     dots = any(part is Ellipsis for part in (key if isinstance(key, tuple) else (key,)))
     scalar = all(item.kind in ("int", "point") for item in items) and not dots
@@ -586,7 +587,7 @@ def getitem(x: Any, key: Any) -> Any:
         return content[as_known(key)]
     while (lead := _leads_by_ints(base)) is not None:
         base, items = lead[0], [*lead[1], *_shifted(items, len(lead[1]))]
-    if scalar:
+    if scalar or (base._view is not None and base._view.is_flat):
         return from_value(read_items(base.value, items))
     return view_of(
         base,
@@ -596,6 +597,16 @@ def getitem(x: Any, key: Any) -> Any:
         native=_native_reader(items),
         key=tuple(items),
     )
+
+
+def _in_order_of_places(made: Tracer, base: Tracer, items: Sequence[Item]) -> Tracer:
+    """Note the memory order of what arrays of places select: the axes of the places come first in it."""
+    places = [k for k, item in enumerate(items) if item.kind in ("array", "int", "point")]
+    before, count = places[0], made.ndim - len(items) + len(places)
+    if not base.is_contiguous or not before or not count or places != list(range(before, before + len(places))):
+        return made
+    axes = [*range(before, before + count), *range(before), *range(before + count, made.ndim)]
+    return set_layout(made, dense_layout(made.type.shape, axes))
 
 
 def _native_reader(items: Sequence[Item]) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None:
@@ -860,7 +871,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         index = call_handler(np.clip, index, 0, call_handler(np.subtract, size, 1))
     elif mode != "raise":
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-    return asarray(getitem(tracer, (slice(None),) * place + (index,)))
+    taken = asarray(getitem(tracer, (slice(None),) * place + (index,)))
+    return taken if taken.base is None else taken.copy()
 
 
 def _along(tracer: Tracer, indices: Any, axis: Any) -> tuple[Tracer, tuple[Any, ...]]:

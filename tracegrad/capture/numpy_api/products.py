@@ -16,11 +16,14 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.contents import iota
 from tracegrad.capture.context import user_span
+from tracegrad.capture.memory import dense_layout, set_layout
 from tracegrad.capture.numpy_api.common import (
     as_axis,
+    as_known,
     covers,
     gather,
     insert_dims,
+    is_known,
     move_axis,
     reshape,
     spread,
@@ -28,7 +31,8 @@ from tracegrad.capture.numpy_api.common import (
 )
 from tracegrad.capture.numpy_api.elementwise import add, conjugate, multiply, negative, subtract
 from tracegrad.capture.numpy_api.indexing import getitem
-from tracegrad.capture.numpy_api.shape import join
+from tracegrad.capture.numpy_api.shape import join, permuted_view
+from tracegrad.capture.sharing import share
 from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import (
     Tracer,
@@ -37,6 +41,7 @@ from tracegrad.capture.tracer import (
     broadcast_shapes,
     call_handler,
     cast_to,
+    from_concrete,
     unsupported,
 )
 from tracegrad.errors import TracedValueError
@@ -290,11 +295,18 @@ def _parse_einsum(operands: Sequence[Any]) -> tuple[list[str], str, list[Tracer]
     return expanded, output_term, arrays
 
 
-@covers(np.einsum)
+@covers(np.einsum, native=False)
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **kwargs: Any) -> Tracer:
     if kwargs.keys() - {"order", "casting"}:
         raise unsupported(f"np.einsum with {', '.join(kwargs)}", "leave it out")
     terms, output, arrays = _parse_einsum(operands)
+    if len(arrays) == 1 and dtype is None and len(set(terms[0])) == len(terms[0]) == len(output):
+        return permuted_view(arrays[0], [terms[0].index(label) for label in output])
+    is_diagonal = len(arrays) == 1 and set(terms[0]) == set(output)
+    if is_known(arrays) and not is_diagonal:
+        options = {"dtype": dtype, "optimize": optimize, **kwargs}
+        return from_concrete(np.einsum(*as_known(operands), **options))
+    given = arrays
     arrays, kind = _promoted(*arrays)
     if dtype is not None:
         kind = np.dtype(dtype)
@@ -321,7 +333,23 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = 
     array, term = _sum_out(*parts[0], set(output))
     missing = [label for label in output if label not in term]
     assert not missing, "every output label is in an operand"
-    return _returned(transpose(array, [term.index(label) for label in output]), kind).copy()
+    made = _returned(transpose(array, [term.index(label) for label in output]), kind).copy()
+    if is_diagonal:  # NumPy makes a view
+        share(made.root._storage, given[0].root._storage)
+    if made.ndim > 1 and all(a.is_contiguous for a in given):
+        is_known_order = len(given) == 1 or not optimize
+        set_layout(made, dense_layout(made.type.shape, _order_of_axes(terms, output)) if is_known_order else None)
+    return made
+
+
+def _order_of_axes(terms: Sequence[str], output: str) -> list[int]:
+    """Return the axes of an einsum of arrays in C order as they lie in memory, outermost first."""
+    letters = dict(zip(dict.fromkeys("".join(terms)), string.ascii_letters, strict=False))
+    text = ",".join("".join(letters[label] for label in term) for term in terms)
+    small = np.einsum(
+        f"{text}->{''.join(letters[label] for label in output)}", *[np.ones((2,) * len(term)) for term in terms]
+    )
+    return sorted(range(small.ndim), key=lambda k: -small.strides[k])
 
 
 def _one_of_each(array: Tracer, term: str, sizes: dict[str, Any]) -> tuple[Tracer, str]:

@@ -16,9 +16,17 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.contents import iota
-from tracegrad.capture.context import Storage, current, user_span
+from tracegrad.capture.context import NO_INPUT, Inputs, current, user_span
 from tracegrad.capture.linear import ends
-from tracegrad.capture.memory import UNKNOWN, Layout, deciding_inputs, is_view_of_shape, layout_of, note_copy, note_view
+from tracegrad.capture.memory import (
+    Layout,
+    deciding_inputs,
+    is_view_of_shape,
+    layout_of,
+    note_copy,
+    note_unknown,
+    note_view,
+)
 from tracegrad.capture.numpy_api.common import (
     as_axes,
     as_axis,
@@ -88,19 +96,21 @@ def resolve_shape(tracer: Tracer, shape: Any) -> tuple[Any, ...]:
     return tuple(dims)
 
 
-def reshape_view(tracer: Tracer, shape: tuple[Any, ...], *, inputs: frozenset[Storage] | None = None) -> Tracer:
+def reshape_view(tracer: Tracer, shape: tuple[Any, ...], *, inputs: Inputs | None = None) -> Tracer:
     """Return the elements in another shape: a view of a contiguous array, else a copy.
 
     Args:
         inputs: those whose layout decides whether it is a view, where they are not those of a reshape.
     """
+    if shape == tracer.type.shape and not tracer.is_contiguous:
+        return _same_view(tracer)
     inputs = deciding_inputs(tracer, shape) if inputs is None else inputs
     layout = None if tracer.is_contiguous else layout_of(tracer)
     if not tracer.is_contiguous and tracer.ndim > 1 and (layout is None or not is_view_of_shape(layout, shape)):
-        made = reshape(tracer, shape) if tracer.type.shape != shape else tracer.copy()
+        made = reshape(tracer, shape)
         note_copy(made, tracer, inputs)
         if layout is None:
-            made._storage.pinned = UNKNOWN
+            note_unknown(made, tracer)
         return made
     contiguous = tracer.is_contiguous
     if layout is not None:
@@ -146,6 +156,8 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
 @covers(np.ravel, native=False)
 def ravel(a: Any, order: str = "C") -> Tracer:
     tracer = asarray(a)
+    if order in ("K", "A") and tracer.is_contiguous:
+        order = _order_in_memory(tracer)
     if order == "K" and tracer.ndim > 1:
         strides = _known_layout(tracer).strides
         if min(strides) < 0:
@@ -164,21 +176,20 @@ def ravel(a: Any, order: str = "C") -> Tracer:
     made = reshape(tracer, (tracer.type.size,)) if tracer.ndim != 1 else tracer.copy()
     note_copy(made, tracer, inputs)
     if layout is None:
-        made._storage.pinned = UNKNOWN
+        note_unknown(made, tracer)
     return made
 
 
 def _known_layout(tracer: Tracer) -> Layout:
-    """Return the layout of an array that was made in the captured function.
+    """Return the layout of an array, on which what the function computes depends.
 
     Raises:
-        CaptureError: it is an argument, or made in a way that leaves its memory order open.
+        CaptureError: the array is made in a way that leaves its memory order open.
     """
-    root = tracer.root
-    made_here = root.concrete is not None or (root._storage.value is not None and root.value.producer is not None)
-    layout = layout_of(tracer) if made_here else None
+    layout = layout_of(tracer)
     if layout is None:
         raise _unknown_order()
+    current().laid_out |= deciding_inputs(tracer)
     return layout
 
 
@@ -189,6 +200,9 @@ def _unknown_order() -> Exception:
 def _order_in_memory(tracer: Tracer) -> str:
     if tracer.ndim < 2:
         return "C"
+    if tracer.is_contiguous:
+        current().laid_out |= deciding_inputs(tracer)
+        return "C"
     flags = _known_layout(tracer).flags
     return "F" if flags.f_contiguous and not flags.c_contiguous else "C"
 
@@ -197,7 +211,7 @@ def permuted_view(tracer: Tracer, axes: Sequence[int]) -> Tracer:
     """Return a view with the axes in another order."""
     order = tuple(axes)
     if order == tuple(range(tracer.ndim)):
-        return reshape_view(tracer, tracer.type.shape) if tracer.is_contiguous else _same_view(tracer)
+        return reshape_view(tracer, tracer.type.shape)
     back = tuple(order.index(k) for k in range(len(order)))
     moved = [a for a in order if tracer.type.shape[a] != 1]
     return view_of(
@@ -218,7 +232,10 @@ def flat(a: Any) -> Tracer:
     """Return the elements in C order: a view whatever the memory layout, as `a.flat` writes through."""
     tracer = asarray(a)
     shape = (tracer.type.size,)
-    return reshape_view(tracer, shape, inputs=frozenset()) if tracer.is_contiguous else _dims_view(tracer, shape)
+    made = reshape_view(tracer, shape, inputs=NO_INPUT) if tracer.is_contiguous else _dims_view(tracer, shape)
+    if made._view is not None:
+        made._view.is_flat = True
+    return made
 
 
 @covers(np.transpose, np.permute_dims, native=False)
