@@ -55,9 +55,6 @@ def _block(
                 for earlier in branches.get(operation.operands[0], ()):
                     inner.update(_passed_on(earlier, side))
             changed |= _block(nested, inner, branches.new_child(), mapping)
-        if operation.op == "if":
-            before = branches.get(operation.operands[0], [])
-            branches[operation.operands[0]] = [*before, operation]
         if operation.op == "check":
             if _key(operation) in known:
                 changed = True
@@ -74,6 +71,9 @@ def _block(
                 known[key] = operation.results
         if found is None:
             kept.append(operation)
+            if operation.op == "if":
+                before = branches.get(operation.operands[0], [])
+                branches[operation.operands[0]] = [*before, operation]
             continue
         changed = True
         for old, new in zip(operation.results, found, strict=True):
