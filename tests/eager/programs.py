@@ -3022,3 +3022,122 @@ def places_in_memory_replaced(T: Any, say: Any) -> None:
     say(T.arange(6).as_strided_scatter(T.ones(2) * 9, (2,), (2,), 0))
     attempt(say, lambda: T.arange(6.0).as_strided_scatter(T.ones(2, 2), (2, 2), (0, 1)))
     attempt(say, lambda: T.arange(6.0).as_strided_scatter(T.ones(1), (2,), (2,)))
+
+
+@program
+def conjugate_views_share_memory(T: Any, say: Any) -> None:
+    for dtype in (T.complex64, T.complex128):
+        x = T.tensor([1 + 2j, 3 - 4j], dtype=dtype)
+        c = x.conj()
+        say(c, c.is_conj(), c._is_view(), c._base is x, x.is_conj(), c.conj().is_conj(), c.conj()._base is x)
+        say(*(t.is_conj() for t in (c.clone(), c.detach(), c.data, c.contiguous(), c[0], c.reshape(2, 1), c * 1, c.T)))
+        say(c.data_ptr() == x.data_ptr(), c[1].storage_offset(), c.is_set_to(x), c.resolve_conj() is c)
+        say(c.untyped_storage().data_ptr() == x.untyped_storage().data_ptr(), x.resolve_conj() is x)
+        writes = (
+            lambda: c.mul_(2j), lambda: x[0].add_(5 + 1j), lambda: c.imag.add_(10), lambda: x.imag.zero_(),
+            lambda: x.data.add_(1j), lambda: c.detach().sub_(2j), lambda: x.copy_(c), lambda: x.add_(c),
+            lambda: c.__setitem__(0, 7j), lambda: T.view_as_real(x).mul_(3), lambda: c.real.fill_(4),
+            lambda: c.imag.copy_(T.tensor([1.5, 2.5])), lambda: x.conj_physical_(), lambda: x[1:].copy_(c[:1]),
+            lambda: c.conj().mul_(1j), lambda: T.real(c).mul_(2), lambda: T.imag(c[1:]).neg_(),
+        )  # fmt: skip
+        for write in writes:
+            write()
+            say(x, c, c.imag, x._version, c._version)
+        say(c.sum(), c @ x, T.vdot(c, x), c == x, c.abs(), T.stack([c, x]), c.tolist(), c[0].item(), c.imag[0].item())
+
+
+@program
+def conjugate_matrices_are_views(T: Any, say: Any) -> None:
+    m = (T.arange(6).view(2, 3) + 1j).to(T.complex64)
+    for view in (m.mH, m.H, m.adjoint(), T.adjoint(m), m.T.conj(), m.conj().mT):
+        say(view, view.is_conj(), view._base is m, view.stride())
+    m.mH[0] = 5j
+    m.H.mul_(2)
+    m.adjoint()[:, 1].zero_()
+    say(m, m.mH @ m)
+    batch = T.stack([m, m * 1j])
+    batch.mH.diagonal(0, 1, 2).fill_(3j)
+    batch.conj()[:, :, ::2].mul_(1j)
+    say(batch)
+    batch.conj().as_strided((2, 2), (1, 3), 1).add_(1j)
+    say(batch, batch.conj().as_strided((2, 2), (1, 3), 1).is_conj())
+    kept = m.conj()
+    m.t_()
+    m.mul_(1j)
+    say(m, kept, kept.is_conj())
+    kept.t_()
+    say(kept, kept.is_conj())
+
+
+@program
+def gradients_through_conjugate_views(T: Any, say: Any) -> None:
+    leaf = T.tensor([1 + 2j, 3 - 4j], requires_grad=True)
+    attempt(say, lambda: leaf.conj().mul_(2))
+    attempt(say, lambda: leaf.conj().imag.mul_(2))
+    attempt(say, lambda: leaf.conj().detach().mul_(2)._version)
+    say(leaf, leaf.conj(), leaf.conj_physical(), leaf.conj().resolve_conj(), leaf.conj().imag.resolve_neg())
+    factor = T.tensor([0.5 + 1j, 2 - 1j])
+    writes = (
+        lambda c, b: c.mul_(3 + 1j), lambda c, b: c.mul_(factor), lambda c, b: c.imag.mul_(factor.real),
+        lambda c, b: c.real.copy_(factor.imag), lambda c, b: c[0].mul_(2j), lambda c, b: c.copy_(b.detach().clone()),
+        lambda c, b: c[1:].add_(b[:1].clone()), lambda c, b: b.mul_(1j), lambda c, b: b[0].zero_(),
+        lambda c, b: c.conj().mul_(factor), lambda c, b: T.view_as_real(b)[..., 1].mul_(3), lambda c, b: c.sin_(),
+        lambda c, b: c.conj().imag.add_(b.real.clone()), lambda c, b: c.as_strided((1,), (1,), 1).mul_(2j),
+    )  # fmt: skip
+    for write in writes:
+        for read in (lambda c, b: b, lambda c, b: c, lambda c, b: c.imag, lambda c, b: b * c):
+            leaf.grad = None
+            b = leaf * (1 + 1j)
+            c = b.conj()
+            write(c, b)
+            say(b, c, b._version)
+            out = read(c, b)
+            (out * out.conj()).real.sum().backward()
+            say(leaf.grad + 0)  # one sign of zeros
+    b = leaf * leaf
+    first = T.autograd.grad((b.conj() * b.mul(2j).conj()).imag.sum(), leaf, create_graph=True)[0]
+    say(first.resolve_conj())
+    say(T.autograd.grad(first.conj().real.sum(), leaf)[0].resolve_conj())
+    with T.no_grad():
+        leaf.conj().add_(1j)
+        view = leaf.conj()
+    say(leaf, leaf._version)
+    attempt(say, lambda: view.mul_(2))
+    leaf.grad = None
+    (leaf * leaf).abs().sum().backward()
+    kept = leaf.grad.conj()
+    (leaf * leaf).abs().sum().backward()
+    say(leaf.grad, kept)
+
+
+@program
+def conjugate_views_and_numpy(T: Any, say: Any) -> None:
+    x = T.tensor([1 + 2j, 3 - 4j])
+    c = x.conj()
+    for view in (c, c.imag, c[1:].imag, c.mul(1), c.real, x.imag):
+        say(view.is_conj(), view.is_neg(), T.is_conj(view), T.is_neg(view))
+        attempt(say, view.numpy)
+        attempt(say, lambda view=view: np.asarray(view))
+        say(view.resolve_conj().resolve_neg().numpy().tolist(), view.numpy(force=True).tolist())
+    attempt(say, lambda: type(T.view_as_real(c)).__name__)
+    attempt(say, lambda: T.view_as_real(c.resolve_conj()))
+    say(copy.deepcopy(c), copy.deepcopy(c).is_conj())
+    empty = T.zeros(0, dtype=T.complex64).conj()
+    say(empty, empty.is_conj(), empty.imag.is_neg(), empty.conj().is_conj())
+    parameter = x.conj().requires_grad_()
+    optimizer = T.optim.SGD([parameter], lr=0.5)
+    parameter.abs().sum().backward()
+    optimizer.step()
+    say(parameter, x, parameter.is_leaf)
+    pairs = T.ones(3, 2)
+    T.view_as_complex(pairs).conj().mul_(2j)
+    say(pairs)
+    with T.inference_mode():
+        y = T.ones(2, dtype=T.complex64)
+        y.conj().mul_(2j)
+        say(y, y.conj().is_inference())
+    z = T.ones(2, dtype=T.complex64)
+    old = z.conj()
+    z.data = T.full((2,), 3j)
+    old.mul_(2j)
+    say(z, old, z.conj())

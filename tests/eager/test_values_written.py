@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.eager.torch_like import torch
-from tracegrad.runtime import creating
+from tracegrad.runtime import creating, mirrors
 
 F, func, fa = torch.nn.functional, torch.func, torch.autograd.forward_ad
 
@@ -163,3 +164,38 @@ def test_functions_of_complex_numbers() -> None:
     assert torch.allclose(z.sigmoid() * (1 + (-z).exp()), torch.ones_like(z))
     assert torch.allclose(torch.logsumexp(z, 0).exp(), z.exp().sum())
     assert torch.autograd.gradcheck(lambda x: (x.log10(), x.log2(), x.sigmoid(), x.logsumexp(0)), (z,))
+
+
+def test_writes_from_outside_reach_conjugate_views() -> None:
+    values = np.array([1 + 2j, 3 - 4j])
+    x = torch.from_numpy(values)
+    before = x.conj()
+
+    def double(a: Any) -> None:
+        a *= 2
+
+    torch.function(double)(x)
+    assert before.tolist() == [2 - 4j, 6 + 8j]
+    torch.function(double)(before)
+    assert x.tolist() == [4 + 8j, 12 - 16j]
+    values[0] = 1j
+    assert x.conj()[0] == before[0] == -1j
+    leaf = before.detach().requires_grad_()
+    assert torch.autograd.gradcheck(lambda c: c.conj() * c * c, (leaf,))
+    assert torch.autograd.gradcheck(lambda c: c.mul(c.conj()).real + c.conj().imag, (leaf,), fast_mode=True)
+    values.flags.writeable = False
+    assert torch.from_numpy(values).conj().conj().tolist() == values.tolist()
+
+
+def test_memory_has_one_mirror_as_long_as_that_is_seen() -> None:
+    pairs, count = torch.arange(8.0), len(mirrors._pairs)
+    small, large = torch.view_as_complex(pairs.view(4, 2)), torch.view_as_complex(pairs.double().view(4, 2))
+    assert small.conj().untyped_storage().data_ptr() == pairs.data_ptr()
+    again = torch.from_numpy(np.frombuffer(large.numpy().data, np.complex64).copy())
+    kept = again.conj()
+    wide = torch.from_numpy(again.numpy().view(np.complex128))
+    with pytest.raises(RuntimeError, match="reads it as complex64"):
+        wide.conj()
+    del kept
+    assert wide.conj().tolist() == large.conj().tolist()
+    assert len(mirrors._pairs) == count

@@ -16,6 +16,7 @@ from tracegrad.api import VJP, RequestMaker, Transformed, _remembered, bind, jvp
 from tracegrad.capture.calls import call as call_captured
 from tracegrad.capture.known import leaves_of_call
 from tracegrad.driver.specialization import Specialization
+from tracegrad.runtime.mirrors import carry_over
 from tracegrad.runtime.signature import NAMESPACE, signature_of
 from tracegrad.runtime.tape import (
     Cotangent,
@@ -210,6 +211,9 @@ def call(transformed: Transformed, args: tuple[Any, ...], keywords: dict[str, An
             transformed._tensor_calls.clear()
         served = transformed._tensor_calls[kind] = _Served(made)
     out = transformed._run(signature, values, lambda made: made.call(values, arguments))
+    if made.program.write_back:
+        for tensor in tensors:
+            carry_over(tensor._a)
     return _wrapped(transformed, args, keywords, tensors, out, recording, served)
 
 

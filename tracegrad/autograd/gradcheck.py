@@ -16,12 +16,19 @@ import numpy as np
 
 from tracegrad.autograd import forward_ad
 from tracegrad.runtime.gradients import enable_grad, grad
+from tracegrad.runtime.mirrors import carry_over
 from tracegrad.runtime.tape import needs_grad
 from tracegrad.runtime.tensor import Array, Tensor, is_differentiable, wrap
 
 
 class GradcheckError(RuntimeError):
     """A gradient is wrong, or depends on more than the inputs."""
+
+
+def _put(array: Array, place: Any, value: Any) -> None:
+    """Write into the memory of a tensor."""
+    array[place] = value
+    carry_over(array)
 
 
 def _differentiable(found: Any) -> list[Tensor]:
@@ -165,11 +172,11 @@ class _Check:
         for place in np.ndindex(array.shape):
             before = array[place].copy() if array.ndim else array.copy()
             for p, part in enumerate(parts):
-                array[place] = before + self.eps * part
+                _put(array, place, before + self.eps * part)
                 high = self.values()
-                array[place] = before - self.eps * part
+                _put(array, place, before - self.eps * part)
                 low = self.values()
-                array[place] = before
+                _put(array, place, before)
                 for k in range(count):
                     slopes[k][p].append((high[k] - low[k]).ravel() / (2 * self.eps))
         return [
@@ -244,11 +251,11 @@ class _Check:
             for k, (x, g) in enumerate(zip(self.active, gradients, strict=True)):
                 v = random(x._a)
                 before = x._a.copy()
-                x._a[...] = before + self.eps * v
+                _put(x._a, ..., before + self.eps * v)
                 high = self.values()[number]
-                x._a[...] = before - self.eps * v
+                _put(x._a, ..., before - self.eps * v)
                 low = self.values()[number]
-                x._a[...] = before
+                _put(x._a, ..., before)
                 expected = np.sum(np.conj(u) * (high - low) / (2 * self.eps)).real
                 found = 0.0 if g is None else np.sum(np.conj(v) * g._a).real
                 self.compare(np.asarray(found), np.asarray(expected), number, k)

@@ -839,16 +839,31 @@ for _name, _make in (
 @method("numpy")
 def numpy(self: Tensor, *, force: bool = False) -> Array:
     """Return the array, which shares memory with the tensor."""
-    if needs_grad(self) and not force:
-        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if force:
+        return self._a.copy() if self.is_conj() or self.is_neg() else self._a
+    _require_readable(self)
     return self._a
+
+
+def _require_readable(self: Tensor) -> None:
+    """Check that a tensor can be handed to NumPy as it is.
+
+    Raises:
+        RuntimeError: it requires grad, or its memory does not hold its values but their conjugates.
+    """
+    if needs_grad(self):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if self.is_conj() or self.is_neg():
+        bit, name = ("conjugate", "conj") if self.is_conj() else ("negative", "neg")
+        raise RuntimeError(
+            f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{name}().numpy() instead."
+        )
 
 
 @method("__array__")
 def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
     """Return the array for NumPy."""
-    if needs_grad(self):
-        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    _require_readable(self)
     return np.array(self._a, dtype) if copy or (dtype is not None and dtype != self._a.dtype) else self._a
 
 

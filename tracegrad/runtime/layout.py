@@ -1,6 +1,6 @@
 """Strides: of results, which follow from those of the operands as in torch, and of views.
 
-Reads and makes arrays. Previous: engine.py; next: often.py.
+Reads and makes arrays. Previous: engine.py; next: mirrors.py.
 
 Elementwise operations walk memory in the order of their operands, so that a chain over transposed tensors stays
 transposed; all other operations give row-major results. Axes of size 1 have strides too, which matter to nobody but are

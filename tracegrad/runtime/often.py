@@ -1,6 +1,6 @@
 """Kernels that are run often, in C: after about as much time in NumPy as a compiler takes.
 
-Reads the IR of a kernel; gives what runs instead of its NumPy text, where there is a compiler. Previous: layout.py;
+Reads the IR of a kernel; gives what runs instead of its NumPy text, where there is a compiler. Previous: mirrors.py;
 next: kernel.py.
 
 When a kernel comes to be compiled is a number of calls that follows from its operations alone, never a time: a program

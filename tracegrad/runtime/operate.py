@@ -299,7 +299,7 @@ _KEEPING: dict[str, tuple[str, Callable[..., Any]]] = {
     "floor": ("Floor", np.floor), "ceil": ("Ceil", np.ceil), "trunc": ("Trunc", np.trunc),
     "relu": ("Relu", relu_of), "frac": ("Frac", lambda x: x - np.trunc(x)),
     "deg2rad": ("Deg2Rad", lambda x: x * (math.pi / 180)), "rad2deg": ("Rad2Deg", lambda x: x * (180 / math.pi)),
-    "conj_physical": ("Conj", np.conj),
+    "conj_physical": ("ConjPhysical", np.conj),
 }  # fmt: skip
 _ALIASES = {
     "neg": "negative", "abs": "absolute", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
@@ -1012,8 +1012,8 @@ _ANGLE = promoting("Angle", _angle)
 @public()
 @method("conj")
 def conj(input: Tensor) -> Any:
-    """Return the complex conjugate."""
-    return input.conj_physical() if input.is_complex() else input
+    """Return the complex conjugate: a view."""
+    return make_view("Conj", input, ("conj", (), ())) if input.is_complex() else input
 
 
 @public("real")

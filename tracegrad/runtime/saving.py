@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.runtime.layout import strided
+from tracegrad.runtime.mirrors import address_of, bytes_of, owner_of
 from tracegrad.runtime.tape import needs_grad
 from tracegrad.runtime.tensor import Array, Storage, Tensor, fill, method, public
 
@@ -51,19 +51,7 @@ class _Memory:
         self.owner = owner
 
     def __reduce__(self) -> Any:
-        return _Memory, (self.bytes(),)
-
-    def bytes(self) -> Array:
-        """Return all bytes from the first to the last, as a view."""
-        owner = self.owner
-        if not owner.size:
-            return np.empty(0, np.uint8)
-        turns: Any = [slice(None, None, -1 if s < 0 else 1) for s in owner.strides]
-        upwards = owner[(*turns, ...)]
-        begin: Any = [slice(1)] * owner.ndim
-        first = upwards[(*begin, ...)].reshape(1).view(np.uint8)
-        steps = zip(upwards.shape, upwards.strides, strict=True)
-        return strided(first, (owner.itemsize + sum((n - 1) * s for n, s in steps),), (1,))
+        return _Memory, (bytes_of(self.owner),)
 
 
 #: by the id of an array that owns memory
@@ -72,16 +60,12 @@ _memories: weakref.WeakValueDictionary[int, _Memory] = weakref.WeakValueDictiona
 
 def _parts(tensor: Tensor) -> tuple[Any, ...]:
     """Return what a tensor is made of: memory, count of writes, dtype, shape, place and strides in bytes."""
-    owner, a = tensor.untyped_storage().owner, tensor._a
+    owner, a = owner_of(tensor._a), tensor._a
     memory = _memories.get(id(owner))
     if memory is None:
         memory = _memories[id(owner)] = _Memory(owner)
-    offset = _address(a) - _address(memory.bytes()) if a.size else 0
+    offset = address_of(a) - address_of(bytes_of(owner)) if a.size else 0
     return memory, tensor._storage, a.dtype, a.shape, offset, a.strides
-
-
-def _address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def _restored(
@@ -95,7 +79,7 @@ def _restored(
     """
     if dtype.hasobject:
         raise ValueError(f"tensors hold numbers, not {dtype}")
-    made = fill(object.__new__(cls), np.ndarray(shape, dtype, memory.bytes(), offset, strides))
+    made = fill(object.__new__(cls), np.ndarray(shape, dtype, bytes_of(memory.owner), offset, strides))
     made._storage, made._requires_grad = storage, requires_grad
     return made
 

@@ -118,6 +118,10 @@ def view(self: Tensor, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
 def _read_anew(self: Tensor, kind: dtypes.DType) -> Tensor:
     """Return the memory read as numbers of another dtype, apart from the graph."""
     array, own, wanted = self._a, self._a.itemsize, kind.itemsize
+    if (self.is_conj() or self.is_neg()) and array.dtype != kind.dtype:
+        raise RuntimeError(
+            "a conjugate view is not read in another dtype\n  help: use resolve_conj() or resolve_neg() first"
+        )
     if own != wanted:
         title = f"to view {self.dtype.title} as {kind.title} (different element sizes)"
         if not array.ndim:

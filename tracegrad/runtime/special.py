@@ -222,6 +222,10 @@ def view_as_real(input: Tensor) -> Any:
     """Return a view of complex numbers as pairs of real ones along a new last axis."""
     if not input.is_complex():
         raise RuntimeError("view_as_real is only supported for complex tensors")
+    if input.is_conj():
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.\n  help: use resolve_conj() first"
+        )
     return make_view("ViewAsReal", input, ("pairs", (), ()))
 
 
@@ -245,15 +249,31 @@ def view_as_complex(input: Tensor) -> Any:
     return make_view("ViewAsComplex", input, ("complex", (), ()))
 
 
-def _is_conjugate(self: Tensor) -> bool:
-    return False
+@public()
+def is_conj(input: Tensor) -> bool:
+    """Return whether a tensor is a conjugate view of its memory."""
+    return input.is_conj()
 
 
-for _name in ("is_conj", "is_neg"):
-    public(_name)(_is_conjugate)
-    method(_name)(_is_conjugate)
-for _name in ("resolve_conj", "resolve_neg"):
-    public(_name)(lambda input: input)
-    method(_name)(lambda self: self)
+@public()
+def is_neg(input: Tensor) -> bool:
+    """Return whether a tensor is the imaginary part of a conjugate view."""
+    return input.is_neg()
+
+
+@public()
+@method("resolve_conj")
+def resolve_conj(input: Tensor) -> Any:
+    """Return a copy of a conjugate view in memory of its own; another tensor as it is."""
+    return input.clone() if input.is_conj() else input
+
+
+@public()
+@method("resolve_neg")
+def resolve_neg(input: Tensor) -> Any:
+    """Return a copy of the imaginary part of a conjugate view in memory of its own; another tensor as it is."""
+    return input.clone() if input.is_neg() else input
+
+
 method("arctan2")(METHODS["atan2"])
 public("arctan2")(METHODS["atan2"])

@@ -33,6 +33,7 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition, Kernel, Pullback, quiet_context, quietly
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, check_written, common_shape, empty, is_dense, settle
+from tracegrad.runtime.mirrors import carry_over
 from tracegrad.runtime.tensor import (
     METHODS,
     Array,
@@ -783,6 +784,7 @@ def accumulate(variable: Tensor, ct: Cotangent, create_graph: bool) -> None:
     if grad is not None:
         np.add(grad._a, ct, out=grad._a)
         grad._storage.version += 1
+        carry_over(grad._a)
     elif create_graph:
         variable._grad = clone_in_layout(ct, variable._a)
     else:

@@ -20,6 +20,7 @@ import numpy as np
 
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
+from tracegrad.runtime.mirrors import address_of, is_mirrored, is_negated, plain_address, plain_owner
 from tracegrad.suggestion import suggest
 
 Array = np.ndarray[Any, Any]
@@ -133,15 +134,11 @@ class UntypedStorage:
     """
 
     def __init__(self, tensor: Tensor) -> None:
-        owner = below = cast(Any, tensor._a)
-        while below is not None:  # between arrays there can be an object that stands for one
-            owner = below if isinstance(below, np.ndarray) else owner
-            below = getattr(below, "base", None)
-        self.owner: Array = owner
+        self.owner: Array = plain_owner(tensor._a)
 
     def data_ptr(self) -> int:
         """Return the address of the first byte."""
-        return int(self.owner.__array_interface__["data"][0])
+        return address_of(self.owner)
 
     def nbytes(self) -> int:
         """Return the number of bytes."""
@@ -305,8 +302,7 @@ class Tensor:
     def is_set_to(self, tensor: Tensor) -> bool:
         """Return whether another tensor has the same memory, shape and strides."""
         a, b = self._a, tensor._a
-        places = [x.__array_interface__["data"][0] for x in (a, b)]
-        return places[0] == places[1] and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+        return address_of(a) == address_of(b) and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
 
     @property
     def layout(self) -> str:
@@ -348,7 +344,7 @@ class Tensor:
 
     def data_ptr(self) -> int:
         """Return the address of the first element."""
-        return int(self._a.__array_interface__["data"][0])
+        return plain_address(self._a)
 
     def untyped_storage(self) -> UntypedStorage:
         """Return the memory that the tensor shares with its views."""
@@ -367,6 +363,14 @@ class Tensor:
     def is_complex(self) -> bool:
         """Return whether the dtype is complex."""
         return dtypes.category(self._a.dtype) == 3
+
+    def is_conj(self) -> bool:
+        """Return whether the tensor is a conjugate view of its memory."""
+        return self.is_complex() and is_mirrored(self._a)
+
+    def is_neg(self) -> bool:
+        """Return whether the tensor is the imaginary part of a conjugate view."""
+        return self.is_floating_point() and is_negated(self._a)
 
     def is_inference(self) -> bool:
         """Return whether the tensor was made in inference mode."""

@@ -9,6 +9,7 @@ their node anew from the owner's when it is needed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from tracegrad.runtime import dtypes
 from tracegrad.runtime.engine import engine
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, expanded, is_dense, reshaped, strided
+from tracegrad.runtime.mirrors import carry_over, mirrored
 from tracegrad.runtime.tape import (
     VIEWS,
     Cotangent,
@@ -47,6 +49,7 @@ from tracegrad.runtime.tensor import Array, Tensor, is_differentiable, wrap
 
 #: one step from a tensor to a view: what is done, with what, and positions that differ from call to call
 Step = tuple[str, tuple[Any, ...], tuple[int, ...]]
+_CONJ: Step = "conj", (), ()
 
 
 def take_step(kind: str, static: tuple[Any, ...], positions: Sequence[Any], x: Any) -> Any:
@@ -74,6 +77,8 @@ def take_step(kind: str, static: tuple[Any, ...], positions: Sequence[Any], x: A
         return _as_pairs(x)
     if kind == "complex":
         return _as_complex(x)
+    if kind == "conj":
+        return mirrored(x) if isinstance(x, np.ndarray) else np.conj(x)
     assert kind in ("real", "imag"), f"unknown step {kind}"
     return x.real if kind == "real" else x.imag
 
@@ -141,6 +146,10 @@ def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
     return sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if n > 1)
 
 
+def _take(x: Array, step: Step) -> Any:
+    return take_step(*step, x)
+
+
 def as_strided(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None) -> Tensor:
     """Return a view of the memory of a tensor.
 
@@ -174,9 +183,10 @@ def as_strided(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...],
     if owner is tensor:
         return make_view("AsStrided", tensor, step)
     own: Step = "strided", (shape, strides, begin - tensor.storage_offset(), tensor.stride(), overlaps), ()
-    view = make_view("AsStrided", tensor, own, take_step(*step, owner._a))
+    steps = (step,) if tensor.is_conj() == owner.is_conj() else (_CONJ, step)
+    view = make_view("AsStrided", tensor, own, functools.reduce(_take, steps, owner._a))
     if view._base is owner:
-        view._steps = (step,)  # some places may be outside the tensor
+        view._steps = steps  # some places may be outside the tensor
     return view
 
 
@@ -237,12 +247,12 @@ def _write(steps: Outline, base: Any, values: Any, *positions: Any) -> Any:
     return made
 
 
-#: steps between complex numbers and their pairs -> the step back
-_OTHER_FORM = {"pairs": "complex", "complex": "pairs"}
+#: steps between complex numbers and their pairs or conjugates -> the step back
+_OTHER_FORM = {"pairs": "complex", "complex": "pairs", "conj": "conj"}
 
 
 def _write_form(before: Outline, kind: str, after: Outline, base: Any, values: Any, positions: tuple[Any, ...]) -> Any:
-    """Return a copy of the base with a place in it, seen as pairs or as complex numbers, replaced."""
+    """Return a copy of the base with a place in it, seen as pairs, as complex numbers or as conjugates, replaced."""
     count = sum(step[2] for step in before)
     place = take_step(kind, (), (), _take_all(before, base, positions[:count]))
     written = np.broadcast_to(_write(after, place, values, *positions[count:]), place.shape)
@@ -458,19 +468,27 @@ def refresh(view: Tensor) -> None:
     _renew(view, base)
 
 
+#: last step of a view -> what its node is when that is made anew; all others are _STRIDED
+_RENEWED = {
+    kind: _new_composition(name)
+    for kind, name in (("conj", "Conj"), ("pairs", "ViewAsReal"), ("complex", "ViewAsComplex"))
+}
+
+
 def _renew(view: Tensor, base: Tensor) -> None:
     """Make the node of a view anew from what its base is now."""
     is_graph = base._requires_grad or base._node is not None
+    composition = _RENEWED.get(view._steps[-1][0], _STRIDED)
     view._seen = view._storage.version
     outline, operands = _outline(view._steps)
     operands[0] = base
     before, nr = view._node, view._nr
     view._requires_grad = False
     if is_graph:
-        record_known(_STRIDED, (outline,), operands, view)
+        record_known(composition, (outline,), operands, view)
     else:  # the base was cut from its graph: so is the view
-        kernel = _STRIDED.kernel((outline,), [t._a for t in operands])
-        record(_STRIDED.node_name, kernel, 1, operands, (view,))
+        kernel = composition.kernel((outline,), [t._a for t in operands])
+        record(composition.node_name, kernel, 1, operands, (view,))
     if view._retained:
         retain(view, before, nr)
 
@@ -653,6 +671,7 @@ def mark_written(tensor: Tensor, name: str) -> None:
     storage = tensor._storage
     storage.version += 1
     storage.writer = (name, *user_place())
+    carry_over(tensor._a)
 
 
 def _has_hooks(view: Tensor) -> bool:
