@@ -3141,3 +3141,63 @@ def conjugate_views_and_numpy(T: Any, say: Any) -> None:
     z.data = T.full((2,), 3j)
     old.mul_(2j)
     say(z, old, z.conj())
+
+
+@program
+def leaves_of_another_shape_between_passes(T: Any, say: Any) -> None:
+    makers = (lambda x: x * 2, lambda x: x.exp(), lambda x: x[1:] * 2)
+    for make in makers:
+        for data in (T.tensor([4.0, 5.0]), T.tensor(4.0), T.tensor([4.0]), T.ones(2, 3) * 2, T.ones(3) * 2):
+            for again in (False, True):
+                x = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = make(x)
+                if again:
+                    y.sum().backward(retain_graph=True)
+                x.data = data.clone()
+                y.sum().backward()
+                say(x.shape, x.grad)
+                try:
+                    (x * x).sum().backward()
+                except RuntimeError as error:
+                    say("got" in str(error))
+                say(x.grad)
+                x.grad = y = None
+                (x * x).sum().backward()
+                say(x.grad)
+    shapes = (
+        lambda x: x.unsqueeze_(0), lambda x: x.unsqueeze_(-1), lambda x: x.t_(), lambda x: x.squeeze_(0),
+    )  # fmt: skip
+    for change in shapes:
+        for shape in ((2, 3), (1, 3)):
+            for again in (False, True):
+                x = T.ones(shape, requires_grad=True)
+                y = x * T.arange(6.0).view(2, 3)[: shape[0]]
+                if again:
+                    y.sum().backward(retain_graph=True)
+                with T.no_grad():
+                    change(x)
+                for walked in (y, y, x * x):
+                    try:
+                        walked.sum().backward(retain_graph=True)
+                    except RuntimeError as error:
+                        say("got" in str(error))
+                    say(x.shape, x.grad)
+
+
+@program
+def data_that_is_no_tensor(T: Any, say: Any) -> None:
+    for data in ([1.0], 1.0, None, np.ones(2), "a"):
+        x = T.ones(2)
+        attempt(say, lambda x=x, data=data: setattr(x, "data", data))
+        say(x)
+    with T.inference_mode():
+        inferred = T.ones(2)
+    attempt(say, lambda: T.nn.Parameter(inferred))
+    say(T.nn.Parameter(inferred, requires_grad=False).is_inference())
+    x = T.ones(3, requires_grad=True)
+    y = x.sin()
+    x.data = T.tensor([1 + 2j, 2, 3])
+    try:
+        y.sum().backward()
+    except RuntimeError:
+        say("refused", x.grad)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tracegrad.runtime.printing import tensor_text
 from tracegrad.runtime.saving import attributes_of, require_leaf
+from tracegrad.runtime.tape import mode
 from tracegrad.runtime.tensor import Tensor, fill, is_differentiable, type_name
 
 
@@ -43,6 +44,8 @@ class Parameter(Tensor):
             raise TypeError(f"Parameter(): argument 'requires_grad' must be bool, not {kind}")
         if requires_grad and not is_differentiable(made._a.dtype):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        if requires_grad and made._inference and not mode.inference:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         made._requires_grad = requires_grad
         return made
 

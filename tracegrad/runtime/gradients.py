@@ -29,8 +29,9 @@ from tracegrad.runtime.tape import (
     apply_composition,
     as_tensor,
     asks_for_grad,
+    brought_to,
     edge_of,
-    from_tensor,
+    expect_leaf_shape,
     mode,
     needs_grad,
     node_class,
@@ -38,7 +39,7 @@ from tracegrad.runtime.tape import (
     run_backward,
     shield_result,
 )
-from tracegrad.runtime.tensor import METHODS, Tensor, is_differentiable, method, public, require_bool, wrap
+from tracegrad.runtime.tensor import Tensor, is_differentiable, method, public, require_bool, type_name, wrap
 
 
 def _is_edge(value: Any) -> bool:
@@ -439,21 +440,15 @@ class ShapedNode(Node):
     shape: tuple[int, ...]
 
     def apply(self, cts: list[Any], create_graph: bool, keep: bool) -> Sequence[Any]:
-        ct, count = cts[0], len(self.shape)
-        if ct is None or tuple(ct.shape) == self.shape:
-            return [ct]
-        last = tuple(ct.shape)[len(ct.shape) - count :]
-        if count > len(ct.shape) or any(n not in (1, m) for n, m in zip(self.shape, last, strict=True)):
-            raise RuntimeError(
-                f"an invalid gradient arrived at {self.title} - got {list(ct.shape)} but expected shape compatible "
-                f"with {list(self.shape)}\n  help: it was given another shape, in place or by its data, unrecorded"
-            )
-        return [from_tensor(METHODS["sum_to_size"](as_tensor(ct), self.shape), create_graph)]
+        return [None if cts[0] is None else brought_to(self.shape, cts[0], self.title, create_graph)]
 
 
 def expect_shape(tensor: Tensor) -> None:
-    """Have cotangents that arrive at a result brought to its shape: it is about to get another one, unrecorded."""
+    """Have cotangents that arrive at a tensor brought to its shape: it is about to get another one, unrecorded."""
     before: Any = tensor._node
+    if before is None:
+        expect_leaf_shape(tensor)
+        return
     node = node_class(before.title, ShapedNode)(((before, tensor._nr),))
     node.shape, node.code, node.instruction = tensor._a.shape, before.code, before.instruction
     tensor._node, tensor._nr = node, 0
@@ -466,9 +461,11 @@ def _data(self: Tensor) -> Tensor:
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type_name(value)}")
     if asks_for_grad(self) and not is_differentiable(value._a.dtype):
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-    if value._a.shape != self._a.shape and needs_grad(self) and self._node is not None:
+    if value._a.shape != self._a.shape and needs_grad(self):
         expect_shape(self)
     before = self._storage
     before.left = [*(before.left or ()), (self._a, self)]

@@ -206,7 +206,7 @@ class Saved:
         """Be the value of the tensor that it was, where that was given other data since.
 
         Raises:
-            RuntimeError: the data has another shape.
+            RuntimeError: the data has another shape, or complex numbers stand for real ones.
         """
         while self.storage is not None:
             tensor = next((tensor for array, tensor in self.storage.left or () if array is self.array), None)
@@ -218,6 +218,11 @@ class Saved:
                     f"shape {list(tensor._a.shape)}\n  help: assign to .data after the backward pass"
                 )
             dtype = self.array.dtype
+            if dtypes.category(tensor._a.dtype) > dtypes.category(dtype):
+                raise RuntimeError(
+                    f"a tensor of {dtype} that is needed for the gradient was given data of {tensor._a.dtype}\n"
+                    "  help: assign to .data after the backward pass"
+                )
             self.array, self.storage = tensor._a, tensor._storage
             if tensor._a.dtype != dtype:
                 self.array, self.storage = tensor._a.astype(dtype), None
@@ -731,11 +736,16 @@ _accumulating = threading.RLock()  # a finalizer may come in between
 
 
 class AccumulateGrad(Node):
-    """Adds to the `.grad` of a leaf."""
+    """Adds to the `.grad` of a leaf.
+
+    Attributes:
+        shape: that of gradients, where the leaf got another shape since the node was made.
+    """
 
     __slots__ = ("variable",)
 
     title = "AccumulateGrad"
+    shape: tuple[int, ...] | None = None
 
     def __init__(self, variable: Tensor) -> None:
         super().__init__()
@@ -751,12 +761,39 @@ class AccumulateGrad(Node):
         ct, variable = cts[0], self.variable
         if ct is None or not variable._requires_grad:
             return ()
+        if self.shape is not None:
+            ct = brought_to(self.shape, ct, self.title, create_graph)
         with _accumulating:
             accumulate(variable, ct, mode.grad)
         if variable._after:
             for hook in list(variable._after.values()):
                 hook(variable)
         return ()
+
+
+def expect_leaf_shape(leaf: Tensor) -> None:
+    """Have gradients that nodes made so far give a leaf keep its shape: it is about to get another one, unrecorded."""
+    node = None if leaf._accumulator is None else leaf._accumulator()
+    if node is not None and node.shape is None:
+        node.shape, node.hooked = leaf._a.shape, True
+
+
+def brought_to(shape: tuple[int, ...], ct: Cotangent, title: str, create_graph: bool) -> Cotangent:
+    """Return a cotangent summed over the axes along which `shape` was broadcast.
+
+    Raises:
+        RuntimeError: it has another shape than one to which `shape` is broadcast.
+    """
+    given, count = tuple(ct.shape), len(shape)
+    if given == shape:
+        return ct
+    last = given[len(given) - count :]
+    if count > len(given) or any(n not in (1, m) for n, m in zip(shape, last, strict=True)):
+        raise RuntimeError(
+            f"an invalid gradient arrived at {title} - got {list(given)} but expected shape compatible with "
+            f"{list(shape)}\n  help: it was given another shape, in place or by its data, unrecorded"
+        )
+    return from_tensor(METHODS["sum_to_size"](as_tensor(ct), shape), create_graph)
 
 
 def accumulate(variable: Tensor, ct: Cotangent, create_graph: bool) -> None:
@@ -778,7 +815,7 @@ def accumulate(variable: Tensor, ct: Cotangent, create_graph: bool) -> None:
         return
     if isinstance(ct, Tensor) and not create_graph:
         ct = from_tensor(ct, False)
-    if arriving != place:
+    if arriving != place and not (grad is None and not create_graph and _is_taken_over(ct, variable._a)):
         check_written(place, arriving)
         ct = METHODS["expand"](ct, place) if create_graph else np.broadcast_to(ct, place)
     if grad is not None:
@@ -788,7 +825,14 @@ def accumulate(variable: Tensor, ct: Cotangent, create_graph: bool) -> None:
     elif create_graph:
         variable._grad = clone_in_layout(ct, variable._a)
     else:
-        variable._grad = wrap(in_layout(ct, variable._a, ct.base is None))
+        like = variable._a if variable._a.shape == ct.shape else ct
+        variable._grad = wrap(in_layout(ct, like, ct.base is None))
+
+
+def _is_taken_over(ct: Array, like: Array) -> bool:
+    """Return whether a first gradient of another shape than its leaf stays as it is: by its strides, as in torch."""
+    steps = zip(ct.shape, ct.strides, like.strides)  # noqa: B905 of the axes that both have
+    return ct.base is None and all(n == 1 or a == b for n, a, b in steps)
 
 
 def clone_in_layout(tensor: Tensor, like: Array) -> Tensor:

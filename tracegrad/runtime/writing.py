@@ -82,7 +82,7 @@ def _reshape(self: Tensor, function: Callable[[Tensor], Tensor], overloads: int)
     made = function(before)
     if mode.grad and made._node is not self._node:
         hand_over(self, _of_overload(made._node, overloads), made._nr)
-    elif self._node is not None and not mode.grad:
+    elif not mode.grad:
         expect_shape(self)
     for step in made._steps:
         changes = self.__dict__.setdefault("_reshaped", [])
