@@ -2947,8 +2947,16 @@ def comparisons_with_pieces_whose_base_was_written(T: Any, say: Any) -> None:
             lambda v: T.where(v > 5, v, 2.0),
             lambda v: v + 1,
             lambda v: v.sum(),
+            lambda v: T.isclose(v, v.detach()),
+            lambda v: T.isclose(v.detach(), v),
+            lambda v: v.isfinite(),
+            lambda v: v.isinf(),
         ):
             attempt(say, lambda v=v, function=function: function(v).detach())
+        say(v, v.requires_grad, v.tolist())
+        say(v.requires_grad_(), v.isfinite().tolist() if not T.is_grad_enabled() else "")
+        with T.no_grad():
+            say(v.isfinite(), T.isclose(v, v), v * 2)
 
 
 @program
@@ -3201,3 +3209,109 @@ def data_that_is_no_tensor(T: Any, say: Any) -> None:
         y.sum().backward()
     except RuntimeError:
         say("refused", x.grad)
+
+
+@program
+def random_numbers_of_dtypes(T: Any, say: Any) -> None:
+    dtypes = (T.bool, T.uint8, T.int64, T.float32, T.float64, T.complex64, T.complex128)
+    makers = (
+        lambda d: T.normal(T.zeros(2, dtype=d), 1.0),
+        lambda d: T.normal(T.zeros(2, dtype=d), T.ones(2)),
+        lambda d: T.normal(T.zeros(2), T.ones(2, dtype=d)),
+        lambda d: T.normal(0.0, T.ones(2, dtype=d)),
+        lambda d: T.normal(0.0, 1.0, (2,), dtype=d),
+        lambda d: T.rand(2, dtype=d),
+        lambda d: T.randn(2, dtype=d),
+        lambda d: T.rand_like(T.zeros(2, dtype=d)),
+        lambda d: T.randn_like(T.zeros(2, dtype=d)),
+        lambda d: T.randint(0, 2, (2,), dtype=d),
+        lambda d: T.randint(0, 300, (2,), dtype=d),
+        lambda d: T.randint(-1, 2, (2,), dtype=d),
+        lambda d: T.randint_like(T.zeros(2, dtype=d), 2),
+        lambda d: T.randperm(2, dtype=d),
+        lambda d: T.zeros(2, dtype=d).normal_(),
+        lambda d: T.zeros(2, dtype=d).uniform_(),
+        lambda d: T.zeros(2, dtype=d).exponential_(),
+        lambda d: T.zeros(2, dtype=d).cauchy_(),
+        lambda d: T.zeros(2, dtype=d).log_normal_(),
+        lambda d: T.zeros(2, dtype=d).geometric_(0.5),
+        lambda d: T.zeros(2, dtype=d).bernoulli_(0.5),
+        lambda d: T.zeros(2, dtype=d).random_(),
+        lambda d: T.zeros(2, dtype=d).random_(0, 2),
+        lambda d: T.bernoulli(T.zeros(2, dtype=d)),
+        lambda d: T.bernoulli(T.zeros(2, dtype=d), 0.5),
+        lambda d: T.poisson(T.zeros(2, dtype=d)),
+        lambda d: T.multinomial(T.ones(2, dtype=d), 1),
+        lambda d: T.binomial(T.ones(2, dtype=d), T.ones(2, dtype=d)),
+        lambda d: T.nn.init.normal_(T.zeros(2, dtype=d)),
+        lambda d: T.nn.init.uniform_(T.zeros(2, dtype=d)),
+        lambda d: T.nn.functional.dropout(T.ones(2, dtype=d)),
+    )
+    for k, make in enumerate(makers):
+        for dtype in dtypes:
+            try:
+                made = make(dtype)
+                say(k, dtype, made.dtype, made.is_complex() and bool((made.imag != 0).all()))
+            except (RuntimeError, ValueError) as error:
+                say(k, dtype, type(error).__name__)
+    for call in (
+        lambda: T.normal(1j, 1.0, (2,)), lambda: T.normal(T.zeros(2), 1j), lambda: T.zeros(2).normal_(1j),
+        lambda: T.normal(0.0, T.ones(2, dtype=T.complex64)), lambda: T.zeros(2).random_(2.5),
+        lambda: T.nn.init.trunc_normal_(T.zeros(2, dtype=T.complex64)),
+    ):  # fmt: skip
+        try:
+            say(call())
+        except (RuntimeError, TypeError) as error:
+            say(type(error).__name__)
+    T.manual_seed(0)
+    many, kind = 40000, T.complex64
+    for drawn in (
+        T.normal(1.0, 2.0, (many,), dtype=kind), T.zeros(many, dtype=kind).normal_(1.0, 2.0),
+        T.normal(T.ones(many, dtype=kind) * 1j, 2.0), T.normal(T.ones(many, dtype=kind) * 1j, T.ones(many) * 2),
+        T.zeros(many, dtype=kind).uniform_(1, 2), T.rand(many, dtype=kind), T.randn(many, dtype=kind),
+        T.nn.init.uniform_(T.zeros(many, dtype=kind), 1, 2), T.nn.init.normal_(T.zeros(many, dtype=kind), 1, 2),
+    ):  # fmt: skip
+        parts = drawn.real.mean(), drawn.imag.mean(), drawn.real.std(), drawn.imag.std()
+        say(*(abs(round(float(part), 1)) for part in parts))
+
+
+@program
+def distances_of_no_columns(T: Any, say: Any) -> None:
+    for shapes in (((2, 0), (3, 0)), ((0, 3), (2, 3)), ((2, 2, 0), (2, 3, 0)), ((0, 0), (0, 0))):
+        for p in (0.0, 1.0, 1.5, 2.0, float("inf")):
+            x, y = (T.ones(shape, requires_grad=True) for shape in shapes)
+            found = T.cdist(x, y, p)
+            found.sum().backward()
+            say(found.detach(), x.grad, y.grad)
+
+
+@program
+def second_derivatives_of_what_is_linear(T: Any, say: Any) -> None:
+    F = T.nn.functional
+    for function in (
+        lambda x: F.avg_pool1d(x, 2),
+        lambda x: F.avg_pool2d(x[None], 2),
+        lambda x: F.nll_loss(x, T.tensor([0, 1])),
+        lambda x: F.nll_loss(x, T.tensor([0, 1]), reduction="none"),
+        lambda x: x**1,
+    ):
+        x = T.tensor([[0.3, -0.7], [1.2, 0.45]], requires_grad=True)
+        first = T.autograd.grad(function(x).sum(), x, create_graph=True)[0]
+        say(first.detach(), first.requires_grad, T.autograd.grad(first.sum(), x)[0])
+
+
+@program
+def places_that_do_not_overlap_are_written(T: Any, say: Any) -> None:
+    for place in (
+        ((2, 2), (1, 2)),
+        ((3,), (2,)),
+        ((2, 2), (1, 3)),
+        ((1, 3), (0, 1)),
+        ((2, 2), (4, 2)),
+        ((2, 2, 2), (4, 1, 2)),
+    ):
+        for cut in (lambda t: t, lambda t: t.detach(), lambda t: t.data):
+            x = T.arange(8.0)
+            cut(x.as_strided(*place)).mul_(2).add_(1)
+            cut(x.unfold(0, 2, 3)).mul_(3)
+            say(x)

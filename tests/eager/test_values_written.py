@@ -199,3 +199,16 @@ def test_memory_has_one_mirror_as_long_as_that_is_seen() -> None:
     del kept
     assert wide.conj().tolist() == large.conj().tolist()
     assert len(mirrors._pairs) == count
+
+
+@pytest.mark.parametrize("cut", [lambda t: t, lambda t: t.detach(), lambda t: t.data, lambda t: t.view_as(t)])
+def test_places_that_overlap_are_not_written(cut: Any) -> None:
+    x = torch.arange(8.0)
+    views = (
+        x.as_strided((2, 2), (1, 1)), x.as_strided((3, 3), (2, 1)), x.unfold(0, 3, 1), x.expand(2, 8),
+        x.view(4, 2).as_strided((2, 3), (2, 1)).t(),
+    )  # fmt: skip
+    for view in views:
+        with pytest.raises(RuntimeError, match="more than one element"):
+            cut(view).mul_(2)
+    assert x.tolist() == list(range(8))

@@ -419,6 +419,9 @@ def _dropped(input: Tensor, p: float, training: bool, inplace: bool, shape: tupl
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0.0:
         return input
+    if not input.is_floating_point():
+        error = NotImplementedError if input.is_complex() else RuntimeError
+        raise error(f"dropout scales floats, not a tensor of dtype {input.dtype!r}")
     kept = creating.random_uniform(0.0, 1.0, shape, np.dtype(np.float64)) >= p
     scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
     mask = wrap(np.broadcast_to(kept, input._a.shape))

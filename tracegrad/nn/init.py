@@ -116,6 +116,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
     """Fill with normal numbers, drawn anew where they are outside [a, b]."""
+    if not tensor.is_floating_point():
+        raise NotImplementedError(f"trunc_normal_ draws no random numbers of dtype {tensor.dtype!r}")
     values = mean + std * randn(tensor._a.shape, dtype=np.float64)._a
     outside = (values < a) | (values > b)
     while outside.any():

@@ -245,7 +245,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Any:
 
 def _distances(order: float, x: Any, y: Any) -> Any:
     difference = np.expand_dims(x, -2) - np.expand_dims(y, -3)
-    return norm_of(order, (difference.ndim - 1,), False, difference)
+    return norm_of(order if difference.shape[-1] else 1, (difference.ndim - 1,), False, difference)  # 0 of no columns
 
 
 _CDIST = Composition("Cdist", _distances)

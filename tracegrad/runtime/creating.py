@@ -19,7 +19,7 @@ import numpy as np
 
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.layout import LIKE_OPERANDS, arrange, strided
-from tracegrad.runtime.operate import Number, broadcast_shape, cast, require_one_dtype, to_tensor
+from tracegrad.runtime.operate import Number, broadcast_shape, cast, require_one_dtype
 from tracegrad.runtime.shaping import sizes_of, warn_of_discarded
 from tracegrad.runtime.tape import mode, needs_grad, record_flat
 from tracegrad.runtime.tensor import (
@@ -546,6 +546,42 @@ def set_rng_state(new_state: Tensor) -> None:
     default_generator.set_state(new_state)
 
 
+#: categories of the dtypes (dtypes.category) in which a distribution gives numbers; for all others it is `_REALS`
+_DRAWN = {
+    "randperm": (1, 2),
+    **dict.fromkeys("rand uniform_ randn normal_ normal".split(), (2, 3)),
+    **dict.fromkeys("exponential_ cauchy_ log_normal_ bernoulli poisson multinomial binomial".split(), (2,)),
+    "geometric_": (1, 2),
+}
+_REALS = (0, 1, 2)
+
+
+def _require_drawn(name: str, kind: np.dtype[Any], error: Callable[[str], Exception] = NotImplementedError) -> None:
+    """Check that a distribution gives numbers of a dtype.
+
+    Raises:
+        NotImplementedError, or what `error` makes: it does not.
+    """
+    if dtypes.category(kind) not in _DRAWN.get(name, _REALS):
+        raise error(f"{name} draws no random numbers of dtype {dtypes.of(kind)!r}")
+
+
+def _drawn(name: str, kind: np.dtype[Any], draw: Callable[[], Any]) -> Array:
+    """Return random numbers of a dtype; for complex ones `draw` gives both parts."""
+    _require_drawn(name, kind)
+    made = draw()
+    return np.asarray(made + 1j * draw() if kind.kind == "c" else made, kind)
+
+
+def _draw_normal(
+    name: str, source: np.random.Generator, shape: tuple[int, ...], kind: np.dtype[Any], mean: Any = 0.0, std: Any = 1.0
+) -> Array:
+    """Return normal numbers of a dtype; the variance of complex ones is that of both parts together."""
+    share = 0.5**0.5 if kind.kind == "c" else 1.0
+    spread = _drawn(name, kind, lambda: share * std * source.standard_normal(shape))
+    return np.asarray(mean + spread, kind)
+
+
 @public()
 @_on_cpu
 def rand(
@@ -557,8 +593,8 @@ def rand(
     generator: Any = None,
 ) -> Tensor:
     """Return uniform random numbers in [0, 1)."""
-    drawn = _source(generator).random(_new_shape(_given(sizes, size)))
-    return _finished(np.asarray(drawn, _options(dtype)), requires_grad)
+    kind, shape = _options(dtype), _new_shape(_given(sizes, size))
+    return _finished(_drawn("rand", kind, lambda: _source(generator).random(shape)), requires_grad)
 
 
 @public()
@@ -573,10 +609,7 @@ def randn(
 ) -> Tensor:
     """Return standard normal random numbers."""
     kind, shape = _options(dtype), _new_shape(_given(sizes, size))
-    values = _source(generator).standard_normal(shape)
-    if kind.kind == "c":
-        values = (values + 1j * _source(generator).standard_normal(shape)) / 2**0.5
-    return _finished(np.asarray(values, kind), requires_grad)
+    return _finished(_draw_normal("randn", _source(generator), shape, kind), requires_grad)
 
 
 @public()
@@ -596,14 +629,23 @@ def randint(
     low, high = map(integer, _bounds("randint", given, low=low, high=high))
     if not isinstance(shape, tuple | list):
         raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type_name(shape)}")
-    _check_bounds(low, high)
     kind = np.dtype(np.int64) if dtype is None else dtypes.numpy_dtype(dtype)
+    _check_bounds(low, high, kind, RuntimeError)
     return _finished(np.asarray(_source(generator).integers(low, high, tuple(shape)), kind), requires_grad)
 
 
-def _check_bounds(low: int, high: int) -> None:
+def _check_bounds(
+    low: int, high: int, kind: np.dtype[Any], error: Callable[[str], Exception] = NotImplementedError
+) -> None:
+    _require_drawn("random_", kind, error)
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    least, most = (0, 1) if kind == np.bool_ else (low, high)
+    if kind.kind in "iu":
+        least, most = np.iinfo(kind).min, np.iinfo(kind).max
+    for name, value in (("from", low), ("to - 1", high - 1)):
+        if not least <= value <= most:
+            raise RuntimeError(f"{name} is out of bounds for {dtypes.of(kind)!r}")
 
 
 @public()
@@ -612,7 +654,9 @@ def randperm(n: int, *, dtype: Any = None, device: Any = None, generator: Any = 
     """Return the numbers below n in random order."""
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    return wrap(_source(generator).permutation(n).astype(np.int64 if dtype is None else dtypes.numpy_dtype(dtype)))
+    kind = np.dtype(np.int64) if dtype is None else dtypes.numpy_dtype(dtype)
+    _require_drawn("randperm", kind)
+    return wrap(_source(generator).permutation(n).astype(kind))
 
 
 def _check_deviation(std: float) -> None:
@@ -621,14 +665,34 @@ def _check_deviation(std: float) -> None:
 
 
 @public()
-def normal(mean: Any, std: Any, size: Any = None, *, generator: Any = None) -> Tensor:
-    """Return normal random numbers."""
-    if isinstance(std, Tensor) and (std._a < 0).any():
-        raise RuntimeError("normal expects all elements of std >= 0.0")
+@_on_cpu
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Any = None,
+) -> Tensor:
+    """Return normal random numbers around `mean`: of the dtype of the tensors given, or of numbers with `dtype`."""
+    for name, value in (("mean", mean), ("std", std)):
+        if isinstance(value, complex):
+            raise TypeError(f"normal(): argument '{name}' must be float, not complex")
+    given = [t._a for t in (mean, std) if isinstance(t, Tensor)]
+    if isinstance(std, Tensor):
+        if std.is_complex():
+            raise RuntimeError("normal expects standard deviation to be non-complex")
+        if (std._a < 0).any():
+            raise RuntimeError("normal expects all elements of std >= 0.0")
     _check_deviation(0.0 if isinstance(std, Tensor) else std)
-    centre, width = to_tensor(mean, dtypes.default_of(2)), to_tensor(std, dtypes.default_of(2))
+    kind = given[0].dtype if given else _options(dtype)
+    centre, width = (t if isinstance(t, Tensor) else wrap(np.asarray(t, np.float64)) for t in (mean, std))
     shape = broadcast_shape(centre, width) if size is None else tuple(size)
-    made = wrap(np.asarray(centre._a + width._a * _source(generator).standard_normal(shape), centre._a.dtype))
+    if not given:
+        return _finished(_draw_around("normal", _source(generator), shape, kind, mean, std), requires_grad)
+    made = wrap(_draw_normal("normal", _source(generator), shape, kind, centre._a, width._a))
     record_flat("NormalBackward2", std, made)
     return record_flat("NormalBackward1", mean, made)
 
@@ -637,6 +701,7 @@ def normal(mean: Any, std: Any, size: Any = None, *, generator: Any = None) -> T
 @method("bernoulli")
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
     """Return 1 with the given probabilities, or with that of a number `p`, else 0."""
+    _require_drawn("bernoulli_" if p is not None else "bernoulli", input._a.dtype)
     if p is not None:
         made = wrap(np.asarray(_draw_bernoulli(_source(generator), input._a.shape, p), input._a.dtype))
         return record_flat("BernoulliBackward0", input, made)
@@ -657,6 +722,7 @@ def new(self: Tensor, *data: Any) -> Tensor:
 @public()
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Return numbers drawn from Poisson distributions with the given rates."""
+    _require_drawn("poisson", input._a.dtype)
     if (input._a < 0).any():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     made = wrap(np.asarray(_source(generator).poisson(input._a), input._a.dtype))
@@ -666,6 +732,8 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 @public()
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Return numbers of successes in so many tries, drawn with the given probabilities."""
+    for operand in (count, prob):
+        _require_drawn("binomial", operand._a.dtype, ValueError)
     drawn = _source(generator).binomial(count._a.astype(np.int64), prob._a)
     return record_flat("BinomialBackward0", prob, wrap(np.asarray(drawn, prob._a.dtype)))
 
@@ -684,6 +752,7 @@ def log_gamma_variates(concentration: Tensor) -> Tensor:
 @method("multinomial")
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
     """Return positions drawn with probabilities in proportion to the weights."""
+    _require_drawn("multinomial", input._a.dtype, RuntimeError)
     rows = np.atleast_2d(input._a).astype(np.float64)
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
@@ -703,7 +772,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
 
 def random_uniform(low: float, high: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return uniform numbers from the generator that manual_seed seeds."""
-    return np.asarray(_source(None).uniform(low, high, shape), dtype)
+    return _drawn("uniform_", dtype, lambda: _source(None).uniform(low, high, shape))
 
 
 def _fill_with_draws(name: str, defaults: dict[str, float | None], draw: Callable[..., Any]) -> None:
@@ -711,7 +780,7 @@ def _fill_with_draws(name: str, defaults: dict[str, float | None], draw: Callabl
 
     Args:
         defaults: parameters of the distribution, in order; one that is None must be given.
-        draw: gives numbers for a source, a shape and the parameters.
+        draw: gives numbers for the name, a source, a shape, a dtype and the parameters.
     """
 
     def apply(self: Tensor, *given: Any, generator: Any = None, **named: Any) -> Tensor:
@@ -722,13 +791,26 @@ def _fill_with_draws(name: str, defaults: dict[str, float | None], draw: Callabl
         missing = next((key for key, value in parameters.items() if value is None), None)
         if missing is not None:
             raise TypeError(f'{name}() missing 1 required positional arguments: "{missing}"')
+        for key, value in parameters.items():
+            if isinstance(value, complex):
+                raise TypeError(f"{name}(): argument '{key}' must be float, not complex")
         numbers = [p._a if isinstance(p, Tensor) else p for p in parameters.values()]
-        self.copy_(wrap(np.asarray(draw(_source(generator), self._a.shape, *numbers), self._a.dtype)))
+        self.copy_(wrap(draw(name, _source(generator), self._a.shape, self._a.dtype, *numbers)))
         return self
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"Fill with random numbers: {name}."
     method(name)(apply)
+
+
+def _draws(draw: Callable[..., Any], error: Callable[[str], Exception] = NotImplementedError) -> Callable[..., Array]:
+    """Return what brings the numbers of a distribution, drawn for a source, a shape and parameters, to a dtype."""
+
+    def apply(name: str, source: Any, shape: tuple[int, ...], kind: np.dtype[Any], *parameters: Any) -> Array:
+        _require_drawn(name, kind, error)
+        return _drawn(name, kind, lambda: draw(source, shape, *parameters))
+
+    return apply
 
 
 def _draw_uniform(source: np.random.Generator, shape: tuple[int, ...], low: float, high: float) -> Any:
@@ -737,9 +819,12 @@ def _draw_uniform(source: np.random.Generator, shape: tuple[int, ...], low: floa
     return source.uniform(low, high, shape)
 
 
-def _draw_normal(source: np.random.Generator, shape: tuple[int, ...], mean: float, std: float) -> Any:
+def _draw_around(
+    name: str, source: np.random.Generator, shape: tuple[int, ...], kind: np.dtype[Any], mean: float, std: float
+) -> Array:
     _check_deviation(std)
-    return mean + std * source.standard_normal(shape)
+    both = mean * (1 + 1j) if kind.kind == "c" else mean  # as in torch, for a number of both parts
+    return _draw_normal(name, source, shape, kind, both, std)
 
 
 def _draw_exponential(source: np.random.Generator, shape: tuple[int, ...], rate: float) -> Any:
@@ -772,13 +857,13 @@ def _draw_log_normal(source: np.random.Generator, shape: tuple[int, ...], mean: 
     return source.lognormal(mean, std, shape)
 
 
-_fill_with_draws("uniform_", {"from": 0.0, "to": 1.0}, _draw_uniform)
-_fill_with_draws("normal_", {"mean": 0.0, "std": 1.0}, _draw_normal)
-_fill_with_draws("bernoulli_", {"p": 0.5}, _draw_bernoulli)
-_fill_with_draws("exponential_", {"lambd": 1.0}, _draw_exponential)
-_fill_with_draws("geometric_", {"p": None}, _draw_geometric)
-_fill_with_draws("cauchy_", {"median": 0.0, "sigma": 1.0}, _draw_cauchy)
-_fill_with_draws("log_normal_", {"mean": 1.0, "std": 2.0}, _draw_log_normal)
+_fill_with_draws("uniform_", {"from": 0.0, "to": 1.0}, _draws(_draw_uniform))
+_fill_with_draws("normal_", {"mean": 0.0, "std": 1.0}, _draw_around)
+_fill_with_draws("bernoulli_", {"p": 0.5}, _draws(_draw_bernoulli))
+_fill_with_draws("exponential_", {"lambd": 1.0}, _draws(_draw_exponential, RuntimeError))
+_fill_with_draws("geometric_", {"p": None}, _draws(_draw_geometric))
+_fill_with_draws("cauchy_", {"median": 0.0, "sigma": 1.0}, _draws(_draw_cauchy, RuntimeError))
+_fill_with_draws("log_normal_", {"mean": 1.0, "std": 2.0}, _draws(_draw_log_normal))
 
 
 # ---- like others
@@ -1122,10 +1207,13 @@ def _mapped(name: str, function: Any, self: Tensor, *others: Tensor) -> Tensor:
 @method("random_")
 def random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: Any = None) -> Tensor:
     """Fill with random integers from low up to, without, high; with one number, below it."""
+    is_bounded = high is not None
+    low, high = integer(low), None if high is None else integer(high)
     if high is None:
-        digits = np.finfo(self._a.dtype).nmant + 1 if self._a.dtype.kind == "f" else 8 * self._a.itemsize - 1
+        kind = self._a.dtype
+        digits = np.finfo(kind).nmant + 1 if kind.kind == "f" else 1 if kind == np.bool_ else 8 * kind.itemsize - 1
         low, high = (0, low) if low else (0, 2 ** min(digits, 63))
-    _check_bounds(low, high)
+    _check_bounds(low, high, self._a.dtype, RuntimeError if is_bounded else NotImplementedError)
     self.copy_(wrap(np.asarray(_source(generator).integers(low, high, self._a.shape), self._a.dtype)))
     return self
 

@@ -22,7 +22,16 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
 from tracegrad.runtime.layout import LIKE_OPERANDS, common_shape
-from tracegrad.runtime.tape import Plan, Scalar, apply_composition, as_torch_calls, planned, shielding, underivable
+from tracegrad.runtime.tape import (
+    Plan,
+    Scalar,
+    apply_composition,
+    as_torch_calls,
+    planned,
+    require_current,
+    shielding,
+    underivable,
+)
 from tracegrad.runtime.tensor import METHODS, Tensor, method, public, require_tensors, type_name, wrap
 from tracegrad.runtime.views import make_view, write
 
@@ -783,6 +792,7 @@ _define_test("isinf", np.isinf)
 @method("isfinite")
 def isfinite(input: Tensor) -> Any:
     """Return whether each element is neither infinite nor NaN."""
+    require_current(input)
     return wrap(np.asarray(np.isfinite(input._a)))
 
 

@@ -149,8 +149,11 @@ def tensor_text(tensor: Tensor, prefix: str = "tensor(") -> str:
         body = _text(array, show, width, len(prefix), shortened)
         if array.dtype not in (default, dtypes.complex_of(default), np.dtype(np.int64), np.dtype(np.bool_)):
             notes.append(f"dtype={tensor.dtype!r}")
-    if needs_grad(tensor):
-        notes.append(f"grad_fn=<{tensor._node.title}>" if tensor._node is not None else "requires_grad=True")
+    try:
+        if needs_grad(tensor):
+            notes.append(f"grad_fn=<{tensor._node.title}>" if tensor._node is not None else "requires_grad=True")
+    except RuntimeError:  # a piece whose base was written
+        notes.append("grad_fn=<Invalid>")
     tangent = tangent_of(tensor) if mode.level >= 0 else None
     if tangent is not None:
         notes.append(f"tangent={tensor_text(tangent)}")

@@ -39,6 +39,7 @@ from tracegrad.runtime.tape import (
     apply_plan,
     as_torch_calls,
     planned,
+    require_current,
     retitled,
     shielding,
     underivable,
@@ -1357,6 +1358,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     """Return which elements are near."""
     _refuse_other_dtype(input, other)
     _check_tolerances(rtol, atol)
+    require_current(input, other)
     return wrap(np.asarray(np.isclose(input._a, other._a, rtol, atol, equal_nan)))
 
 

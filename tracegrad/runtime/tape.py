@@ -584,7 +584,7 @@ class KernelNode(Node):
             operands.append(ct)
         if create_graph:
             found: Sequence[Any] = apply_kernel(title_of(pullback.kernel), pullback.kernel, operands)
-            if mode.grad and pullback.primal.name.startswith("Pow"):
+            if mode.grad and pullback.primal.name.startswith(_KEPT_FLAT):
                 self._keep_flat(pullback, found)
             if mode.grad and pullback.skipped:
                 self._keep_empty(pullback, cts, found)
@@ -610,11 +610,11 @@ class KernelNode(Node):
         return partial, [read[kind] for kind in partial.reads]
 
     def _keep_flat(self, pullback: Pullback, found: Sequence[Tensor]) -> None:
-        """Connect derivatives of a power that are constant with its operands, so that loops over orders reach zero."""
+        """Connect derivatives that are constant with the operands, so that loops over orders reach zero."""
         for k, ct in zip(pullback.gives, found, strict=True):
             if ct._node is None and self.edges[k][0] is not None:
                 kind = pullback.primal.function.params[k]
-                node = node_class("PowBackward0", FlatNode)(self.edges[k], kind.shape, kind.dtype)
+                node = node_class(self.title, FlatNode)(self.edges[k], kind.shape, kind.dtype)
                 node.code, node.instruction = self.code, self.instruction
                 attach(node, [ct])
 
@@ -638,6 +638,9 @@ class KernelNode(Node):
                 node.code, node.instruction = self.code, self.instruction
                 attach(node, [made])
 
+
+#: beginnings of the names of operations whose derivative requires grad though it is constant
+_KEPT_FLAT = ("Pow", "AvgPool", "NllLoss")
 
 #: torch's names of operands, where they are not "self" and "other"
 _OPERANDS = {
@@ -1080,6 +1083,17 @@ def needs_grad(tensor: Tensor) -> bool:
     if tensor._base is not None:
         _refreshers[0](tensor)
     return asks_for_grad(tensor)
+
+
+def require_current(*tensors: Tensor) -> None:
+    """Check operands of what is not recorded and of which torch makes several operations that are.
+
+    Raises:
+        RuntimeError: one is a piece whose base was written.
+    """
+    if mode.grad:
+        for tensor in tensors:
+            needs_grad(tensor)
 
 
 def asks_for_grad(tensor: Tensor) -> bool:

@@ -127,7 +127,7 @@ def _at_strides(static: tuple[Any, ...], x: Any) -> Any:
 
     Places where x has no element give zero.
     """
-    shape, strides, offset, own, _ = static
+    shape, strides, offset, own = static
     last = _reach(x.shape, own)
     places = memory_places(shape, strides, offset)
     is_inside = not places.size or (places.min() >= 0 and places.max() <= last)
@@ -178,11 +178,10 @@ def as_strided(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...],
             f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {start + begin}, and "
             f"itemsize {size} requiring a storage size of {needed} are out of bounds for storage of size {present}"
         )
-    overlaps = np.unique(places).size < places.size
-    step: Step = "strided", (shape, strides, start, owner.stride(), overlaps), ()
+    step: Step = "strided", (shape, strides, start, owner.stride()), ()
     if owner is tensor:
         return make_view("AsStrided", tensor, step)
-    own: Step = "strided", (shape, strides, begin - tensor.storage_offset(), tensor.stride(), overlaps), ()
+    own: Step = "strided", (shape, strides, begin - tensor.storage_offset(), tensor.stride()), ()
     steps = (step,) if tensor.is_conj() == owner.is_conj() else (_CONJ, step)
     view = make_view("AsStrided", tensor, own, functools.reduce(_take, steps, owner._a))
     if view._base is owner:
@@ -589,12 +588,7 @@ def check_writable(tensor: Tensor, others: Sequence[Tensor] = (), *, repeats: bo
     if repeats:
         return
     array = tensor._a
-    repeated = (
-        0 in array.strides
-        and array.size
-        and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
-    )
-    if repeated or any(map(_repeats, tensor._steps)):
+    if not array.flags.c_contiguous and _repeats(array):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
@@ -606,10 +600,15 @@ def check_writable(tensor: Tensor, others: Sequence[Tensor] = (), *, repeats: bo
         )
 
 
-def _repeats(step: Step) -> bool:
-    """Return whether a step leads to some elements several times, where strides do not show it."""
-    kind, static, _ = step
-    return bool((kind == "unfold" and static[1] > static[2]) or (kind == "strided" and static[4]))
+def _repeats(array: Array) -> bool:
+    """Return whether some elements of an array have one place in memory."""
+    reach = 0
+    for stride, size in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride <= reach or not stride:
+            places = memory_places(array.shape, array.strides)
+            return bool(np.unique(places).size < places.size)
+        reach += (size - 1) * stride
+    return False
 
 
 def _check_place_in_graph(tensor: Tensor) -> None:
