@@ -17,20 +17,20 @@ atleast_2d atleast_3d baddbmm bernoulli bfloat16 bincount binomial bitwise_and b
 bitwise_right_shift bitwise_xor blackman_window block_diag bmm bool broadcast_shapes broadcast_tensors broadcast_to
 bucketize can_cast cartesian_prod cat cdist cdouble ceil cfloat chain_matmul channels_last channels_last_3d chunk clamp
 clamp_max clamp_min clip clone column_stack combinations complex complex128 complex64 concat concatenate conj
-conj_physical contiguous_format copysign corrcoef cos cosh cosine_similarity count_nonzero cov cross cummax cummin
-cumprod cumsum cumulative_trapezoid default_generator deg2rad detach device diag diag_embed diagflat diagonal
-diagonal_scatter diff digamma dist div divide dot double dsplit dstack dtype e einsum empty empty_like empty_strided
-enable_grad eq equal erf erfc erfinv exp exp2 expm1 eye fill finfo fix flatten flip fliplr flipud float float16 float32
-float64 float_power floor floor_divide fmax fmin fmod frac frexp from_dlpack from_numpy frombuffer full full_like gather
-gcd ge ger get_default_device get_default_dtype get_float32_matmul_precision get_num_threads get_rng_state gradient
-greater greater_equal gt half hamming_window hann_window heaviside histc hsplit hstack hypot i0 iinfo imag index_add
-index_copy index_fill index_put index_reduce index_select inf inference_mode initial_seed inner int int16 int32 int64
-int8 is_complex is_conj is_floating_point is_grad_enabled is_inference_mode_enabled is_neg is_nonzero is_same_size
-is_tensor isclose isfinite isin isinf isnan isneginf isposinf isreal kron kthvalue lcm ldexp le lerp less less_equal
-lgamma linspace load log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logical_and logical_not
-logical_or logical_xor logit logspace logsumexp long lt manual_seed masked_fill masked_scatter masked_select matmul max
-maximum mean median meshgrid min minimum mm mode moveaxis movedim msort mul multinomial multiply mv mvlgamma nan
-nan_to_num nanmean nanmedian nanquantile nansum narrow ne neg negative newaxis nextafter no_grad nonzero norm normal
+conj_physical conj_physical_ contiguous_format copysign corrcoef cos cosh cosine_similarity count_nonzero cov cross
+cummax cummin cumprod cumsum cumulative_trapezoid default_generator deg2rad detach device diag diag_embed diagflat
+diagonal diagonal_scatter diff digamma dist div divide dot double dsplit dstack dtype e einsum empty empty_like
+empty_strided enable_grad eq equal erf erfc erfinv exp exp2 expm1 eye fill finfo fix flatten flip fliplr flipud float
+float16 float32 float64 float_power floor floor_divide fmax fmin fmod frac frexp from_dlpack from_numpy frombuffer full
+full_like gather gcd ge ger get_default_device get_default_dtype get_float32_matmul_precision get_num_threads
+get_rng_state gradient greater greater_equal gt half hamming_window hann_window heaviside histc hsplit hstack hypot i0
+iinfo imag index_add index_copy index_fill index_put index_reduce index_select inf inference_mode initial_seed inner int
+int16 int32 int64 int8 is_complex is_conj is_floating_point is_grad_enabled is_inference_mode_enabled is_neg is_nonzero
+is_same_size is_tensor isclose isfinite isin isinf isnan isneginf isposinf isreal kron kthvalue lcm ldexp le lerp less
+less_equal lgamma linspace load log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logical_and
+logical_not logical_or logical_xor logit logspace logsumexp long lt manual_seed masked_fill masked_scatter masked_select
+matmul max maximum mean median meshgrid min minimum mm mode moveaxis movedim msort mul multinomial multiply mv mvlgamma
+nan nan_to_num nanmean nanmedian nanquantile nansum narrow ne neg negative newaxis nextafter no_grad nonzero norm normal
 not_equal numel ones ones_like outer permute pi poisson polar polygamma positive pow preserve_format prod promote_types
 put quantile rad2deg rand rand_like randint randint_like randn randn_like randperm range ravel real reciprocal relu
 remainder renorm repeat_interleave reshape resolve_conj resolve_neg result_type roll rot90 round row_stack rsqrt rsub

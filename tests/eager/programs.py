@@ -3315,3 +3315,51 @@ def places_that_do_not_overlap_are_written(T: Any, say: Any) -> None:
             cut(x.as_strided(*place)).mul_(2).add_(1)
             cut(x.unfold(0, 2, 3)).mul_(3)
             say(x)
+
+
+@program
+def conjugates_of_numbers_and_reals(T: Any, say: Any) -> None:
+    for x in (T.tensor(1 + 2j), T.tensor(2.0), T.tensor([1 + 2j]), T.tensor([1.0, 2.0])):
+        x.requires_grad_()
+        for name in ("H", "mH", "mT"):
+            try:
+                say(name, getattr(x, name))
+            except RuntimeError:
+                say(name, "refused")
+        attempt(say, lambda x=x: T.adjoint(x))
+    real = T.ones(2, requires_grad=True)
+    say(real.conj_physical() is real, real.conj() is real, real.resolve_conj() is real, real.adjoint is not None)
+    attempt(say, lambda: real.conj_physical_())
+    y = T.tensor([1 + 2j, 3 - 4j], requires_grad=True) * 1
+    say(y.conj_physical_().grad_fn.name(), y._version, T.vdot(y, y).grad_fn.name(), T.dot(y, y).grad_fn.name())
+    narrow = T.ones(2, dtype=T.complex64)
+    narrow.mul_(T.tensor([2.0, 3.0], dtype=T.float64, requires_grad=True))
+    say(narrow, narrow.grad_fn.name())
+    attempt(say, lambda: T.view_as_complex(T.arange(3.0)[1:]))
+    say(T.view_as_complex(T.arange(4.0)[2:]))
+
+
+@program
+def retained_gradients_are_row_major(T: Any, say: Any) -> None:
+    for make in (lambda t: t.movedim(0, -1), lambda t: t.t(), lambda t: t.t() * 2, lambda t: t.T.conj()):
+        for inputs in (False, True):
+            for create_graph in (False, True):
+                leaf = T.ones(2, 3, requires_grad=True)
+                made = make(leaf * 1)
+                if not inputs:
+                    made.retain_grad()
+                given = {"inputs": [made]} if inputs else {}
+                (made * T.arange(6.0).view(3, 2)).sum().backward(create_graph=create_graph, **given)
+                say(made.stride(), made.grad.stride(), made.grad)
+
+
+@program
+def views_made_where_nothing_is_recorded_are_no_roots(T: Any, say: Any) -> None:
+    for dtype in (T.float64, T.complex128):
+        leaf = T.ones(2, 3, dtype=dtype, requires_grad=True)
+        for view in (lambda t: t[0], lambda t: t.view(-1), lambda t: t.t(), lambda t: t.select(0, 0)):
+            with T.no_grad():
+                made = view(leaf)
+            say(made.requires_grad, made.grad_fn, made.is_leaf)
+            attempt(say, lambda made=made: made.backward(T.ones_like(made)))
+            attempt(say, lambda made=made: T.autograd.grad(made, leaf, T.ones_like(made)))

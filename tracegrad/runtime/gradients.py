@@ -154,7 +154,7 @@ def _root_cotangents(
 
 def _check_outputs(outputs: Sequence[Any]) -> None:
     for k, output in enumerate(outputs):
-        if isinstance(output, Tensor) and not needs_grad(output):
+        if isinstance(output, Tensor) and edge_of(output)[0] is None:  # a view made in no_grad, too
             raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
 
 

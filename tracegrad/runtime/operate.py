@@ -308,7 +308,6 @@ _KEEPING: dict[str, tuple[str, Callable[..., Any]]] = {
     "floor": ("Floor", np.floor), "ceil": ("Ceil", np.ceil), "trunc": ("Trunc", np.trunc),
     "relu": ("Relu", relu_of), "frac": ("Frac", lambda x: x - np.trunc(x)),
     "deg2rad": ("Deg2Rad", lambda x: x * (math.pi / 180)), "rad2deg": ("Rad2Deg", lambda x: x * (180 / math.pi)),
-    "conj_physical": ("ConjPhysical", np.conj),
 }  # fmt: skip
 _ALIASES = {
     "neg": "negative", "abs": "absolute", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
@@ -382,6 +381,23 @@ for _name, (_title, _function) in _KEEPING.items():
     _define_unary(_name, _title, _function, {"square": 1, "deg2rad": 2, "rad2deg": 2}.get(_name, 0))
 _ROUND = promoting("Round", in_single(lambda x: np.rint(x) if dtypes.category(x.dtype) > 1 else np.floor(x)))
 _attach_unary("round", named(_round_plan, "round", "Return each element rounded to a number of decimals."))
+_CONJ_PHYSICAL = [pointwise("ConjPhysical", np.conj, overload) for overload in (0, 1)]
+
+
+@public()
+@method("conj_physical")
+def conj_physical(input: Tensor) -> Any:
+    """Return the complex conjugate in memory of its own; a real tensor as it is."""
+    return apply_composition(_CONJ_PHYSICAL[0], (), [input]) if input.is_complex() else input
+
+
+@public()
+@method("conj_physical_")
+def conj_physical_(input: Tensor) -> Tensor:
+    """Replace numbers by their conjugates."""
+    return write("conj_physical_", input, lambda x: apply_composition(_CONJ_PHYSICAL[1], (), [x]))
+
+
 method("__neg__")(METHODS["neg"])
 method("__abs__")(METHODS["abs"])
 

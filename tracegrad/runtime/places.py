@@ -376,7 +376,9 @@ def msort(input: Tensor) -> Any:
 @method("adjoint")
 def adjoint(input: Tensor) -> Any:
     """Return transposed matrices, conjugated."""
-    return transpose(input, -2, -1).conj()
+    if input._a.ndim == 1:
+        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    return (transpose(input, -2, -1) if input._a.ndim else input).conj()
 
 
 @public()

@@ -1117,7 +1117,7 @@ def inner(input: Tensor, other: Tensor) -> Any:
 @method("vdot")
 def vdot(input: Tensor, other: Tensor) -> Any:
     """Return the dot product with the conjugate of the first."""
-    return matmul(input.conj(), other)
+    return retitled(matmul(input.conj(), other), "VdotBackward0")
 
 
 @planned()

@@ -168,7 +168,7 @@ def unflatten(self: Tensor, dim: int, sizes: Sequence[int]) -> Any:
     """Split an axis."""
     shape = self._a.shape
     dim = axis_of(dim, len(shape))
-    return reshape(self, (*shape[:dim], *_full_shape(tuple(sizes), shape[dim]), *shape[dim + 1 :]))
+    return view(self, *shape[:dim], *_full_shape(tuple(sizes), shape[dim]), *shape[dim + 1 :])
 
 
 @public()
@@ -259,6 +259,8 @@ setattr(Tensor, "T", property(_property_T))  # noqa: B010 properties beside the 
 def _define_matrix_property(name: str) -> None:
     def transposed(self: Tensor) -> Any:
         rank = self._a.ndim
+        if not rank:
+            return self if name == "mT" else self.conj()
         if rank < 2 or (name == "H" and rank > 2):
             kind = "matrices (2-D tensors)" if name == "H" else "matrices or batches of matrices"
             more = " For batches of matrices, consider using tensor.mH" if rank > 2 else ""

@@ -246,6 +246,8 @@ def view_as_complex(input: Tensor) -> Any:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any(s % (2 * a.itemsize) for s in a.strides[:-1]):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if a.size and input.storage_offset() % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     return make_view("ViewAsComplex", input, ("complex", (), ()))
 
 

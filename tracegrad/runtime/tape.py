@@ -1615,8 +1615,12 @@ def _run_prehooks(node: Node, cts: list[Cotangent], create_graph: bool, runs: bo
     for nr, reference in (node._retain or {}).items():
         tensor = reference()
         if tensor is not None and cts[nr] is not None:
-            if create_graph or tensor._grad is None:
+            if create_graph and tensor._grad is not None:
                 accumulate(tensor, cts[nr], create_graph)
+            elif tensor._grad is None:  # row-major, whatever the layout of the tensor
+                ct = cts[nr]
+                is_array = isinstance(ct, np.ndarray)
+                tensor._grad = wrap(np.array(ct, order="C")) if is_array else apply_composition(_IN_ROWS, (), [ct])
             else:
                 tensor._grad = wrap(np.asarray(tensor._grad._a + cts[nr]))
     for hook in list((node._prehooks or {}).values()) if runs else ():

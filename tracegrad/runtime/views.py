@@ -43,6 +43,7 @@ from tracegrad.runtime.tape import (
     record,
     record_known,
     retain,
+    retitled,
     user_place,
 )
 from tracegrad.runtime.tensor import Array, Tensor, is_differentiable, wrap
@@ -732,7 +733,8 @@ def write(
     if source.dtype != target.dtype:
         if dtypes.category(source.dtype) > dtypes.category(target.dtype):
             raise dtypes.narrowing_error(source.dtype, target.dtype)
-        out = apply_composition(_CAST, (target.dtype,), [out])
+        title = "" if out._node is None else out._node.title
+        out = retitled(apply_composition(_CAST, (target.dtype,), [out]), title)
     node = out._node
     for item in getattr(node, "saved", None) or ():
         if item.array is target and item.kind[0] == "in":  # the operand itself: keep what it was
