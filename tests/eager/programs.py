@@ -3363,3 +3363,82 @@ def views_made_where_nothing_is_recorded_are_no_roots(T: Any, say: Any) -> None:
             say(made.requires_grad, made.grad_fn, made.is_leaf)
             attempt(say, lambda made=made: made.backward(T.ones_like(made)))
             attempt(say, lambda made=made: T.autograd.grad(made, leaf, T.ones_like(made)))
+
+
+@program
+def conjugate_views_in_modes_functions_and_writes(T: Any, say: Any) -> None:
+    x, t = T.tensor([1 + 2j, 3 - 4j]), T.tensor([1j, 2.0])
+    dual_numbers, func = T.autograd.forward_ad, T.func
+    with dual_numbers.dual_level():
+        d = dual_numbers.make_dual(x.clone(), t.clone())
+        steps = (
+            lambda: d.conj(), lambda: d.conj().imag, lambda: d.conj() * d, lambda: d.conj().mul_(2j), lambda: d,
+            lambda: d.imag.add_(3), lambda: d.conj(),
+        )  # fmt: skip
+        for step in steps:
+            primal, tangent = dual_numbers.unpack_dual(step())
+            say(primal, tangent)
+
+    def turned(z: Any) -> Any:
+        made = z * 1
+        made.conj().mul_(2j)
+        return made.real.sum()
+
+    say(func.vjp(lambda z: z.conj() * z, x)[1](t)[0].resolve_conj(), func.jvp(lambda z: z.conj() * z, (x,), (t,)))
+    say(func.grad(lambda z: (z.conj() * z * z).real.sum())(x), func.grad(turned)(x))
+
+    class Conjugate(T.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            return a.conj()
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            return ct.conj() * 2
+
+    leaf = T.tensor([1 + 2j, 3 - 4j], requires_grad=True)
+    made = Conjugate.apply(leaf)
+    made.imag.sum().backward()
+    say(made.is_conj(), leaf.grad)
+    attempt(say, lambda: Conjugate.apply(leaf).mul_(2))
+    made = Conjugate.apply(leaf.conj())
+    (made * made).real.sum().backward()
+    say(made.is_conj(), leaf.grad)
+    for write in (lambda b, c: b.add_(1), lambda b, c: c.add_(1), lambda b, c: c.imag.zero_()):
+        b = leaf * 2
+        c = b.conj()
+        y = c.sin().real.sum()
+        write(b, c)
+        attempt(say, y.backward)
+    matrix = T.nn.Parameter(T.tensor([[1 + 1j, 2.0], [3, 4j]]))
+    optimizer, kept = T.optim.Adam([matrix], lr=0.1), matrix.detach().mH
+    for _ in range(3):
+        optimizer.zero_grad()
+        (matrix.mH @ matrix).abs().sum().backward()
+        optimizer.step()
+    say(kept, matrix)
+    u = T.zeros(3, 2, dtype=T.complex64)
+    u.conj().copy_(T.ones(2) * 1j)
+    u.conj()[1].add_(2)
+    say(u)
+    out = T.zeros(2, dtype=T.complex64)
+    T.mul(x, t, out=out.conj())
+    say(out)
+    h = T.zeros(4, dtype=T.complex64)
+    c = h.conj()
+    h[1:3], h[[0, 3]] = x, t
+    say(c)
+    c[c.real > 1] = 0
+    h.index_put_((T.tensor([0]),), T.tensor(5j))
+    say(h, c)
+    c.scatter_(0, T.tensor([2]), T.tensor([1j]))
+    say(h, T.equal(c, h.conj()))
+    h.resize_(2)
+    say(h, c)
+    say(
+        x.conj().to(T.complex128),
+        x.conj().real.numpy().tolist(),
+        T.tensor(x.conj()),
+        T.as_tensor(c).is_conj(),
+        [*x.conj()],
+    )
