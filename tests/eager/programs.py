@@ -3442,3 +3442,38 @@ def conjugate_views_in_modes_functions_and_writes(T: Any, say: Any) -> None:
         T.as_tensor(c).is_conj(),
         [*x.conj()],
     )
+
+
+@program
+def hooks_behind_linear_layers_run_in_order(T: Any, say: Any) -> None:
+    F, nn = T.nn.functional, T.nn
+    rows = (
+        (lambda x, w, b: F.linear(x, w, b), (4, 3), (2, 3), (2,)),
+        (lambda x, w: F.linear(x, w), (4, 3), (2, 3)),
+        (lambda x, w: F.linear(x, w), (5, 4, 3), (2, 3)),
+        (lambda x, w, b, v, c: F.linear(F.linear(x, w, b).tanh(), v, c), (4, 3), (2, 3), (2,), (5, 2), (5,)),
+        (lambda x, w, v: F.linear(F.linear(x, w).tanh(), v), (4, 3), (2, 3), (5, 2)),
+        (lambda x, w, b: F.linear(x * 2, w, b), (4, 3), (2, 3), (2,)),
+        (lambda x, w, b: F.linear(x * 2, w, b), (5, 4, 3), (2, 3), (2,)),
+        (lambda x, w, b: F.linear(x, w * 2, b), (4, 3), (2, 3), (2,)),
+        (lambda x, w, b: F.linear(x, w, b * 2), (4, 3), (2, 3), (2,)),
+    )
+    for function, *shapes in rows:
+        for create_graph in (False, True):
+            seen: list[Any] = []
+            leaves = [T.ones(shape, requires_grad=True) for shape in shapes]
+            for k, leaf in enumerate(leaves):
+                leaf.register_hook(lambda ct, k=k, seen=seen: seen.append(k))
+            function(*leaves).sum().backward(create_graph=create_graph)
+            say(seen)
+    nets = (
+        (nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)),
+        (nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2), nn.LayerNorm(2)),
+        (nn.Linear(3, 4, bias=False), nn.ReLU(), nn.Linear(4, 2, bias=False)),
+    )
+    for layers in nets:
+        seen, net = [], nn.Sequential(*layers)
+        for name, parameter in net.named_parameters():
+            parameter.register_hook(lambda ct, name=name, seen=seen: seen.append(name))
+        net(T.ones(4, 3)).sum().backward()
+        say(seen)

@@ -363,7 +363,8 @@ def hinge_embedding_loss(
 # ---- layers
 
 
-def _linear(x: Any, weight: Any, *bias: Any) -> Any:
+def _linear(*operands: Any) -> Any:
+    *bias, x, weight = operands  # the order in which torch hands the gradients on
     return product_of(x, weight.T) + bias[0] if bias else product_of(x, weight.T)
 
 
@@ -400,7 +401,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
         raise RuntimeError(
             f"self and mat2 must have the same dtype, but got {bias.dtype.title} and {weight.dtype.title}"
         )
-    return Plan(_LINEAR[rank, True], (), [input, weight, bias])
+    return Plan(_LINEAR[rank, True], (), [bias, input, weight])
 
 
 _DROPOUT = pointwise(

@@ -472,15 +472,13 @@ class KernelNode(Node):
     def shown(self) -> list[int]:
         """The operands that hooks and next_functions see: positions and masks are none."""
         params = self.pullback.primal.function.params
-        if self.is_layer:
-            return [2, 0, 1][3 - len(params) :]  # torch adds to the bias
         return [k for k in range(len(self.edges)) if is_differentiable(params[k].dtype)]
 
     @functools.cached_property
     def is_layer(self) -> bool:
-        """Whether torch would have made this of a product and a transposed weight, which is operand 1."""
+        """Whether torch would have made this of a product and a transposed weight, which is the last operand."""
         primal = self.pullback.primal
-        return primal.name == "Linear" and len(cast(Any, primal.function.params[0].type).shape) == 2
+        return primal.name == "Linear" and len(cast(Any, primal.function.params[-2].type).shape) == 2
 
     @functools.cached_property
     def next_functions(self) -> tuple[Edge, ...]:
@@ -510,7 +508,7 @@ class KernelNode(Node):
 
     def _is_turned(self, item: Saved) -> bool:
         """Return whether a saved value is the weight of a layer, which torch saves transposed."""
-        return self.is_layer and item.kind == ("in", 1)
+        return self.is_layer and item.kind == ("in", len(self.edges) - 1)
 
     def hook_inputs(self, found: Sequence[Cotangent]) -> list[Cotangent]:
         return self._turned([found[k] for k in self.shown])
@@ -527,7 +525,8 @@ class KernelNode(Node):
         return cts
 
     def reads_itself(self, kind: tuple[str, int]) -> bool:
-        return kind[0] == "in" and not (kind[1] == 1 and self.pullback.primal.name == "Linear")
+        is_weight = self.pullback.primal.name == "Linear" and kind[1] == len(self.edges) - 1
+        return kind[0] == "in" and not is_weight
 
     def source(self) -> str:
         """Return the NumPy text of the backward pass."""
@@ -549,6 +548,8 @@ class KernelNode(Node):
         """Return torch's names of what the pullback reads."""
         primal = self.pullback.primal
         operands = _OPERANDS.get(primal.name, ("self", "other"))
+        if primal.name == "Linear":
+            operands = operands[-len(self.edges) :]  # there can be no bias
         names = {}
         for kind, number in self.pullback.reads:
             if kind == "in":
@@ -647,7 +648,7 @@ _OPERANDS = {
     "Pow": ("self", "exponent"), "Mm": ("self", "mat2"), "Bmm": ("self", "mat2"), "Mv": ("self", "vec"),
     "Dot": ("self", "tensor"), "Where": ("condition", "self", "other"), "Atan2": ("self", "other"),
     "Addmm": ("self", "mat1", "mat2"),
-    "Linear": ("mat1", "mat2", "self"), "Lerp": ("self", "end", "weight"), "Gather": ("self", "index"),
+    "Linear": ("self", "mat1", "mat2"), "Lerp": ("self", "end", "weight"), "Gather": ("self", "index"),
     "MseLoss": ("self", "target"), "L1Loss": ("self", "target"), "NllLoss": ("self", "target"),
 }  # fmt: skip
 
