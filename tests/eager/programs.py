@@ -3190,6 +3190,12 @@ def leaves_of_another_shape_between_passes(T: Any, say: Any) -> None:
                     except RuntimeError as error:
                         say("got" in str(error))
                     say(x.shape, x.grad)
+    x = T.ones(2, 3, requires_grad=True)
+    total = x.sum()
+    with T.no_grad():
+        x.unsqueeze_(0)
+    x.register_hook(lambda ct: say(ct.shape))
+    say(T.autograd.grad((total * x).abs().sum(), [total, x]))
 
 
 @program

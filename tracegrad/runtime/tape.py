@@ -765,8 +765,6 @@ class AccumulateGrad(Node):
         ct, variable = cts[0], self.variable
         if ct is None or not variable._requires_grad:
             return ()
-        if self.shape is not None:
-            ct = brought_to(self.shape, ct, self.title, create_graph)
         with _accumulating:
             accumulate(variable, ct, mode.grad)
         if variable._after:
@@ -1475,6 +1473,8 @@ def _walk(
         runs = needed is None or node in needed
         if not runs and node not in captures and node not in always:
             return [None] * len(node.edges)
+        if type(node) is AccumulateGrad and node.shape is not None and cts[0] is not None:
+            cts = [brought_to(node.shape, cts[0], node.title, create_graph)]
         arrived = cts
         if node.hooked or (type(node) is AccumulateGrad and node.variable._hooks):
             cts = _run_prehooks(node, cts, create_graph, runs)
