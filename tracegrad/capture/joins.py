@@ -6,7 +6,7 @@ Writes the operands and results of `if` operations. Previous: slots.py; next: br
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -560,7 +560,7 @@ def _join_trees(
                 values[side] = {
                     i: content_of(leaf) for i, leaf in enumerate(trees[side][0]) if isinstance(leaf, Tracer)
                 }
-    trees, values = _beside_none(trees, values)
+    trees, values = meet(trees, [branch.block for branch in branches], values)
     (left, left_tree), (right, right_tree) = trees
     if left_tree != right_tree:
         path, *sides = _find_difference(trees)
@@ -664,27 +664,28 @@ NO_NUMBER = Undefined("a number")
 _Side = tuple[list[tuple[Any, Value | None]], Tree]
 
 
-def meet_none(trees: list[tuple[list[Any], Tree]]) -> list[tuple[list[Any], Tree]]:
-    """Give two values one structure where one has a number inside, and the other None or a number that may be None."""
-    return _beside_none(trees, [{}, {}])[0]
-
-
-def _beside_none(
-    trees: list[tuple[list[Any], Tree]], values: list[dict[int, Value]]
+def meet(
+    trees: list[tuple[list[Any], Tree]], blocks: Sequence[Block], values: Sequence[Mapping[int, Value]] = ({}, {})
 ) -> tuple[list[tuple[list[Any], Tree]], list[dict[int, Value]]]:
-    """Give both sides one structure where one has a number inside, and the other None or a number that may be None."""
-    sides = [
+    """Give two values one structure where one has a number inside, and the other None or a number that may be None; or
+    the one a choice among Python values, and the other one of these or another choice.
+
+    Args:
+        blocks: where what is staged for each of the two belongs.
+        values: of leaves, where they are other ones than now.
+    """
+    sides: list[_Side] = [
         ([(leaf, known.get(i)) for i, leaf in enumerate(leaves)], tree)
         for (leaves, tree), known in zip(trees, values, strict=True)
     ]
-    sides = _meet(sides)
+    met = _meet(sides, blocks)
     return (
-        [([leaf for leaf, _ in pairs], tree) for pairs, tree in sides],
-        [{i: value for i, (_, value) in enumerate(pairs) if value is not None} for pairs, _ in sides],
+        [([leaf for leaf, _ in pairs], tree) for pairs, tree in met],
+        [{i: value for i, (_, value) in enumerate(pairs) if value is not None} for pairs, _ in met],
     )
 
 
-def _meet(sides: list[_Side]) -> list[_Side]:
+def _meet(sides: list[_Side], blocks: Sequence[Block]) -> list[_Side]:
     one, other = (tree for _, tree in sides)
     if one.kind is not None and (one.kind, one.data, len(one.children)) == (
         other.kind,
@@ -692,7 +693,7 @@ def _meet(sides: list[_Side]) -> list[_Side]:
         len(other.children),
     ):
         parts = zip(*(divide(pairs, tree.children) for pairs, tree in sides), strict=True)
-        found = [_meet([(pairs, tree) for tree, pairs in part]) for part in parts]
+        found = [_meet([(pairs, tree) for tree, pairs in part], blocks) for part in parts]
         return [
             (
                 [pair for part in found for pair in part[side][0]],
@@ -700,6 +701,8 @@ def _meet(sides: list[_Side]) -> list[_Side]:
             )
             for side in range(2)
         ]
+    if Chosen in (one.kind, other.kind):
+        return _meet_choices(sides, blocks)
     kinds = [_number_or_none(pairs, tree) for pairs, tree in sides]
     if None in kinds or len(set(kinds)) == 1:
         return sides
@@ -708,6 +711,24 @@ def _meet(sides: list[_Side]) -> list[_Side]:
         if kind != "either":
             pairs = [(NO_NUMBER, None) if kind == "none" else pairs[0], (kind == "number", None)]
         made.append((pairs, Tree(MaybeNone, None, (LEAF, LEAF))))
+    return made
+
+
+def _meet_choices(sides: list[_Side], blocks: Sequence[Block]) -> list[_Side]:
+    """Give both sides the options of both, where they are choices among Python values, or one of these."""
+    opened = [([leaf for leaf, _ in pairs], tree) for pairs, tree in sides]
+    if not all(map(is_choice, opened)):
+        return sides
+    given = [options_of(*side) for side in opened]
+    error = next(tree.data.error for _, tree in sides if tree.kind is Chosen)
+    options = Options(merge_options(given[1], given[0]), error)
+    made: list[_Side] = []
+    for (pairs, tree), own, block in zip(sides, given, blocks, strict=True):
+        leaf, value = pairs[0]
+        with current().builder.into(block):
+            index = asarray(0) if tree.kind is None else leaf if value is None else from_value(value, weak=True)
+            number = renumbered(index, own, options)
+        made.append(([(number, number.value)], Tree(Chosen, options, (LEAF,))))
     return made
 
 

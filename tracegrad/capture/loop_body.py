@@ -331,7 +331,7 @@ def _try_loop(
                 )
                 noted = True
                 continue
-        if _has_none_inside(tree, after_tree, trips) and state.note_none_inside(position, list(sides)):
+        if _may_settle_inside(tree, after_tree, trips) and state.note_inside(position, list(sides)):
             noted = True
             continue
         if noted:  # all else is judged once this is known
@@ -391,17 +391,17 @@ def _settles_as_maybe_none(
     return after_tree.kind in (MaybeNone, OrNone) or (trips is None and has_none_beside(after, after_tree))
 
 
-def _has_none_inside(tree: Tree, after_tree: Tree, trips: Dim | None) -> bool:
-    """Return whether a variable may have None inside where some iterations of a loop start, and a number where others
-    do."""
-    if tree.kind is None or tree.kind is MaybeNone:
+def _may_settle_inside(tree: Tree, after_tree: Tree, trips: Dim | None) -> bool:
+    """Return whether a variable may have None, or another Python value, inside where some iterations of a loop start,
+    and a number, or one Python value, where others do."""
+    if tree.kind in (None, MaybeNone, Chosen):
         return False
-    # a loop of known length that puts a number there in each iteration runs the first one by itself
-    return trips is None or any(map(_has_maybe_none, (tree, after_tree)))
+    # a loop of known length that puts such a value there in each iteration runs the first one by itself
+    return trips is None or any(map(_is_unsettled, (tree, after_tree)))
 
 
-def _has_maybe_none(tree: Tree) -> bool:
-    return tree.kind is MaybeNone or any(map(_has_maybe_none, tree.children))
+def _is_unsettled(tree: Tree) -> bool:
+    return tree.kind in (MaybeNone, Chosen) or any(map(_is_unsettled, tree.children))
 
 
 def _settles_as_chosen(before: list[Any], tree: Tree, after: list[Any], after_tree: Tree, trips: Dim | None) -> bool:

@@ -17,7 +17,7 @@ from tracegrad.capture.joins import (
     NO_NUMBER,
     has_none_beside,
     is_choice,
-    meet_none,
+    meet,
     merge_options,
     options_of,
     or_none,
@@ -49,7 +49,7 @@ from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put
 from tracegrad.capture.state import Chosen, Conflict, Options, OrNone, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, make_weak, stage
 from tracegrad.capture.trees import Tree, build, divide, nodes, open_container
-from tracegrad.ir.core import Value
+from tracegrad.ir.core import Block, Value
 from tracegrad.ir.types import I64, ArrayType, Dim, dim_evaluate
 
 #: a loop whose body cannot be staged is unrolled up to this many iterations
@@ -72,11 +72,12 @@ class LoopState:
         self.unsure: dict[int, tuple[list[Any], Tree]] = {}
         #: variables that may be None where an iteration starts -> the leaves and the structure that they can have
         self.maybe_none: dict[int, tuple[list[Any], Tree]] = {}
-        #: variables in which there may be None where an iteration starts -> leaves and structure, with numbers for None
-        self.none_inside: dict[int, tuple[list[Any], Tree]] = {}
-        #: what `get` gave with numbers that may be None inside, and what it was before
+        #: variables in which there may be None, or one of several Python values, where an iteration starts -> the leaves
+        #: and the structure, with numbers for None
+        self.inside: dict[int, tuple[list[Any], Tree]] = {}
+        #: what `get` gave with such values inside, and what it was before
         self.opened: list[tuple[Any, Any]] = []
-        #: items and attributes that hold a number that may be None since, and what they held before
+        #: items and attributes that hold such a value since, and what they held before
         self.replaced: list[tuple[Any, str, Any, Any]] = []
         #: variables that are one of several Python values -> these
         self.chosen: dict[int, Options] = {}
@@ -95,8 +96,8 @@ class LoopState:
             values[position] = self._as_unsure(position, values[position])
         for position in self.maybe_none:
             values[position] = self._as_maybe_none(position, values[position])
-        for position in self.none_inside:
-            values[position] = self._with_none_inside(position, values[position])
+        for position in self.inside:
+            values[position] = self._with_inside(position, values[position])
         for position, options in self.chosen.items():
             values[position] = self._as_chosen(values[position], options)
         return values
@@ -121,10 +122,10 @@ class LoopState:
         some = _stand_in_of(*self.maybe_none[position]) if value is None else value
         return or_none(some, there, absent=value is None)
 
-    def _with_none_inside(self, position: int, value: Any) -> Any:
+    def _with_inside(self, position: int, value: Any) -> Any:
         leaves, tree = flatten(value)
-        samples, structure = self.none_inside[position]
-        (own, made), (_, other) = meet_none([(leaves, tree), (samples, structure)])
+        samples, structure = self.inside[position]
+        (own, made), (_, other) = meet([(leaves, tree), (samples, structure)], [current().builder.block, Block()])[0]
         if made == tree or other != structure or made != structure:
             return value
         filled = [_sample_of(s) if leaf is NO_NUMBER else leaf for leaf, s in zip(own, samples, strict=True)]
@@ -134,10 +135,10 @@ class LoopState:
         return result
 
     def _opened(self, value: Any, tree: Tree, made: Tree, leaves: list[Any]) -> Any:
-        """Return a value with numbers that may be None inside; lists, dicts and objects get them in place."""
+        """Return a value with numbers that may be None and choices inside; lists, dicts and objects get them in place."""
         if made == tree:
             return value
-        if made.kind is MaybeNone:
+        if made.kind in (MaybeNone, Chosen):
             return unflatten(made, leaves, new_list)
         found = open_container(value)
         children = list(value) if found is None else found[1]
@@ -156,17 +157,18 @@ class LoopState:
                 put_slot(value, kind, key, after)
         return value
 
-    def note_none_inside(self, position: int, sides: list[tuple[list[Any], Tree]]) -> bool:
-        """Note of a variable that it may have None inside where an iteration starts; return whether it may."""
-        (before, tree), (after, after_tree) = meet_none(sides)
+    def note_inside(self, position: int, sides: list[tuple[list[Any], Tree]]) -> bool:
+        """Note of a variable that it may have None, or one of several Python values, inside where an iteration starts;
+        return whether it may."""
+        (before, tree), (after, after_tree) = meet(sides, [Block(), Block()])[0]
         if tree != after_tree or (tree == sides[0][1] and after_tree == sides[1][1]):
             return False
         samples = [b if a is NO_NUMBER else a for a, b in zip(after, before, strict=True)]
-        self.none_inside[position] = samples, tree
+        self.inside[position] = samples, tree
         return True
 
     def close_opened(self) -> None:
-        """Put None back into lists, dicts and objects, where the loop is not staged after all."""
+        """Put back into lists, dicts and objects what they held, where the loop is not staged after all."""
         for container, kind, key, value in reversed(self.replaced):
             put_slot(container, kind, key, value)
         self.replaced.clear()
