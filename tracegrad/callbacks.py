@@ -17,12 +17,16 @@ import numpy as np
 import optree
 
 from tracegrad.capture import context
+from tracegrad.capture.chosen import Chosen
 from tracegrad.capture.context import user_span
 from tracegrad.capture.entry import Result, Static
 from tracegrad.capture.nodes import HOOKS
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.source import code_span
-from tracegrad.capture.state import Chosen, Unsure, flatten
+from tracegrad.capture.state import (
+    Unsure,
+    flatten,
+)
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, is_traced
 from tracegrad.capture.trees import LEAF
 from tracegrad.capture.trees import Tree as Structure

@@ -1,6 +1,6 @@
 """Which lists, dicts and objects are one under a condition: a choice between two is a third one here.
 
-Reads and writes what the capture notes of them. Previous: tracer.py; next: lists.py.
+Reads and writes what the capture notes of them. Previous: chosen.py; next: lists.py.
 
 `t = a if c else b` makes an object that holds the chosen items. It is *linked* to `a` under `c` and to `b` under its
 opposite; who writes into one of them follows the links (branches.py). A link holds where its condition is visible.

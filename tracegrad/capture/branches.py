@@ -15,6 +15,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, targets
+from tracegrad.capture.chosen import Chosen, Conflict
 from tracegrad.capture.context import RestageError, current, user_span
 from tracegrad.capture.joins import Branch, is_fault, join_branches, leave_branch, raise_unless
 from tracegrad.capture.lists import ListUse, StackedList, stack_items
@@ -27,7 +28,10 @@ from tracegrad.capture.slots import (
     read_slot,
     require_no_globals,
 )
-from tracegrad.capture.state import Chosen, Conflict, OrNone, Undefined
+from tracegrad.capture.state import (
+    OrNone,
+    Undefined,
+)
 from tracegrad.capture.tables import TableUse, make_table
 from tracegrad.capture.tracer import (
     OPERATORS,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture import branches, joins
+from tracegrad.capture.chosen import MERGE, Chosen
 from tracegrad.capture.context import current
 from tracegrad.capture.lists import (
     ITEM_LIMIT,
@@ -27,7 +28,6 @@ from tracegrad.capture.lists import (
     use_of_index,
 )
 from tracegrad.capture.slots import GetState, SetState, new_list
-from tracegrad.capture.state import MERGE, Chosen
 from tracegrad.capture.tracer import (
     Tracer,
     asarray,

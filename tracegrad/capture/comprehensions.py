@@ -19,6 +19,7 @@ import numpy as np
 from tracegrad.capture import sequences
 from tracegrad.capture.branches import and_, do_nothing, if_exp, if_stmt, known_truth, not_, truth
 from tracegrad.capture.choices import merge
+from tracegrad.capture.chosen import Chosen
 from tracegrad.capture.context import RestageError, current, user_span
 from tracegrad.capture.iterators import Ahead, note_left, taking
 from tracegrad.capture.lists import ItemKind, RecordList, StackedList, count_of, give_name, item_type, stacked_list
@@ -30,7 +31,6 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sequences import Items, Range, Sequence_, as_known_sequence, as_sequence
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list
-from tracegrad.capture.state import Chosen
 from tracegrad.capture.tracer import Tracer, call_handler, check, resolve_content, unsupported
 from tracegrad.errors import CaptureError, NeedsPythonValue
 from tracegrad.ir.types import ArrayType

@@ -18,6 +18,7 @@ from tracegrad.capture import known as _known  # noqa: F401 finds contents
 from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLERS
 from tracegrad.capture.calls import call
 from tracegrad.capture.choices import merge
+from tracegrad.capture.chosen import Chosen
 from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, RestageError, Storage, capturing
 from tracegrad.capture.deques import require_no_lists
 from tracegrad.capture.guards import require_unchanged
@@ -39,10 +40,18 @@ from tracegrad.capture.rooms import Room, rooms_of
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.slots import read_slot, undo
-from tracegrad.capture.state import Chosen, OrNone, Undefined, Unsure, flatten, is_same_object, none_error, unsure_error
+from tracegrad.capture.state import (
+    OrNone,
+    Undefined,
+    Unsure,
+    flatten,
+    is_same_object,
+    none_error,
+    unsure_error,
+)
 from tracegrad.capture.tables import Table, has_table, open_table, unknown_keys
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
-from tracegrad.capture.trees import Constant, Tree, build, divide
+from tracegrad.capture.trees import Choice, Constant, Tree, build, divide
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Function, Interface, Value, escaped_values
 from tracegrad.ir.types import ArrayType
@@ -451,6 +460,8 @@ def result_text(tree: Tree, leaves: list[Any]) -> str:
         return _records_text(tree.data[0], texts)
     if tree.kind is Constant:
         return _escaped(repr(tree.data))
+    if tree.kind is Choice:
+        return f"{_escaped(repr(tree.data))}[{texts[0]}]"
     if tree.kind is list:
         return f"[{', '.join(texts)}]"
     if tree.kind is tuple or hasattr(tree.kind, "_fields"):

@@ -15,6 +15,7 @@ from tracegrad.capture import branches, comprehensions, loops, slots
 from tracegrad.capture.attempts import Attempt, context, passing, step, trial, try_stmt
 from tracegrad.capture.calls import call
 from tracegrad.capture.choices import do_each, merge
+from tracegrad.capture.chosen import Chosen, Conflict, Options
 from tracegrad.capture.comparisons import compare_chain
 from tracegrad.capture.context import Place, current, user_span
 from tracegrad.capture.deques import require_no_question
@@ -36,7 +37,11 @@ from tracegrad.capture.operators import aug_name, operate
 from tracegrad.capture.presence import require_sure
 from tracegrad.capture.protocols import iterable, unary
 from tracegrad.capture.protocols import unpack as unpack_items
-from tracegrad.capture.state import Chosen, Conflict, Options, OrNone, Undefined, Unsure
+from tracegrad.capture.state import (
+    OrNone,
+    Undefined,
+    Unsure,
+)
 from tracegrad.capture.text import join_text, keep_given, make_error, message_text, piece_of_text
 from tracegrad.capture.tracer import Tracer, stage
 from tracegrad.capture.trials import Alike, Raises

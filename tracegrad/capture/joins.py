@@ -15,6 +15,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.aliases import Conditions, holds, ways
 from tracegrad.capture.aliases import link as link_objects
+from tracegrad.capture.chosen import MERGE, Chosen, Conflict, Options, is_equal, merge_options, renumbered
 from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current, raised_span, user_span
 from tracegrad.capture.lists import (
     CHANGED,
@@ -34,10 +35,6 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import share, sources
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot, set_slot, undo
 from tracegrad.capture.state import (
-    MERGE,
-    Chosen,
-    Conflict,
-    Options,
     OrNone,
     Undefined,
     Unsure,
@@ -52,7 +49,6 @@ from tracegrad.capture.tracer import (
     Tracer,
     asarray,
     call_handler,
-    cast_to,
     common_zero_dim,
     describe,
     from_value,
@@ -858,32 +854,6 @@ def options_of(leaves: list[Any], tree: Tree) -> tuple[Any, ...]:
     return tuple(tree.data) if tree.kind is Chosen else (leaves[0] if tree.kind is None else tree.origin,)
 
 
-def merge_options(one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the options of two choices, in the order of the one that has more."""
-    first, second = (one, other) if len(one) >= len(other) else (other, one)
-    return (*first, *(option for option in second if _place_of(option, first) is None))
-
-
-def _place_of(option: Any, options: Sequence[Any]) -> int | None:
-    for k, other in enumerate(options):
-        if other is option or _is_equal_option(other, option):
-            return k
-    return None
-
-
-def _is_equal_option(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and not isinstance(one, list) and is_equal(one, other)
-
-
-def renumbered(index: Tracer, options: Sequence[Any], merged: Sequence[Any]) -> Tracer:
-    """Stage the position in other options, which hold the first ones."""
-    places = [_place_of(option, merged) for option in options]
-    numbers = cast_to(index, I64)
-    if places != list(range(len(places))):
-        numbers = asarray(np.array(places))[numbers]
-    return make_weak(numbers)  # type: ignore[no-any-return]
-
-
 def _join_chosen(
     join: _Join,
     name: str,
@@ -1042,13 +1012,3 @@ def is_number(leaf: Any) -> bool:
     return isinstance(leaf, Tracer | bool | int | float | complex | np.generic | np.ndarray) or (
         hasattr(type(leaf), "as_tracer") and not isinstance(leaf, list)
     )
-
-
-def is_equal(a: Any, b: Any) -> bool:
-    """Return whether two Python values are equal, False when they cannot be compared, or can change."""
-    if isinstance(a, dict):
-        return False
-    try:
-        return bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
-    except (TypeError, ValueError):
-        return False

@@ -30,6 +30,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.aliases import hold
 from tracegrad.capture.axes import Axis
+from tracegrad.capture.chosen import Chosen, place_of, renumbered
 from tracegrad.capture.context import RestageError, Storage, alias_error, current, user_span
 from tracegrad.capture.ragged import Ragged, leading
 from tracegrad.capture.rooms import Room, find_room
@@ -47,9 +48,9 @@ from tracegrad.capture.tracer import (
     result_dtype,
     stage,
 )
-from tracegrad.capture.trees import LEAF, Constant, Tree, nodes, open_container, rebuild
+from tracegrad.capture.trees import LEAF, Choice, Constant, Tree, nodes, open_container, rebuild
 from tracegrad.errors import NeedsPythonValue
-from tracegrad.ir.types import BOOL, ArrayType, Dim, dim_evaluate
+from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, dim_evaluate
 
 
 class ItemKind(NamedTuple):
@@ -111,7 +112,7 @@ class RecordKind(NamedTuple):
     def opened_as(self, structure: Tree) -> list[ItemKind | None]:
         """Return what the leaves of records of another structure are, where that holds these too; of one that is None
         here, None."""
-        return _spread(structure, self.structure, iter(self.fields))
+        return _spread(structure, self.structure, iter(self.fields), lambda own, field, texts: field or _NUMBER)
 
 
 Kind = ItemKind | RecordKind
@@ -761,13 +762,35 @@ class RecordList(StackedList):
         if use.kind is not None:
             kind = join_kinds([self.kind, use.kind])
             assert isinstance(kind, RecordKind)
-            if kind.structure != self.kind.structure:
-                raise RestageError("a list of records gets numbers where it has None")
+            self.restructure(kind.structure)
             for column, field in zip(self.in_step(), kind.fields, strict=True):
                 _adapt(column, ListUse(column, field, use.replaced))
             self.kind, self.keeps = kind, _keep(self.columns)
         if use.capacity != 0 and not decide(self.capacity - use.capacity, ">="):
             make_room(self, self.kind, use.capacity * 2)
+
+    def restructure(self, structure: Tree) -> None:
+        """Make the records ones of a structure that has more texts.
+
+        Raises:
+            RestageError: it has numbers where these have None.
+        """
+        if structure == self.kind.structure:
+            return
+        columns = _spread(structure, self.kind.structure, iter(self.in_step()), self._numbers_of)
+        if any(column is None for column in columns):
+            raise RestageError("a list of records gets numbers where it has None")
+        self.columns = tuple(columns)
+        self.kind = RecordKind(structure, tuple(column.kind for column in columns))
+
+    def _numbers_of(self, own: Tree, column: StackedList | None, texts: tuple[Any, ...]) -> StackedList:
+        """Return the numbers that the texts of the items have among more texts, which begin with those."""
+        assert texts[: len(_texts(own))] == _texts(own), "more texts keep the numbers of those before"
+        if column is not None:
+            return column
+        made = stacked_list(_filled(_NUMBER, self.capacity, []), _NUMBER, self.length)
+        current().created[id(made)] = made, current().created_depth(self)
+        return made
 
     @property
     def capacity(self) -> Dim:
@@ -806,7 +829,7 @@ class RecordList(StackedList):
 
     def _takes(self, item: Any) -> bool:
         try:
-            leaves = _open_as(self.kind.structure, item)
+            leaves = _open_as(self.kind.structure, item, _any_number)
         except RestageError:
             return False
         return all(column._takes(leaf) for column, leaf in zip(self.columns, leaves, strict=True))
@@ -832,6 +855,9 @@ def _open(value: Any) -> tuple[Tree, list[Any]]:
     def visit(part: Any) -> Tree:
         if part is None or isinstance(part, str):
             return Tree(Constant, part, ())
+        if type(part) is Chosen and all(option is None or isinstance(option, str) for option in part.options):
+            leaves.append(part.index)
+            return Tree(Choice, tuple(part.options), (LEAF,))
         found = None if isinstance(part, list) else open_container(part)
         if found is None:
             leaves.append(part)
@@ -847,27 +873,45 @@ def _open(value: Any) -> tuple[Tree, list[Any]]:
     return visit(value), leaves
 
 
-def _open_as(structure: Tree, value: Any) -> list[Any]:
+#: gives what stands in the place of a text, by the structure there, its leaf or None, and all texts
+_Number = Callable[[Tree, Any, tuple[Any, ...]], Any]
+
+
+def _number_of(own: Tree, index: Tracer | None, texts: tuple[Any, ...]) -> Any:
+    """Return the number that a text, or one of several, has among others."""
+    return place_of(own.data, texts) if index is None else renumbered(index, own.data, texts)
+
+
+def _any_number(own: Tree, index: Any, texts: tuple[Any, ...]) -> Any:
+    """Return a number in the place of a text, where only its type counts."""
+    return 0
+
+
+def _open_as(structure: Tree, value: Any, number: _Number = _number_of) -> list[Any]:
     """Return the leaves of a record in those places where records of a structure have them.
 
     Raises:
         RestageError: it is a record of another structure.
     """
     own, leaves = _open(value)
-    return _spread(structure, own, iter(leaves))
+    return _spread(structure, own, iter(leaves), number)
 
 
-def _spread(structure: Tree, own: Tree, leaves: Iterator[Any]) -> list[Any]:
+def _spread(structure: Tree, own: Tree, leaves: Iterator[Any], number: _Number) -> list[Any]:
+    """Return the leaves of a record where records of another structure have them."""
     if structure == LEAF and own in (LEAF, _NONE):
         return [next(leaves) if own == LEAF else None]
+    if structure.kind is Choice and all(place_of(text, structure.data) is not None for text in _texts(own)):
+        return [number(own, next(leaves) if own.kind is Choice else None, structure.data)]
     if not _has_form_of(structure, own) or structure == LEAF:
         raise RestageError("the items of a list differ in structure")
     pairs = zip(structure.children, own.children, strict=True)
-    return [leaf for one, other in pairs for leaf in _spread(one, other, leaves)]
+    return [leaf for one, other in pairs for leaf in _spread(one, other, leaves, number)]
 
 
 def _meet(one: Tree, other: Tree) -> Tree:
-    """Return the structure of the records of two structures, where one has None in the place of a number.
+    """Return the structure of the records of two structures, where one has None in the place of a number, or other
+    texts.
 
     Raises:
         RestageError: they differ otherwise.
@@ -876,10 +920,18 @@ def _meet(one: Tree, other: Tree) -> Tree:
         return one
     if one in (LEAF, _NONE) and other in (LEAF, _NONE):
         return LEAF
+    texts, others = _texts(one), _texts(other)
+    if texts and others:
+        return Tree(Choice, (*texts, *(text for text in others if place_of(text, texts) is None)), (LEAF,))
     if not _has_form_of(one, other):
         raise RestageError("the items of a list differ in structure")
     children = tuple(_meet(a, b) for a, b in zip(one.children, other.children, strict=True))
     return dataclasses.replace(one, children=children)
+
+
+def _texts(tree: Tree) -> tuple[Any, ...]:
+    """Return which texts a value of a structure can be; none for all but texts."""
+    return (tree.data,) if tree.kind is Constant else tree.data if tree.kind is Choice else ()
 
 
 def _has_form_of(one: Tree, other: Tree) -> bool:
@@ -893,6 +945,7 @@ def _changeable(record: Any) -> list[Any]:
 
 _NONE = Tree(Constant, None, ())
 _FLAG = ItemKind(ArrayType(BOOL, ()), weak=True)
+_NUMBER = ItemKind(ArrayType(I64, ()), weak=True)
 _OUT_OF_RANGE = "list index out of range"
 _ITEM = "an item of a list whose items are replaced or removed"
 _ROW = "a list in a list, whose length changes"
@@ -1119,7 +1172,7 @@ def item_type(items: list[Any]) -> Kind:
         if not any(structure.size for structure in opened):
             raise RestageError("a list in the loop holds other things than numbers and arrays")
         structure = functools.reduce(_meet, opened)
-        columns = zip(*(_open_as(structure, item) for item in items), strict=True)
+        columns = zip(*(_open_as(structure, item, _any_number) for item in items), strict=True)
         fields = [item_type(list(leaves)) for leaves in columns]
         if not all(isinstance(field, ItemKind) for field in fields):
             raise RestageError("a record in a list holds a list of records")
@@ -1220,8 +1273,7 @@ def _note_kind(values: StackedList, kind: ItemKind) -> None:
 def _make_room_for_records(values: CapturedList, kind: RecordKind, capacity: Dim, keeps: bool) -> None:
     columns: list[Any]
     if isinstance(values, RecordList):
-        if values.kind.structure != kind.structure:
-            raise RestageError("a list of records gets numbers where it has None")
+        values.restructure(kind.structure)
         columns = list(values.in_step())
     elif isinstance(values, StackedList):
         raise RestageError("a list holds numbers or arrays, and records")

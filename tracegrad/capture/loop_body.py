@@ -16,6 +16,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.branches import do_nothing, if_stmt
+from tracegrad.capture.chosen import Chosen, Options, is_equal, merge_options
 from tracegrad.capture.context import RestageError, Signal, Storage, current, user_span
 from tracegrad.capture.joins import (
     branch_error,
@@ -23,9 +24,7 @@ from tracegrad.capture.joins import (
     has_effect,
     has_none_beside,
     is_choice,
-    is_equal,
     is_fault,
-    merge_options,
     merged,
     options_of,
     raise_unless,
@@ -58,7 +57,12 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import Part, Sharing, is_same_view
 from tracegrad.capture.sizes import decide
 from tracegrad.capture.slots import cells_of, drop_kept_lists, new_list, undo
-from tracegrad.capture.state import Chosen, Options, OrNone, Undefined, Unsure, unflatten
+from tracegrad.capture.state import (
+    OrNone,
+    Undefined,
+    Unsure,
+    unflatten,
+)
 from tracegrad.capture.tracer import (
     MaybeNone,
     Tracer,

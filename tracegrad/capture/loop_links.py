@@ -15,6 +15,7 @@ from tracegrad import ops
 from tracegrad.capture.aliases import ALWAYS, alias_error, supersede, ways
 from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.axes import Axis
+from tracegrad.capture.chosen import Conflict
 from tracegrad.capture.context import Frame, RestageError, current
 from tracegrad.capture.joins import link
 from tracegrad.capture.lists import StackedList
@@ -23,7 +24,11 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import Key, Sharing
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import put_slot, read_slot, set_slot
-from tracegrad.capture.state import Conflict, Undefined, Unsure, flatten
+from tracegrad.capture.state import (
+    Undefined,
+    Unsure,
+    flatten,
+)
 from tracegrad.capture.tracer import Tracer, stage
 from tracegrad.capture.trees import Tree, nodes, roots
 from tracegrad.ir.core import Block, Value

@@ -12,16 +12,15 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.axes import Axis
+from tracegrad.capture.chosen import Chosen, Conflict, Options, merge_options, renumbered
 from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current
 from tracegrad.capture.joins import (
     NO_NUMBER,
     has_none_beside,
     is_choice,
     meet,
-    merge_options,
     options_of,
     or_none,
-    renumbered,
     user_name,
 )
 from tracegrad.capture.lists import (
@@ -46,7 +45,13 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import share
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot
-from tracegrad.capture.state import Chosen, Conflict, Options, OrNone, Undefined, Unsure, flatten, unflatten
+from tracegrad.capture.state import (
+    OrNone,
+    Undefined,
+    Unsure,
+    flatten,
+    unflatten,
+)
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, make_weak, stage
 from tracegrad.capture.trees import Tree, build, divide, nodes, open_container
 from tracegrad.ir.core import Block, Value
@@ -72,8 +77,8 @@ class LoopState:
         self.unsure: dict[int, tuple[list[Any], Tree]] = {}
         #: variables that may be None where an iteration starts -> the leaves and the structure that they can have
         self.maybe_none: dict[int, tuple[list[Any], Tree]] = {}
-        #: variables in which there may be None, or one of several Python values, where an iteration starts -> the leaves
-        #: and the structure, with numbers for None
+        #: variables in which there may be None, or one of several Python values, where an iteration starts -> leaves
+        #: and structure, with numbers for None
         self.inside: dict[int, tuple[list[Any], Tree]] = {}
         #: what `get` gave with such values inside, and what it was before
         self.opened: list[tuple[Any, Any]] = []
@@ -135,7 +140,8 @@ class LoopState:
         return result
 
     def _opened(self, value: Any, tree: Tree, made: Tree, leaves: list[Any]) -> Any:
-        """Return a value with numbers that may be None and choices inside; lists, dicts and objects get them in place."""
+        """Return a value with numbers that may be None and choices inside; lists, dicts and objects are
+        changed."""
         if made == tree:
             return value
         if made.kind in (MaybeNone, Chosen):

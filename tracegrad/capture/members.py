@@ -15,6 +15,7 @@ import numpy as np
 from tracegrad.capture import branches, lookups, slots
 from tracegrad.capture.aliases import require_single
 from tracegrad.capture.choices import do_each, for_each, item_at, store_item
+from tracegrad.capture.chosen import Chosen
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.deques import read_method
 from tracegrad.capture.guards import guard_presence, new_container, read_attribute, special_method
@@ -25,7 +26,11 @@ from tracegrad.capture.operators import aug_name
 from tracegrad.capture.presence import find_attribute, read_item
 from tracegrad.capture.presence import read_attribute as read_unsure
 from tracegrad.capture.protocols import delete, read_by_class, read_missing, store
-from tracegrad.capture.state import Chosen, OrNone, Unsure, none_error
+from tracegrad.capture.state import (
+    OrNone,
+    Unsure,
+    none_error,
+)
 from tracegrad.capture.text import given_args
 from tracegrad.capture.tracer import (
     Tracer,

@@ -14,6 +14,7 @@ import numpy as np
 
 from tracegrad.capture import branches, comprehensions, lookups, sequences
 from tracegrad.capture.choices import for_each, test_each
+from tracegrad.capture.chosen import Chosen, Conflict
 from tracegrad.capture.comparisons import compare_of_unknown_length, compare_sequences, contains, identical
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.deques import require_no_question, require_plain
@@ -24,7 +25,10 @@ from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import note_augmented, require_own_iterator
 from tracegrad.capture.presence import contains_key, require_sure
 from tracegrad.capture.protocols import augmented, by_methods, iterable
-from tracegrad.capture.state import Chosen, Conflict, OrNone, none_error
+from tracegrad.capture.state import (
+    OrNone,
+    none_error,
+)
 from tracegrad.capture.text import percent
 from tracegrad.capture.tracer import (
     OPERATORS,

@@ -1,6 +1,6 @@
 """Python values that control flow carries: flatten to leaves, rebuild, and what a name is bound to on no path.
 
-Reads and writes nothing. Previous: tracer.py; next: slots.py.
+Reads and writes nothing. Previous: lists.py; next: slots.py.
 
 Own code and not a pytree library: a leaf here is also what cannot change (a string, a function), and lists made by
     captured
@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.axes import Axis
+from tracegrad.capture.chosen import OPERATIONS, Chosen, Conflict
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lists import CapturedList, RecordList, StackedList, make_record, record_list, stacked_list
 from tracegrad.capture.masked import Masked
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, require
 from tracegrad.capture.trees import LEAF, Tree, build, divide, open_container
-from tracegrad.errors import NeedsPythonValue, TracedNameError, TracegradError
+from tracegrad.errors import NeedsPythonValue, TracedNameError
 
 
 class Undefined:
@@ -60,74 +61,6 @@ def unbound_message(name: str) -> str:
 def is_same_object(before: Any, after: Any) -> bool:
     """Return whether a name or slot holds what it held before, or nothing as before."""
     return before is after or (isinstance(before, Undefined) and isinstance(after, Undefined))
-
-
-class Conflict:
-    """What a name is bound to after a branch whose sides give it values that cannot be joined; reading it is the
-    error."""
-
-    __slots__ = ("cause", "name")
-
-    def __init__(self, name: str, cause: Exception) -> None:
-        self.name, self.cause = name, cause
-
-    @property
-    def error(self) -> Exception:
-        """The error of a use in the line that is running, which it names where that is not the line of the branch."""
-        error, use = self.cause, user_span()
-        if isinstance(error, TracegradError) and error.span is not None and use is not None:
-            if (use.file, use.line) != (error.span.file, error.span.line) and error.code == "TG112":
-                error.note_use(use)
-        return error
-
-    def _use(self, *args: Any, **kwargs: Any) -> Any:
-        raise self.error
-
-    def __repr__(self) -> str:
-        return f"({self.cause.found})" if isinstance(self.cause, TracegradError) else f"<{self.name} not known>"
-
-
-class Options(tuple[Any, ...]):
-    """The values that a Chosen can be. `error` is raised where the choice cannot depend on a traced value."""
-
-    error: Exception
-
-    def __new__(cls, values: Sequence[Any], error: Exception) -> Options:
-        made = super().__new__(cls, values)
-        made.error = error
-        return made
-
-
-class Chosen(Conflict):
-    """One of several values that have no form in compiled code, strings, functions or objects, by a traced number.
-
-    What can be done for each of the options is done so (choices.py); any other use is the error.
-
-    Attributes:
-        index: the position in the options, an int or, for two of them, a bool.
-        certain: where a loop starts that may choose another option, the one that it is, alone in a tuple; else None.
-    """
-
-    __slots__ = ("certain", "index", "options")
-
-    def __init__(self, options: Options, index: Tracer, *, certain: tuple[Any] | None = None) -> None:
-        super().__init__("", options.error)
-        self.options, self.index, self.certain = options, index, certain
-
-    @property
-    def is_list(self) -> bool:
-        """Whether the options are lists."""
-        return all(isinstance(option, list) for option in self.options)
-
-    def as_tracer(self) -> Tracer:
-        """Return the list that is chosen as an array."""
-        if not self.is_list:
-            raise self.error
-        return asarray(MERGE[0](self))
-
-
-#: makes a list of one that was chosen; choices.py puts its function here
-MERGE: list[Callable[[Chosen], Any]] = []
 
 
 def is_option(value: Any) -> bool:
@@ -212,17 +145,10 @@ def none_error(what: str = "is returned, or kept in an object from outside") -> 
     )
 
 
-_SPECIAL = (
-    "eq ne lt le gt ge bool hash str format len iter contains getitem setitem call add radd sub rsub mul rmul truediv "
-    "rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul neg pos abs and rand or ror xor rxor invert index "
-    "int float complex array enter next"
-).split()
-for _name in _SPECIAL:
-    setattr(Conflict, f"__{_name}__", Conflict._use)
+for _name in OPERATIONS:
     setattr(Unsure, f"__{_name}__", Unsure._use)
     if _name != "iter":
         setattr(OrNone, f"__{_name}__", OrNone._use)
-Conflict.__getattr__ = Conflict._use  # type: ignore[attr-defined]
 
 
 class _Opened(threading.local):

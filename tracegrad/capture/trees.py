@@ -10,7 +10,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tracegrad.capture.context import current
+from tracegrad.capture.chosen import Chosen, Options
+from tracegrad.capture.context import current, user_span
+from tracegrad.capture.tracer import Tracer
+from tracegrad.errors import NeedsPythonValue
 
 
 class Source:
@@ -25,6 +28,10 @@ class Source:
 
 class Constant:
     """The kind of a leaf that is the same in all values of a structure: a text, or None."""
+
+
+class Choice:
+    """The kind of a place where each value of a structure has one of several texts: the data. A leaf has its number."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Tree:
     @property
     def is_fixed(self) -> bool:
         """Whether nothing can be stored into the containers of this structure."""
-        own = self.kind in (None, Constant) or issubclass(self.kind, tuple) or _is_frozen(self.kind)
+        own = self.kind in (None, Constant, Choice) or issubclass(self.kind, tuple) or _is_frozen(self.kind)
         return own and all(child.is_fixed for child in self.children)
 
 
@@ -87,6 +94,8 @@ def build(tree: Tree, children: list[Any]) -> Any:
     """Return a new container of a kind that `open_container` opens."""
     if tree.kind is Constant:
         return tree.data
+    if tree.kind is Choice:
+        return _as_text(tree.data, children[0])
     if is_mapping(tree):
         return tree.kind(zip(tree.data, children, strict=True))
     if tree.kind is tuple:
@@ -97,6 +106,20 @@ def build(tree: Tree, children: list[Any]) -> Any:
     for name, child in zip(tree.data, children, strict=True):
         object.__setattr__(value, name, child)
     return value
+
+
+def _as_text(texts: tuple[Any, ...], number: Any) -> Any:
+    """Return the one of several texts that has a number, which may be traced."""
+    if not isinstance(number, Tracer):
+        return texts[number]
+    error = NeedsPythonValue(
+        "a text depends on a traced condition",
+        code="TG112",
+        span=user_span(),
+        found=" or ".join(map(repr, texts)),
+        help="compare it (`==`, `in`) or use it as a key; else use numbers that stand for the texts",
+    )
+    return Chosen(Options(texts, error), number)
 
 
 def rebuild(tree: Tree, leaves: list[Any], note: Callable[[Any], None]) -> Any:

@@ -24,6 +24,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.aliases import link
 from tracegrad.capture.branches import if_exp
+from tracegrad.capture.chosen import Chosen, Options
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.iterators import Ahead
 from tracegrad.capture.joins import is_number
@@ -60,7 +61,11 @@ from tracegrad.capture.numpy_api.elementwise import (
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.numpy_api.math_faults import check_arguments, check_result
 from tracegrad.capture.slots import new_list
-from tracegrad.capture.state import Chosen, Options, flatten, is_option, unflatten
+from tracegrad.capture.state import (
+    flatten,
+    is_option,
+    unflatten,
+)
 from tracegrad.capture.text import Part, parts_of
 from tracegrad.capture.tracer import (
     COMPARISONS,
