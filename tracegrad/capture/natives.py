@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracegrad.capture import branches, slots
-from tracegrad.capture.aliases import require_single
+from tracegrad.capture.aliases import require_single, ways
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.deques import require_plain
 from tracegrad.capture.guards import is_user_function, open_attribute
@@ -164,6 +164,9 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if args[0].varies if isinstance(args[0], StackedList) else _is_in_branch(args[0]):
             _pop(*args)
             return None
+    if isinstance(own, list) and name in ("reverse", "sort") and _is_followed(own):
+        _reorder(own, name, *args, **kwargs)
+        return None
     if _keeps_items(target) and (name in _MOVES or f is operator.delitem):
         require_no_branch(target, f"{kind_name(type(target))}.{name}" if target is own else "a deletion from a list")
         slots.note_list(target)
@@ -180,11 +183,31 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             unstack(target)
     if isinstance(own, list):
         slots.note_list(own)
-        if name == "sort" and (is_traced(own) or kwargs.get("key")) and not isinstance(own, StackedList):
-            own[:] = HANDLERS[sorted](list(own), **kwargs)
+        if name == "sort" and not isinstance(own, StackedList):
+            own[:] = _sorted(own, **kwargs)
             return None
     result = f(*args, **kwargs)
     return popped(result, *args) if type(result) is Unsure else result
+
+
+def _is_followed(values: list[Any]) -> bool:
+    """Return whether a list of known length is from before a staged region, or may be another one: a new order of its
+    items is stored item by item."""
+    capture = current()
+    frames = capture.frames[capture.created_depth(values) + 1 :]
+    return not isinstance(values, StackedList) and (any(map(is_staged, frames)) or bool(ways(values)))
+
+
+def _reorder(values: list[Any], name: str, *args: Any, **kwargs: Any) -> None:
+    """Do `values.reverse()` or `values.sort(...)`, which keep the length of a list."""
+    items = _sorted(values, *args, **kwargs) if name == "sort" else list(reversed(values, *args, **kwargs))
+    for number, item in enumerate(items):
+        branches.write_slot(values, "item", number, item)
+
+
+def _sorted(values: list[Any], **kwargs: Any) -> list[Any]:
+    sorts: Any = HANDLERS[sorted] if is_traced(values) or kwargs.get("key") else sorted
+    return sorts(list(values), **kwargs)  # type: ignore[no-any-return]
 
 
 def _takes_key_in_branch(f: Any, target: Any) -> bool:
