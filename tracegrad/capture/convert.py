@@ -73,7 +73,7 @@ from tracegrad.capture.nodes import (
     settled_bindings,
     walk_scope,
 )
-from tracegrad.capture.regrown import mark_regrown
+from tracegrad.capture.regrown import mark_regrown, mark_renewed
 from tracegrad.capture.scopes import Flow, declarations, free_names
 from tracegrad.capture.source import FUTURE_FLAGS, FunctionSource, SourceUnavailable, find_source
 from tracegrad.capture.swaps import mark_swaps
@@ -302,6 +302,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         mark_swaps(node.body)
         parameters = [n.id for n in gast.walk(node.args) if isinstance(n, gast.Name)]
         mark_regrown(node.body, frozenset(parameters))
+        mark_renewed(node.body, frozenset(parameters))
         original, suspends = bindings(node.body), yields(node.body)
         body = lower_jumps(node.body, self.fresh, Make(node.body[-1]))
         self.flow = Flow(node.args, body, original, globals_ | nonlocals, outer)
@@ -636,6 +637,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             names = place.at(gast.Tuple([name for name, _ in pairs], gast.Store()))
             return [place.assign(names, place.tuple([self.named(name, value) for name, value in pairs]))]
         value = self.visit(node.value)
+        if getattr(node, "tg_renews", False):
+            value = place.hook("renew", place.load(node.targets[0].id), value)
         if stable or (len(node.targets) == 1 and isinstance(node.targets[0], gast.Name | gast.Tuple | gast.List)):
             return self.assign(node.targets[0], value, place)
         name = self.fresh.shared("tg_value")

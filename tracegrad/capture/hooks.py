@@ -32,7 +32,7 @@ from tracegrad.capture.members import (
     setattr_,
     setitem,
 )
-from tracegrad.capture.natives import require_own_iterator
+from tracegrad.capture.natives import renew, require_own_iterator
 from tracegrad.capture.operators import aug_name, operate
 from tracegrad.capture.presence import require_sure
 from tracegrad.capture.protocols import iterable, unary
@@ -238,6 +238,7 @@ vars(HOOKS).update(
     setitem=setitem,
     aug_setitem=aug_setitem,
     exchange=exchange,
+    renew=renew,
     setattr=setattr_,
     aug_setattr=aug_setattr,
     delitem=delitem,

@@ -205,6 +205,20 @@ def _reorder(values: list[Any], name: str, *args: Any, **kwargs: Any) -> None:
         branches.write_slot(values, "item", number, item)
 
 
+def renew(old: Any, new: Any) -> Any:
+    """Return what a name is bound to that gets a new list, where nothing else has the old one: that one, with the
+    items of the new one, where a staged region would have to choose between the two."""
+    capture = current()
+    if type(old) is not CapturedList or type(new) is not CapturedList or len(old) != len(new):
+        return new
+    frames = capture.frames[capture.created_depth(old) + 1 :]
+    if not any(map(is_staged, frames)) or any(id(old) in frame.lists for frame in frames):  # its length has changed
+        return new
+    for number, item in enumerate(new):
+        branches.write_slot(old, "item", number, item)
+    return old
+
+
 def _sorted(values: list[Any], **kwargs: Any) -> list[Any]:
     sorts: Any = HANDLERS[sorted] if is_traced(values) or kwargs.get("key") else sorted
     return sorts(list(values), **kwargs)  # type: ignore[no-any-return]

@@ -1,7 +1,8 @@
 """Finds `a = a + [v]` for lists that are known under one name only, and makes `a += [v]` of it.
 
 A new list with the items of the old one cannot be told from the old one, made longer, where nothing else has that: so
-the uses of the name in its function are looked through. Annotates nothing; changes gast for convert.py. Previous:
+the uses of the name in its function are looked through. So are those of a list that is changed in place, and whose name
+gets a new list in a branch or loop: that can be the old one with other items. Changes and annotates gast. Previous:
 swaps.py; next: convert.py.
 """
 
@@ -29,13 +30,60 @@ def mark_regrown(body: list[Node], parameters: frozenset[str]) -> None:
     nodes = list(gast.walk(root))
     found = {node.targets[0].id for node in nodes if _added(node) is not None} - parameters
     for name in sorted(found):
-        uses = [node for node in nodes if isinstance(node, gast.Name) and node.id == name]
-        if _is_hidden(name, nodes) or not all(_is_alone(use, parents) for use in uses):
+        if not _has_one_name(name, nodes, parents):
             continue
         for node in nodes:
             added = _added(node)
             if added is not None and node.targets[0].id == name:
                 _replace(parents[id(node)], node, Make(node).at(gast.AugAssign(node.targets[0], gast.Add(), added)))
+
+
+def mark_renewed(body: list[Node], parameters: frozenset[str]) -> None:
+    """Annotate, as `tg_renews`, the assignments in branches and loops that give a name a new list, which the function
+    changes in place elsewhere, where the list has no other name."""
+    root = gast.Module(body, [])
+    nodes = list(gast.walk(root))
+    made = [node for node in nodes if isinstance(node, gast.Assign) and _makes_list(node.value)]
+    if not made:
+        return
+    parents = {id(child): node for node in nodes for child in gast.iter_child_nodes(node)}
+    found: dict[str, list[Node]] = {}
+    for node in made:
+        if len(node.targets) == 1 and isinstance(node.targets[0], gast.Name) and _is_conditional(node, parents):
+            found.setdefault(node.targets[0].id, []).append(node)
+    for name in sorted(found.keys() - parameters):
+        changes = any(isinstance(n, gast.Name) and n.id == name and _is_changed(n, parents) for n in nodes)
+        if changes and _has_one_name(name, nodes, parents):
+            for node in found[name]:
+                node.tg_renews = True
+
+
+def _is_conditional(node: Node, parents: dict[int, Node]) -> bool:
+    while (node := parents.get(id(node))) is not None and not isinstance(node, (*FUNCTIONS, gast.ClassDef)):
+        if isinstance(node, gast.If | gast.For | gast.While):
+            return True
+    return False
+
+
+def _is_changed(use: Node, parents: dict[int, Node]) -> bool:
+    """Return whether an item of a list is stored, or its order changes."""
+    around = parents[id(use)]
+    if isinstance(around, gast.Attribute):
+        return around.attr in ("sort", "reverse")
+    return isinstance(around, gast.Subscript) and around.value is use and isinstance(around.ctx, gast.Store)
+
+
+def _makes_list(value: Node) -> bool:
+    """Return whether an expression gives a new list, if it gives one at all."""
+    if isinstance(value, gast.BinOp) and isinstance(value.op, gast.Add):
+        return _makes_list(value.left) or _makes_list(value.right)
+    return isinstance(value, gast.List | gast.ListComp)
+
+
+def _has_one_name(name: str, nodes: list[Node], parents: dict[int, Node]) -> bool:
+    """Return whether the lists that a name gets are in no other place."""
+    uses = [node for node in nodes if isinstance(node, gast.Name) and node.id == name]
+    return not _is_hidden(name, nodes) and all(_is_alone(use, parents) for use in uses)
 
 
 def _added(node: Node) -> Node | None:
@@ -99,7 +147,7 @@ def _is_returned(node: Node, parents: dict[int, Node]) -> bool:
 def _is_new(target: Node, around: Node, parents: dict[int, Node]) -> bool:
     """Return whether a name gets a list that is made there: `a = []`, `a, b = [], [x]`."""
     if isinstance(around, gast.AnnAssign):
-        return isinstance(around.value, gast.List | gast.ListComp)
+        return _makes_list(around.value)
     if isinstance(around, gast.Tuple):
         statement = parents[id(around)]
         if not isinstance(statement, gast.Assign) or len(statement.targets) > 1:
@@ -110,10 +158,10 @@ def _is_new(target: Node, around: Node, parents: dict[int, Node]) -> bool:
         if any(isinstance(value, gast.Starred) for value in (*values.elts, *around.elts)):
             return False
         value = values.elts[next(k for k, part in enumerate(around.elts) if part is target)]
-        return isinstance(value, gast.List | gast.ListComp)
+        return _makes_list(value)
     if not isinstance(around, gast.Assign) or len(around.targets) > 1 or around.targets[0] is not target:
         return False
-    return isinstance(around.value, gast.List | gast.ListComp) or _added(around) is not None
+    return _makes_list(around.value) or _added(around) is not None
 
 
 def _reads(call: Node, use: Node) -> bool:
