@@ -465,7 +465,9 @@ class Capture:
         return entry[1] if entry is not None else -1
 
     def register_created(self, container: Any) -> None:
-        """Note that captured code made this container here."""
+        """Note that captured code made this container here, unless it is known: a call may give an older one."""
+        if id(container) in self.created:
+            return
         self.created[id(container)] = (container, self.depth)
         self.numbers[id(container)] = next(NUMBERS)
 

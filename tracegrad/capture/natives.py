@@ -236,6 +236,8 @@ def _takes_key_in_branch(f: Any, target: Any) -> bool:
 
 def _pop(values: CapturedList, index: Any = -1) -> Any:
     """Do `values.pop(index)`: under a traced condition, of a list whose length is known when the code runs."""
+    if not isinstance(values, StackedList) and not values:
+        return values.pop(index)  # raises Python's error, on this path only: other iterations may find something
     if not (isinstance(values, StackedList) and values.varies):
         try:
             (require_own if isinstance(values, StackedList) else require_no_branch)(values, "list.pop")
