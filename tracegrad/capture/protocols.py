@@ -28,11 +28,14 @@ from tracegrad.capture.guards import (
     open_attribute,
     special_method,
 )
+from tracegrad.capture.lists import StackedList
 from tracegrad.capture.lookups import listed
 from tracegrad.capture.presence import require_sure
+from tracegrad.capture.ragged import Ragged
+from tracegrad.capture.sizes import decide
 from tracegrad.capture.tables import has_table
 from tracegrad.capture.text import keep_given
-from tracegrad.capture.tracer import PYTHON_VALUES, Tracer, call_user
+from tracegrad.capture.tracer import PYTHON_VALUES, Tracer, call_user, check
 from tracegrad.capture.trials import walk
 from tracegrad.errors import NeedsPythonValue
 
@@ -222,6 +225,8 @@ def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
     """The right side of `a, b = value` or `a, *b = value`."""
     if isinstance(value, Tracer) and isinstance(value.shape[0] if value.ndim else 0, int):
         value = [value[i] for i in range(len(value))]
+    if (isinstance(value, Ragged) and star is None) or (isinstance(value, StackedList) and value.has_unknown_length):
+        return _unpack_checked(value, count, star)
     items = tuple(iterable(value))
     if star is None:
         if len(items) != count:
@@ -233,6 +238,23 @@ def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
         raise ValueError(f"not enough values to unpack (expected at least {count - 1}, got {len(items)})")
     end = len(items) - after
     return (*items[:star], new_container(list(items[star:end])), *items[end:])
+
+
+def _unpack_checked(value: StackedList | Ragged, count: int, star: int | None) -> tuple[Any, ...]:
+    """Unpack a list or array, of which it is checked when the program runs how many items it has."""
+    least = count if star is None else count - 1
+    length = value.length if isinstance(value, StackedList) else value.shape[0]
+    most = value.capacity if isinstance(value, StackedList) else value.content.type.shape[0]
+    few = f"not enough values to unpack (expected {'' if star is None else 'at least '}{least})"
+    if decide(most - least, "<"):
+        raise ValueError(few)
+    check(length >= least, "ValueError", few)
+    if star is None:
+        check(length <= least, "ValueError", f"too many values to unpack (expected {count})")
+        return tuple(value[k] for k in range(count))
+    after = count - 1 - star
+    rest = value[star : -after if after else None]
+    return (*(value[k] for k in range(star)), rest, *(value[k] for k in range(-after, 0)))
 
 
 # ---- attributes
