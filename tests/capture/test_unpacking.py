@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,7 @@ def hull(x: Any) -> Any:
                 break
             points.pop()
         points.append((float(i), v))
-    return sum((a[1] + b[1]) * (b[0] - a[0]) / 2 for a, b in zip(points, points[1:], strict=False))
+    return sum((a[1] + b[1]) * (b[0] - a[0]) / 2 for a, b in itertools.pairwise(points))
 
 
 def parts(x: Any) -> Any:

@@ -344,7 +344,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             _Converter(self.fresh, class_name, enclosing).function(node, outer & self.tracked)
 
     def visit_FunctionDef(self, node: Node) -> Node:
-        node.decorator_list = [self.visit(d) for d in node.decorator_list]
+        node.decorator_list = [Make(d).hook("decorator", self.visit(d)) for d in node.decorator_list]
         self.visit_defaults(node.args)
         self.nested(node, node.tg_outer, self.class_name)
         return node

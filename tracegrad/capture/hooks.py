@@ -19,7 +19,7 @@ from tracegrad.capture.chosen import Chosen, Conflict, Options
 from tracegrad.capture.comparisons import compare_chain
 from tracegrad.capture.context import Place, current, user_span
 from tracegrad.capture.deques import require_no_question
-from tracegrad.capture.guards import is_stored, lift, new_container, open_variable
+from tracegrad.capture.guards import is_native, is_stored, lift, new_container, open_variable
 from tracegrad.capture.lists import give_name
 from tracegrad.capture.members import (
     aug_setattr,
@@ -85,6 +85,12 @@ def ret(value: Any) -> Any:
     if type(value) is Conflict:
         raise value.error
     return value.read() if isinstance(value, Unsure) else value
+
+
+def decorator(apply: Any) -> Any:
+    """A decorator of a function inside: one of the user's own is called as elsewhere in the code."""
+    named = apply if isinstance(apply, types.FunctionType | types.MethodType | type) else type(apply)
+    return apply if is_native(named.__module__) else functools.partial(call, apply)
 
 
 def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
@@ -218,6 +224,7 @@ vars(HOOKS).update(
     name=give_name,
     binding=binding,
     ret=ret,
+    decorator=decorator,
     unpack=unpack,
     iter=comprehensions.stream,
     spread=comprehensions.spread,
