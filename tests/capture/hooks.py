@@ -203,6 +203,9 @@ class NativeHooks:
     def undefined(self, name):
         return Undefined(name)
 
+    def decorator(self, apply):
+        return apply
+
     def unpack(self, value, count, star):
         if star is None:
             values = list(value)

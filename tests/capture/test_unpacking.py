@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +36,8 @@ def hull(x: Any) -> Any:
                 break
             points.pop()
         points.append((float(i), v))
-    return sum((a[1] + b[1]) * (b[0] - a[0]) / 2 for a, b in itertools.pairwise(points))
+    pairs = range(len(points) - 1)
+    return sum((points[k][1] + points[k + 1][1]) * (points[k + 1][0] - points[k][0]) / 2 for k in pairs)
 
 
 def parts(x: Any) -> Any:

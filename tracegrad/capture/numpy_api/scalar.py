@@ -325,10 +325,37 @@ max_ = covers(max, native=False, always=True)(_choose(operator.gt, np.max, "max"
 min_ = covers(min, native=False, always=True)(_choose(operator.lt, np.min, "min"))
 
 
+class Compared:
+    """What `functools.cmp_to_key` makes of a value: ordered as a function of the user compares two of them."""
+
+    def __init__(self, compare: Callable[[Any, Any], Any], value: Any) -> None:
+        self.compare, self.obj = compare, value
+
+    def __lt__(self, other: Compared) -> Any:
+        return call_user(operator.lt, call_user(self.compare, self.obj, other.obj), 0)
+
+    def __gt__(self, other: Compared) -> Any:
+        return call_user(operator.gt, call_user(self.compare, self.obj, other.obj), 0)
+
+
+_KEY_FROM_OUTSIDE = type(functools.cmp_to_key(lambda one, other: 0))
+
+
+@covers(functools.cmp_to_key, native=False, always=True)
+def cmp_to_key(mycmp: Any) -> Any:
+    """Return a key that orders values as a function compares them."""
+    return functools.partial(Compared, mycmp)
+
+
 @covers(sorted, native=False, always=True)
 def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[Any]:
     """Sort numbers, arrays by keys that are numbers, and tuples of them; a tie keeps its order."""
     given = list(iterable)
+    if type(key) is _KEY_FROM_OUTSIDE and is_traced(given):
+        raise unsupported(
+            "a key of functools.cmp_to_key that is made outside the function, for traced values",
+            "make it where it is used: `sorted(values, key=functools.cmp_to_key(compare))`",
+        )
     ranks = given if key is None else [call_user(key, item) for item in given]
     if all(isinstance(rank, tuple) and rank and not is_traced(rank[0]) for rank in ranks):
         leads = [rank[0] for rank in ranks]
@@ -338,7 +365,9 @@ def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[
         try:
             order = sorted(range(len(given)), key=ranks.__getitem__, reverse=reverse)
         except NeedsPythonValue:
-            raise _unsorted() from None
+            if not any(isinstance(rank, Compared) for rank in ranks):
+                raise _unsorted() from None
+            return _sorted_parts(given, ranks, reverse)
         return [given[k] for k in order]
     if not all(map(_is_scalar, (*given, *ranks))):
         return _sorted_parts(given, ranks, reverse)
@@ -377,7 +406,11 @@ def _sorted_parts(given: list[Any], ranks: list[Any], reverse: Any) -> list[Any]
             pair = (ranks[i], ranks[j]) if reverse else (ranks[j], ranks[i])
             swapped = call_user(int, call_user(operator.lt, *pair))
             places[i], places[j] = places[i] + swapped, places[j] + (1 - swapped)
-    order = call_handler(np.argsort, call_handler(np.stack, [asarray(p) for p in places]))
+    stacked = call_handler(np.stack, [asarray(p) for p in places])
+    if any(isinstance(rank, Compared) for rank in ranks):  # Python gives some order, by which pairs it compares
+        is_order = call_handler(np.all, call_handler(np.equal, call_handler(np.sort, stacked), np.arange(len(given))))
+        check(is_order, "ValueError", "the comparisons of a key of functools.cmp_to_key contradict each other")
+    order = call_handler(np.argsort, stacked)
     columns = [_in_order(list(leaves), order) for leaves in zip(*(leaves for leaves, _ in trees), strict=True)]
     result = [unflatten(trees[0][1], [column[k] for column in columns], new_list) for k in range(len(given))]
     for k, item in enumerate(result):
