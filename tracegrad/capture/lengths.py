@@ -30,7 +30,13 @@ def unknown_length(
     help: str = "pass the bound as a Python int, or compute it from floats by which no derivative is taken, use bounds "
     "at a fixed distance (`x[i:i + 3]`), or the whole axis with a mask: np.where(np.arange(n) < i, x, 0)",
 ) -> Exception:
-    """Return the error for what needs the length of a ragged axis."""
+    """Return the error for what needs the length of a ragged axis; where lists are filled under conditions, it names
+    them."""
+    made: list[Any] = [container for container, _ in current().created.values() if isinstance(container, list)]
+    names = {name: None for m in made if getattr(m, "varies", False) and (name := getattr(m, "name", ""))}
+    if names:
+        found += f"; {', '.join(map(repr, names))}: a list of unknown length, since it is filled under a condition"
+        help = f"append to the list on every path, zeros where there would be nothing; or {help}"
     return NeedsPythonValue(
         "the length of an array depends on traced values", code="TG118", span=user_span(), found=found, help=help
     )
