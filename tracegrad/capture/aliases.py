@@ -186,7 +186,7 @@ def _chosen_error(container: Any, what: str) -> NeedsPythonValue:
     else:
         help = (
             "write into each object under its own name and the condition, `if c: a.m += v` and `else: b.m += v`; keep "
-            "the length and order of lists; or bind a copy"
+            "the length of lists; or bind a copy"
         )
     return NeedsPythonValue(
         f"a {kind} that a traced condition has chosen from others, or chooses from, is changed or compared",
