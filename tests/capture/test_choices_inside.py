@@ -150,6 +150,15 @@ def in_attributes(x: Any) -> Any:
     return motor.speed * {"idle": 1.0, "run": 2.0, "cool": 3.0}[motor.mode] + motor.last[1] * factor
 
 
+def bound_in_each_iteration(x: Any) -> Any:
+    state: Any = ("start", 1.0)
+    k = 0
+    while k < 4 and state[1] < 30.0:
+        state = ("run", state[1] + x[k % 6] ** 2)
+        k += 1
+    return state[1] * (3 if state[0] == "run" else 5)
+
+
 PROGRAMS = [
     greatest_of_items,
     greatest_of_zip,
@@ -162,6 +171,7 @@ PROGRAMS = [
     in_a_while_loop,
     with_a_number_or_none,
     in_attributes,
+    bound_in_each_iteration,
 ]
 
 

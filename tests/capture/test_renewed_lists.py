@@ -157,6 +157,17 @@ def made_in_the_loop(x: Any) -> Any:
     return t
 
 
+def renewed_in_each_iteration(x: Any) -> Any:
+    s = [x[0], x[1], x[2]]
+    k = 0
+    while k < 9 and s[0] < 50.0:
+        k += 1
+        if x[k % 6] > 0.7:
+            s[1] = x[0] * 0.3
+        s = [v * 0.9 + x[3] for v in s]
+    return s[0] + 2 * s[1]
+
+
 PROGRAMS = [
     sorted_after_a_choice,
     simplex,
@@ -168,6 +179,7 @@ PROGRAMS = [
     in_a_while_loop,
     other_lengths,
     made_in_the_loop,
+    renewed_in_each_iteration,
 ]
 
 

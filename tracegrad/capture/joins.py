@@ -15,7 +15,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.aliases import Conditions, holds, ways
 from tracegrad.capture.aliases import link as link_objects
-from tracegrad.capture.chosen import MERGE, Chosen, Conflict, Options, is_equal, merge_options, renumbered
+from tracegrad.capture.chosen import MERGE, Chosen, Conflict, Options, is_equal, merge_options, place_of, renumbered
 from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current, raised_span, user_span
 from tracegrad.capture.lists import (
     CHANGED,
@@ -661,7 +661,11 @@ _Side = tuple[list[tuple[Any, Value | None]], Tree]
 
 
 def meet(
-    trees: list[tuple[list[Any], Tree]], blocks: Sequence[Block], values: Sequence[Mapping[int, Value]] = ({}, {})
+    trees: list[tuple[list[Any], Tree]],
+    blocks: Sequence[Block],
+    values: Sequence[Mapping[int, Value]] = ({}, {}),
+    *,
+    error: Exception | None = None,
 ) -> tuple[list[tuple[list[Any], Tree]], list[dict[int, Value]]]:
     """Give two values one structure where one has a number inside, and the other None or a number that may be None; or
     the one a choice among Python values, and the other one of these or another choice.
@@ -669,19 +673,20 @@ def meet(
     Args:
         blocks: where what is staged for each of the two belongs.
         values: of leaves, where they are other ones than now.
+        error: of the choice between two Python values, where these are given one structure too.
     """
     sides: list[_Side] = [
         ([(leaf, known.get(i)) for i, leaf in enumerate(leaves)], tree)
         for (leaves, tree), known in zip(trees, values, strict=True)
     ]
-    met = _meet(sides, blocks)
+    met = _meet(sides, blocks, error)
     return (
         [([leaf for leaf, _ in pairs], tree) for pairs, tree in met],
         [{i: value for i, (_, value) in enumerate(pairs) if value is not None} for pairs, _ in met],
     )
 
 
-def _meet(sides: list[_Side], blocks: Sequence[Block]) -> list[_Side]:
+def _meet(sides: list[_Side], blocks: Sequence[Block], error: Exception | None) -> list[_Side]:
     one, other = (tree for _, tree in sides)
     if one.kind is not None and (one.kind, one.data, len(one.children)) == (
         other.kind,
@@ -689,7 +694,7 @@ def _meet(sides: list[_Side], blocks: Sequence[Block]) -> list[_Side]:
         len(other.children),
     ):
         parts = zip(*(divide(pairs, tree.children) for pairs, tree in sides), strict=True)
-        found = [_meet([(pairs, tree) for tree, pairs in part], blocks) for part in parts]
+        found = [_meet([(pairs, tree) for tree, pairs in part], blocks, error) for part in parts]
         return [
             (
                 [pair for part in found for pair in part[side][0]],
@@ -698,7 +703,11 @@ def _meet(sides: list[_Side], blocks: Sequence[Block]) -> list[_Side]:
             for side in range(2)
         ]
     if Chosen in (one.kind, other.kind):
-        return _meet_choices(sides, blocks)
+        return _meet_choices(sides, blocks, error)
+    if error is not None and one.kind is None and other.kind is None:
+        (left, _), (right, _) = (pairs[0] for pairs, _ in sides)
+        if is_option(left) and is_option(right) and place_of(left, (right,)) is None:
+            return _meet_choices(sides, blocks, error)
     kinds = [_number_or_none(pairs, tree) for pairs, tree in sides]
     if None in kinds or len(set(kinds)) == 1:
         return sides
@@ -710,13 +719,14 @@ def _meet(sides: list[_Side], blocks: Sequence[Block]) -> list[_Side]:
     return made
 
 
-def _meet_choices(sides: list[_Side], blocks: Sequence[Block]) -> list[_Side]:
+def _meet_choices(sides: list[_Side], blocks: Sequence[Block], error: Exception | None) -> list[_Side]:
     """Give both sides the options of both, where they are choices among Python values, or one of these."""
     opened = [([leaf for leaf, _ in pairs], tree) for pairs, tree in sides]
     if not all(map(is_choice, opened)):
         return sides
     given = [options_of(*side) for side in opened]
-    error = next(tree.data.error for _, tree in sides if tree.kind is Chosen)
+    error = next((tree.data.error for _, tree in sides if tree.kind is Chosen), error)
+    assert error is not None, "two Python values meet where an error is given"
     options = Options(merge_options(given[1], given[0]), error)
     made: list[_Side] = []
     for (pairs, tree), own, block in zip(sides, given, blocks, strict=True):

@@ -13,9 +13,10 @@ from tracegrad import ops
 from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.axes import Axis
 from tracegrad.capture.chosen import Chosen, Conflict, Options, merge_options, renumbered
-from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current
+from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current, user_span
 from tracegrad.capture.joins import (
     NO_NUMBER,
+    branch_error,
     has_none_beside,
     is_choice,
     meet,
@@ -166,7 +167,8 @@ class LoopState:
     def note_inside(self, position: int, sides: list[tuple[list[Any], Tree]]) -> bool:
         """Note of a variable that it may have None, or one of several Python values, inside where an iteration starts;
         return whether it may."""
-        (before, tree), (after, after_tree) = meet(sides, [Block(), Block()])[0]
+        error = branch_error(self.label(position), "values", "one value", "another one", user_span())
+        (before, tree), (after, after_tree) = meet(sides, [Block(), Block()], error=error)[0]
         if tree != after_tree or (tree == sides[0][1] and after_tree == sides[1][1]):
             return False
         samples = [b if a is NO_NUMBER else a for a, b in zip(after, before, strict=True)]

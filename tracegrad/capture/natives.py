@@ -212,7 +212,9 @@ def renew(old: Any, new: Any) -> Any:
     if type(old) is not CapturedList or type(new) is not CapturedList or len(old) != len(new):
         return new
     frames = capture.frames[capture.created_depth(old) + 1 :]
-    if not any(map(is_staged, frames)) or any(id(old) in frame.lists for frame in frames):  # its length has changed
+    if any(id(old) in frame.lists for frame in frames):  # its length has changed
+        return new
+    if not any(map(is_staged, frames)) and not any(way.positions for way in ways(old)):
         return new
     for number, item in enumerate(new):
         branches.write_slot(old, "item", number, item)
