@@ -126,3 +126,14 @@ func @scaled(%W: f64[6], %x: f64[6]) -> (f64[6], f64[6]) {
     first, second = load(emit_numpy(function), "scaled")(W, x)
     np.testing.assert_array_equal(first, [2.0, 4.0, 10.0, 18.0, 6.0, 14.0])
     np.testing.assert_array_equal(second, [18.0, 27.0, 54.0, 90.0, 36.0, 81.0])
+
+
+WEIGHTS: dict[Any, Any] = {None: 6.0, "class": 2.0, "lambda": np.ones(3)}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_keys_that_are_keywords(backend: str) -> None:
+    def f(x: Any) -> Any:
+        return x * WEIGHTS[None] + WEIGHTS["class"] + WEIGHTS["lambda"].sum()
+
+    assert tg.value_and_grad(f, backend=backend)(2.0) == (17.0, 6.0)

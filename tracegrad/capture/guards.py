@@ -16,6 +16,7 @@ import collections
 import dis
 import functools
 import inspect
+import keyword
 import os
 import sys
 import time
@@ -160,7 +161,8 @@ def _hidden_input(value: Any, place: Place) -> Tracer:
         array = np.asarray(value)
         words = "".join(c if c.isalnum() or c == "_" else " " for c in place.name).split()
         name = "_".join(w for w in words[-2 if len(words) > 1 and words[-1].isdigit() else -1 :])
-        param = Value(ArrayType(array.dtype.newbyteorder("="), array.shape), name if name.isidentifier() else "")
+        name = name if name.isidentifier() and not keyword.iskeyword(name) else ""
+        param = Value(ArrayType(array.dtype.newbyteorder("="), array.shape), name)
         weak = isinstance(value, float | complex) and not isinstance(value, np.generic)
         tracer = Tracer(Storage(param.array_type, 0, param), weak=weak, contiguous=array.flags.c_contiguous)
         tracer.zero_dim = isinstance(value, np.ndarray)
