@@ -43,6 +43,7 @@ from tracegrad.capture.state import Chosen, OrNone, Undefined, Unsure, flatten, 
 from tracegrad.capture.tables import Table, has_table, open_table, unknown_keys
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.capture.trees import Constant, Tree, build, divide
+from tracegrad.capture.trials import check_unused
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Function, Interface, Value, escaped_values
 from tracegrad.ir.types import ArrayType
@@ -204,6 +205,7 @@ def _capture(
                 results.append(tracer.value)
         ir.body.yields = results
     _check_scopes(ir)
+    check_unused(ir)
     hidden_names = _unique([h.value.name for h in hidden], arguments)
     ir.interface = Interface(
         (*arguments, *hidden_names),
