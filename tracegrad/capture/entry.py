@@ -112,6 +112,7 @@ class Captured:
         guards: assumptions checked at every call.
         contents: number of a leaf -> its content, which the capture relies on.
         laid_out: positions of the parameters that must be in C order.
+        native: positions of those that must be in the machine's byte order.
         effects: stores into outside objects.
         facts: what was decided from the sizes of the call.
         events: what was staged, unrolled or run natively, with the place.
@@ -128,6 +129,7 @@ class Captured:
     events: list[tuple[Span | None, str]]
     contents: dict[int, bytes]
     laid_out: list[int]
+    native: list[int]
     rooms: list[tuple[Room, int]]
 
 
@@ -223,6 +225,7 @@ def _capture(
         state.events,
         state.contents,
         find_laid_out(state, inputs),
+        [position for position in write_back if inputs[position]._storage in state.native],
         rooms_of(state),
     )
 
