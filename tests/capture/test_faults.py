@@ -187,3 +187,56 @@ def test_loop_of_unknown_length_that_binds_constants(backend: str) -> None:
 
     for x in (-np.ones(3), np.array([1.0, -1.0, -3.0]), np.ones(3)):
         np.testing.assert_allclose(tg.grad(f, backend=backend)(x), slopes(f, x), atol=1e-6)
+
+
+def matrix(x: Any) -> Any:
+    return np.array([[x[0], 1.0], [1.0, 1.0]])
+
+
+def only_checked(x: Any) -> Any:
+    np.linalg.cholesky(matrix(x))
+    return 2.0 * x[1]
+
+
+def overwritten(x: Any) -> Any:
+    found = 0.0
+    for k in range(3):
+        if x[k] < 5.0:
+            found = np.linalg.cholesky(matrix(x))[1, 1]
+        else:
+            found = x[1]
+    found = 2.0 * x[1]
+    return found + 0.0 * x[2]
+
+
+def unread_inverse(x: Any) -> Any:
+    inverse = np.linalg.inv(matrix(x))
+    solution = np.linalg.solve(matrix(x), x[:2])
+    return 2.0 * x[1] if len(inverse) == len(solution) else x[0]
+
+
+def handled(x: Any) -> Any:
+    try:
+        np.linalg.cholesky(matrix(x))
+        return 2.0 * x[1]
+    except np.linalg.LinAlgError:
+        return x[2]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("function", [only_checked, overwritten, unread_inverse])
+def test_a_factorization_that_nothing_reads_fails_all_the_same(function: Any, backend: str) -> None:
+    regular, singular = np.array([3.0, 0.5, 0.2]), np.array([1.0, 0.5, 0.2])
+    np.testing.assert_array_equal(tg.grad(function, backend=backend)(regular), [0.0, 2.0, 0.0])
+    for made in (function, tg.function(function, backend=backend), tg.grad(function, backend=backend)):
+        with pytest.raises(np.linalg.LinAlgError):
+            made(singular)
+
+
+def test_a_factorization_whose_failure_is_handled_is_checked_once() -> None:
+    gradient = tg.grad(handled)
+    np.testing.assert_array_equal(gradient(np.array([3.0, 0.5, 0.2])), [0.0, 2.0, 0.0])
+    np.testing.assert_array_equal(gradient(np.array([1.0, 0.5, 0.2])), [0.0, 0.0, 1.0])
+    text = gradient.source(np.array([3.0, 0.5, 0.2]))
+    assert text.count("is_positive_definite(reshaped)") == 1
+    assert "raise" not in text

@@ -308,3 +308,34 @@ def test_a_reshape_of_doubling_sizes() -> None:
     wide = np.zeros((6, 8))
     with pytest.raises(ArgumentError, match="the layout of x decides"):
         tg.function(f)(wide[::2, ::2])
+
+
+CONVERSIONS = [
+    lambda a: np.asarray(a, dtype=float),
+    lambda a: a.astype(float, copy=False),
+    lambda a: np.ascontiguousarray(a, dtype=float),
+    lambda a: np.array(a, dtype=float, copy=None),
+    lambda a: np.require(a, dtype=float),
+]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("convert", CONVERSIONS)
+def test_a_conversion_copies_an_array_in_another_byte_order(convert: Callable[[Any], Any], backend: Any) -> None:
+    def write(a: Any) -> Any:
+        found = convert(a)
+        found[0] = 7.0
+        return np.sum(a * a)
+
+    def read(a: Any) -> Any:
+        return np.sum(convert(a) ** 2)
+
+    native, swapped = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0], ">f8")
+    written = native.copy()
+    assert tg.function(write, backend=backend)(written) == 62.0
+    np.testing.assert_array_equal(written, [7.0, 2.0, 3.0])
+    np.testing.assert_array_equal(tg.grad(write, backend=backend)(native.copy()), [0.0, 4.0, 6.0])
+    with pytest.raises(ArgumentError, match=r"the byte order of a decides whether a conversion .* \[TG705\]"):
+        tg.function(write, backend=backend)(swapped)
+    np.testing.assert_array_equal(swapped, native)
+    np.testing.assert_array_equal(tg.grad(read, backend=backend)(swapped), [2.0, 4.0, 6.0])

@@ -612,3 +612,31 @@ def test_a_batch_stacks_columns_and_adds_in_place() -> None:
     assert "np.concatenate" not in text
     assert "energy += " in text
     assert "reshaped" not in text
+
+
+def newton(a: Any) -> Any:
+    x = 1.0
+    for _ in range(30):
+        slope = 2.0 * x
+        if slope == 0.0:
+            break
+        step = (x * x - a) / slope
+        x = x - step
+        if abs(step) < 1e-12:
+            return x
+    raise ArithmeticError("no root")
+
+
+def root(a: Any) -> Any:
+    try:
+        return newton(a[0])
+    except ArithmeticError:
+        return 0.1 * a[0]
+
+
+def test_a_loop_with_several_ends_has_one_condition() -> None:
+    for point, slope in ((2.0, 0.5 / np.sqrt(2.0)), (-2.0, 0.1)):
+        text = text_of(root, np.array([point]))
+        np.testing.assert_allclose(tg.grad(root)(np.array([point])), [slope], rtol=1e-12)
+        loops = [line for line in text.splitlines() if "while" in line and "#" not in line]
+        assert loops == ["        while trips < 30 and not (stopped or returned):"]

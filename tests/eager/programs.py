@@ -3483,3 +3483,43 @@ def hooks_behind_linear_layers_run_in_order(T: Any, say: Any) -> None:
             parameter.register_hook(lambda ct, name=name, seen=seen: seen.append(name))
         net(T.ones(4, 3)).sum().backward()
         say(seen)
+
+
+@program
+def elements_in_one_axis(T: Any, say: Any) -> None:
+    x = T.zeros(4, 2)
+    x[:, 0].ravel().fill_(1.0)
+    T.ravel(x.t()).fill_(2.0)
+    say(x, x[:, 0].ravel().stride(), x[:, 0].reshape(-1).stride(), x.ravel().data_ptr() == x.data_ptr())
+    x[:, 0].flatten().fill_(3.0)
+    say(x)
+
+
+@program
+def gradients_have_no_negative_strides(T: Any, say: Any) -> None:
+    w = T.arange(6.0).reshape(2, 3)
+    functions = (
+        lambda z: z.cumsum(1) ** 2, lambda z: z.cumsum(0) ** 2, lambda z: z.flip(0) * w, lambda z: z.flip(0, 1) * w,
+        lambda z: z.fliplr() * w, lambda z: z.cumprod(1) * w,
+    )  # fmt: skip
+    for function in functions:
+        for create_graph in (False, True):
+            z = T.ones(2, 3, requires_grad=True)
+            (g,) = T.autograd.grad(function(z).sum(), z, create_graph=create_graph)
+            say(g.detach(), g.stride(), g.is_contiguous())
+            g.view(-1)
+
+
+@program
+def values_at_the_edge_of_their_kind(T: Any, say: Any) -> None:
+    a = T.tensor(1.0)
+    a.masked_scatter_(T.tensor(True), T.tensor([5.0, 6.0]))
+    say(a, T.tensor(1.0).masked_scatter(T.tensor(False), T.tensor([5.0])))
+    a = T.arange(4.0)
+    say(a.resize_as_(T.zeros(2, 2)), a.shape)
+    say(T.cov(T.arange(3.0).reshape(1, 3)), T.cov(T.arange(3.0)), T.cov(T.arange(6.0).reshape(2, 3)))
+    inf, nan = float("inf"), float("nan")
+    numbers = T.tensor([complex(inf, 1.5), complex(nan, -inf), 1 + 2j])
+    say(numbers.nan_to_num(nan=3.0, posinf=4.0, neginf=5.0))
+    small = T.tensor([8], dtype=T.uint8)
+    say(T.gcd(T.tensor(-1, dtype=T.int8), small), T.lcm(T.tensor(3), small), T.gcd(T.tensor([-6]), small))

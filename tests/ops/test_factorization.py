@@ -1,5 +1,7 @@
 """Factorizations where the rule test cannot look: repeated values, low rank, complex vectors, whose phase is free."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -178,3 +180,52 @@ def test_single_precision(backend, rng):
     assert found.dtype == np.float32
     expected = tg.grad(f)(a.astype(np.float64))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5 * np.abs(expected).max())
+
+
+NEARLY_SINGULAR = [
+    np.arange(9.0).reshape(3, 3),
+    np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [5.0, 7.0, 9.0]]),
+    np.array([[0.1, 0.2, 0.3], [0.2, 0.4, 0.6], [0.3, 0.6, 0.9]]),
+    np.zeros((3, 3)),
+    np.array([[1.0, 2.0], [2.0, 4.0]]),
+    np.array([[0.0]]),
+    np.array([[2.0, 1.0, 0.0, 3.0], [4.0, 2.0, 0.0, 6.0], [1.0, 0.5, 0.0, 2.0], [0.0, 1.0, 5.0, 1.0]]),
+    np.eye(3),
+    np.diag([1.0, 1.0, 1.0001e-3]),
+]
+
+
+def cofactors(a: Any) -> Any:
+    n = len(a)
+    return np.array(
+        [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(a, i, 0), j, 1)) for j in range(n)] for i in range(n)]
+    )
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("a", NEARLY_SINGULAR)
+def test_second_derivatives_of_determinants(a: Any, backend: str) -> None:
+    # cofactors are polynomials of low degree: differences of them with large steps have no error but rounding
+    n = len(a)
+    direction = np.cos(np.arange(n * n)).reshape(n, n)
+    near, far = ((cofactors(a + h * direction) - cofactors(a - h * direction)) / (2 * h) for h in (1, 2))
+    expected = (4 * near - far) / 3
+    tolerance = 1e-11 * max(1.0, np.abs(expected).max())
+    found = tg.hvp(np.linalg.det, (a,), (direction,), backend=backend)[0]
+    np.testing.assert_allclose(found, expected, atol=tolerance)
+    twice = tg.grad(lambda x: np.sum(tg.grad(np.linalg.det)(x) * direction), backend=backend)(a)
+    np.testing.assert_allclose(twice, expected, atol=tolerance)
+    stack = np.stack([a, np.eye(n) + 0.5 * a])
+    batch = tg.vmap(lambda x: tg.jvp(tg.grad(np.linalg.det), (x,), (direction,))[1], backend=backend)(stack)
+    np.testing.assert_allclose(batch[0], expected, atol=tolerance)
+
+
+def test_third_derivatives_of_determinants() -> None:
+    a, t = np.array([[2.0, 1.0, 0.0], [0.5, 1.0, 0.3], [0.1, -0.2, 1.5]]), np.cos(np.arange(9.0)).reshape(3, 3)
+    for point in (a, np.eye(3), np.arange(9.0).reshape(3, 3)):
+
+        def along(s: Any, point: Any = point) -> Any:
+            return np.linalg.det(point + s * t)
+
+        third = tg.grad(tg.grad(tg.grad(along)))(0.0)
+        assert third == pytest.approx(6.0 * np.linalg.det(t), rel=1e-9, abs=1e-9)

@@ -53,6 +53,20 @@ def test_folds_to_the_operand(body: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("op", "known", "result"),
+    [
+        ("logical_and", "True", "%c"), ("logical_or", "False", "%c"),
+        ("logical_and", "False", "%known"), ("logical_or", "True", "%known"),
+    ],
+)  # fmt: skip
+def test_junctions_with_a_known_truth(op: str, known: str, result: str) -> None:
+    for operands in ("%c, %known", "%known, %c"):
+        body = f"%known: bool[] = constant {{value={known}}}\n%r: bool[] = {op} {operands}\nreturn %r"
+        kept = body.splitlines()[0] + "\n" if result == "%known" else ""
+        assert after(body, fold_constants, params="%c: bool[]", result="bool[]") == f"{kept}return {result}"
+
+
+@pytest.mark.parametrize(
     "body",
     [
         ZERO + "%r: f64[3] = multiply %zero, %x\nreturn %r",  # NaN where x is infinite

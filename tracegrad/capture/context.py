@@ -327,6 +327,8 @@ class Capture:
         #: arrays whose layout decides what the function does; and those of which it does where another is written
         self.laid_out: set[Storage | None] = set()
         self.read_again: set[tuple[Storage, Inputs]] = set()
+        #: arrays that a conversion gives as they are, where it would copy them in another byte order
+        self.native: set[Storage] = set()
         #: an item of a list is an array that may not be in C order; and where that decides what a write reaches
         self.has_unordered_items = False
         self.items_laid_out: Span | None = None

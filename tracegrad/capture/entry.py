@@ -52,6 +52,7 @@ from tracegrad.capture.state import (
 from tracegrad.capture.tables import Table, has_table, open_table, unknown_keys
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.capture.trees import Choice, Constant, Tree, build, divide
+from tracegrad.capture.trials import check_unused
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Function, Interface, Value, escaped_values
 from tracegrad.ir.types import ArrayType
@@ -120,6 +121,7 @@ class Captured:
         guards: assumptions checked at every call.
         contents: number of a leaf -> its content, which the capture relies on.
         laid_out: positions of the parameters that must be in C order.
+        native: positions of those that must be in the machine's byte order.
         effects: stores into outside objects.
         facts: what was decided from the sizes of the call.
         events: what was staged, unrolled or run natively, with the place.
@@ -136,6 +138,7 @@ class Captured:
     events: list[tuple[Span | None, str]]
     contents: dict[int, bytes]
     laid_out: list[int]
+    native: list[int]
     rooms: list[tuple[Room, int]]
 
 
@@ -213,6 +216,7 @@ def _capture(
                 results.append(tracer.value)
         ir.body.yields = results
     _check_scopes(ir)
+    check_unused(ir)
     hidden_names = _unique([h.value.name for h in hidden], arguments)
     ir.interface = Interface(
         (*arguments, *hidden_names),
@@ -230,6 +234,7 @@ def _capture(
         state.events,
         state.contents,
         find_laid_out(state, inputs),
+        [position for position in write_back if inputs[position]._storage in state.native],
         rooms_of(state),
     )
 

@@ -6,7 +6,7 @@ Writes the operands and results of `if` operations. Previous: slots.py; next: br
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -57,7 +57,7 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.capture.trees import LEAF, Tree, divide, identities
-from tracegrad.capture.trials import check_here, follow
+from tracegrad.capture.trials import FACTORS, check_here, follow
 from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, TracedNameError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim
@@ -487,8 +487,8 @@ def _extend(
     return extend
 
 
-def has_effect(block: Block, effects: tuple[str, ...] = ("check", "print")) -> bool:
-    """Return whether a block, or a block within, has one of the effects."""
+def has_effect(block: Block, effects: Container[str] = ("check", "print", *FACTORS)) -> bool:
+    """Return whether a block, or a block within, has one of the effects; a factorization may fail."""
     return any(o.op in effects or any(has_effect(b, effects) for b in o.blocks) for o in block.operations)
 
 

@@ -479,6 +479,8 @@ class Tracer:
             cast.zero_dim = self.zero_dim
         if self.ndim > 1 and (cast is not self or copy):
             return array_handler(np.copy, cast, order, _like=self)
+        if cast is self and not copy:
+            current().native.add(self._storage)
         return cast if cast is not self or not copy else self.copy()
 
     def reshape(self, *shape: Any, order: str = "C") -> Tracer:

@@ -25,9 +25,10 @@ from tracegrad.capture.context import SETTLES, Frame, Signal, current, user_span
 from tracegrad.capture.text import describe_error, keep_text
 from tracegrad.capture.tracer import INTENDED, call_user
 from tracegrad.errors import CaptureError, Span
-from tracegrad.ir.core import Operation, Value
-from tracegrad.ir.liveness import has_effect
-from tracegrad.ir.opdef import TABLE, OpDef
+from tracegrad.ir.builder import Builder
+from tracegrad.ir.core import Block, Function, Operation, Value
+from tracegrad.ir.liveness import find_dead, has_effect
+from tracegrad.ir.opdef import TABLE, OpDef, interpreter
 from tracegrad.ir.types import I64
 
 _LINEAR = np.linalg.LinAlgError
@@ -464,11 +465,11 @@ def _in_bounds(operands: Sequence[Any], attrs: Mapping[str, Any]) -> Value:
     return holds
 
 
+#: factorizations that fail by themselves -> the op that asks whether one succeeds
+FACTORS = {"cholesky": "is_positive_definite", "solve": "is_regular", "inv": "is_regular"}
 #: operations that fail by themselves -> what says whether they succeed
 _SUCCEEDS = {
-    "cholesky": _regular(ops.is_positive_definite),
-    "solve": _regular(ops.is_regular),
-    "inv": _regular(ops.is_regular),
+    **{name: _regular(TABLE[op]) for name, op in FACTORS.items()},
     "gather": _in_bounds,
     "scatter_add": _in_bounds,
     "scatter_set": _in_bounds,
@@ -478,6 +479,21 @@ _SUCCEEDS = {
 def _succeeds(name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Value:
     condition: Value = operands[0] if name == "check" else _SUCCEEDS[name](operands, attrs)
     return condition
+
+
+def check_unused(function: Function) -> None:
+    """Stage checks in the place of factorizations whose results nothing needs: they would fail all the same."""
+    asked = {o.operands[0] for o in walk(function.body.operations) if o.op in FACTORS.values()}
+    for block, operation in find_dead(function):
+        if operation.op not in FACTORS or operation.operands[0] in asked:
+            continue
+        builder = Builder(Block())
+        builder.span = operation.span
+        with interpreter(builder):
+            kind, message = FAULTS[operation.op]
+            ops.check(_succeeds(operation.op, operation.operands, {}), error=kind.__name__, message=message)
+        place = block.operations.index(operation)
+        block.operations[place : place + 1] = builder.block.operations
 
 
 def _only_checks(operation: Operation) -> bool:

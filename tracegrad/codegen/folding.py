@@ -202,22 +202,24 @@ class _Planner:
         self.folding.texts.update(dict.fromkeys(self.elements, placeholder(0)))
         self.size: dict[Value, int] = {}
         self.depth: dict[Value, int] = {}
-        self.block(function.body, folds_yields=True)
+        # results of a function share a line
+        self.block(function.body, LONGEST_LINE)
 
-    def block(self, block: Block, *, folds_yields: bool) -> None:
+    def block(self, block: Block, longest: int | None = None) -> None:
+        """Plan a block; longest: how long its results may be as expressions, None where they are not written so."""
         for operation in block.operations:
             for number, nested in enumerate(operation.blocks):
-                self.block(nested, folds_yields=operation.op == "while" and number == 0)
-        self.mark_candidates(block, folds_yields)
+                self.block(nested, LONGEST_TEST if operation.op == "while" and number == 0 else None)
+        self.mark_candidates(block, folds_yields=longest is not None)
         for operation in block.operations:
-            self.limit(operation)
-        if folds_yields:
-            # results of a function share a line
-            self.shorten(block.yields, LONGEST_LINE)
+            is_part = longest == LONGEST_TEST and operation.op in LOGIC
+            self.limit(operation, LONGEST_TEST if is_part else LONGEST_OPERAND)
+        if longest is not None:
+            self.shorten(block.yields, longest)
 
     # What could be folded
 
-    def mark_candidates(self, block: Block, folds_yields: bool) -> None:
+    def mark_candidates(self, block: Block, *, folds_yields: bool) -> None:
         """Add to `inline` whatever may be written where it is used, lengths aside."""
         position = {operation: i for i, operation in enumerate(block.operations)}
         writes = [(i, o, roots) for i, o in enumerate(block.operations) if (roots := self.written_roots(o))]
@@ -386,10 +388,13 @@ class _Planner:
 
     # What stays short
 
-    def limit(self, operation: Operation) -> None:
-        """Give operands of an operation lines of their own until its own expression is short enough."""
-        longest = LONGEST_LINE if is_statement(operation) else LONGEST_OPERAND
-        if not is_statement(operation) and operation.result not in self.folding.inline:
+    def limit(self, operation: Operation, longest: int) -> None:
+        """Give operands of an operation lines of their own until its own expression is short enough.
+
+        Args:
+            longest: how long it may be inside another one.
+        """
+        if is_statement(operation) or operation.result not in self.folding.inline:
             longest = LONGEST_LINE
         operands = self.shown(operation)
         self.shorten(operands, longest - self.own_size(operation))

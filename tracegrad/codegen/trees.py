@@ -206,10 +206,9 @@ def logic(op: str, nodes: Sequence[ast.expr], *, is_scalar: bool) -> ast.expr:
     """Return a logical expression: with and, or and not for scalars, where ~True would be -2."""
     if op == "logical_not":
         return negated(nodes[0], exact=False) if is_scalar else ast.UnaryOp(ast.Invert(), nodes[0])
-    is_and = op == "logical_and"
     if is_scalar:
-        return ast.BoolOp(ast.And() if is_and else ast.Or(), list(nodes))
-    return ast.BinOp(nodes[0], ast.BitAnd() if is_and else ast.BitOr(), nodes[1])
+        return both(op, *nodes)
+    return ast.BinOp(nodes[0], ast.BitAnd() if op == "logical_and" else ast.BitOr(), nodes[1])
 
 
 def both(op: str, first: ast.expr, second: ast.expr) -> ast.expr:

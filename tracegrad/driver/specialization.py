@@ -26,7 +26,7 @@ from tracegrad.ir.core import Function
 from tracegrad.ir.inline import own_callees
 from tracegrad.ir.types import ArrayType, dim_evaluate, is_static
 from tracegrad.passes.manager import final_pipeline, run_passes
-from tracegrad.runtime.call import call_flat, check_order, check_writable
+from tracegrad.runtime.call import call_flat, check_byte_order, check_order, check_writable
 from tracegrad.runtime.signature import NONE, Identity, Leaf, Signature, Tree, unflatten
 
 #: called before each run with the program and the leaves of all its inputs; see debug.py
@@ -142,6 +142,8 @@ class Specialization:
         paths = [*program.signature.paths(), *(h.place.name for h in program.captured.hidden), *[""] * len(tangents)]
         for index in program.captured.laid_out:
             check_order(every[index], paths[index])
+        for index in program.captured.native:
+            check_byte_order(every[index], paths[index])
         for check in BEFORE_RUN:
             check(program, every)
         written = program.write_back if self.backend == "c" else None

@@ -30,6 +30,18 @@ def remove_dead_from(block: Block, *, keep_stacks: bool) -> bool:
     return liveness.prune(block)
 
 
+def find_dead(function: Function) -> list[tuple[Block, Operation]]:
+    """Return the operations that `remove_dead` would remove, each with its block."""
+    liveness = _Liveness(function.body, keep_stacks=False)
+    liveness.run()
+    waiting, found = [function.body], []
+    while waiting:
+        block = waiting.pop()
+        found += [(block, operation) for operation in block.operations if operation not in liveness.needed]
+        waiting.extend(nested for operation in block.operations for nested in operation.blocks)
+    return found
+
+
 def has_effect(operation: Operation) -> bool:
     """Return whether an operation, or one inside its blocks or its callee, has an effect."""
     return _has_effect(operation, set())

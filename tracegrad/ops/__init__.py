@@ -126,7 +126,7 @@ from tracegrad.ops.elementwise import (
     tanh,
     trunc,
 )
-from tracegrad.ops.factorization import eigh, pinv, qr, svd
+from tracegrad.ops.factorization import cofactor, det, eigh, pinv, qr, svd
 from tracegrad.ops.fourier import fft, ifft, irfft, rfft
 from tracegrad.ops.index import (
     add_along,
@@ -138,8 +138,6 @@ from tracegrad.ops.index import (
 from tracegrad.ops.linalg import (
     adjoint,
     cholesky,
-    cofactor,
-    det,
     dot_general,
     inv,
     is_positive_definite,

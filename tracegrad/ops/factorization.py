@@ -1,4 +1,4 @@
-"""Eigenvalues, singular values, QR factors, pseudoinverse.
+"""Eigenvalues, singular values, determinants, QR factors, pseudoinverse.
 
 Previous: linalg.py; next: fourier.py. Matrices are the last two axes; all axes before them are a stack.
 
@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tracegrad.ir.bounds import size_guess
 from tracegrad.ir.core import Operation
 from tracegrad.ir.opdef import OpDef, Sample, register, type_of
@@ -27,6 +29,7 @@ from tracegrad.ops.elementwise import (
     add,
     cast,
     equal,
+    less_equal,
     logical_and,
     logical_or,
     multiply,
@@ -34,21 +37,26 @@ from tracegrad.ops.elementwise import (
     real,
     reciprocal,
     select,
+    sign,
     subtract,
 )
-from tracegrad.ops.infer import infer_eigh, infer_pinv, infer_qr, infer_svd
+from tracegrad.ops.infer import infer_det, infer_eigh, infer_pinv, infer_qr, infer_square, infer_svd
 from tracegrad.ops.linalg import (
     adjoint,
     folded,
+    inv,
     lower_part,
     matmul,
     mirrored,
+    stretched,
     sum_of,
+    swap_last,
+    trace_of_product,
     triangular_solve,
     upper_part,
     with_real_diagonal,
 )
-from tracegrad.ops.reduce import conjugate_if_complex, reduce_max
+from tracegrad.ops.reduce import conjugate_if_complex, reduce_max, reduce_min, reduce_prod
 from tracegrad.ops.shape import batch_stacks, broadcast_to, concatenate, reduce_sum, reshape, slice_
 
 
@@ -285,6 +293,77 @@ svd = register(OpDef(
             ("f[2,3]", True, -1), ("f[2,3,2]", False, 1), ("f[1,1]", True, 0),
         )
     ),
+))
+
+# Determinant
+
+#: matrices whose least singular value is less than so much of the greatest count as nearly singular
+_NEARLY_SINGULAR = 1e-3
+
+
+def _change_of_cofactors(tangent: Any, out: Any, a: Any) -> Any:
+    """Return the tangent of the cofactors, which is its own transpose: det has symmetric second derivatives."""
+    if is_complex(type_of(a).dtype):
+        return _change_by_inverse(tangent, out, a)
+    s = svd(a, full_matrices=False, excess=0)[1]
+    last = type_of(s).ndim - 1
+    least, greatest = reduce_min(s, axes=(last,)), reduce_max(s, axes=(last,))
+    limit = multiply(greatest, full_like(greatest, _NEARLY_SINGULAR))
+    singular = stretched(less_equal(least, limit), a)
+    # each way gets a matrix that it can take
+    row = iota(shape=type_of(a).shape[-2:], dtype=type_of(a).dtype, axis=0)
+    count = add(row, full_like(row, 1.0))
+    known = select(_on_diagonal(a), broadcast_to(count, shape=type_of(a).shape), zeros_like(a))
+    by_inverse = _change_by_inverse(tangent, out, select(singular, known, a))
+    return select(singular, _change_by_singular_values(tangent, select(singular, a, known)), by_inverse)
+
+
+def _change_by_inverse(tangent: Any, out: Any, a: Any) -> Any:
+    # C = det(a) a⁻ᵀ, so t_C = trace(a⁻¹ t_a) C - C t_aᵀ a⁻ᵀ
+    inverse = inv(a)
+    product = matmul(matmul(out, swap_last(tangent)), swap_last(inverse))
+    return subtract(multiply(stretched(trace_of_product(inverse, tangent), out), out), product)
+
+
+def _change_by_singular_values(tangent: Any, a: Any) -> Any:
+    # C = ± U cof(S) Vᵀ; with P = Uᵀ t_a V, cof(S) changes by the sum over j of p_jj q_ij at (i, i) and by -p_ji q_ij
+    # at (i, j), where q_ij is the product of all singular values but s_i and s_j
+    u, s, vh = svd(a, full_matrices=False, excess=0)
+    inner = matmul(matmul(swap_last(u), tangent), swap_last(vh))
+    diagonal = _on_diagonal(a)
+    *stack, n = type_of(s).shape
+    shape = (*stack, n, n, n)
+    i, j, k = (iota(shape=shape[-3:], dtype=I64, axis=axis) for axis in range(3))
+    left_out = broadcast_to(logical_or(equal(i, k), equal(j, k)), shape=shape)
+    factors = broadcast_to(reshape(s, shape=(*stack, 1, 1, n)), shape=shape)
+    products = reduce_prod(select(left_out, full_like(factors, 1.0), factors), axes=(len(shape) - 1,))
+    products = select(diagonal, zeros_like(products), products)
+    along = reduce_sum(select(diagonal, inner, zeros_like(inner)), axes=(len(shape) - 3,))
+    sums = reduce_sum(multiply(products, _rows(along, products)), axes=(len(shape) - 2,))
+    change = select(diagonal, _rows(sums, products), negative(multiply(products, swap_last(inner))))
+    side = multiply(sign(det(u)), sign(det(vh)))
+    return multiply(stretched(side, a), matmul(matmul(u, change), vh))
+
+
+cofactor = register(OpDef(
+    "cofactor", ("a",),
+    "Matrix of cofactors, the derivative of det: det(a) * inv(a).T where that exists, and right for singular a too, "
+    "like its own derivative; the derivatives of that are those of svd where a is nearly singular.",
+    c_statement=c_rules.cofactor_statement, batch=batch_stacks,
+    infer=infer_square, numpy="cofactor({a})", numpy_helper="cofactor",
+    jvp=lambda tangents, out, a: _change_of_cofactors(tangents[0], out, a),
+    vjp=lambda ct, out, a: (conjugate_if_complex(_change_of_cofactors(conjugate_if_complex(ct), out, a)),),
+    samples=(
+        Sample("f[3,3]"), Sample("f[2,2,2]"), Sample("c128[2,2]"), Sample("f[1,1]"),
+    ),
+))
+det = register(OpDef(
+    "det", ("a",), "Determinant of each matrix of a: [..., n, n].",
+    c_statement=c_rules.determinant_statement, batch=batch_stacks,
+    infer=infer_det, numpy="np.linalg.det({a})",
+    jvp=lambda tangents, out, a: trace_of_product(swap_last(cofactor(a)), tangents[0]),
+    vjp=lambda ct, out, a: (multiply(stretched(ct, a), conjugate_if_complex(cofactor(a))),),
+    python=(np.linalg.det,), samples=(Sample("f[3,3]"), Sample("f[2,2,2]"), Sample("c128[2,2]"), Sample("f[1,1]")),
 ))
 
 # QR factors

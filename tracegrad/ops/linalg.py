@@ -32,7 +32,6 @@ from tracegrad.ops.elementwise import (
 )
 from tracegrad.ops.infer import (
     AxisPair,
-    infer_det,
     infer_dot_general,
     infer_has_factor,
     infer_slogdet,
@@ -99,13 +98,13 @@ def folded(x: Any, *, lower: bool) -> Any:
     return with_real_diagonal(add(part(x), part(adjoint(x), strict=True)))
 
 
-def _stretch(x: Any, like: Any) -> Any:
+def stretched(x: Any, like: Any) -> Any:
     """Repeat one number per matrix over the whole matrix: [...] to [..., n, n]."""
     shape = type_of(x).shape
     return broadcast_to(reshape(x, shape=(*shape, 1, 1)) if shape else x, shape=type_of(like).shape)
 
 
-def _trace_of_product(x: Any, y: Any) -> Any:
+def trace_of_product(x: Any, y: Any) -> Any:
     """Return trace(x @ y) per matrix."""
     n = type_of(x).ndim
     stack = tuple(range(n - 2))
@@ -390,46 +389,11 @@ is_regular = register(OpDef(
     ),
 ))
 
-# Determinant and inverse
-
-
-def _cofactor_jvp(tangents: Sequence[Any], out: Any, a: Any) -> Any:
-    # C = det(a) a⁻ᵀ, so t_C = trace(a⁻¹ t_a) C - C t_aᵀ a⁻ᵀ
-    (tangent,) = tangents
-    inverse = inv(a)
-    product = matmul(matmul(out, swap_last(tangent)), swap_last(inverse))
-    return subtract(multiply(_stretch(_trace_of_product(inverse, tangent), out), out), product)
-
-
-def _cofactor_vjp(ct: Any, out: Any, a: Any) -> tuple[Any, ...]:
-    adjoint_inverse = adjoint(inv(a))
-    scale = _trace_of_product(adjoint(out), ct)
-    product = matmul(matmul(adjoint_inverse, swap_last(ct)), conjugate_if_complex(out))
-    return (subtract(multiply(_stretch(scale, out), adjoint_inverse), product),)
-
-
-cofactor = register(OpDef(
-    "cofactor", ("a",),
-    "Matrix of cofactors, the derivative of det: det(a) * inv(a).T where that exists, and right for singular a too. "
-    "Its own derivative needs an invertible a.",
-    c_statement=c_rules.cofactor_statement, batch=batch_stacks,
-    infer=infer_square, numpy="cofactor({a})", numpy_helper="cofactor", jvp=_cofactor_jvp, vjp=_cofactor_vjp,
-    samples=(
-        Sample("f[3,3]"), Sample("f[2,2,2]"), Sample("c128[2,2]"), Sample("f[1,1]"),
-    ),
-))
-det = register(OpDef(
-    "det", ("a",), "Determinant of each matrix of a: [..., n, n].",
-    c_statement=c_rules.determinant_statement, batch=batch_stacks,
-    infer=infer_det, numpy="np.linalg.det({a})",
-    jvp=lambda tangents, out, a: _trace_of_product(swap_last(cofactor(a)), tangents[0]),
-    vjp=lambda ct, out, a: (multiply(_stretch(ct, a), conjugate_if_complex(cofactor(a))),),
-    python=(np.linalg.det,), samples=(Sample("f[3,3]"), Sample("f[2,2,2]"), Sample("c128[2,2]"), Sample("f[1,1]")),
-))
+# Logarithm of the determinant, and inverse
 
 
 def _slogdet_jvp(tangents: Sequence[Any], out: Any, a: Any) -> tuple[Any, ...]:
-    change = _trace_of_product(inv(a), tangents[0])
+    change = trace_of_product(inv(a), tangents[0])
     if not is_complex(type_of(a).dtype):
         return None, change
     sign = out[0]
@@ -447,7 +411,7 @@ def _slogdet_vjp(ct: Any, out: Any, a: Any) -> tuple[Any, ...]:
         weights.append(multiply(cast(turn, dtype=dtype), full_like(ct_sign, 1j)))
     if all(weight is None for weight in weights):
         return (None,)
-    return (multiply(_stretch(sum_of(*weights), a), adjoint(inv(a))),)
+    return (multiply(stretched(sum_of(*weights), a), adjoint(inv(a))),)
 
 
 slogdet = register(OpDef(

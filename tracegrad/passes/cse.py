@@ -52,14 +52,16 @@ def _block(
         for side, nested in enumerate(operation.blocks):
             inner = known.new_child()
             if operation.op == "if":
+                inner[_truth_of(operation.operands[0], side == 0)] = []
                 for earlier in branches.get(operation.operands[0], ()):
                     inner.update(_passed_on(earlier, side))
             changed |= _block(nested, inner, branches.new_child(), mapping)
         if operation.op == "check":
-            if _key(operation) in known:
+            truth = _truth_of(operation.operands[0], True)
+            if truth in known:
                 changed = True
                 continue
-            known[_key(operation)] = []
+            known[truth] = []
         if operation.blocks:
             found = _done_before(operation, known)
         elif has_effect(operation) or _is_fresh(operation):
@@ -146,6 +148,13 @@ def _value_number(value: Value, values: dict[Value, int], numbers: dict[Hashable
 
 def _attributes(operation: Operation) -> Hashable:
     return tuple((name, _attribute_key(value)) for name, value in sorted(operation.attrs.items()))
+
+
+def _truth_of(condition: Value, truth: bool) -> Hashable:
+    """Return the key for what is known of a condition."""
+    while condition.producer is not None and condition.producer.op == "logical_not":
+        condition, truth = condition.producer.operands[0], not truth
+    return "truth", condition, truth
 
 
 def _passed_on(branch: Operation, side: int) -> dict[Hashable, list[Value]]:

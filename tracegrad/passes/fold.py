@@ -529,6 +529,20 @@ def _select_known(operation: Operation, builder: Builder) -> Value | None:
     return None if inner is None else _op("select", inner.operands[0], y, x)
 
 
+def _logic_with_known(neutral: bool) -> Rule:
+    """Make the rule for a junction of truths of which one is known."""
+
+    def rule(operation: Operation, builder: Builder) -> Value | None:
+        for known, other in (operation.operands, reversed(operation.operands)):
+            if is_filled_with(known, neutral) and other.type == operation.result.type:
+                return other
+            if is_filled_with(known, not neutral) and known.type == operation.result.type:
+                return known
+        return None
+
+    return rule
+
+
 def _dim_of_int(operation: Operation, builder: Builder) -> Value | None:
     dim = operation.attrs["dim"]
     return builder.constant(np.int64(dim)) if isinstance(dim, int) else None
@@ -560,6 +574,8 @@ _SPECIFIC: dict[str, tuple[Rule, ...]] = {
     "conjugate": (_double("conjugate"), _identity(lambda o: o.result.dtype.kind != "c")),
     "real": (_identity(_same_type),),
     "logical_not": (_double("logical_not"),),
+    "logical_and": (_logic_with_known(True),),
+    "logical_or": (_logic_with_known(False),),
     "invert": (_double("invert"),),
     "flip": (_double("flip"), _identity(lambda o: not o.attrs["axes"])),
     "cast": (_identity(_same_type), _cast_of_broadcast),

@@ -55,6 +55,9 @@ from tracegrad.runtime.tensor import Tensor, method, public, require_sequence, w
 def _replaced(nan: float, high: float | None, low: float | None, x: Any) -> Any:
     if x.dtype.kind in "biu":
         return x
+    if x.dtype.kind == "c":
+        parts = [_replaced(nan, high, low, part) for part in (x.real, x.imag)]
+        return parts[0].astype(x.dtype) + parts[1].astype(x.dtype) * x.dtype.type(1j)
     limits: Any = ml_dtypes.finfo(x.dtype)  # type: ignore[no-untyped-call]
     high, low = float(limits.max) if high is None else high, float(limits.min) if low is None else low
     bounded = np.where(x == math.inf, x.dtype.type(high), np.where(x == -math.inf, x.dtype.type(low), x))
@@ -553,7 +556,7 @@ def cov(input: Tensor, *, correction: float = 1, fweights: Tensor | None = None,
         centred = rows - (rows * weights).sum(1, keepdim=True) / total
         loss = correction if aweights is None else correction * (weights * aweights).sum() / total
         product = matmul(centred * weights, transpose(centred, 0, 1).conj()) / (total - loss).clamp(min=0)
-    return product if input._a.ndim == 2 else reshape(product, ())
+    return product if rows._a.shape[0] != 1 else reshape(product, ())
 
 
 @public()

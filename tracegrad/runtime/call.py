@@ -139,6 +139,22 @@ def check_order(value: Any, path: str) -> None:
         )
 
 
+def check_byte_order(value: Any, path: str) -> None:
+    """Check that an array is in the machine's byte order, which is written to and converted without a copy.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if isinstance(value, np.ndarray) and not value.dtype.isnative:
+        raise ArgumentError(
+            f"the byte order of {path} decides whether a conversion in the function is a view or a copy",
+            code="TG705",
+            span=None,
+            found=f"{path} is of dtype {value.dtype.str}, and the function writes into it or into what it converts",
+            help=f'pass {path}.astype("{value.dtype.newbyteorder("=").name}"), or write into a copy',
+        )
+
+
 def _shares_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     bounded: Any = 10_000  # the exact answer may take exponential time
     try:

@@ -1112,6 +1112,12 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
     return self
 
 
+@method("resize_as_")
+def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
+    """Change the shape in place to that of another tensor."""
+    return resize_(self, *the_template._a.shape)
+
+
 @public()
 def is_tensor(obj: Any) -> bool:
     """Return whether an object is a tensor."""

@@ -80,10 +80,12 @@ def quietly(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _with_own_results(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose results of rank 0 are new arrays, where the text gives an operand: `x if c else y`."""
+    """Return a function whose results of rank 0 are new arrays, where the text gives an operand: `x if c else y`; and
+    the elements of others lie in their order, where the text gives a flipped view."""
 
     def own(out: Any) -> Any:
-        return out.copy() if type(out) is np.ndarray and not out.ndim else out
+        is_odd = type(out) is np.ndarray and min(out.strides, default=-1) < 0
+        return out.copy() if is_odd else out
 
     def call(*arrays: Array) -> Any:
         out = run(*arrays)
@@ -157,7 +159,9 @@ class Kernel:
     def compile(self) -> Callable[..., Any]:
         made = load_python(self.source(), self.function.name, self.name)
         has_numbers = any(v.type == ArrayType(v.dtype) for v in self.function.results)
-        if has_numbers and any(o.op == "select" for o in walk(self.function.body)):
+        operations = [*walk(self.function.body)]
+        turns = any(o.op == "flip" or o.attrs.get("reverse") for o in operations)
+        if turns or (has_numbers and any(o.op == "select" for o in operations)):
             made = _with_own_results(made)
         calls = calls_before_c(self.function)
         self._run = made if calls is None else self._counted(made, calls)

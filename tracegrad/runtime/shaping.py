@@ -156,8 +156,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @public()
 def ravel(input: Tensor) -> Any:
-    """Return all elements along one axis."""
-    return reshape(input, (-1,))
+    """Return all elements along one axis: a view of a contiguous tensor, else a copy."""
+    return reshape(METHODS["contiguous"](input), (-1,))
 
 
 method("ravel")(ravel)
@@ -1456,8 +1456,10 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
             f"masked_scatter: expected self and source to have same dtypes but got{input.dtype.title} and "
             f"{source.dtype.title}"
         )
+    if not input._a.ndim:
+        return reshape(masked_scatter(reshape(input, (1,)), mask, source), ())
     places = [wrap(np.asarray(k)) for k in np.nonzero(np.broadcast_to(mask._a, input._a.shape))]
-    count = places[0]._a.size if places else 0
+    count = places[0]._a.size
     return apply_composition(_MASKED_SCATTER, (), [input, narrow(reshape(source, (-1,)), 0, 0, count), *places])
 
 

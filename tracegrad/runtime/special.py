@@ -100,7 +100,8 @@ def _define_of_integers(name: str, function: Any) -> None:
     def apply(input: Tensor, other: Tensor) -> Tensor:
         if max(dtypes.category(t._a.dtype) for t in (input, other)) > 1:
             raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Float'")
-        return wrap(np.asarray(function(input._a, other._a)))
+        dtype = dtypes.result_type([input._a, other._a], [])
+        return wrap(np.asarray(function(input._a.astype(dtype), other._a.astype(dtype))))
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"Return {name} of each pair of integers."

@@ -17,7 +17,7 @@ from tracegrad import ops
 from tracegrad.capture.axes import Axis, measured
 from tracegrad.capture.constants import constant_value
 from tracegrad.capture.contents import iota
-from tracegrad.capture.context import user_span
+from tracegrad.capture.context import current, user_span
 from tracegrad.capture.lengths import count_between
 from tracegrad.capture.linear import difference
 from tracegrad.capture.memory import deciding_inputs, follows, layout_of, note_copy, note_unknown, ordered, set_layout
@@ -412,6 +412,9 @@ def array(
     result = _stacked(object, dtype)
     if ndmin > result.ndim:
         result = reshape(result, (1,) * (ndmin - result.ndim) + result.type.shape)
+    if result is object and not copy:
+        current().native.add(result._storage)
+        return asarray_(result, order=order)
     made = result.copy() if result is object else result
     if not isinstance(object, Tracer) or object.ndim == made.ndim or order in ("C", "F"):
         return ordered(made, order, object if isinstance(object, Tracer) else None)
@@ -477,6 +480,8 @@ def asarray_(
         return _in_order(asarray_(a, dtype, copy=copy), order)
     if isinstance(a, Tracer):
         if dtype is None or np.dtype(dtype) == a.dtype:
+            if dtype is not None:
+                current().native.add(a._storage)
             return (a.copy() if a.weak or copy else a) if a.ndim or not a.weak else from_value(a.value)
         return ordered(cast_to(a, np.dtype(dtype)), "K", a)
     return _stacked(a, dtype)
