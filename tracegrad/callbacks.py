@@ -23,10 +23,7 @@ from tracegrad.capture.entry import Result, Static
 from tracegrad.capture.nodes import HOOKS
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.source import code_span
-from tracegrad.capture.state import (
-    Unsure,
-    flatten,
-)
+from tracegrad.capture.state import Unsure, flatten
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, is_traced
 from tracegrad.capture.trees import LEAF
 from tracegrad.capture.trees import Tree as Structure

@@ -28,10 +28,7 @@ from tracegrad.capture.slots import (
     read_slot,
     require_no_globals,
 )
-from tracegrad.capture.state import (
-    OrNone,
-    Undefined,
-)
+from tracegrad.capture.state import OrNone, Undefined
 from tracegrad.capture.tables import TableUse, make_table
 from tracegrad.capture.tracer import (
     OPERATORS,

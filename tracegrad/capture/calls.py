@@ -45,11 +45,7 @@ from tracegrad.capture.natives import call_changing, changes_object, require_own
 from tracegrad.capture.operators import OPERATOR_NAMES, operate
 from tracegrad.capture.presence import call_on_dict, find_attribute
 from tracegrad.capture.protocols import binary_of, find_in_class, iterated, makes_plainly, special_of
-from tracegrad.capture.state import (
-    OrNone,
-    Unsure,
-    none_error,
-)
+from tracegrad.capture.state import OrNone, Unsure, none_error
 from tracegrad.capture.text import call_with_text
 from tracegrad.capture.tracer import ALWAYS, CALLERS, CALLERS_OF_OTHERS, HANDLERS, Tracer, call_handler, is_traced
 from tracegrad.capture.user_calls import (

@@ -40,15 +40,7 @@ from tracegrad.capture.rooms import Room, rooms_of
 from tracegrad.capture.sharing import is_same_view
 from tracegrad.capture.sizes import Fact, as_size
 from tracegrad.capture.slots import read_slot, undo
-from tracegrad.capture.state import (
-    OrNone,
-    Undefined,
-    Unsure,
-    flatten,
-    is_same_object,
-    none_error,
-    unsure_error,
-)
+from tracegrad.capture.state import OrNone, Undefined, Unsure, flatten, is_same_object, none_error, unsure_error
 from tracegrad.capture.tables import Table, has_table, open_table, unknown_keys
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.capture.trees import Choice, Constant, Tree, build, divide

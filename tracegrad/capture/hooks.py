@@ -37,11 +37,7 @@ from tracegrad.capture.operators import aug_name, operate
 from tracegrad.capture.presence import require_sure
 from tracegrad.capture.protocols import iterable, unary
 from tracegrad.capture.protocols import unpack as unpack_items
-from tracegrad.capture.state import (
-    OrNone,
-    Undefined,
-    Unsure,
-)
+from tracegrad.capture.state import OrNone, Undefined, Unsure
 from tracegrad.capture.text import join_text, keep_given, make_error, message_text, piece_of_text
 from tracegrad.capture.tracer import Tracer, stage
 from tracegrad.capture.trials import Alike, Raises

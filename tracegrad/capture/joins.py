@@ -34,15 +34,7 @@ from tracegrad.capture.memory import as_one_of
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import share, sources
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot, set_slot, undo
-from tracegrad.capture.state import (
-    OrNone,
-    Undefined,
-    Unsure,
-    flatten,
-    is_option,
-    kind_name,
-    unflatten,
-)
+from tracegrad.capture.state import OrNone, Undefined, Unsure, flatten, is_option, kind_name, unflatten
 from tracegrad.capture.text import keep_text
 from tracegrad.capture.tracer import (
     MaybeNone,

@@ -57,12 +57,7 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import Part, Sharing, is_same_view
 from tracegrad.capture.sizes import decide
 from tracegrad.capture.slots import cells_of, drop_kept_lists, new_list, undo
-from tracegrad.capture.state import (
-    OrNone,
-    Undefined,
-    Unsure,
-    unflatten,
-)
+from tracegrad.capture.state import OrNone, Undefined, Unsure, unflatten
 from tracegrad.capture.tracer import (
     MaybeNone,
     Tracer,

@@ -24,11 +24,7 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import Key, Sharing
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import put_slot, read_slot, set_slot
-from tracegrad.capture.state import (
-    Undefined,
-    Unsure,
-    flatten,
-)
+from tracegrad.capture.state import Undefined, Unsure, flatten
 from tracegrad.capture.tracer import Tracer, stage
 from tracegrad.capture.trees import Tree, nodes, roots
 from tracegrad.ir.core import Block, Value

@@ -46,13 +46,7 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import share
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot
-from tracegrad.capture.state import (
-    OrNone,
-    Undefined,
-    Unsure,
-    flatten,
-    unflatten,
-)
+from tracegrad.capture.state import OrNone, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, make_weak, stage
 from tracegrad.capture.trees import Tree, build, divide, nodes, open_container
 from tracegrad.ir.core import Block, Value

@@ -26,11 +26,7 @@ from tracegrad.capture.operators import aug_name
 from tracegrad.capture.presence import find_attribute, read_item
 from tracegrad.capture.presence import read_attribute as read_unsure
 from tracegrad.capture.protocols import delete, read_by_class, read_missing, store
-from tracegrad.capture.state import (
-    OrNone,
-    Unsure,
-    none_error,
-)
+from tracegrad.capture.state import OrNone, Unsure, none_error
 from tracegrad.capture.text import given_args
 from tracegrad.capture.tracer import (
     Tracer,

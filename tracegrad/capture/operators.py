@@ -25,10 +25,7 @@ from tracegrad.capture.masked import Selection
 from tracegrad.capture.natives import note_augmented, require_own_iterator
 from tracegrad.capture.presence import contains_key, require_sure
 from tracegrad.capture.protocols import augmented, by_methods, iterable
-from tracegrad.capture.state import (
-    OrNone,
-    none_error,
-)
+from tracegrad.capture.state import OrNone, none_error
 from tracegrad.capture.text import percent
 from tracegrad.capture.tracer import (
     OPERATORS,

@@ -61,11 +61,7 @@ from tracegrad.capture.numpy_api.elementwise import (
 from tracegrad.capture.numpy_api.indexing import getitem
 from tracegrad.capture.numpy_api.math_faults import check_arguments, check_result
 from tracegrad.capture.slots import new_list
-from tracegrad.capture.state import (
-    flatten,
-    is_option,
-    unflatten,
-)
+from tracegrad.capture.state import flatten, is_option, unflatten
 from tracegrad.capture.text import Part, parts_of
 from tracegrad.capture.tracer import (
     COMPARISONS,
