@@ -215,6 +215,25 @@ def unread_inverse(x: Any) -> Any:
     return 2.0 * x[1] if len(inverse) == len(solution) else x[0]
 
 
+def unread_items(x: Any) -> Any:
+    place = int(x[0])
+    np.array([1.0, 2.0])[place]
+    doubled = 2.0 * x
+    doubled[place]
+    for k in range(2):
+        x[k + place]
+    return 2.0 * x[1]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_an_index_of_an_item_that_nothing_reads_is_checked_all_the_same(backend: str) -> None:
+    inside, outside = np.array([1.0, 0.5, 0.2]), np.array([2.0, 0.5, 0.2])
+    np.testing.assert_array_equal(tg.grad(unread_items, backend=backend)(inside), [0.0, 2.0, 0.0])
+    for made in (unread_items, tg.function(unread_items, backend=backend), tg.grad(unread_items, backend=backend)):
+        with pytest.raises(IndexError):
+            made(outside)
+
+
 def handled(x: Any) -> Any:
     try:
         np.linalg.cholesky(matrix(x))

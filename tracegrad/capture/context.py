@@ -26,7 +26,7 @@ from tracegrad.capture.source import coroutine_reason
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span
 from tracegrad.frames import is_library
 from tracegrad.ir.builder import Builder
-from tracegrad.ir.core import Block, Value
+from tracegrad.ir.core import Block, Operation, Value
 from tracegrad.ir.opdef import OpDef, interpreter
 from tracegrad.ir.types import ArrayType
 
@@ -327,6 +327,8 @@ class Capture:
         #: arrays whose layout decides what the function does; and those of which it does where another is written
         self.laid_out: set[Storage | None] = set()
         self.read_again: set[tuple[Storage, Inputs]] = set()
+        #: reads of elements that the user's code asks for
+        self.reads: set[Operation] = set()
         #: arrays that a conversion gives as they are, where it would copy them in another byte order
         self.native: set[Storage] = set()
         #: an item of a list is an array that may not be in C order; and where that decides what a write reaches

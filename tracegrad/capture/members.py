@@ -40,6 +40,7 @@ from tracegrad.capture.tracer import (
     refusal,
     resolve_content,
 )
+from tracegrad.capture.trials import noted
 from tracegrad.errors import CaptureError, NeedsPythonValue, TracegradError
 from tracegrad.suggestion import suggest
 
@@ -102,10 +103,10 @@ def getitem(x: Any, key: Any) -> Any:
     if type(x) is OrNone:
         x = x.read("'NoneType' object is not subscriptable")
     if isinstance(x, Tracer):
-        return x[key]
+        return noted(x[key]) if is_traced(key) else x[key]
     if isinstance(x, np.ndarray):
         is_staged = is_traced(key) and is_numeric(x)
-        return call_handler(operator.getitem, from_concrete(x), key) if is_staged else x[key]
+        return noted(call_handler(operator.getitem, from_concrete(x), key)) if is_staged else x[key]
     if type(x) is Chosen:
         return for_each(x, lambda option: getitem(option, key))
     if type(key) is Chosen:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture.context import SETTLES, Frame, Signal, current, user_span
 from tracegrad.capture.text import describe_error, keep_text
-from tracegrad.capture.tracer import INTENDED, call_user
+from tracegrad.capture.tracer import INTENDED, Tracer, call_user
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value
@@ -452,16 +452,16 @@ def _all(found: Value) -> Value:
 
 
 def _in_bounds(operands: Sequence[Any], attrs: Mapping[str, Any]) -> Value:
-    builder, axes = current().builder, attrs["axes"]
-    holds = builder.constant(True)
+    axes, holds = attrs["axes"], None
     for index, axis in zip(operands[1 : 1 + len(axes)], axes, strict=True):
-        index = index if isinstance(index, Value) else builder.constant(index)
         index = index if index.dtype == I64 else ops.cast(index, dtype=I64)
         size = operands[0].shape[axis]
-        count = builder.constant(size) if isinstance(size, int) else ops.dim(dim=size)
+        count = np.int64(size) if isinstance(size, int) else ops.dim(dim=size)
         for compare, bound in ((ops.less, count), (ops.greater_equal, ops.negative(count))):
             wide = ops.broadcast_to(bound, shape=index.shape) if index.shape else bound
-            holds = ops.logical_and(holds, _all(compare(index, wide)))
+            inside = _all(compare(index, wide))
+            holds = inside if holds is None else ops.logical_and(holds, inside)
+    assert holds is not None, "reads and writes have axes"
     return holds
 
 
@@ -481,19 +481,29 @@ def _succeeds(name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> V
     return condition
 
 
-def check_unused(function: Function) -> None:
-    """Stage checks in the place of factorizations whose results nothing needs: they would fail all the same."""
+def noted(made: Any) -> Any:
+    """Return what the user's code reads at an index, and keep in mind that it does."""
+    if type(made) is Tracer and made._view is None and (operation := made.value.producer) is not None:
+        current().reads.add(operation)
+    return made
+
+
+def check_unused(function: Function, reads: Collection[Operation]) -> None:
+    """Stage checks before what would fail, though nothing needs its result: factorizations, and reads."""
     asked = {o.operands[0] for o in walk(function.body.operations) if o.op in FACTORS.values()}
+    counters = {o.blocks[0].params[0] for o in walk(function.body.operations) if o.op == "for"}
     for block, operation in find_dead(function):
-        if operation.op not in FACTORS or operation.operands[0] in asked:
+        is_read = operation.op == "gather" and operation in reads and not counters.issuperset(operation.operands[1:])
+        if not is_read and (operation.op not in FACTORS or operation.operands[0] in asked):
             continue
         builder = Builder(Block())
         builder.span = operation.span
         with interpreter(builder):
             kind, message = FAULTS[operation.op]
-            ops.check(_succeeds(operation.op, operation.operands, {}), error=kind.__name__, message=message)
+            holds = _succeeds(operation.op, operation.operands, operation.attrs)
+            ops.check(holds, error=kind.__name__, message=message)
         place = block.operations.index(operation)
-        block.operations[place : place + 1] = builder.block.operations
+        block.operations[place:place] = builder.block.operations
 
 
 def _only_checks(operation: Operation) -> bool:
