@@ -352,10 +352,19 @@ def by_a_lambda_of_the_item(x: Any) -> Any:
     return sum(v * w for v in x for w in itertools.takewhile(lambda w: w < v, x))
 
 
-@pytest.mark.parametrize("program", [unpacked, by_a_lambda_of_the_item])
-def test_items_that_are_there_or_not_say_what_to_do(program: Callable[[Any], Any]) -> None:
+def test_items_that_are_there_or_not_say_what_to_do() -> None:
     with pytest.raises(CaptureError, match=r"a list whose length is known only when[^`]*make the list first, `values"):
-        tg.grad(program)(POINTS[0])
+        tg.grad(by_a_lambda_of_the_item)(POINTS[0])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_items_until_one_fails_are_unpacked(backend: str) -> None:
+    for point in (*POINTS, np.array([1.0, 10.0, 2.0])):
+        assert tg.function(unpacked, backend=backend)(point) == unpacked(point)
+        expected = np.cumprod(point < 9.0)
+        np.testing.assert_array_equal(tg.grad(unpacked, backend=backend)(point), expected)
+    with pytest.raises(ValueError, match="not enough values to unpack"):
+        tg.function(unpacked, backend=backend)(np.array([10.0, 1.0]))
 
 
 @pytest.mark.parametrize("take", [itertools.takewhile, itertools.dropwhile])
