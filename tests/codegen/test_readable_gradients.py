@@ -640,3 +640,19 @@ def test_a_loop_with_several_ends_has_one_condition() -> None:
         np.testing.assert_allclose(tg.grad(root)(np.array([point])), [slope], rtol=1e-12)
         loops = [line for line in text.splitlines() if "while" in line and "#" not in line]
         assert loops == ["        while trips < 30 and not (stopped or returned):"]
+
+
+def settles(x: Any) -> Any:
+    old = 0.0
+    for k in range(20):
+        value = np.sum(np.sqrt(x + k * old))
+        if abs(value - old) < 1e-3:
+            break
+        old = value
+    return value
+
+
+def test_a_loop_that_runs_once_at_least_binds_its_variables() -> None:
+    text = text_of(settles, Y)
+    assert "has_run" not in text
+    assert "UnboundLocalError" not in text

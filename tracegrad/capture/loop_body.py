@@ -455,7 +455,7 @@ def _emit_loop(
         if (position, index) in exit_values
     ]
     written = [(s, before) for s, before, param, after in body_entered if after is not param]
-    unsure = trips is None and any(user_name(state.label(position)) for (position, _), _ in late)
+    unsure = trips is None and not state.runs and any(user_name(state.label(position)) for (position, _), _ in late)
     types = [t for _, t in carries] + [t for _, t in late] + [s.type for s, _ in written]
     inits = []
     for key, kind in carries:
@@ -519,7 +519,7 @@ def _emit_loop(
     state.finish_lists(trips)
 
     # the state after the loop
-    runs = trips is not None and not decide(trips, "<=")
+    runs = state.runs if trips is None else not decide(trips, "<=")
     after: dict[tuple[int, int], Any] = {}
     made: dict[int, Tracer] = {}
     fresh: dict[tuple[int, int], Tracer] = {}

@@ -67,6 +67,8 @@ class LoopState:
         self.names, self.get_names, self.set_names = names, get_state, set_state
         #: the greatest number of iterations, where only that is known
         self.most = most
+        #: whether a loop of which nothing more is known surely runs once
+        self.runs = False
         self.slots: list[tuple[Any, str, Any]] = []
         #: variables that may not be there where an iteration starts -> the leaves and the structure that they can have
         self.unsure: dict[int, tuple[list[Any], Tree]] = {}

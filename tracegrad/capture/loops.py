@@ -395,7 +395,8 @@ def _stage_breaking_for(
         _check_kept(sequence)
         index[0] = k + sequence.step
 
-    _stage_while(test_fn, body, get_all, set_all, (*names, "tg_index"), sequence.length)
+    runs = type(sequence.length) is int and sequence.length > 0 and test() is True
+    _stage_while(test_fn, body, get_all, set_all, (*names, "tg_index"), sequence.length, runs=runs)
 
 
 def while_stmt(
@@ -522,8 +523,11 @@ def _stage_while(
     set_state: SetState,
     names: tuple[str, ...],
     most: Dim | None = None,
+    *,
+    runs: bool = False,
 ) -> None:
     state = LoopState(names, get_state, set_state, most)
+    state.runs = runs
     span = user_span()
 
     def condition() -> Value:
