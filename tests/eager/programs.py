@@ -3523,3 +3523,35 @@ def values_at_the_edge_of_their_kind(T: Any, say: Any) -> None:
     say(numbers.nan_to_num(nan=3.0, posinf=4.0, neginf=5.0))
     small = T.tensor([8], dtype=T.uint8)
     say(T.gcd(T.tensor(-1, dtype=T.int8), small), T.lcm(T.tensor(3), small), T.gcd(T.tensor([-6]), small))
+
+
+@program
+def values_from_the_memory_that_is_written(T: Any, say: Any) -> None:
+    """One number is read first; of others torch refuses some overlaps."""
+    writes = (
+        lambda x, i: x.__setitem__(x > 1.5, x[0]), lambda x, i: x.__setitem__(x > 0, x[:1]),
+        lambda x, i: x.masked_fill_(x > 0, x[1]), lambda x, i: x.index_fill_(0, i[:2], x[0]),
+        lambda x, i: x.masked_scatter_(x > 2, x[:2]), lambda x, i: x.__setitem__(i[:3], x[:3]),
+        lambda x, i: x.__setitem__(x > -9, x), lambda x, i: x.__setitem__(x > -9, x.view(-1)),
+        lambda x, i: x.__setitem__(i, x), lambda x, i: x.__setitem__(i[:1], x[0]),
+        lambda x, i: x.index_copy_(0, i, x), lambda x, i: x.index_add_(0, i, x), lambda x, i: x.scatter_(0, i, x),
+        lambda x, i: x.scatter_add_(0, i, x[:]), lambda x, i: x.index_put_((i,), x, accumulate=True),
+        lambda x, i: x.put_(i, x), lambda x, i: x.index_reduce_(0, i, x, "amax"),
+        lambda x, i: x.scatter_reduce_(0, i, x, "sum"), lambda x, i: x.__setitem__(i > 1, x.clone()[1]),
+    )  # fmt: skip
+    for write in writes:
+        for recorded in (False, True):
+            leaf = T.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=recorded)
+            x, i = leaf * 1, T.tensor([3, 0, 2, 1])
+            try:
+                write(x, i)
+            except RuntimeError as error:
+                say(str(error).split(".")[0])
+                continue
+            say(x.detach())
+            if recorded:
+                (x * x).sum().backward()
+                say(leaf.grad)
+    m = T.arange(9.0).reshape(3, 3)
+    m[m > 2] = m[0, 1]
+    say(m, m.fill_diagonal_(m[0, 0]), m.addr_(T.ones(3), T.ones(3)))

@@ -209,12 +209,16 @@ def broadcast_shape(*tensors: Tensor) -> tuple[int, ...]:
     return common_shape([t._a.shape for t in tensors])
 
 
-def in_place(name: str, function: Callable[..., Any]) -> None:
-    """Attach the in-place form of a method."""
+def in_place(name: str, function: Callable[..., Any], sharing: str = "whole") -> None:
+    """Attach the in-place form of a method.
+
+    Args:
+        sharing: see views.check_writable.
+    """
 
     def method_in_place(self: Tensor, *args: Any, **keywords: Any) -> Tensor:
         given = [t for t in (*args, *keywords.values()) if isinstance(t, Tensor)]
-        return write(name, self, lambda x: function(x, *args, **keywords), given)
+        return write(name, self, lambda x: function(x, *args, **keywords), given, sharing=sharing)
 
     method_in_place.__name__ = name
     method_in_place.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
@@ -1120,7 +1124,7 @@ def _of_bits_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     """Replace the elements under the mask."""
     others = [t for t in (mask, value) if isinstance(t, Tensor)]
-    return write("masked_fill_", self, lambda x: masked_fill(x, mask, value), others)
+    return write("masked_fill_", self, lambda x: masked_fill(x, mask, value), others, sharing="any")
 
 
 for _name, _function in (

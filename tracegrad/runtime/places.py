@@ -200,7 +200,7 @@ def scatter_reduce(
     return _reduce_into("ScatterReduce", input, places, src, reduce, include_self)
 
 
-in_place("scatter_reduce_", scatter_reduce)
+in_place("scatter_reduce_", scatter_reduce, "none")
 
 
 @public()
@@ -239,7 +239,7 @@ def index_reduce(
     return _reduce_into("IndexReduce", input, places, source, reduce, include_self)
 
 
-in_place("index_reduce_", index_reduce)
+in_place("index_reduce_", index_reduce, "none")
 
 # ---- means of what is no NaN, norms that are bounded
 

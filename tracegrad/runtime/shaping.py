@@ -1031,8 +1031,9 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
         _fill(self if whole else make_view("Slice", self, step), given)
         return
     place, template, operands = _advanced(self, entries)
+    indices = [e for e in entries if isinstance(e, Tensor)]
     if isinstance(value, Tensor):
-        _check_put(self, given, [e for e in entries if isinstance(e, Tensor)])
+        _check_put(self, given, indices)
     given = reshape(given, _without_leading_ones(given._a.shape, 0))
     try:
         if given._a.ndim:
@@ -1040,7 +1041,7 @@ def set_item(self: Tensor, key: Any, value: Any) -> None:
         write(
             "index_put_", place,
             lambda x: apply_composition(_INDEX_PUT, (template, False), [x, cast(given, x._a.dtype), *operands]),
-            [given],
+            [given], sharing="any" if _is_filling(given, indices) else "none",
         )  # fmt: skip
     except IndexError as error:
         raise _index_error(error, template) from None
@@ -1071,13 +1072,20 @@ def _fill(place: Tensor, given: Tensor) -> None:
 
 def _check_put(self: Tensor, values: Tensor, indices: Sequence[Tensor]) -> None:
     """Check the dtype of values that are written; one number under a mask has to fit, as in masked_fill."""
-    if values._a.size == 1 and len(indices) == 1 and indices[0]._a.ndim and indices[0]._a.dtype == np.bool_:
+    if _is_filling(values, indices):
         dtypes.check_fits(values._a, self._a.dtype)
     elif values._a.dtype != self._a.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {self.dtype.title} for the destination "
             f"and {values.dtype.title} for the source."
         )
+
+
+def _is_filling(values: Tensor, indices: Sequence[Tensor]) -> bool:
+    """Return whether one number is written under one mask."""
+    if values._a.size != 1 or len(indices) != 1:
+        return False
+    return bool(indices[0]._a.ndim) and indices[0]._a.dtype == np.bool_
 
 
 def _check_values(place: tuple[int, ...], shape: tuple[int, ...]) -> None:
@@ -1092,13 +1100,15 @@ def _check_values(place: tuple[int, ...], shape: tuple[int, ...]) -> None:
 def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write values at index arrays, or add them."""
     given = [None if i is None else _mask_of(to_tensor(i)) for i in indices]
-    _check_put(self, values, [] if accumulate else [i for i in given if i is not None])
+    indices = [] if accumulate else [i for i in given if i is not None]
+    _check_put(self, values, indices)
     template, operands = _template(given, self._a)
     return write(
         "index_put_",
         self,
         lambda x: apply_composition(_INDEX_PUT, (template, accumulate), [x, cast(values, x._a.dtype), *operands]),
         [values],
+        sharing="any" if _is_filling(values, indices) else "none",
     )
 
 
@@ -1305,8 +1315,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
     return _scatter("scatter_add", _SCATTER_ADD, input, dim, index, src)
 
 
-in_place("scatter_", scatter)
-in_place("scatter_add_", scatter_add)
+in_place("scatter_", scatter, "none")
+in_place("scatter_add_", scatter_add, "none")
 _INDEX_SELECT = Composition("IndexSelect", lambda dim, x, index: np.take(x, index, axis=dim) if x.ndim else x.copy())
 
 
@@ -1421,8 +1431,9 @@ def _put_slices(
     return apply_composition(composition, (template, accumulate), [input, values, _int64(index)])
 
 
-for _name, _function in (("index_add_", index_add), ("index_copy_", index_copy), ("index_fill_", index_fill)):
-    in_place(_name, _function)
+in_place("index_add_", index_add, "none")
+in_place("index_copy_", index_copy, "none")
+in_place("index_fill_", index_fill, "any")
 
 
 @public()
@@ -1515,7 +1526,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return apply_composition(_PUT, (accumulate,), [input, places, source])
 
 
-in_place("put_", put)
+in_place("put_", put, "none")
 
 
 @public("nonzero")

@@ -569,15 +569,18 @@ def make_pieces(name: str, tensor: Tensor, steps: Sequence[Step], join: str, dim
     return views
 
 
-def check_writable(tensor: Tensor, others: Sequence[Tensor] = (), *, repeats: bool = False) -> None:
+def check_writable(
+    tensor: Tensor, others: Sequence[Tensor] = (), *, repeats: bool = False, sharing: str = "whole"
+) -> None:
     """Check that a tensor may be written in place with values computed from `others`.
 
     Args:
         repeats: it does not matter if elements are written several times.
+        sharing: how much of its memory may be that of another tensor: the "whole", "none", or "any" part.
 
     Raises:
         RuntimeError: it is a leaf that requires grad, a view of one, or another tensor that must stay; or its memory
-            overlaps with itself or with a part of another tensor.
+            overlaps with itself, or with another tensor where it must not.
     """
     if tensor._inference and not mode.inference:
         raise RuntimeError(
@@ -594,11 +597,22 @@ def check_writable(tensor: Tensor, others: Sequence[Tensor] = (), *, repeats: bo
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
-    if any(t._storage is tensor._storage and _overlaps_in_part(t._a, array) for t in others):
+    if sharing == "any":
+        return
+    if any(
+        t._storage is tensor._storage
+        and (_overlaps_in_part(t._a, array) or (sharing == "none" and _is_same_place(t._a, array)))
+        for t in others
+    ):
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
             "memory location. Please clone() the tensor before performing the operation."
         )
+
+
+def _is_same_place(a: Array, b: Array) -> bool:
+    """Return whether two arrays have the same elements of memory in one order, and there are some."""
+    return bool(a.size) and a.ctypes.data == b.ctypes.data and a.nbytes == b.nbytes and a.strides == b.strides
 
 
 def _repeats(array: Array) -> bool:
@@ -709,16 +723,17 @@ def write(
     others: Sequence[Tensor] = (),
     *,
     repeats: bool = False,
+    sharing: str = "whole",
 ) -> Tensor:
     """Replace the content of a tensor by `compute(tensor)`, in place; return the tensor.
 
     Args:
         others: tensors that `compute` reads, too.
-        repeats: it does not matter if elements are written several times.
+        repeats, sharing: see check_writable.
     """
     if mode.unusual and mode.tracing is not None:
         mode.tracing.refuse_write()
-    check_writable(tensor, others, repeats=repeats)
+    check_writable(tensor, others, repeats=repeats, sharing=sharing)
     base = base_of(tensor)
     read = tensor
     if base is not None and mode.grad and (_has_hooks(tensor) or (_reaches_out(tensor) and needs_grad(base))):

@@ -13,17 +13,18 @@ import numpy as np
 from tracegrad.runtime import building, creating, operate, reducing, shaping  # noqa: F401 attach the methods used here
 from tracegrad.runtime.gradients import expect_shape
 from tracegrad.runtime.operate import in_place
-from tracegrad.runtime.tape import mode, node_class, part_saved, retitled
+from tracegrad.runtime.tape import mode, needs_grad, node_class, part_saved, retitled
 from tracegrad.runtime.tensor import METHODS, Tensor, method, public, wrap
 from tracegrad.runtime.views import check_writable, hand_over, make_view, mark_written, way_back
 
 for _name in (
-    "addmm", "addmv", "atan2", "baddbmm", "bitwise_not", "copysign", "cumprod", "cumsum", "divide", "eq", "float_power",
-    "ge", "greater", "greater_equal", "gt", "hypot", "le", "less", "less_equal", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logit", "lt", "masked_scatter", "multiply", "nan_to_num", "ne", "not_equal", "sgn",
+    "addmm", "addmv", "addr", "atan2", "baddbmm", "bitwise_not", "copysign", "cumprod", "cumsum", "divide", "eq",
+    "float_power", "ge", "greater", "greater_equal", "gt", "hypot", "le", "less", "less_equal", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logit", "lt", "multiply", "nan_to_num", "ne", "not_equal", "sgn",
     "sinc", "subtract", "true_divide", "xlogy",
 ):  # fmt: skip
     in_place(f"{_name}_", METHODS[_name])
+in_place("masked_scatter_", METHODS["masked_scatter"], "any")
 for _name in (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clamp", "clamp_max", "clamp_min", "clip",
     "cos", "cosh", "deg2rad", "erf", "erfc", "exp", "exp2", "expm1", "fill", "floor", "frac", "log", "log10", "log1p",
@@ -37,6 +38,10 @@ for _name in (
 @method("fill_diagonal_")
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """Fill the diagonal; with `wrap`, that of a tall matrix begins again below a row that is left out."""
+    if isinstance(fill_value, Tensor):
+        if fill_value._a.ndim or needs_grad(fill_value):
+            raise TypeError("fill_diagonal_(): argument 'fill_value' (position 1) must be Number, not Tensor")
+        fill_value = fill_value.item()
     shape = self._a.shape
     if len(shape) < 2:
         raise RuntimeError("dimensions must larger than 1")
