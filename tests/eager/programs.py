@@ -3555,3 +3555,27 @@ def values_from_the_memory_that_is_written(T: Any, say: Any) -> None:
     m = T.arange(9.0).reshape(3, 3)
     m[m > 2] = m[0, 1]
     say(m, m.fill_diagonal_(m[0, 0]), m.addr_(T.ones(3), T.ones(3)))
+
+
+@program
+def spreads_of_very_large_and_small_numbers(T: Any, say: Any) -> None:
+    for scale in (1.0, 1e19, 1e30, 1e-25, 1e-38):
+        for dtype in (T.float32, T.float64):
+            for spread in (lambda x: x.std(), lambda x: T.std_mean(x)[0], lambda x: x.std(0, keepdim=True).sum()):
+                x = (T.tensor([1.0, 2.0, 4.0], dtype=T.float64) * scale).to(dtype).requires_grad_()
+                y = spread(x)
+                y.backward()
+                say(f"{y.item() / scale:.5f}", [f"{g:.5f}" for g in x.grad.tolist()])
+    for dtype in (T.float16, T.bfloat16, T.complex64):
+        x = T.tensor([1.0, 2.0, 4.0], dtype=dtype)
+        say(T.var_mean(x), x.var())
+
+
+@program
+def negative_powers_at_the_ends(T: Any, say: Any) -> None:
+    inf = float("inf")
+    for exponent in (-1, -2, -3, -4, -5, -1.5):
+        x = T.tensor([inf, 0.0, -0.0, 1e38, 1e-45, 1e9, -3.0, 1e-8], requires_grad=True)
+        (first,) = T.autograd.grad((x**exponent).sum(), x, create_graph=True)
+        say((x**exponent).detach(), first.detach())
+        say(T.autograd.grad(first[5:].sum(), x)[0][5:])

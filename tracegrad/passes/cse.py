@@ -2,7 +2,7 @@
 or a whole loop or branch.
 
 A branch knows also what the same side of an earlier branch on the same condition has computed and passed on. Reads and
-writes IR in place. Previous: elements.py; next: factors.py.
+writes IR in place. Previous: elements.py; next: powers.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Joins the known factors of a product, `(0.5 * a) * (2.0 * b)`, where that changes no rounding.
 
-Reads and writes IR in place. Previous: cse.py; next: hoist.py.
+Reads and writes IR in place. Previous: powers.py; next: hoist.py.
 
 Of two factors one must be a power of two, and all between them serve this product alone and have no name of the user's:
 so the product has fewer operations afterwards, and no line says something else than its name.

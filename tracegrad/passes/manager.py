@@ -19,6 +19,7 @@ from tracegrad.passes.fold import drop_barriers, drop_stop_gradients, fold_const
 from tracegrad.passes.hoist import hoist_from_branches, hoist_invariants
 from tracegrad.passes.inline import inline_functions
 from tracegrad.passes.place import fill_in_place, set_what_is_added_once
+from tracegrad.passes.powers import lower_powers
 from tracegrad.passes.unread import drop_unread_writes
 
 #: changes a function in place, keeping what it computes; returns whether anything changed
@@ -48,6 +49,7 @@ def final_pipeline() -> list[Pass]:
         inline_functions,
         drop_stop_gradients,
         *default_pipeline(),
+        lower_powers,
         join_factors,
         fold_constants,
         hoist_from_branches,

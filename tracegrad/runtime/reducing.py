@@ -187,8 +187,34 @@ def _root(x: Any) -> Any:
     return np.where(zero, x * 0, np.sqrt(np.where(zero, x * 0 + 1, x)))
 
 
-_VAR = Composition("Var", in_single(_variance))
-_STD = Composition("Std", in_single(_deviation))
+#: what torch adds up variances in
+_WIDER = {
+    dtypes.float32.dtype: dtypes.float64.dtype, dtypes.complex64.dtype: dtypes.complex128.dtype,
+    dtypes.float16.dtype: dtypes.float32.dtype, dtypes.bfloat16.dtype: dtypes.float64.dtype,
+}  # fmt: skip
+
+
+def _in_wider(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a function of one array compute in a wider dtype, and round its results once."""
+
+    def inside(axes: Axes, correction: float, keep: bool, x: Any) -> Any:
+        wide = _WIDER.get(x.dtype)
+        if wide is None:
+            return function(axes, correction, keep, x)
+        made = function(axes, correction, keep, x.astype(wide))
+        if isinstance(made, tuple):
+            return tuple(_narrowed(m, x) for m in made)
+        return _narrowed(made, x)
+
+    return inside
+
+
+def _narrowed(made: Any, x: Any) -> Any:
+    return made.astype(x.real.dtype if x.dtype.kind == "c" != made.dtype.kind else x.dtype)
+
+
+_VAR = Composition("Var", _in_wider(_variance))
+_STD = Composition("Std", _in_wider(_deviation))
 
 
 def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
@@ -267,8 +293,8 @@ def _with_mean(spread: Callable[..., Any]) -> Callable[..., Any]:
     )  # fmt: skip
 
 
-_MOMENTS = {"var": Composition("VarMean", in_single(_with_mean(_variance))),
-            "std": Composition("StdMean", in_single(_with_mean(_deviation)))}  # fmt: skip
+_MOMENTS = {"var": Composition("VarMean", _in_wider(_with_mean(_variance))),
+            "std": Composition("StdMean", _in_wider(_with_mean(_deviation)))}  # fmt: skip
 
 
 _AMAX = Composition("Amax", lambda axes, keep, x: np.max(x, axis=axes, keepdims=keep))

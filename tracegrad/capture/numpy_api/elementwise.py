@@ -357,7 +357,7 @@ def _power(base: Tracer, exponent: Tracer) -> Tracer:
         number = int(known)
         if number < 0 and not is_inexact(dtype):
             raise ValueError("Integers to negative integer powers are not allowed.")
-        if abs(number) <= 4:
+        if -1 <= number <= 4:
             return _small_power(base, number)
         if is_inexact(dtype):
             return _apply(ops.power, [base, asarray(np.int64(number))])
