@@ -26,8 +26,8 @@ full_like gather gcd ge ger get_default_device get_default_dtype get_float32_mat
 get_rng_state gradient greater greater_equal gt half hamming_window hann_window heaviside histc hsplit hstack hypot i0
 iinfo imag index_add index_copy index_fill index_put index_reduce index_select inf inference_mode initial_seed inner int
 int16 int32 int64 int8 is_complex is_conj is_floating_point is_grad_enabled is_inference_mode_enabled is_neg is_nonzero
-is_same_size is_tensor isclose isfinite isin isinf isnan isneginf isposinf isreal kron kthvalue lcm ldexp le lerp less
-less_equal lgamma linspace load log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logical_and
+is_same_size is_signed is_tensor isclose isfinite isin isinf isnan isneginf isposinf isreal kron kthvalue lcm ldexp le
+lerp less less_equal lgamma linspace load log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logical_and
 logical_not logical_or logical_xor logit logspace logsumexp long lt manual_seed masked_fill masked_scatter masked_select
 matmul max maximum mean median meshgrid min minimum mm mode moveaxis movedim msort mul multinomial multiply mv mvlgamma
 nan nan_to_num nanmean nanmedian nanquantile nansum narrow ne neg negative newaxis nextafter no_grad nonzero norm normal
@@ -45,10 +45,10 @@ view_as_real vsplit vstack where xlogy zeros zeros_like bartlett_window
 
 #: forms of operations that write into their tensor, and what else stands in files of its own
 _MORE: Final = """
-abs_ acos_ acosh_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ erf_ erfc_
-exp_ exp2_ expm1_ fill_ floor_ frac_ log_ log10_ log1p_ log2_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_
-relu_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_ fill_diagonal_
-unique_consecutive
+abs_ acos_ acosh_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ erf_ erfc_ exp_
+exp2_ expm1_ fill_ floor_ frac_ log_ log10_ log1p_ log2_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_
+round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_ fill_diagonal_ unique_consecutive
+gcd_ i0_ lcm_ ldexp_
 """
 _FUNCTIONAL: Final = """
 adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d

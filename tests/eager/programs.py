@@ -3579,3 +3579,19 @@ def negative_powers_at_the_ends(T: Any, say: Any) -> None:
         (first,) = T.autograd.grad((x**exponent).sum(), x, create_graph=True)
         say((x**exponent).detach(), first.detach())
         say(T.autograd.grad(first[5:].sum(), x)[0][5:])
+
+
+@program
+def what_has_no_error(T: Any, say: Any) -> None:
+    whole, real = T.tensor([-2, 0, 3]), T.tensor([-2.0, 0.0, 3.0])
+    say(T.heaviside(whole, T.tensor([7, 8, 9])), T.heaviside(real, T.ones(3) / 2), real.clone().heaviside_(T.ones(3)))
+    say(T.isin(real.bfloat16(), T.tensor([-2])), T.float_power(real, 2j)[2], T.ldexp(real, T.ones(3) * 1j)[2])
+    say(T.trapezoid(T.zeros(0)), T.trapezoid(T.zeros(2, 0)), T.cumulative_trapezoid(T.zeros(2, 0)).shape)
+    rows = T.tensor([[1, 2], [1, 2], [3, 2], [1, 2]])
+    say(rows.unique_consecutive(dim=0, return_inverse=True, return_counts=True), rows.unique_consecutive(dim=1))
+    say(whole.clone().gcd_(T.tensor([4, 5, 6])), T.lcm_(whole.clone(), T.tensor([4, 5, 6])), T.is_signed(whole))
+    say(T.ldexp_(real.clone(), T.tensor([1.0, 2.0, 3.0])), T.i0_(real.clone()), real.clone().nextafter_(real + 1))
+    say(T.zeros(0).roll((1, 1), (0, 1)).shape, T.vander(real, 0).shape)
+    for dtype in (T.int64, T.int32, T.uint8, T.float32):
+        for bounds in ((0.5, 5.7, 1.5), (0, 2.9, 1), (2.9, 0, -1.3), (0, 5, 2)):
+            say(T.arange(*bounds, dtype=dtype))

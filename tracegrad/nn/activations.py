@@ -18,6 +18,7 @@ from tracegrad.capture.tracer import from_value
 from tracegrad.nn.parameters import bound, signature_of
 from tracegrad.runtime import creating, reducing
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.kinds import refuse_kind
 from tracegrad.runtime.operate import in_single, named, pointwise, require_floats, sigmoid_of, softplus_of
 from tracegrad.runtime.shaping import axis_of, reshape
 from tracegrad.runtime.tape import Plan, apply_composition, planned, retitled
@@ -137,9 +138,14 @@ hardswish = _define(
     "hardswish", "Hardswish",
     lambda x: np.where(x <= -3, x.dtype.type(0), np.where(x >= 3, x, x * (x + 3) / 6)), inplace=False,
 )  # fmt: skip
-hardshrink = _define(
-    "hardshrink", "Hardshrink", lambda limit, x: np.where(np.abs(x) <= limit, x.dtype.type(0), x), lambd=0.5
-)
+
+
+def _hardshrink(limit: float, x: Any) -> Any:
+    refuse_kind("hardshrink", x.dtype)
+    return np.where(np.abs(x) <= limit, x.dtype.type(0), x)
+
+
+hardshrink = _define("hardshrink", "Hardshrink", _hardshrink, lambd=0.5)
 method("hardshrink")(hardshrink)
 softshrink = _define("softshrink", "Softshrink", _softshrink, lambd=0.5)
 tanhshrink = _define("tanhshrink", "Sub", lambda x: x - np.tanh(x))

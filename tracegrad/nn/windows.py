@@ -16,6 +16,7 @@ from tracegrad.capture.contents import iota
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.kinds import refuse_kinds
 from tracegrad.runtime.operate import in_single, require_one_dtype
 from tracegrad.runtime.shaping import reshape
 from tracegrad.runtime.tape import apply_composition
@@ -393,6 +394,7 @@ def max_pool1d(
     return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Return the greatest element of each window, and where it is; of ties the first one gets the gradient."""
+    refuse_kinds("max_pool1d", input)
     return _greatest(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -420,6 +422,7 @@ def avg_pool1d(
     count_include_pad: bool = True,
 ) -> Any:  # fmt: skip
     """Return the mean of each window."""
+    refuse_kinds("avg_pool1d", input)
     return _mean(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 

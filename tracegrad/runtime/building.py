@@ -16,6 +16,7 @@ import numpy as np
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.kinds import refuse_kinds
 from tracegrad.runtime.layout import is_dense
 from tracegrad.runtime.operate import (
     _cast,
@@ -49,7 +50,7 @@ from tracegrad.runtime.shaping import (
     unsqueeze,
 )
 from tracegrad.runtime.tape import Plan, apply_composition, ending_in, mode, planned, retitled, underivable
-from tracegrad.runtime.tensor import Tensor, method, public, require_sequence, wrap
+from tracegrad.runtime.tensor import Tensor, integer, method, public, require_sequence, require_tensors, wrap
 
 
 def _replaced(nan: float, high: float | None, low: float | None, x: Any) -> Any:
@@ -115,7 +116,11 @@ def block_diag(*tensors: Tensor) -> Any:
 @public()
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Any:
     """Return the powers of the elements of a vector, as columns."""
-    count = x._a.shape[0] if N is None else N
+    if x._a.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    count = x._a.shape[0] if N is None else integer(N)
+    if not count:
+        return x.new_empty((x._a.shape[0], 0))
     powers = range(count) if increasing else reversed(range(count))
     return stack([x**k for k in powers], -1)
 
@@ -161,6 +166,7 @@ def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
 @public()
 def cartesian_prod(*tensors: Tensor) -> Any:
     """Return all choices of one element from each vector, one per row."""
+    _require_vectors(*tensors)
     if len(tensors) == 1:
         return tensors[0]
     require_grid_axes(tensors)
@@ -169,10 +175,17 @@ def cartesian_prod(*tensors: Tensor) -> Any:
     return stack([grid.expand(*sizes).reshape(-1) for grid in grids], 1)
 
 
+def _require_vectors(*tensors: Tensor) -> None:
+    for x in tensors:
+        if x._a.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(x._a.shape)}")
+
+
 @public()
 @ending_in("StackBackward0")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
     """Return all choices of r elements of a vector, one per row."""
+    _require_vectors(input)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(input._a.shape[0]), r)), np.int64).reshape(-1, r)
     return input[wrap(places)]
@@ -183,6 +196,9 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
     """Return the integral along an axis by the trapezoidal rule."""
     axis = axis_of(dim, y._a.ndim)
     count = y._a.shape[axis] - 1
+    if count < 0:
+        return y.new_zeros(y._a.shape[:axis] + y._a.shape[axis + 1 :])
+    refuse_kinds("trapezoid", y, *(() if x is None else (x,)))
     sums: Any = narrow(y, axis, 0, count) + narrow(y, axis, 1, count)
     if x is None:
         return scaled(sums.sum(axis), dx / 2)
@@ -238,6 +254,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Any:
     for name, x in (("X1", x1), ("X2", x2)):
         if x._a.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x._a.ndim}D")
+        refuse_kinds("cdist", x)
     if not p >= 0:
         raise RuntimeError("cdist only supports non-negative p values")
     columns = [t._a.shape[-1] for t in (x1, x2)]
@@ -367,15 +384,24 @@ def sgn(input: Tensor) -> Any:
 @underivable("heaviside")
 def heaviside(input: Tensor, values: Tensor) -> Any:
     """Return 0 for negative elements, 1 for positive ones, and `values` at 0."""
+    require_tensors(input, values)
+    refuse_kinds("heaviside", input, values)
+    if values._a.dtype != input._a.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     x = input.detach()
-    return where(x == 0, values.detach(), (x > 0).to(x.dtype)).masked_fill(x.isnan(), math.nan)
+    made = where(x == 0, values.detach(), (x > 0).to(x.dtype))
+    return made.masked_fill(x.isnan(), math.nan) if dtypes.category(x._a.dtype) == 2 else made
 
 
 @public()
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Return which elements are among others."""
     require_operands(elements, test_elements)
-    return wrap(np.isin(to_tensor(elements)._a, to_tensor(test_elements)._a, assume_unique, invert))
+    given = to_tensor(elements), to_tensor(test_elements)
+    refuse_kinds("isin", *given)
+    common = dtypes.result_type([t._a for t in given], [])
+    searched, wanted = (t._a.astype(common) for t in given)
+    return wrap(np.isin(searched, wanted, assume_unique, invert))
 
 
 @public()
@@ -409,10 +435,11 @@ def float_power(input: Any, exponent: Any) -> Any:
     """Return input ** exponent in float64, or complex128."""
     require_operands(input, exponent)
     given = [t for t in (input, exponent) if isinstance(t, Tensor)]
-    level = max(dtypes.category(t._a.dtype) for t in given)
+    level = max(3 if type(t) is complex else 0 for t in (input, exponent))
+    level = max(level, *(dtypes.category(t._a.dtype) for t in given))
     wide = np.dtype(np.complex128 if level == 3 else np.float64)
     base, exponent = (cast(t, wide) if isinstance(t, Tensor) else t for t in (input, exponent))
-    return power(*[t if isinstance(t, Tensor) else wide.type(t).item() for t in (base, exponent)])
+    return power(*[t if isinstance(t, Tensor) or type(t) is complex else wide.type(t).item() for t in (base, exponent)])
 
 
 @public()
@@ -469,9 +496,10 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
 @public()
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Any:
     """Return the running integral along an axis by the trapezoidal rule."""
+    refuse_kinds("cumulative_trapezoid", y, *(() if x is None else (x,)))
     axis = axis_of(dim, y._a.ndim)
-    count = y._a.shape[axis] - 1
-    sums: Any = narrow(y, axis, 0, count) + narrow(y, axis, 1, count)
+    count = max(y._a.shape[axis] - 1, 0)
+    sums: Any = narrow(y, axis, 0, count) + narrow(y, axis, min(1, y._a.shape[axis]), count)
     if x is None:
         return scaled(sums, dx / 2).cumsum(axis)
     return retitled(scaled((sums * _widths(x, y, axis)).cumsum(axis), 0.5), "DivBackward1")
@@ -538,6 +566,7 @@ def _slopes(y: Tensor, axis: int, places: Any, order: int) -> Any:
 @ending_in("SqueezeBackward0")
 def cov(input: Tensor, *, correction: float = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Any:
     """Return the covariances of variables, which are the rows of a matrix."""
+    refuse_kinds("cov", input)
     if input._a.ndim > 2:
         raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got {input._a.ndim}")
     rows: Any = reshape(input, (1, -1)) if input._a.ndim < 2 else input
@@ -582,4 +611,9 @@ def hsplit(input: Tensor, sections: Any) -> Any:
 @method("vsplit")
 def vsplit(input: Tensor, sections: Any) -> Any:
     """Return pieces along the first axis."""
+    if input._a.ndim < 2:
+        raise RuntimeError(
+            "torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with "
+            f"{input._a.ndim} dimensions!"
+        )
     return tensor_split(input, sections, 0)

@@ -432,7 +432,21 @@ def arange(
         raise RuntimeError("step must be nonzero")
     if (last - first) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if kind == np.bool_:
+        raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
+    if dtypes.category(kind) == 1 and not all(isinstance(v, int) for v in values):
+        return _finished(_whole_steps(first, last, step, kind), requires_grad)
     return _finished(np.arange(*values).astype(kind), requires_grad)
+
+
+def _whole_steps(first: float, last: float, step: float, kind: np.dtype[Any]) -> Array:
+    """Return integers between bounds that are none: torch cuts those off first, for int64 also before it counts."""
+    begin, end, stride = int(first), int(last), int(step)
+    if kind != np.int64:
+        return (begin + np.arange(math.ceil((last - first) / step)) * stride).astype(kind)
+    if not stride:
+        raise ValueError("step must be nonzero")
+    return np.arange(begin, end, stride)
 
 
 def _bounds(name: str, given: tuple[Any, ...], **named: Any) -> tuple[Any, ...]:

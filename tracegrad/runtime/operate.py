@@ -1,7 +1,7 @@
 """How an operation of torch is applied: operands of one dtype, broadcast checks, in-place forms; and the elementwise
 ones.
 
-Reads tensors and Python numbers; gives tensors. Previous: views.py; next: shaping.py. Each operation is a composition
+Reads tensors and Python numbers; gives tensors. Previous: kinds.py; next: shaping.py. Each operation is a composition
 in NumPy's terms, so its gradient comes from the op table.
 """
 
@@ -21,6 +21,7 @@ from tracegrad.capture.tracer import Tracer, from_value
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.kinds import REFUSED, refuse_kinds
 from tracegrad.runtime.layout import LIKE_OPERANDS, common_shape
 from tracegrad.runtime.tape import (
     Plan,
@@ -216,7 +217,11 @@ def in_place(name: str, function: Callable[..., Any], sharing: str = "whole") ->
         sharing: see views.check_writable.
     """
 
+    has_row = name in REFUSED
+
     def method_in_place(self: Tensor, *args: Any, **keywords: Any) -> Tensor:
+        if has_row:
+            refuse_kinds(name, self)
         given = [t for t in (*args, *keywords.values()) if isinstance(t, Tensor)]
         return write(name, self, lambda x: function(x, *args, **keywords), given, sharing=sharing)
 
@@ -258,7 +263,8 @@ def relu_of(x: Any) -> Any:
     return _op(ops.relu, x) if x.dtype.kind in "fV" else np.maximum(x, x.dtype.type(0))
 
 
-def _exp2(x: Any) -> Any:
+def exp2_of(x: Any) -> Any:
+    """Return 2 ** x, of complex numbers too."""
     return np.exp(x * x.real.dtype.type(math.log(2.0))) if x.dtype.kind == "c" else np.exp2(x)
 
 
@@ -294,7 +300,7 @@ def _sign(x: Any) -> Any:
 
 
 _UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
-    "exp": ("Exp", np.exp), "exp2": ("Exp2", _exp2), "expm1": ("Expm1", np.expm1), "log": ("Log", np.log),
+    "exp": ("Exp", np.exp), "exp2": ("Exp2", exp2_of), "expm1": ("Expm1", np.expm1), "log": ("Log", np.log),
     "log2": ("Log2", _log_in_base(2.0, np.log2)), "log10": ("Log10", _log_in_base(10.0, np.log10)),
     "log1p": ("Log1P", np.log1p), "sqrt": ("Sqrt", np.sqrt),
     "rsqrt": ("Rsqrt", lambda x: 1.0 / np.sqrt(x)), "reciprocal": ("Reciprocal", np.reciprocal),
@@ -362,6 +368,7 @@ def _define_unary(name: str, title: str, function: Callable[..., Any], least: in
 
     def plan(input: Tensor) -> Any:
         _refuse_bools(name, input)
+        refuse_kinds(name, input)
         if name == "frac":
             require_floats("frac_cpu", input)
         return elementwise(composition, (tensor_of(input),), least=least)
@@ -854,6 +861,8 @@ def _plan_pow(input: Any, exponent: Any) -> Any:
     _refuse_bools("pow", input, exponent)
     if isinstance(input, Tensor) and isinstance(exponent, int | float) and float(exponent).is_integer():
         dtype = dtypes.result_type([input._a], [exponent])
+        if dtypes.category(dtype) == 1 and not np.iinfo(dtype).min <= exponent <= np.iinfo(dtype).max:
+            raise dtypes.overflow_error(dtype)
         if abs(exponent) <= 64 and (exponent >= 0 or dtypes.category(dtype) >= 2):
             return Plan(_POW_INTEGER, (int(exponent), dtype), [input])
     if isinstance(exponent, int) and exponent < 0 and dtypes.category(input._a.dtype) < 2:

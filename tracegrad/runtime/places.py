@@ -15,6 +15,7 @@ import numpy as np
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.building import quantile
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.kinds import refuse_kind, refuse_kinds
 from tracegrad.runtime.operate import check_factor, in_place, to_tensor
 from tracegrad.runtime.reducing import nansum, require_inexact, sort
 from tracegrad.runtime.reducing import sum as sum_over
@@ -31,7 +32,7 @@ from tracegrad.runtime.shaping import (
     unsqueeze,
 )
 from tracegrad.runtime.tape import apply_composition, as_torch_calls
-from tracegrad.runtime.tensor import METHODS, Array, Size, Tensor, method, public, wrap
+from tracegrad.runtime.tensor import METHODS, Array, Size, Tensor, integer, method, public, wrap
 
 # ---- searches and counts
 
@@ -49,6 +50,7 @@ def searchsorted(
             "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
         )
     rows, values = sorted_sequence._a, to_tensor(input)._a
+    refuse_kind("searchsorted", dtypes.result_type([rows, values], []))
     if sorter is not None:
         rows = np.take_along_axis(rows, sorter._a, -1)
     if rows.ndim > 1 and rows.shape[:-1] != values.shape[:-1]:
@@ -79,6 +81,8 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 @method("histc")
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Return how many elements are in each of the bins from min to max, or from the least to the greatest element."""
+    bins = integer(bins)
+    refuse_kinds("histc", input)
     values = input._a.ravel()
     low, high = float(min), float(max)
     if low == high and values.size:

@@ -18,6 +18,7 @@ from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
 from tracegrad.runtime.kernel import Composition
+from tracegrad.runtime.kinds import refuse_kinds
 from tracegrad.runtime.layout import LIKE_OPERANDS, ROWS, common_shape, settle
 from tracegrad.runtime.operate import (
     _cast,
@@ -44,7 +45,7 @@ from tracegrad.runtime.tape import (
     shielding,
     underivable,
 )
-from tracegrad.runtime.tensor import Tensor, integer, method, public, require_tensors, wrap
+from tracegrad.runtime.tensor import Tensor, integer, method, public, require_bool, require_tensors, wrap
 
 Axes = tuple[int, ...]
 
@@ -329,6 +330,7 @@ def _refuse_nothing(name: str, input: Tensor, dim: Any = None) -> None:
 @planned()
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
     """Return the greatest element over axes; ties share the gradient."""
+    refuse_kinds("amax", input)
     _refuse_nothing("amax", input, dim)
     return Plan(_AMAX, (axes_of(dim, input._a.ndim), keepdim), [input])
 
@@ -338,6 +340,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
 @planned()
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
     """Return the smallest element over axes; ties share the gradient."""
+    refuse_kinds("amin", input)
     _refuse_nothing("amin", input, dim)
     return Plan(_AMIN, (axes_of(dim, input._a.ndim), keepdim), [input])
 
@@ -356,6 +359,7 @@ class Bounds(NamedTuple):
 @method("aminmax")
 def aminmax(input: Tensor, *, dim: Any = None, keepdim: bool = False) -> Bounds:
     """Return the smallest and the greatest element, of all or along an axis."""
+    refuse_kinds("aminmax", input)
     dim = None if dim is None else axis_of(dim, input._a.ndim)
     _refuse_nothing("aminmax", input, dim)
     return Bounds(*apply_composition(_AMINMAX, (axes_of(dim, input._a.ndim), keepdim), [input]))
@@ -440,6 +444,7 @@ def _extreme(name: str, whole: Composition, find: Callable[..., Any]) -> Callabl
             return getattr(input, f"{name}imum")(dim)
         if isinstance(dim, float):
             raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not float")
+        refuse_kinds(f"{name}_all" if dim is None else name, input)
         _refuse_nothing(name, input, dim)
         if dim is None:
             made = apply_composition(whole, (tuple(range(a.ndim)), False), [input])
@@ -459,17 +464,10 @@ for _name, _whole, _find in (("max", _MAX_ALL, np.argmax), ("min", _MIN_ALL, np.
     method(_name)(_made)
 
 
-def _refuse_complex(name: str, input: Tensor) -> None:
-    if dtypes.category(input._a.dtype) > 2:
-        raise RuntimeError(f"{name} does not support complex dtypes on CPU")
-
-
 def _position(name: str, find: Callable[..., Any]) -> None:
     @as_torch_calls
     def apply(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-        _refuse_complex(f"{name}()", input)
-        if input._a.dtype == np.bool_:
-            raise RuntimeError(f"{name}(): does not support bool input")
+        refuse_kinds(name, input)
         if dim is None and not input._a.size:
             raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
         _refuse_nothing(name, input, dim)
@@ -502,7 +500,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 @as_torch_calls
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Return the elements in order along an axis, and their positions; equal ones keep their order."""
-    _refuse_complex("Sort", input)
+    refuse_kinds("sort", input)
     a, axis = input._a, axis_of(dim, input._a.ndim)
     if not a.ndim:
         return _picked("sort", input, np.zeros((), np.int64), 0)
@@ -518,6 +516,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 @method("topk")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the k greatest (or smallest) elements along an axis, and their positions."""
+    refuse_kinds("topk", input)
     axis = axis_of(dim, input._a.ndim)
     count = input._a.shape[axis] if input._a.ndim else 1
     k = integer(k)
@@ -537,9 +536,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 @method("kthvalue")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the k-th smallest element along an axis."""
-    _refuse_complex("kthvalue", input)
-    if input._a.dtype == np.bool_:
-        raise NotImplementedError("\"kthvalue_cpu\" not implemented for 'Bool'")
+    if input._a.ndim:
+        refuse_kinds("kthvalue", input)
     axis = axis_of(dim, input._a.ndim)
     if input._a.ndim and not input._a.shape[axis]:
         raise IndexError(f"kthvalue(): Expected reduction dim {axis} to have non-zero size.")
@@ -552,10 +550,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 def _define_median(name: str, nan_counts: bool) -> None:
     def apply(input: Tensor, dim: Any = WHOLE, keepdim: bool = False) -> Any:
-        _refuse_complex(name, input)
         a, dim = input._a, whole_or(name, dim, keepdim)
-        if a.dtype == np.bool_:
-            raise NotImplementedError("\"median_cpu\" not implemented for 'Bool'")
+        refuse_kinds(name, input)
         if dim is None:
             if not a.size:
                 if a.dtype.kind in "iu":
@@ -597,6 +593,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     a, axis = input._a, axis_of(dim, input._a.ndim)
     if not a.ndim:
         return _picked("mode", input, a, 0)
+    refuse_kinds("mode", input)
     if not a.shape[axis]:
         raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size.")
     order = np.argsort(a, axis=axis, kind="stable")
@@ -758,12 +755,19 @@ def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = Fa
     """Return the vector norm over axes."""
     if isinstance(ord, str):
         raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
-    input = input if dtype is None else cast(input, dtypes.numpy_dtype(dtype))
     if dtypes.category(input._a.dtype) < 2:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
             + dtypes.of(input._a.dtype).title
         )
+    if dtype is not None:
+        wanted = dtypes.numpy_dtype(dtype)
+        if dtypes.join(input._a.dtype, wanted) != wanted:
+            raise RuntimeError(
+                f"linalg.vector_norm: the dtype of the input ({input.dtype.title}) should be convertible without "
+                f"narrowing to the specified dtype ({dtypes.of(wanted).title})"
+            )
+        input = cast(input, wanted)
     order, axes = float(ord), axes_of(dim, input._a.ndim)
     _check_identity(order, None if dim is None else axes, input._a.shape)
     return Plan(_NORM, (order, axes, keepdim), [input])
@@ -855,6 +859,7 @@ def cumprod(input: Tensor, dim: int, dtype: Any = None) -> Any:
 
 def _running(name: str, accumulate: Callable[..., Any]) -> None:
     def apply(input: Tensor, dim: int) -> Any:
+        refuse_kinds(name, input)
         a, axis = input._a, axis_of(dim, input._a.ndim)
         if not a.ndim:
             return _picked(name, input, np.zeros((), np.int64), 0)
@@ -934,6 +939,9 @@ def unique(
     dim: int | None = None,
 ) -> Any:  # fmt: skip
     """Return the different elements, or slices along an axis, in order; on demand where they are, and how often."""
+    for flag in (sorted, return_inverse, return_counts):
+        require_bool(flag)
+    refuse_kinds("unique", input)
     find = _unique_elements if dim is None else _unique_slices
     return find(input, None if dim is None else axis_of(dim, input._a.ndim), return_inverse, return_counts)
 
@@ -958,13 +966,24 @@ def _different(values: Any, inverse: Any, counts: Any, return_inverse: bool, ret
 @public()
 @method("unique_consecutive")
 @underivable("unique_consecutive", "UniqueConsecutiveBackward0")
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False) -> Any:
-    """Return the elements that differ from the one before; on demand where they are, and how often."""
-    flat = input._a.reshape(-1)
-    starts = np.flatnonzero(np.concatenate([[True], flat[1:] != flat[:-1]])) if flat.size else np.zeros(0, np.int64)
-    counts = np.diff(np.append(starts, flat.size))
-    inverse = np.repeat(np.arange(len(starts)), counts).reshape(input._a.shape)
-    return _different(flat[starts], inverse, counts, return_inverse, return_counts)
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Return the elements, or slices along an axis, that differ from the one before; on demand where, and how often."""
+    for flag in (return_inverse, return_counts):
+        require_bool(flag)
+    refuse_kinds("unique", input)
+    a = input._a
+    axis = 0 if dim is None else axis_of(dim, a.ndim)
+    slices = a.reshape(-1) if dim is None or not a.ndim else np.moveaxis(a, axis, 0)
+    count = len(slices)
+    if dim is not None and 0 in slices.shape[1:]:
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    differ = (slices[1:] != slices[:-1]).reshape(max(count - 1, 0), math.prod(slices.shape[1:])).any(1)
+    starts = np.flatnonzero(np.concatenate([[True], differ])) if count else np.zeros(0, np.int64)
+    counts = np.diff(np.append(starts, count))
+    inverse = np.repeat(np.arange(len(starts)), counts).reshape(a.shape if dim is None else (count,))
+    return _different(np.moveaxis(slices[starts], 0, axis), inverse, counts, return_inverse, return_counts)
 
 
 @public()
@@ -1128,6 +1147,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Any:
 @as_torch_calls
 def inner(input: Tensor, other: Tensor) -> Any:
     """Return the products of elements summed over the last axes: of all rows of one with all rows of the other."""
+    require_tensors(input, other)
     if not input._a.ndim or not other._a.ndim:
         return mul(input, other)
     if input._a.shape[-1] != other._a.shape[-1]:
@@ -1143,6 +1163,8 @@ def inner(input: Tensor, other: Tensor) -> Any:
 @method("vdot")
 def vdot(input: Tensor, other: Tensor) -> Any:
     """Return the dot product with the conjugate of the first."""
+    if input._a.ndim != 1 or other._a.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input._a.ndim}D and {other._a.ndim}D tensors")
     return retitled(matmul(input.conj(), other), "VdotBackward0")
 
 
@@ -1334,6 +1356,7 @@ def kron(input: Tensor, other: Tensor) -> Any:
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
     """Return the cross product, along the first axis of size 3 if none is given."""
     require_one_dtype(input, other)
+    refuse_kinds("cross", input)
     shape = input._a.shape
     if dim is None and 3 not in shape:
         raise RuntimeError("no dimension of size 3 in input")

@@ -613,6 +613,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
         if len(steps) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:0")
         return Plan(_ROLL, (steps[0], None), [input])
+    if not input._a.size:
+        return Plan(_ROLL, (0, None), [input])
     if len(steps) != len(axes):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(axes)}")
     if not input._a.ndim:
@@ -1462,6 +1464,8 @@ _MASKED_SCATTER = Composition(
 @method("masked_scatter")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     """Return a copy with the elements under a mask replaced by the first elements of source."""
+    if mask._a.dtype != np.bool_:
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.title}")
     if source._a.dtype != input._a.dtype:
         raise RuntimeError(
             f"masked_scatter: expected self and source to have same dtypes but got{input.dtype.title} and "

@@ -5,6 +5,7 @@ Reads tensors. Previous: building.py; next: places.py.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,17 @@ from tracegrad.capture.numpy_api.scipy_special import log_ndtr as log_of_ndtr
 from tracegrad.capture.tracer import asarray as as_tracer
 from tracegrad.capture.tracer import from_value
 from tracegrad.runtime import dtypes
-from tracegrad.runtime.operate import elementwise, in_single, named, pointwise, promoting, require_operands, times_log
+from tracegrad.runtime.kinds import refuse_kind, refuse_kinds
+from tracegrad.runtime.operate import (
+    elementwise,
+    exp2_of,
+    in_single,
+    named,
+    pointwise,
+    promoting,
+    require_operands,
+    times_log,
+)
 from tracegrad.runtime.tape import Plan, apply_composition, planned
 from tracegrad.runtime.tensor import METHODS, Tensor, method, public, require_tensors, wrap
 from tracegrad.runtime.views import make_view
@@ -26,6 +37,7 @@ from tracegrad.runtime.views import make_view
 
 def _define_test(name: str, text: str, function: Callable[[Any], Any]) -> None:
     def apply(input: Tensor) -> Tensor:
+        refuse_kinds(name, input)
         return wrap(np.asarray(function(input._a), np.bool_))
 
     apply.__name__ = apply.__qualname__ = name
@@ -48,10 +60,11 @@ def positive(input: Tensor) -> Tensor:
     return made
 
 
+@public()
 @method("is_signed")
-def is_signed(self: Tensor) -> bool:
+def is_signed(input: Tensor) -> bool:
     """Return whether the dtype has negative numbers."""
-    return self._a.dtype.kind not in "bu"
+    return input._a.dtype.kind not in "bu"
 
 
 # ---- pieces of floats
@@ -76,11 +89,14 @@ def _mantissa(x: Any, mantissa: Any, exponent: Any) -> Any:
 _FREXP = pointwise("Frexp", _mantissa)
 
 
-def _define_pair(name: str, title: str, function: Callable[..., Any], text: str) -> None:
+def _define_pair(
+    name: str, title: str, function: Callable[..., Any], text: str, refuse: Callable[[Tensor, Tensor], None]
+) -> None:
     composition = promoting(title, function)
 
     def plan(input: Tensor, other: Tensor) -> Any:
         require_tensors(input, other)
+        refuse(input, other)
         return elementwise(composition, (input, other), least=2)
 
     apply = named(plan, name, text)
@@ -88,11 +104,23 @@ def _define_pair(name: str, title: str, function: Callable[..., Any], text: str)
     method(name)(apply)
 
 
-_define_pair("ldexp", "Ldexp", lambda x, y: x * np.exp2(y), "Return input * 2 ** other.")
-_define_pair("nextafter", "Nextafter", np.nextafter, "Return the next number after input towards other.")
+def _refuse_joined(name: str, input: Tensor, other: Tensor) -> None:
+    refuse_kind(name, dtypes.result_type([input._a, other._a], []))
+
+
+def _refuse_exponents(input: Tensor, other: Tensor) -> None:
+    if dtypes.category(input._a.dtype) == 2:
+        refuse_kinds("ldexp", other)
+
+
+_define_pair("ldexp", "Ldexp", lambda x, y: x * exp2_of(y), "Return input * 2 ** other.", _refuse_exponents)
+_define_pair(
+    "nextafter", "Nextafter", np.nextafter, "Return the next number after input towards other.",
+    functools.partial(_refuse_joined, "nextafter"),
+)  # fmt: skip
 _define_pair(
     "logaddexp2", "Logaddexp2", lambda x, y: np.logaddexp(x * math.log(2), y * math.log(2)) / math.log(2),
-    "Return log2(2 ** input + 2 ** other) without overflow.",
+    "Return log2(2 ** input + 2 ** other) without overflow.", functools.partial(_refuse_joined, "logaddexp2"),
 )  # fmt: skip
 
 
@@ -141,6 +169,7 @@ method("polygamma")(lambda self, n: polygamma(n, self))
 @planned()
 def mvlgamma(input: Tensor, p: int) -> Any:
     """Return the logarithm of the gamma function of p dimensions."""
+    refuse_kinds("mvlgamma", input)
     return Plan(_MVLGAMMA, (p,), [input])
 
 

@@ -479,6 +479,8 @@ def integer(value: Any) -> int:
         TypeError: it is none.
     """
     try:
+        if value is True or value is False:
+            raise TypeError
         return operator.index(value)
     except TypeError:
         raise refused(value, "int") from None

@@ -1,6 +1,6 @@
 """Views and in-place writes: tensors that share memory, and what a write into one means for the graphs of the others.
 
-Reads and changes tensors and nodes. Previous: tape.py; next: operate.py.
+Reads and changes tensors and nodes. Previous: tape.py; next: kinds.py.
 
 A view remembers the tensor that owns the memory and the steps that lead from there to it. A write into a view makes a
 new node for the owner (CopySlices: the owner with the steps' place replaced); all views whose version is older find

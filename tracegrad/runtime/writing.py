@@ -19,17 +19,32 @@ from tracegrad.runtime.views import check_writable, hand_over, make_view, mark_w
 
 for _name in (
     "addmm", "addmv", "addr", "atan2", "baddbmm", "bitwise_not", "copysign", "cumprod", "cumsum", "divide", "eq",
-    "float_power", "ge", "greater", "greater_equal", "gt", "hypot", "le", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logit", "lt", "multiply", "nan_to_num", "ne", "not_equal", "sgn",
-    "sinc", "subtract", "true_divide", "xlogy",
+    "gcd", "ge", "greater", "greater_equal", "gt", "heaviside", "hypot", "i0", "lcm", "ldexp", "le", "less",
+    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "lt", "multiply", "nan_to_num",
+    "ne", "nextafter", "not_equal", "sgn", "sinc", "subtract", "true_divide", "xlogy",
 ):  # fmt: skip
     in_place(f"{_name}_", METHODS[_name])
 in_place("masked_scatter_", METHODS["masked_scatter"], "any")
+
+
+def _float_power_in_place(input: Tensor, exponent: Any) -> Any:
+    """Return input ** exponent in a precision that the base must have."""
+    made = METHODS["float_power"](input, exponent)
+    if made._a.dtype != input._a.dtype:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {input.dtype.title} but the operation's result requires dtype "
+            f"{made.dtype.title}"
+        )
+    return made
+
+
+in_place("float_power_", _float_power_in_place)
 for _name in (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clamp", "clamp_max", "clamp_min", "clip",
-    "cos", "cosh", "deg2rad", "erf", "erfc", "exp", "exp2", "expm1", "fill", "floor", "frac", "log", "log10", "log1p",
-    "log2", "logit", "nan_to_num", "neg", "negative", "rad2deg", "reciprocal", "relu", "round", "rsqrt", "sigmoid",
-    "sin", "sinc", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "xlogy", "zero",
+    "cos", "cosh", "deg2rad", "erf", "erfc", "exp", "exp2", "expm1", "fill", "floor", "frac", "gcd", "i0", "lcm",
+    "ldexp", "log", "log10", "log1p", "log2", "logit", "nan_to_num", "neg", "negative", "rad2deg", "reciprocal",
+    "relu", "round", "rsqrt", "sigmoid", "sin", "sinc", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "xlogy",
+    "zero",
 ):  # fmt: skip
     public(f"{_name}_")(METHODS[f"{_name}_"])
 
