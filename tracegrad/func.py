@@ -45,6 +45,8 @@ def _rebuilt(value: Any, leaves: list[Any]) -> Any:
 
 
 def _map(function: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return function(value)
     return _rebuilt(value, [function(leaf) for leaf in _leaves(value)])
 
 
@@ -135,13 +137,25 @@ def _reaches_others(tensor: Tensor, own: Sequence[Any]) -> bool:
     return False
 
 
-def _pulled(outputs: list[Any], inputs: list[Any], cts: list[Any]) -> list[Any]:
-    """Return the cotangents of inputs; zeros where nothing arrives."""
+def _is_final(outputs: Sequence[Any], inputs: Sequence[Any]) -> bool:
+    """Return whether nobody asks for derivatives of what is pulled back: results depend on our own leaves alone."""
+    return mode.level < 0 and not any(_reaches_others(y, inputs) for y in outputs)
+
+
+def _pulled(outputs: list[Any], inputs: list[Any], cts: list[Any], final: bool | None = None) -> list[Any]:
+    """Return the cotangents of inputs; zeros where nothing arrives.
+
+    Args:
+        final: what `_is_final` says of the outputs, where that is known.
+    """
+    if final is None:
+        final = _is_final(outputs, inputs)
+    create_graph = not final or any(map(needs_grad, cts))
     pairs = [(y, ct) for y, ct in zip(outputs, cts, strict=True) if needs_grad(y)]
     found: Sequence[Any] = [None] * len(inputs)
     if pairs:
         found = gradients_of(
-            [y for y, _ in pairs], inputs, [ct for _, ct in pairs], True, create_graph=True, allow_unused=True
+            [y for y, _ in pairs], inputs, [ct for _, ct in pairs], True, create_graph=create_graph, allow_unused=True
         )
     return [wrap(np.zeros_like(x._a)) if ct is None else ct for x, ct in zip(inputs, found, strict=True)]
 
@@ -175,9 +189,11 @@ def grad_and_value(
             given, chosen = _chosen(args, argnums)
             value, aux = _parted(func(*given, **keywords), has_aux, _IN_GRAD)
             _check_scalar(value)
-            ct = wrap(np.ones_like(value._a))
-            found = _rebuilt(chosen, _pulled([value], _leaves(chosen), [ct]))
-        found, value, aux = (_finished(x, _leaves(chosen)) for x in (found, value, aux))
+            own, ct = _leaves(chosen), wrap(np.ones_like(value._a))
+            final = _is_final([value], own)
+            found = _rebuilt(chosen, _pulled([value], own, [ct], final))
+        value, found = (value.detach(), found) if final else (_finished(value, own), _finished(found, own))
+        aux = None if aux is None else _finished(aux, own)
         return (found, (value, aux)) if has_aux else (found, value)
 
     return call
@@ -362,11 +378,11 @@ def _jacobian_of(
 
 def _rows(y: Tensor, inputs: list[Any]) -> list[Any]:
     """Return the Jacobian of one result with respect to each input."""
-    rows = []
+    rows, final = [], _is_final([y], inputs)
     for k in range(y.numel()):
         basis = np.zeros(y.numel(), y._a.dtype)
         basis[k] = 1
-        rows.append(_pulled([y], inputs, [wrap(basis.reshape(y._a.shape))]))
+        rows.append(_pulled([y], inputs, [wrap(basis.reshape(y._a.shape))], final))
     if not rows:
         return [wrap(np.zeros((*y._a.shape, *x._a.shape), x._a.dtype)) for x in inputs]
     return [

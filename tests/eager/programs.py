@@ -3595,3 +3595,21 @@ def what_has_no_error(T: Any, say: Any) -> None:
     for dtype in (T.int64, T.int32, T.uint8, T.float32):
         for bounds in ((0.5, 5.7, 1.5), (0, 2.9, 1), (2.9, 0, -1.3), (0, 5, 2)):
             say(T.arange(*bounds, dtype=dtype))
+
+
+@program
+def transforms_of_what_others_depend_on(T: Any, say: Any) -> None:
+    """Graphs are kept where, and only where, somebody can ask for more derivatives."""
+    func, x = T.func, T.tensor([1.0, 2.0])
+    w = T.tensor([3.0, 4.0], requires_grad=True)
+    plain = func.grad(lambda a: (a.sin() * a).sum())(x)
+    closed = func.grad(lambda a: (a * a * w).sum())(x)
+    say(plain.requires_grad, closed.requires_grad, T.autograd.grad(closed.sum(), w)[0])
+    found, (value, aux) = func.grad_and_value(lambda a: ((a * a).sum(), a * w), has_aux=True)(x)
+    say(found.requires_grad, value.requires_grad, aux.requires_grad, T.autograd.grad(aux.sum(), w)[0])
+    out, pull = func.vjp(lambda a: a * a, x)
+    ct = T.ones(2, requires_grad=True)
+    say(out.requires_grad, pull(T.ones(2))[0].requires_grad, T.autograd.grad(pull(ct)[0].sum(), ct)[0])
+    say(func.vmap(func.grad(lambda a: (a**3).sum()))(T.arange(6.0).view(3, 2)), func.hessian(lambda a: (a**3).sum())(x))
+    say(func.jacrev(lambda a: a * w)(x).requires_grad, func.jacrev(func.jacrev(lambda a: (a**3).sum()))(x))
+    say(func.jvp(func.grad(lambda a: (a**3).sum()), (x,), (T.ones(2),)))
