@@ -3613,3 +3613,34 @@ def transforms_of_what_others_depend_on(T: Any, say: Any) -> None:
     say(func.vmap(func.grad(lambda a: (a**3).sum()))(T.arange(6.0).view(3, 2)), func.hessian(lambda a: (a**3).sum())(x))
     say(func.jacrev(lambda a: a * w)(x).requires_grad, func.jacrev(func.jacrev(lambda a: (a**3).sum()))(x))
     say(func.jvp(func.grad(lambda a: (a**3).sum()), (x,), (T.ones(2),)))
+
+
+@program
+def lines_of_complex_numbers(T: Any, say: Any) -> None:
+    say(T.tensor([1.492e-06 + 19730j, -0.002734j, 650300 + 46730j]))
+    say(T.tensor([1.492e-06 + 19730j] * 7, dtype=T.complex128), T.tensor([[2e9 + 1j, 3.5j, 1]] * 2))
+    for count in (3, 4, 5, 6, 7):
+        say(T.tensor([1.5 - 2j] * count), T.tensor([10.0 + 2j] * count))
+
+
+@program
+def copies_of_inference_tensors(T: Any, say: Any) -> None:
+    import copy
+    import pickle
+
+    with T.inference_mode():
+        made = T.ones(2)
+    written = pickle.dumps(made)
+    say(made.is_inference(), pickle.loads(written).is_inference(), copy.deepcopy(made).is_inference())
+    with T.inference_mode():
+        say(pickle.loads(written).is_inference(), copy.deepcopy(made).is_inference())
+
+
+@program
+def gradients_of_running_log_sums_are_row_major(T: Any, say: Any) -> None:
+    for dim in (0, 1):
+        for create_graph in (False, True):
+            z = T.arange(6.0).view(2, 3).requires_grad_()
+            y = z.logcumsumexp(dim)
+            (g,) = T.autograd.grad(y, z, T.ones(2, 3) * 2, create_graph=create_graph)
+            say(y.detach(), y.stride(), g.detach(), g.stride())

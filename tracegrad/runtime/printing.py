@@ -118,7 +118,7 @@ def _text(array: Array, show: Show, width: int, indent: int, shortened: bool) ->
         items = [show(v).rjust(0 if is_complex else width) for v in _plain(chosen)]
         if cut:
             items[edge:edge] = [" ..."]
-        per_line = max(1, (options.linewidth - indent) // (width + (3 if is_complex else 2)))
+        per_line = max(1, (options.linewidth - indent) // (width + 2))
         lines = [", ".join(items[k : k + per_line]) for k in range(0, len(items), per_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     rows = list(array) if not cut else [*array[:edge], *array[-edge:]]

@@ -880,9 +880,10 @@ _running("cummin", np.minimum.accumulate)
 
 def _log_cum_sum_exp(dim: int, x: Any) -> Any:
     step = 1
+    lead = (slice(None),) * dim
     while x.ndim and step < x.shape[dim]:
-        x = np.swapaxes(x, 0, dim)
-        x = np.swapaxes(np.concatenate([x[:step], logaddexp_of(x[step:], x[:-step])]), 0, dim)
+        later, earlier = x[(*lead, slice(step, None))], x[(*lead, slice(None, -step))]
+        x = np.concatenate([x[(*lead, slice(None, step))], logaddexp_of(later, earlier)], axis=dim)
         step *= 2
     return x.copy() if step == 1 else x
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.runtime.mirrors import address_of, bytes_of, owner_of
-from tracegrad.runtime.tape import needs_grad
+from tracegrad.runtime.tape import mode, needs_grad
 from tracegrad.runtime.tensor import Array, Storage, Tensor, fill, method, public
 
 #: classes and functions that make data, by module; names of NumPy's are those of NumPy 2
@@ -80,7 +80,7 @@ def _restored(
     if dtype.hasobject:
         raise ValueError(f"tensors hold numbers, not {dtype}")
     made = fill(object.__new__(cls), np.ndarray(shape, dtype, bytes_of(memory.owner), offset, strides))
-    made._storage, made._requires_grad = storage, requires_grad
+    made._storage, made._requires_grad, made._inference = storage, requires_grad, bool(mode.inference)
     return made
 
 
@@ -108,7 +108,6 @@ def deep_copy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     memory, storage, *place = _parts(self)
     copies = (copy.deepcopy(part, memo) for part in (memory, storage))
     made = memo[id(self)] = _restored(type(self), self._requires_grad, *copies, *place)
-    made._inference = self._inference
     made.__dict__.update(attributes_of(self))
     if self._grad is not None:
         made._grad = copy.deepcopy(self._grad if self._grad._node is None else self._grad.detach(), memo)
