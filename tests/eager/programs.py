@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import pickle
 import warnings
 import weakref
 from typing import Any
@@ -3625,9 +3626,6 @@ def lines_of_complex_numbers(T: Any, say: Any) -> None:
 
 @program
 def copies_of_inference_tensors(T: Any, say: Any) -> None:
-    import copy
-    import pickle
-
     with T.inference_mode():
         made = T.ones(2)
     written = pickle.dumps(made)
