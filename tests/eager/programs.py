@@ -3642,3 +3642,15 @@ def gradients_of_running_log_sums_are_row_major(T: Any, say: Any) -> None:
             y = z.logcumsumexp(dim)
             (g,) = T.autograd.grad(y, z, T.ones(2, 3) * 2, create_graph=create_graph)
             say(y.detach(), y.stride(), g.detach(), g.stride())
+
+
+@program
+def not_a_number_comes_last_in_every_precision(T: Any, say: Any) -> None:
+    nan, inf = float("nan"), float("inf")
+    for dtype in (T.bfloat16, T.float16, T.float32):
+        x = T.tensor([2.0, nan, 0.25, -1.0, nan, 5.0, -inf], dtype=dtype)
+        say(x.sort(), x.sort(descending=True), x.argsort(stable=True), x.topk(3)[0], x.topk(3, largest=False)[0])
+        say([x.kthvalue(k)[0] for k in (1, 3, 6)], x.median(), x.nanmedian(), x.nanmedian(0), x.unique(), x.msort())
+        many = (T.arange(200) % 37).to(dtype)
+        many[50] = nan
+        say(many.topk(3)[0], T.searchsorted(T.tensor([0.0, 1.0, 3.0], dtype=dtype), x))

@@ -187,6 +187,11 @@ def category(dtype: NumpyDtype) -> int:
     return _CATEGORIES[dtype]
 
 
+def comparable(array: Any) -> Any:
+    """Return numbers in a dtype that NumPy sorts with NaN last, which bfloat16 is not; the order stays."""
+    return array.astype(np.float32) if array.dtype == bfloat16.dtype else array
+
+
 def get_default_dtype() -> DType:
     """Return the dtype of tensors made from Python floats."""
     return of(_default[0])

@@ -51,6 +51,7 @@ def searchsorted(
         )
     rows, values = sorted_sequence._a, to_tensor(input)._a
     refuse_kind("searchsorted", dtypes.result_type([rows, values], []))
+    rows, values = dtypes.comparable(rows), dtypes.comparable(values)
     if sorter is not None:
         rows = np.take_along_axis(rows, sorter._a, -1)
     if rows.ndim > 1 and rows.shape[:-1] != values.shape[:-1]:

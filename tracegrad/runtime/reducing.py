@@ -506,9 +506,9 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
         return _picked("sort", input, np.zeros((), np.int64), 0)
     if descending:
         n = a.shape[axis]
-        index = n - 1 - np.flip(np.argsort(np.flip(a, axis), axis=axis, kind="stable"), axis)
+        index = n - 1 - np.flip(np.argsort(np.flip(dtypes.comparable(a), axis), axis=axis, kind="stable"), axis)
     else:
-        index = np.argsort(a, axis=axis, kind="stable")
+        index = np.argsort(dtypes.comparable(a), axis=axis, kind="stable")
     return _picked("sort", input, index, axis)
 
 
@@ -525,9 +525,10 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not input._a.ndim or not 0 < 8 * k < count:
         index = sort(input.detach(), axis, descending=largest).indices._a
         return _picked("topk", input, np.take(index, np.arange(k), axis=axis), axis)
-    chosen = np.argpartition(input._a, count - k if largest else k - 1, axis=axis)
+    values = dtypes.comparable(input._a)
+    chosen = np.argpartition(values, count - k if largest else k - 1, axis=axis)
     chosen = np.take(chosen, np.arange(count - k, count) if largest else np.arange(k), axis=axis)
-    order = np.argsort(np.take_along_axis(input._a, chosen, axis), axis=axis, kind="stable")
+    order = np.argsort(np.take_along_axis(values, chosen, axis), axis=axis, kind="stable")
     index = np.take_along_axis(chosen, np.flip(order, axis) if largest else order, axis)
     return _picked("topk", input, index, axis)
 
@@ -544,7 +545,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     k = integer(k)
     if not 1 <= k <= (input._a.shape[axis] if input._a.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
-    index = np.argsort(input._a, axis=axis, kind="stable") if input._a.ndim else np.zeros(1, np.int64)
+    values = dtypes.comparable(input._a)
+    index = np.argsort(values, axis=axis, kind="stable") if input._a.ndim else np.zeros(1, np.int64)
     return _picked("kthvalue", input, np.take(index, [k - 1], axis=axis), axis, keepdim)
 
 
@@ -578,7 +580,9 @@ def _middle(a: Any, axis: int, nan_counts: bool) -> Any:
     """Return the position of the lower median along an axis: where NaN counts, that of the first one."""
     nan = np.isnan(a)
     present = a.shape[axis] - nan.sum(axis, keepdims=True)
-    index = np.take_along_axis(np.argsort(a, axis=axis, kind="stable"), np.maximum(present - 1, 0) // 2, axis)
+    index = np.take_along_axis(
+        np.argsort(dtypes.comparable(a), axis=axis, kind="stable"), np.maximum(present - 1, 0) // 2, axis
+    )
     return np.where(nan.any(axis, keepdims=True), np.argmax(nan, axis, keepdims=True), index) if nan_counts else index
 
 
@@ -596,7 +600,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     refuse_kinds("mode", input)
     if not a.shape[axis]:
         raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size.")
-    order = np.argsort(a, axis=axis, kind="stable")
+    order = np.argsort(dtypes.comparable(a), axis=axis, kind="stable")
     ordered = np.moveaxis(np.take_along_axis(a, order, axis), axis, -1)
     shape = (*ordered.shape[:-1], 1)
     starts = np.concatenate([np.zeros(shape, np.bool_), ordered[..., 1:] == ordered[..., :-1]], -1)
@@ -949,9 +953,11 @@ def unique(
 
 def _unique(input: Tensor, axis: int | None, return_inverse: bool, return_counts: bool) -> Any:
     a = input._a
-    values, inverse, counts = np.unique(a, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
+    values, inverse, counts = np.unique(
+        dtypes.comparable(a), return_inverse=True, return_counts=True, axis=axis, equal_nan=False
+    )
     shape = a.shape if axis is None else (a.shape[axis],)
-    return _different(values, inverse.reshape(shape), counts, return_inverse, return_counts)
+    return _different(values.astype(a.dtype), inverse.reshape(shape), counts, return_inverse, return_counts)
 
 
 _unique_elements = underivable("_unique2", "Unique2Backward0")(_unique)
