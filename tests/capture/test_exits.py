@@ -12,6 +12,7 @@ import pytest
 import tracegrad as tg
 from tests.capture.agreement import check_agreement
 from tests.capture.test_handlers import POINTS
+from tracegrad.capture import attempts, trials
 
 
 def _newton(a, x):
@@ -444,12 +445,143 @@ def branches_in_a_loop(x):
     return y
 
 
+def _backtrack(a, b):
+    t = 1.0
+    while a * t > b:
+        t /= 2
+        if t < 1e-2:
+            raise RuntimeError("stuck")
+    return a * t
+
+
+def while_in_a_helper(x):
+    try:
+        return _backtrack(x[0] * 3, x[1]) * x[2]
+    except RuntimeError:
+        return -x[1] * x[2] ** 2
+
+
+def while_with_an_argument(x):
+    a, b = float(x[0]), float(x[1])
+    try:
+        t = 1.0
+        while a * t > b - 0.5:
+            t /= 2
+            if t < 0.2:
+                raise ArithmeticError("stuck", a, t)
+    except ArithmeticError as error:
+        a = error.args[1] * b * error.args[2]
+    return a * x[2]
+
+
+def while_in_tries_in_a_loop(x):
+    a, b, c = float(x[0]), float(x[1]), float(x[2])
+    for _ in range(4):
+        try:
+            n = 0
+            while a < 2.0 - b:
+                n += 1
+                if n > 3:
+                    raise ArithmeticError(b, c)
+                a = a + math.log(abs(c + a) + 2.0) / 4
+            b = b / (1 + c * c)
+        except ArithmeticError as error:
+            a = error.args[0] * 0.5 + error.args[1]
+    return a + b * c
+
+
+def backtracking_newton(x):
+    def solve(u):
+        for _ in range(6):
+            n = abs(u * u - x[0])
+            if n < 1e-9:
+                return u
+            s = -(u * u - x[0]) / (2 * u)
+            t = 1.0
+            while abs((u + t * s) ** 2 - x[0]) > (1 - 1e-4 * t) * n:
+                t /= 2
+                if t < 1e-4:
+                    raise ArithmeticError("stuck", u)
+            u = u + t * s
+        raise RuntimeError("no convergence", u, n)
+
+    out = 0.0
+    for start in (1.0, 0.1, -3.0):
+        try:
+            u = solve(start)
+        except ArithmeticError as error:
+            out += error.args[1] ** 2 * x[1]
+        except RuntimeError as error:
+            out += error.args[2] * 1e-3 * x[2]
+        else:
+            out += u
+    return out
+
+
+def while_behind_a_factorization(x):
+    def line(u, n):
+        t = 1.0
+        try:
+            s = np.linalg.solve(np.array([[u, 1.0], [1.0, x[1]]]), np.array([1.0, x[0]]))[0]
+        except np.linalg.LinAlgError:
+            s = 0.5
+        while abs(u - t * s) > n:
+            t /= 2
+            if t < 1e-4:
+                raise ArithmeticError("stuck", u)
+        return u - t * s
+
+    out = 0.0
+    for start in (1.3, 0.1, -3.0):
+        try:
+            out += line(start * x[2], 2.0)
+        except ArithmeticError as error:
+            out += error.args[1] ** 2
+    return out
+
+
+def _bounded(y, x, limit):
+    if y > x[1]:
+        y = y * 0.7
+        if limit is not None and y > limit:
+            raise OverflowError("too large")
+    return y + x[0]
+
+
+def raises_in_some_of_the_iterations_at_capture(x):
+    y = x[2] * 1.5
+    try:
+        for limit in (None, 2.4, None, 0.9):
+            y = _bounded(y, x, limit)
+    except OverflowError:
+        y = -y * x[2]
+    return y
+
+
+def raises_in_some_of_the_calls(x):
+    y = x[2] * 1.5
+    for _ in range(3):
+        try:
+            for limit in (None, 2.4):
+                y = _bounded(y, x, limit)
+                try:
+                    y = _bounded(y, x, 1.9) + 0.1
+                except ArithmeticError:
+                    y = _bounded(y * 0.5, x, None)
+                y = _bounded(y, x, limit)
+        except OverflowError:
+            y = y * x[1] - 1.0
+    return y
+
+
 PROGRAMS = [
     *(newton, newton_with_message, any_exception, line_search, simulation, tries_again, state_machine, with_finally),
     *(through_another_try, two_helpers, appends_before, appends_to_an_attribute, writes_before, nested_loops),
     *(keeps_numbers, keeps_arguments, raises_always, many_iterations, does_more_and_raises),
     *(raised_again_under_a_condition, raised_again_in_a_loop, raised_again_in_a_helper, raised_again_after_another),
     *(many_branches, branches_in_a_loop),
+    *(while_in_a_helper, while_with_an_argument, while_in_tries_in_a_loop, backtracking_newton),
+    *(while_behind_a_factorization, raises_in_some_of_the_iterations_at_capture, raises_in_some_of_the_calls),
 ]
 
 
@@ -464,6 +596,105 @@ def test_a_loop_is_written_once(function: Callable[..., Any]) -> None:
     forward, _ = tg.grad(function, backend="numpy").source(POINTS[0]).split("# cotangents")
     assert forward.count("while ") == 1
     assert "for " not in "".join(line for line in forward.splitlines() if "#" not in line)
+
+
+@pytest.mark.parametrize("function", [while_in_a_helper, while_with_an_argument, while_in_tries_in_a_loop])
+def test_a_while_loop_stays_one(function: Callable[..., Any]) -> None:
+    lines = tg.function(function, backend="numpy").source(POINTS[0]).splitlines()
+    assert sum(line.strip().startswith("while ") for line in lines) == 1
+
+
+class Line:
+    """A search along a line, which calls another one; both give up by an exception."""
+
+    class Failed(Exception):
+        pass
+
+    def __init__(self, x):
+        self.x = x
+
+    def value(self, t):
+        v = np.exp(self.x[0] * t) - t * self.x[1] * 4
+        if not np.isfinite(v):
+            raise FloatingPointError("not finite", t)
+        return v
+
+    def zoom(self, low, high, lowest):
+        for _ in range(8):
+            t = 0.5 * (low + high)
+            v = self.value(t)
+            if v > lowest:
+                high = t
+            else:
+                if abs(v - lowest) < 0.05:
+                    return t
+                low, lowest = t, v
+        raise Line.Failed(t)
+
+    def search(self):
+        before, lowest, t = 0.0, self.value(0.0), self.x[2]
+        for k in range(6):
+            try:
+                v = self.value(t)
+            except FloatingPointError as error:
+                t = 0.1 * error.args[1]
+                continue
+            if v > lowest + 0.1 or (k and v >= lowest):
+                return self.zoom(before, t, lowest)
+            before, lowest, t = t, v, 2 * t
+        raise Line.Failed(t)
+
+
+def nested_searches(x):
+    total = x[0]
+    for shift in range(2):
+        try:
+            total = total + Line(x + shift * 0.25).search()
+        except Line.Failed as error:
+            total = total * 2 + error.args[0]
+    return total
+
+
+def _runs(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return how often bodies of `try` statements run in the capture of a function."""
+    runs = []
+    start = trials.Trial.__init__
+
+    def counting(self: trials.Trial, *args: Any) -> None:
+        runs.append(self)
+        start(self, *args)
+
+    monkeypatch.setattr(trials.Trial, "__init__", counting)
+    tg.function(function, backend="numpy").source(POINTS[0])
+    return len(runs)
+
+
+@pytest.mark.parametrize(("function", "most"), [(backtracking_newton, 600), (nested_searches, 300)])
+def test_what_was_captured_in_vain_is_not_again(
+    function: Callable[..., Any], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _runs(function, monkeypatch) < most
+
+
+def too_many_ways(x):
+    def split(a, b, depth):
+        if depth == 0:
+            raise ArithmeticError((a + b) / 2)
+        middle = 0.5 * (a + b)
+        if abs(np.exp(-x[0] * middle) - x[1]) < x[2]:
+            return middle
+        return split(a, middle, depth - 1) + split(middle, b, depth - 1)
+
+    try:
+        return split(0.0, 1.0, 5)
+    except ArithmeticError as error:
+        return error.args[0] * x[0]
+
+
+def test_what_would_be_captured_too_often_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "_MOST_RUNS", 300)
+    with pytest.raises(tg.errors.CaptureError, match="are captured more than 300 times"):
+        tg.function(too_many_ways)(POINTS[0])
 
 
 def overflows(x):

@@ -18,7 +18,7 @@ from typing import Any
 
 from tracegrad.capture import slots
 from tracegrad.capture.branches import if_stmt
-from tracegrad.capture.context import Signal, current
+from tracegrad.capture.context import LEARNING, Signal, current
 from tracegrad.capture.guards import special_method
 from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.tracer import call_user, from_value
@@ -37,6 +37,9 @@ from tracegrad.capture.trials import (
 )
 from tracegrad.errors import CaptureError, InternalError
 from tracegrad.ir.core import Operation
+
+#: so often the bodies of `try` statements are captured; each takes milliseconds
+_MOST_RUNS = 3000
 
 
 def try_stmt(
@@ -60,6 +63,10 @@ def _run(
     left: tuple[int, Any] | None,
 ) -> None:
     capture = current()
+    capture.runs += 1
+    if capture.runs > _MOST_RUNS:
+        found = f"the bodies of the `try` statements are captured more than {_MOST_RUNS} times, for all that may fail"
+        raise refusal("an error", found)
     trial = Trial(fn, get_state, slots.cells_of(get_state), skipped, script, depth, left)
     capture.trials.append(trial)
     try:
@@ -77,17 +84,31 @@ def _run(
         capture.trials.pop()
         capture.journals.remove(trial.journal)
     if trial.journal.lasting:
-        raise refusal(fork.place[0], f"{trial.journal.lasting}, in the same statement of the body")
+        raise refusal(fork.place.name, f"{trial.journal.lasting}, in the same statement of the body")
     leave_branch(trial.journal)
     capture.undo(trial.changes)
     set_state(trial.entry)
-    trial.clear_effects(fork.end, fork.place[0])
+    trial.clear_effects(fork.end, fork.place.name)
 
     def side(outcome: bool) -> Callable[[], None]:
         decisions = (*trial.script, Decision(fork.place, outcome))
-        return lambda: _run(fn, get_state, set_state, names, trial.skipped, decisions, depth + 1, trial.left)
+        again = (fn, get_state, set_state, names, trial.skipped, decisions, depth + 1, trial.left)
+        return _Side(again).run
 
     if_stmt(from_value(fork.succeeds, weak=True), side(True), side(False), get_state, set_state, names)
+
+
+class _Side:
+    """A statement that is run again, on one side of a condition: with these arguments of `_run`."""
+
+    def __init__(self, again: tuple[Any, ...]) -> None:
+        self.again = again
+
+    def run(self) -> None:
+        _run(*self.again)
+
+
+LEARNING.add(_Side.run.__code__)
 
 
 class Attempt:

@@ -44,7 +44,7 @@ from tracegrad.capture.tracer import (
     resolve_content,
     stage,
 )
-from tracegrad.capture.trials import Inside, catching
+from tracegrad.capture.trials import Inside, catching, known_inside, note_inside
 from tracegrad.errors import CaptureError, NeedsPythonValue
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.opdef import TABLE
@@ -161,7 +161,8 @@ def if_stmt(
         (then_fn if test else else_fn)()
         return
     entry, mark = get_state(), len(current().changes)
-    while True:
+    found = known_inside(then_fn, test) if current().trials else None
+    while found is None:
         try:
             _stage_if(test, then_fn, else_fn, entry, get_state, set_state, names)
             return
@@ -170,8 +171,8 @@ def if_stmt(
             current().undo(mark)
             if inside.window.frame is not current().frame:
                 raise
+            note_inside(then_fn, inside, test)
             found = inside
-            break
         except NeedsPythonValue as error:
             set_state(entry)
             if not has_remedy(error):
@@ -183,7 +184,7 @@ def if_stmt(
         except (CaptureError, RestageError):
             set_state(entry)
             current().undo(mark)
-    holds = found.window.decide(lambda: test.value, ("a condition", user_span()))
+    holds = found.window.decide(lambda: test.value, "a condition", user_span())
     (then_fn if holds else else_fn)()
 
 
@@ -200,14 +201,14 @@ def _stage_if(
     span = user_span()
     condition = test.value
     carried = cells_of(get_state)
-    branches = [
-        Branch(fn, entry, lambda: get_state()[: len(names)], set_state, list(_implied(condition, holds)), carried)
-        for fn, holds in ((then_fn, True), (else_fn, False))
-    ]
-    set_state(entry)
-    for branch in branches:
+    branches: list[Branch] = []
+    for fn, outcome in ((then_fn, True), (else_fn, False)):
+        implied = list(_implied(condition, outcome))
+        branch = Branch(fn, entry, lambda: get_state()[: len(names)], set_state, implied, carried)
+        set_state(entry)
         if branch.raised is not None and (window := catching(branch.raised)) is not None:
             raise window.leave(type(branch.raised).__name__, test)
+        branches.append(branch)
     for branch, other, negate in ((branches[0], branches[1], True), (branches[1], branches[0], False)):
         if branch.raised is not None:
             if other.raised is not None:

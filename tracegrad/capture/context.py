@@ -317,6 +317,8 @@ class Capture:
         self.builder = Stager(Block())
         #: `try` statements that are running, innermost last, and what was written in each
         self.trials: list[Any] = []
+        #: so many runs of such statements there have been
+        self.runs = 0
         self.journals: list[Frame] = []
         self.frames: list[Frame] = [Frame("function", self.builder.block)]
         self.hidden: dict[Any, HiddenInput] = {}
@@ -374,6 +376,8 @@ class Capture:
         #: ids of lists to which a body appends under a condition
         self.varying: set[int] = set()
         self.events: list[tuple[Span | None, str]] = []
+        #: code of a statement, what is asked of it, and where -> what was learnt when it was captured there before
+        self.lessons: dict[tuple[CodeType | None, str], dict[Path, Any]] = {}
         #: user functions that are running, innermost last; and those whose recursion runs at capture -> the reason
         self.calls: list[Call] = []
         self.unrolled: dict[Any, CaptureError] = {}
@@ -657,6 +661,10 @@ ENTRIES: set[CodeType] = set()
 OUTSIDE: set[str] = set()
 
 
+#: calls of functions that are running, innermost first: the code, and where in it
+Path: TypeAlias = tuple[tuple[CodeType, int], ...]
+
+
 def user_span(at_end: Span | None = None) -> Span | None:
     """Return the place in the user's code that is running: the innermost frame outside tracegrad, NumPy and SciPy.
 
@@ -673,6 +681,39 @@ def user_span(at_end: Span | None = None) -> Span | None:
             return _span_of(frame.f_code, frame.f_lasti, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def call_path() -> Path:
+    """Return the calls of the user's code that are running, innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    path = []
+    while frame is not None and frame.f_code not in ENTRIES:
+        if not is_library(frame.f_code.co_filename):
+            path.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(path)
+
+
+#: code of functions for parts of statements that are not the user's, and of which something is learnt all the same
+LEARNING: set[CodeType] = set()
+
+
+def learns(fn: Callable[..., None]) -> bool:
+    """Return whether something is learnt of a part of a statement: it is the user's."""
+    code = getattr(fn, "__code__", None)
+    return code is not None and (code in LEARNING or not is_library(code.co_filename))
+
+
+def lesson(fn: Callable[..., None], topic: str) -> Any:
+    """Return what was learnt of a part of a statement when it was captured here before; None for nothing."""
+    places = current().lessons.get((getattr(fn, "__code__", None), topic))
+    return None if places is None else places.get(call_path())
+
+
+def learn(fn: Callable[..., None], topic: str, found: Any) -> None:
+    """Note how a part of a statement is staged here, so that the next capture of it begins so."""
+    if learns(fn):
+        current().lessons.setdefault((getattr(fn, "__code__", None), topic), {})[call_path()] = found
 
 
 def unconverted_reason() -> tuple[str, str] | None:

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from tracegrad.capture.attempts import passes, try_stmt
 from tracegrad.capture.branches import JOIN, and_, do_nothing, if_stmt, not_
-from tracegrad.capture.context import Signal, current, raised_span
+from tracegrad.capture.context import Signal, current, learn, lesson, raised_span
 from tracegrad.capture.slots import GetState, SetState
 from tracegrad.capture.state import Undefined, flatten
 from tracegrad.capture.text import Part, TracedText
@@ -43,20 +43,35 @@ class MoreHeld(Signal):
         self.position, self.count = position, count
 
 
+class Ends:
+    """What is learnt of a loop that exceptions end: how many numbers each holds, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+
+    def note(self, position: int, count: int) -> None:
+        """Note how many numbers one holds."""
+        self.counts.extend([0] * (position + 1 - len(self.counts)))
+        self.counts[position] = count
+
+
 class Exit:
     """How exceptions leave one loop or branch.
+
+    Args:
+        counts: so many numbers the exceptions are expected to hold.
 
     Attributes:
         names, get_state, set_state: the state of the loop, with the number, and what the exceptions hold.
     """
 
-    def __init__(self, get_state: GetState, set_state: SetState, names: tuple[str, ...]) -> None:
+    def __init__(self, get_state: GetState, set_state: SetState, names: tuple[str, ...], counts: Sequence[int]) -> None:
         self.number: Any = 0
         #: the exceptions that may end the loop, and what tells them apart
         self.errors: list[Exception] = []
         self.places: list[Any] = []
         #: for each exception the numbers that it holds
-        self.held: list[list[Any]] = []
+        self.held: list[list[Any]] = [_unknown(count) for count in counts]
         self.depth = current().depth
         self._names = names
 
@@ -109,7 +124,8 @@ class Exit:
         if position == len(self.places):
             self.places.append(place)
             self.errors.append(error)
-            self.held.append([])
+            if position == len(self.held):
+                self.held.append([])
         if len(self.held[position]) != len(found):
             raise MoreHeld(position, len(found))
         self.errors[position], self.held[position] = error, found
@@ -135,6 +151,10 @@ class Exit:
             vars(error)[name] = _with_numbers(value, numbers)
         current().register_created(error)
         raise error
+
+
+def _unknown(count: int) -> list[Any]:
+    return [Undefined("tg_held")] * count
 
 
 def _is(number: Any, value: int) -> Any:
@@ -191,10 +211,12 @@ def _guarded() -> Iterator[None]:
         windows.pop()
 
 
-def staged(stage: Callable[[Exit], None], get_state: GetState, set_state: SetState, names: tuple[str, ...]) -> None:
+def staged(
+    stage: Callable[[Exit], None], get_state: GetState, set_state: SetState, names: tuple[str, ...], ends: Ends
+) -> None:
     """Stage a statement that exceptions leave, by `stage`, which is called until what they hold is known; and raise the
     one that has left it."""
-    way, entry = Exit(get_state, set_state, names), get_state()
+    way, entry = Exit(get_state, set_state, names, ends.counts), get_state()
     while True:
         try:
             stage(way)
@@ -202,7 +224,8 @@ def staged(stage: Callable[[Exit], None], get_state: GetState, set_state: SetSta
         except MoreHeld as more:
             set_state(entry)
             way.number = 0
-            way.held[more.position] = [Undefined("tg_held")] * more.count
+            ends.note(more.position, more.count)
+            way.held[more.position] = _unknown(more.count)
     if not any(trial.keep_exit(way, get_state) for trial in current().trials[-1:]):
         way.leave()
 
@@ -218,7 +241,9 @@ def _join(
     def stage(way: Exit) -> None:
         if_stmt(test, way.body(then_fn), way.body(else_fn), way.get_state, way.set_state, way.names)
 
-    staged(stage, get_state, set_state, names)
+    known = lesson(then_fn, "ends") or Ends()
+    learn(then_fn, "ends", known)
+    staged(stage, get_state, set_state, names, known)
 
 
 JOIN.append(_join)

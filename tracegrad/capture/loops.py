@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tracegrad.capture.branches import and_, has_remedy, if_stmt, truth
-from tracegrad.capture.context import Frame, RestageError, Signal, current, user_span
-from tracegrad.capture.exits import Exit, staged
+from tracegrad.capture.context import Frame, RestageError, Signal, current, learn, lesson, user_span
+from tracegrad.capture.exits import Ends, Exit, staged
 from tracegrad.capture.iterators import Ahead, note_left, taking
 from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import StackedList
@@ -156,18 +156,30 @@ def _stage_any_for(
     extra_test: Callable[[], Any] | None,
 ) -> None:
     """Stage a loop, as one that ends early where a condition or an exception ends it."""
+    known = lesson(body_fn, "ends")
     try:
         try:
-            _stage_for(sequence, body_fn, get_state, set_state, names, extra_test)
+            if known is None:
+                _stage_for(sequence, body_fn, get_state, set_state, names, extra_test)
+                return
         except _TracedBreak:
+            learn(body_fn, "ends", known := _BREAKS)
+        if known is _BREAKS:
             _stage_breaking_for(sequence, body_fn, get_state, set_state, names, extra_test)
+            return
     except Leaves:
+        learn(body_fn, "ends", known := Ends())
+    assert isinstance(known, Ends)
 
-        def stage(way: Exit) -> None:
-            state = way.get_state, way.set_state, way.names
-            _stage_breaking_for(sequence, way.body(body_fn), *state, way.test(extra_test))
+    def stage(way: Exit) -> None:
+        state = way.get_state, way.set_state, way.names
+        _stage_breaking_for(sequence, way.body(body_fn), *state, way.test(extra_test))
 
-        staged(stage, get_state, set_state, names)
+    staged(stage, get_state, set_state, names, known)
+
+
+#: what is learnt of a loop that a condition ends early
+_BREAKS = "breaks"
 
 
 class _TracedBreak(Signal):
@@ -465,14 +477,18 @@ def _stage_any_while(
     names: tuple[str, ...],
 ) -> None:
     """Stage a loop, with an end where an exception leaves its body."""
-    try:
-        _stage_while(test_fn, body_fn, get_state, set_state, names)
-    except Leaves:
+    known = lesson(body_fn, "ends")
+    if known is None:
+        try:
+            _stage_while(test_fn, body_fn, get_state, set_state, names)
+            return
+        except Leaves:
+            learn(body_fn, "ends", known := Ends())
 
-        def stage(way: Exit) -> None:
-            _stage_while(way.test(test_fn), way.body(body_fn), way.get_state, way.set_state, way.names)
+    def stage(way: Exit) -> None:
+        _stage_while(way.test(test_fn), way.body(body_fn), way.get_state, way.set_state, way.names)
 
-        staged(stage, get_state, set_state, names)
+    staged(stage, get_state, set_state, names, known)
 
 
 def _need(error: NeedsPythonValue) -> str:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.context import SETTLES, Frame, Signal, current, user_span
+from tracegrad.capture.context import SETTLES, Frame, Signal, current, learn, learns, lesson, user_span
 from tracegrad.capture.text import describe_error, keep_text
 from tracegrad.capture.tracer import INTENDED, Tracer, call_user
 from tracegrad.errors import CaptureError, Span
@@ -91,7 +91,7 @@ _INSTEAD = {
 class Fork(Signal):
     """The body of a `try` has come to an operation that may fail."""
 
-    def __init__(self, trial: Trial, succeeds: Value, place: tuple[str, Span | None]) -> None:
+    def __init__(self, trial: Trial, succeeds: Value, place: Place) -> None:
         self.trial, self.succeeds, self.place = trial, succeeds, place
         self.end = len(current().builder.block.operations)
 
@@ -112,14 +112,50 @@ class Inside(Signal):
         return trial is not None and trial.decided >= _FORKED and self.raises is not test
 
 
+def note_inside(fn: Callable[[], None], inside: Inside, test: Any) -> None:
+    """Note that a branch holds an operation that may fail, for when it is captured here again."""
+    key = inside.window.key
+    if key is not None:
+        learn(fn, "inside", {**(lesson(fn, "inside") or {}), key: inside.raises is test})
+
+
+def known_inside(fn: Callable[[], None], test: Any) -> Inside | None:
+    """Return what the capture of a branch has come to when it was here before."""
+    capture = current()
+    frame = capture.frame
+    if not learns(fn):
+        return None
+    for trial in capture.trials:
+        if trial.frame is frame:
+            trial.branches += 1
+    found = lesson(fn, "inside")
+    if found:
+        for window in reversed(capture.windows):
+            if window.trial is not None and window.frame is frame and window.key in found:
+                return Inside(window, test if found[window.key] else None)
+    return None
+
+
 class Leaves(Signal):
     """A loop in the body of a `try` holds an operation that may fail: it is staged with an end there (exits.py)."""
 
 
-class Decision(NamedTuple):
-    """What was decided at a place of the body: an operation or a test, and how it goes."""
+class Place(NamedTuple):
+    """A place of the body where it goes both ways: an operation that raises an error of this name, or a test.
 
-    place: tuple[str, Span | None]
+    Attributes:
+        branches: how many branches have begun in the statement until there.
+    """
+
+    name: str
+    span: Span | None
+    branches: int
+
+
+class Decision(NamedTuple):
+    """What was decided at a place of the body, and how it goes."""
+
+    place: Place
     outcome: bool
 
 
@@ -143,8 +179,9 @@ class Trial:
         depth: int,
         left: tuple[int, Any] | None,
     ) -> None:
-        self.left, self._code, self._running = left, getattr(fn, "__code__", None), -1
-        self._frame = current().frame
+        self.left, self.code, self._running = left, getattr(fn, "__code__", None), -1
+        #: where the statement stands; and how many branches have begun there since the last settled step
+        self.frame, self.branches = current().frame, 0
         self.get_state, self.carried = get_state, carried
         self.skipped, self.script, self.depth = skipped, tuple(script), depth
         self.journal = Frame("attempt", current().builder.block, carried=carried)
@@ -158,7 +195,7 @@ class Trial:
     def settle(self, skipped: int, script: tuple[Decision, ...]) -> None:
         """Keep what was done until now: if the statement is run again, it starts from here."""
         capture = current()
-        self.skipped, self.script, self.position = skipped, script, 0
+        self.skipped, self.script, self.position, self.branches = skipped, script, 0, 0
         self.entry = self.get_state()
         self.start = len(capture.builder.block.operations)
         self.changes = len(capture.changes)
@@ -182,26 +219,27 @@ class Trial:
         """Keep how a statement with this state is left until the next step, before which it need not be run again;
         return whether it is a statement of the body itself."""
         code = getattr(get_state, "__code__", None)
-        is_own = self._running >= 0 and self._code is not None and code in self._code.co_consts
-        if not is_own or current().frame is not self._frame:
+        is_own = self._running >= 0 and self.code is not None and code in self.code.co_consts
+        if not is_own or current().frame is not self.frame:
             return False
         self.left = self._running + 1, way
         return True
 
-    def decide(self, succeeds: Callable[[], Value], place: tuple[str, Span | None]) -> bool:
+    def decide(self, succeeds: Callable[[], Value], name: str, span: Span | None) -> bool:
         """Return how a place of the body goes.
 
         Raises:
             Fork: it goes both ways.
         """
+        place = Place(name, span, self.branches)
         if self.position < len(self.script):
             decision = self.script[self.position]
             self.position += 1
             if decision.place != place:
-                raise refusal(place[0], "a statement in a `try` that does not run in the same way twice")
+                raise refusal(name, "a statement in a `try` that does not run in the same way twice")
             return decision.outcome
         if self.depth >= _MOST:
-            raise refusal(place[0], f"more than {_MOST} operations in one `try` that may fail, one after the other")
+            raise refusal(name, f"more than {_MOST} operations in one `try` that may fail, one after the other")
         raise Fork(self, succeeds(), place)
 
     def clear_effects(self, end: int, name: str) -> None:
@@ -279,7 +317,12 @@ class Window:
             frame.kind in ("loop", "branch") for frame in frames[frames.index(self.frame) + 1 :]
         )
 
-    def decide(self, succeeds: Callable[[], Value], place: tuple[str, Span | None]) -> bool:
+    @property
+    def key(self) -> Any:
+        """What it is known by when the code is captured again; None where it can only be refused."""
+        return None if self.trial is None else (type(self), self.trial.code, self.trial.branches)
+
+    def decide(self, succeeds: Callable[[], Value], name: str, span: Span | None) -> bool:
         """Return how a place in the body goes.
 
         Raises:
@@ -287,9 +330,9 @@ class Window:
             Inside, Leaves, CaptureError: it is in a region inside the body.
         """
         if current().frame is not self.frame:
-            raise self.leave(place[0])
+            raise self.leave(name)
         assert self.trial is not None, "only a `try` that can be run again decides"
-        return self.trial.decide(succeeds, place)
+        return self.trial.decide(succeeds, name, span)
 
     def leave(self, name: str, raises: Any = None) -> Exception:
         """Return what leaves a region in the body, of which something may fail; raises: as of `Inside`."""
@@ -365,8 +408,7 @@ def settles(op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]) -> boo
     if op.name not in ("check", *_SUCCEEDS):
         found = f"whether {op.name} converges is known only afterwards"
         raise refusal(kind.__name__, found, is_raising=window.is_raising)
-    place = (kind.__name__, current().builder.span)
-    if window.decide(lambda: _succeeds(op.name, operands, attrs), place):
+    if window.decide(lambda: _succeeds(op.name, operands, attrs), kind.__name__, current().builder.span):
         return op.name == "check"
     setattr(error, INTENDED, True)
     raise error
