@@ -11,6 +11,7 @@ import pytest
 
 import tracegrad as tg
 from tests.capture.test_ragged import slopes
+from tracegrad.errors import CaptureError
 
 POINTS = [
     np.array([1.1, 2.2, 3.1]),
@@ -867,3 +868,47 @@ def test_a_loop_without_faults_stays_a_loop_of_known_length() -> None:
     source = tg.function(f, backend="numpy").source(np.ones(300))
     assert "for i in range(300)" in source
     assert "while" not in source
+
+
+class Swallows:
+    def __init__(self, *kinds: type[Exception]) -> None:
+        self.kinds = kinds
+
+    def __enter__(self) -> Swallows:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> bool:
+        return kind is not None and issubclass(kind, self.kinds)
+
+
+class Notes:
+    def __enter__(self) -> Notes:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        self.ended = True
+
+
+@pytest.mark.parametrize("manager", [Notes(), Swallows(ValueError)])
+def test_a_context_manager_that_may_swallow_what_comes_at_run_time(manager: Any) -> None:
+    def raises(x: Any) -> Any:
+        out = 0.0
+        with manager:
+            out = x * x
+            if x > 1.0:
+                raise ValueError("large")
+            out = 3.0 * x
+        return out + 0.0
+
+    def does_not(x: Any) -> Any:
+        with manager:
+            return x * x
+
+    assert tg.grad(does_not)(2.0) == 4.0
+    if isinstance(manager, Swallows):
+        with pytest.raises(CaptureError, match="a fault that comes at run time cannot be caught"):
+            tg.grad(raises)(2.0)
+    else:
+        assert tg.grad(raises)(0.5) == 3.0
+        with pytest.raises(ValueError, match="large"):
+            tg.grad(raises)(2.0)

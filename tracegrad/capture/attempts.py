@@ -3,16 +3,18 @@
 Called by hooks.py and calls.py. Previous: comparisons.py; next: copies.py.
 
 Handlers run at capture: they catch what goes wrong there. Where a fault would come later, by a staged operation, both
-outcomes are captured (trials.py). A `try` with a `yield` in it, and `suppress`, stay what they are: after the body the
-operations that it staged are looked through, and one whose fault a handler would have caught is an error. What capture
-itself raises, to unroll a loop or to stage it again, passes all handlers.
+outcomes are captured (trials.py). A `try` with a `yield` in it, `suppress`, and a `with` whose `__exit__` may return
+true stay what they are: after the body the operations that it staged are looked through, and one whose fault a handler
+would have caught is an error. What capture itself raises, to unroll a loop or to stage it again, passes all handlers.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dis
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any
 
@@ -186,16 +188,35 @@ class _Managed:
 
     def __init__(self, manager: Any, enter: Any, leave: Any) -> None:
         self.manager, self.enter, self.leave = manager, enter, leave
+        self.attempt = Attempt(lambda: [Exception]) if leave is not None and _may_swallow(leave) else nullcontext()
 
     def __enter__(self) -> Any:
+        self.attempt.__enter__()
         return self.manager.__enter__() if self.enter is None else call_user(self.enter, self.manager)
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: TracebackType | None) -> bool:
+        self.attempt.__exit__(kind, error, traceback)
         if error is not None and passes(error):
             return False  # what the body has stored is undone
         if self.leave is None:
             return bool(self.manager.__exit__(kind, error, traceback))
         return bool(call_user(self.leave, self.manager, kind, error, traceback))
+
+
+def _may_swallow(leave: Any) -> bool:
+    """Return whether `__exit__` may return something true, so that an exception goes no further."""
+    code = getattr(leave, "__code__", None)
+    if code is None:
+        return False
+    before = None
+    for instruction in dis.get_instructions(code):
+        returned = before if instruction.opname == "RETURN_VALUE" else instruction
+        if instruction.opname in ("RETURN_VALUE", "RETURN_CONST"):
+            is_constant = returned is not None and returned.opname in ("LOAD_CONST", "RETURN_CONST")
+            if not is_constant or returned is None or returned.argval:
+                return True
+        before = instruction
+    return False
 
 
 class _Suppress:
