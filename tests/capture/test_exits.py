@@ -574,7 +574,62 @@ def raises_in_some_of_the_calls(x):
     return y
 
 
+def items_of_an_array_with_two_handlers(x: Any) -> Any:
+    table = [0.5, x[0], 2.0 * x[1], -1.0]
+    a, b = x[2], x[1]
+    try:
+        try:
+            for item in x:
+                b = b + item * table[int(0.5 * a)]
+        except (OverflowError, RuntimeError):
+            a = 5.0
+        if a < -0.21:
+            return a * b
+    except LookupError:
+        b = 9.0
+    return a + 2.0 * b
+
+
+def items_in_a_helper_with_continue(x: Any) -> Any:
+    table = [0.5, x[0], -1.0]
+
+    def look_up(p: Any) -> Any:
+        total = 0.0
+        for item in x:
+            for _ in range(5):
+                total = total + table[int(p)]
+                if item < 0.0 and p > 0.46:
+                    continue
+                total = total * 0.5
+        return total
+
+    try:
+        return look_up(x[1])
+    except IndexError:
+        return 3.0 * x[0]
+
+
+def several_errors_out_of_written_out_loops(x: Any) -> Any:
+    p, b = float(x[2]), float(x[1])
+    a = p
+    try:
+        try:
+            for item in [b, p, a]:
+                for _ in range(5):
+                    if p > 1.5:
+                        raise LookupError
+                    if b > 3.0:
+                        raise OverflowError
+                    b = b + item
+        except (OverflowError, RuntimeError):
+            a = 5.0 * x[0]
+    except LookupError:
+        b = 9.0
+    return a + 2.0 * b
+
+
 PROGRAMS = [
+    *(items_of_an_array_with_two_handlers, items_in_a_helper_with_continue, several_errors_out_of_written_out_loops),
     *(newton, newton_with_message, any_exception, line_search, simulation, tries_again, state_machine, with_finally),
     *(through_another_try, two_helpers, appends_before, appends_to_an_attribute, writes_before, nested_loops),
     *(keeps_numbers, keeps_arguments, raises_always, many_iterations, does_more_and_raises),

@@ -173,8 +173,8 @@ def _error_names(operation: Operation) -> tuple[str, ...]:
 
 
 def passes(error: BaseException) -> bool:
-    """Return whether an exception is capture's own, which no handler sees."""
-    return isinstance(error, CaptureError | Signal | InternalError)
+    """Return whether an exception is capture's own, which no handler sees; so deep a recursion may be its own, too."""
+    return isinstance(error, CaptureError | Signal | InternalError | RecursionError)
 
 
 def passing() -> Any:

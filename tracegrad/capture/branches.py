@@ -150,10 +150,15 @@ def if_stmt(
     get_state: GetState,
     set_state: SetState,
     names: tuple[str, ...],
+    *,
+    joins: bool = True,
 ) -> None:
     """Run one branch on a Python test; stage both on a traced one.
 
     The state begins with the values of `names`; what follows is set back between the branches, and not read afterwards.
+
+    Args:
+        joins: whether the branches may meet behind the statement where one of them leaves the body of a `try`.
     """
     test = truth(test)
     if not isinstance(test, Tracer):
@@ -177,7 +182,7 @@ def if_stmt(
             set_state(entry)
             if not has_remedy(error):
                 raise
-    if found.is_joined(test):
+    if joins and found.is_joined(test):
         try:
             JOIN[0](test, then_fn, else_fn, get_state, set_state, names)
             return

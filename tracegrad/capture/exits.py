@@ -134,7 +134,7 @@ class Exit:
     def leave(self) -> None:
         """Raise, behind the loop, the exception that has ended it."""
         if isinstance(self.number, Tracer):
-            if_stmt(not_(_is(self.number, 0)), self._raise, do_nothing, lambda: (), do_nothing, ())
+            if_stmt(not_(_is(self.number, 0)), self._raise, do_nothing, lambda: (), do_nothing, (), joins=False)
         elif self.number:
             self._raise_one(self.number)
 
@@ -142,7 +142,7 @@ class Exit:
         count = len(self.errors)
         for number in range(1, count):
             one = functools.partial(self._raise_one, number)
-            if_stmt(_is(self.number, number), one, do_nothing, lambda: (), do_nothing, ())
+            if_stmt(_is(self.number, number), one, do_nothing, lambda: (), do_nothing, (), joins=False)
         self._raise_one(count)
 
     def _raise_one(self, number: int) -> None:

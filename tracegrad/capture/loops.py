@@ -173,7 +173,8 @@ def _stage_any_for(
 
     def stage(way: Exit) -> None:
         state = way.get_state, way.set_state, way.names
-        _stage_breaking_for(sequence, way.body(body_fn), *state, way.test(extra_test))
+        body = way.body(lambda k: body_fn(sequence.item(k)))
+        _stage_breaking_for(sequence, body, *state, way.test(extra_test), takes_index=True)
 
     staged(stage, get_state, set_state, names, known)
 
@@ -382,7 +383,10 @@ def _stage_breaking_for(
     set_state: SetState,
     names: tuple[str, ...],
     extra_test: Callable[[], Any] | None,
+    *,
+    takes_index: bool = False,
 ) -> None:
+    """Stage a loop that ends early; takes_index: whether the body gets the place of an item, and reads it itself."""
     assert extra_test is not None
     test = extra_test
     start = from_value(_bound(sequence.start), weak=True)
@@ -403,7 +407,7 @@ def _stage_breaking_for(
     def body() -> None:
         k = index[0]
         _note_range(k.value, sequence, start.value, stop.value)
-        body_fn(sequence.item(k))
+        body_fn(k if takes_index else sequence.item(k))
         _check_kept(sequence)
         index[0] = k + sequence.step
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.context import SETTLES, Frame, Signal, current, learn, learns, lesson, user_span
+from tracegrad.capture.linear import ends
 from tracegrad.capture.text import describe_error, keep_text
 from tracegrad.capture.tracer import INTENDED, Tracer, call_user
 from tracegrad.errors import CaptureError, Span
@@ -389,6 +390,8 @@ def settles(op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]) -> boo
         kind, message = class_of(attrs["error"]), attrs["message"]
     elif op.name in FAULTS:
         kind, message = FAULTS[op.name]
+        if kind is IndexError and _is_inside(operands, attrs["axes"]):
+            return False
     else:
         return False
     if message in _LIMITS or kind is MemoryError:
@@ -491,6 +494,19 @@ def _regular(op: OpDef) -> Callable[[Sequence[Any], Mapping[str, Any]], Value]:
 def _all(found: Value) -> Value:
     axes = tuple(range(len(found.shape)))
     return ops.reduce_all(found, axes=axes) if axes else found
+
+
+def _is_inside(operands: Sequence[Any], axes: Sequence[int]) -> bool:
+    """Return whether all places are known to be there, such as those that a loop goes through."""
+    for index, axis in zip(operands[1:], axes, strict=False):  # a value that is written follows
+        size = operands[0].shape[axis]
+        known = ends(index, current().ranges) if isinstance(index, Value) and not index.shape else None
+        least, greatest = known or (None, None)
+        if not (isinstance(size, int) and isinstance(least, int) and isinstance(greatest, int)):
+            return False
+        if least < -size or greatest >= size:
+            return False
+    return True
 
 
 def _in_bounds(operands: Sequence[Any], attrs: Mapping[str, Any]) -> Value:
