@@ -912,3 +912,40 @@ def test_a_context_manager_that_may_swallow_what_comes_at_run_time(manager: Any)
         assert tg.grad(raises)(0.5) == 3.0
         with pytest.raises(ValueError, match="large"):
             tg.grad(raises)(2.0)
+
+
+def breaks_out_of_an_endless_loop(x: Any) -> Any:
+    a, b = x[0], x[1]
+    try:
+        if b > 0.7:
+            raise ValueError("large")
+        b = 2.0 * b
+    except ValueError:
+        n = 0
+        while True:
+            n += 1
+            if n > 3:
+                break
+            b = 0.5 * b
+    return a * b
+
+
+def returns_out_of_an_endless_loop(x: Any) -> Any:
+    a, b = x[0], x[1]
+    try:
+        if b > 0.7:
+            raise ValueError("large")
+        b = 2.0 * b
+    except ValueError:
+        while True:
+            b = 0.5 * b
+            if b < 0.2:
+                return a * b
+    return a - b
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("function", [breaks_out_of_an_endless_loop, returns_out_of_an_endless_loop])
+def test_a_handler_that_leaves_an_endless_loop(function: Callable[..., Any], backend: str) -> None:
+    for point in POINTS:
+        assert tg.function(function, backend=backend)(point) == pytest.approx(function(point), rel=1e-14)

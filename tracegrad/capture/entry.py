@@ -208,7 +208,8 @@ def _capture(
                 results.append(tracer.value)
         ir.body.yields = results
     _check_scopes(ir)
-    check_unused(ir, state.reads)
+    if not state.tried:
+        check_unused(ir, state.reads)
     hidden_names = _unique([h.value.name for h in hidden], arguments)
     ir.interface = Interface(
         (*arguments, *hidden_names),

@@ -88,7 +88,8 @@ def _completes(statement: Node) -> bool:
     if isinstance(statement, gast.If):
         return completes(statement.body) or completes(statement.orelse)
     if isinstance(statement, gast.While):
-        return not is_endless(statement) or "break" in jumps(statement.body)
+        ends = "break" in jumps(statement.body) or getattr(statement, "tg_flags", ())  # of a loop that is lowered
+        return bool(not is_endless(statement) or ends)
     if isinstance(statement, TRIES):
         ends = [[*statement.body, *statement.orelse], *(h.body for h in statement.handlers)]
         return any(completes(end) for end in ends) and completes(statement.finalbody)
