@@ -88,8 +88,9 @@ def _completes(statement: Node) -> bool:
     if isinstance(statement, gast.If):
         return completes(statement.body) or completes(statement.orelse)
     if isinstance(statement, gast.While):
-        ends = "break" in jumps(statement.body) or getattr(statement, "tg_flags", ())  # of a loop that is lowered
-        return bool(not is_endless(statement) or ends)
+        # a loop that is lowered ends by flags
+        has_end = "break" in jumps(statement.body) or bool(getattr(statement, "tg_flags", False))
+        return has_end or not is_endless(statement)
     if isinstance(statement, TRIES):
         ends = [[*statement.body, *statement.orelse], *(h.body for h in statement.handlers)]
         return any(completes(end) for end in ends) and completes(statement.finalbody)
