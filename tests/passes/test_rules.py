@@ -7,7 +7,7 @@ import pytest
 from tracegrad.ir.parser import parse_function
 from tracegrad.ir.printer import print_function
 from tracegrad.passes.canonicalize import canonicalize
-from tracegrad.passes.cse import eliminate_common_subexpressions
+from tracegrad.passes.cse import eliminate_common_subexpressions, eliminate_repeated_loops
 from tracegrad.passes.dce import eliminate_dead_code
 from tracegrad.passes.elements import forward_elements
 from tracegrad.passes.factors import join_factors
@@ -645,3 +645,27 @@ def test_the_factor_is_joined_to_the_one_that_is_no_power_of_two() -> None:
         "%0: f64[3] = full {shape=(3,), dtype=f64, value=0.15}\n"
         "%1: f64[3] = multiply %0, %x\n%2: f64[3] = multiply %1, %y\nreturn %2"
     )
+
+
+def test_a_loop_that_stands_twice_is_done_once_and_what_is_dead_stands_for_nothing() -> None:
+    loop = """= for %zero, %n, %a {step=1, reverse=False} (%k: i64[], %c: f64[2,2]) {
+  %d: f64[2,2] = add %c, %a
+  yield %d
+}"""
+    text = f"""%zero: i64[] = constant {{value=0}}
+%dead: f64[2,2] = cholesky %a
+%first: f64[2,2] {loop}
+%second: f64[2,2] {loop}
+%r: f64[2,2] = if %p () {{
+  %u: f64[2,2] = cholesky %a
+  yield %u
+}} () {{
+  yield %first
+}}
+%s: f64[2,2] = add %r, %second
+return %s"""
+    found = after(text, eliminate_repeated_loops, params="%a: f64[2,2], %n: i64[], %p: bool[]", result="f64[2,2]")
+    assert found.count("= for ") == 1
+    before, inside = found.split("= if ")
+    assert "cholesky" in inside
+    assert "cholesky" not in before

@@ -8,13 +8,13 @@ writes IR in place. Previous: elements.py; next: powers.py.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
-from tracegrad.ir.liveness import has_effect
+from tracegrad.ir.liveness import find_dead, has_effect
 from tracegrad.ir.opdef import TABLE
 
 _COMMUTATIVE = frozenset({"add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"})
@@ -27,9 +27,11 @@ def eliminate_common_subexpressions(function: Function) -> bool:
 
 def eliminate_repeated_loops(function: Function) -> bool:
     """Do the same where a loop stands twice, as what a `try` runs again does: before dead code is removed from one of
-    them, which makes them differ."""
+    them, which makes them differ. What is dead itself stands for nothing: it may be where it would fail."""
     loops = [(o.span, o.op, len(o.results)) for o in walk(function.body) if o.op in ("for", "while")]
-    return len(set(loops)) < len(loops) and eliminate_common_subexpressions(function)
+    if len(set(loops)) == len(loops):
+        return False
+    return _block(function.body, ChainMap(), ChainMap(), {}, {operation for _, operation in find_dead(function)})
 
 
 def _block(
@@ -37,6 +39,7 @@ def _block(
     known: ChainMap[Hashable, list[Value]],
     branches: ChainMap[Value, list[Operation]],
     mapping: dict[Value, Value],
+    dead: Collection[Operation] = (),
 ) -> bool:
     """Replace operations in a block.
 
@@ -44,18 +47,25 @@ def _block(
         known: results of the operations done before, by what they compute.
         branches: the branches before, by condition.
         mapping: what stands for the results of operations left out.
+        dead: operations to leave alone.
     """
     changed = False
     kept: list[Operation] = []
     for operation in block.operations:
         operation.operands = [mapping.get(v, v) for v in operation.operands]
+        if operation in dead and not operation.blocks:
+            kept.append(operation)
+            continue
         for side, nested in enumerate(operation.blocks):
             inner = known.new_child()
             if operation.op == "if":
                 inner[_truth_of(operation.operands[0], side == 0)] = []
                 for earlier in branches.get(operation.operands[0], ()):
                     inner.update(_passed_on(earlier, side))
-            changed |= _block(nested, inner, branches.new_child(), mapping)
+            changed |= _block(nested, inner, branches.new_child(), mapping, dead)
+        if operation in dead:
+            kept.append(operation)
+            continue
         if operation.op == "check":
             truth = _truth_of(operation.operands[0], True)
             if truth in known:
