@@ -100,3 +100,28 @@ def test_sorted(program: Callable[[Any], Any], backend: str) -> None:
 def test_the_text_does_not_grow(program: Callable[[Any], Any]) -> None:
     lines = [len(tg.grad(program).source(np.random.default_rng(0).normal(size=n)).splitlines()) for n in (24, 96)]
     assert lines[0] == lines[1]
+
+
+def one_record(x: Any) -> Any:
+    records = [{"v": x[0], "more": [x[1]]}]
+    records.sort(key=lambda record: record["v"])
+    records[0]["more"].append(x[2])
+    ordered = sorted(records, key=lambda record: (record["v"], 1), reverse=True)
+    return ordered[0]["v"] * sum(ordered[0]["more"])
+
+
+class Record:
+    def __init__(self, place: int, v: Any) -> None:
+        self.place, self.v = place, v
+
+
+def by_what_is_known(x: Any) -> Any:
+    records = [Record(1, x[0]), Record(0, 2 * x[1])]
+    records.sort(key=lambda record: ((record.place, record.v), record.v))
+    return records[0].v ** 2 + records[1].v * x[2]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", [one_record, by_what_is_known])
+def test_an_order_that_is_known_keeps_the_items(f: Callable[[Any], Any], backend: str) -> None:
+    check_agreement(f, backend, *POINTS)

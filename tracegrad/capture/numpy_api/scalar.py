@@ -392,9 +392,7 @@ _SORT_LIMIT = 128
 
 def _sorted_parts(given: list[Any], ranks: list[Any], reverse: Any) -> list[Any]:
     """Sort anything that has parts: part by part, in the order that comparisons of all pairs of ranks give."""
-    trees = [flatten(item) for item in given]
-    alike = all(tree == trees[0][1] and _is_fixed(tree) for _, tree in trees)
-    if not alike or len(given) > _SORT_LIMIT or not all(map(_is_ordered, ranks)):
+    if len(given) > _SORT_LIMIT or not all(map(_is_ordered, ranks)):
         raise _unsorted()
     places: list[Any] = [0] * len(given)
     for j in range(len(given)):
@@ -406,7 +404,12 @@ def _sorted_parts(given: list[Any], ranks: list[Any], reverse: Any) -> list[Any]
     if any(isinstance(rank, Compared) for rank in ranks):  # Python gives some order, by which pairs it compares
         is_order = call_handler(np.all, call_handler(np.equal, call_handler(np.sort, stacked), np.arange(len(given))))
         check(is_order, "ValueError", "the comparisons of a key of functools.cmp_to_key contradict each other")
+    if not is_traced(places):  # of one item, or by what is known of the ranks
+        return [given[k] for k in np.argsort(places)]
     order = call_handler(np.argsort, stacked)
+    trees = [flatten(item) for item in given]
+    if not all(tree == trees[0][1] and _is_fixed(tree) for _, tree in trees):
+        raise _unsorted()
     columns = [_in_order(list(leaves), order) for leaves in zip(*(leaves for leaves, _ in trees), strict=True)]
     result = [unflatten(trees[0][1], [column[k] for column in columns], new_list) for k in range(len(given))]
     for k, item in enumerate(result):
