@@ -204,6 +204,7 @@ class Frame:
         slots: items and attributes of Python containers written in it: (container, kind, key) -> (what captured code
             gets for the value before, value before).
         lists: lists that changed their length in it -> content before (lists.snapshot).
+        peaks: loop: lists that took items in it -> the most that `added` of a list was (lists.note_peak).
         repeats: callee, branch: its code runs any number of times, in a function of its own.
         places: inner, callee: what was written -> where that was, for messages.
         carried: ids of the cells of names that the statement carries.
@@ -226,6 +227,7 @@ class Frame:
     saved: dict[Storage, tuple[Value | None, Any]] = field(default_factory=dict)
     slots: dict[tuple[int, str, Any], tuple[Any, Any, Any]] = field(default_factory=dict)
     lists: dict[int, tuple[list[Any], Any]] = field(default_factory=dict)
+    peaks: dict[int, Any] = field(default_factory=dict)
     carried: frozenset[int] = frozenset()
     repeats: bool = False
     places: dict[Any, Span | None] = field(default_factory=dict)

@@ -562,6 +562,7 @@ class StackedList(CapturedList):
         self.length = self.length + number
         if self.room is None:
             self.added += number
+            note_peak(self, self.added)
 
     def _has_room(self, item: Any) -> bool:
         """Return whether one more item can be appended; in a loop around it there is always room, which is made before
@@ -1103,6 +1104,19 @@ def count_of(values: list[Any]) -> Dim:
     return values.added if isinstance(values, StackedList) else len(values)
 
 
+def note_peak(values: list[Any], count: Dim) -> None:
+    """Note, in the body of a loop, that a list is to have room for so many items, of which it may lose some later."""
+    for frame in reversed(current().frames):
+        if frame.kind == "loop":
+            frame.peaks[id(values)] = greater(frame.peaks.get(id(values), count), count)
+            return
+
+
+def greater(one: Dim, other: Dim) -> Dim:
+    """Return the greater one of two dimensions."""
+    return one if decide(one - other, ">=") else other
+
+
 def count_before(before: Any) -> Dim:
     """Return `count_of` the list at a snapshot."""
     return before[2] if isinstance(before, tuple) else len(before)
@@ -1245,7 +1259,7 @@ def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = 
         return
     else:
         rows = values.buffer.type.shape[0]
-        capacity = capacity if decide(capacity - rows, ">=") else rows
+        capacity = greater(capacity, rows)
         buffer = _filled(kind, capacity, [])
         buffer[: as_size(rows)] = values.buffer
         if kind.is_mutable:

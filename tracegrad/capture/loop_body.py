@@ -254,7 +254,9 @@ def _try_loop(
                 raise
         entered = capture.leave_loop(frame)
         grown = [
-            Growth(v, count_of(v) - count_before(b), items_of(v)) for v, b in frame.lists.values() if not _rolls(v, b)
+            Growth(v, count_of(v) - (base := count_before(b)), items_of(v), frame.peaks.get(id(v), base) - base)
+            for v, b in frame.lists.values()
+            if not _rolls(v, b)
         ]
         for values, before in frame.lists.values():
             if _rolls(values, before):  # its items are variables of the loop

@@ -31,11 +31,13 @@ from tracegrad.capture.lists import (
     RecordKind,
     StackedList,
     count_of,
+    greater,
     growing_error,
     indexed_error,
     item_type,
     join_kinds,
     make_room,
+    note_peak,
     require_room,
     restore,
     snapshot,
@@ -248,17 +250,20 @@ class LoopState:
         for growth in grown:
             growth.varies |= trips is None
             known = next((g for g in self.growing if g.values is growth.values), None)
-            if known is not None and known.count == growth.count and known.varies == growth.varies:
-                continue
+            if known is not None:
+                growth.peak, growth.before = greater(growth.peak, known.peak), known.before
+                if (known.count, known.peak, known.varies) == (growth.count, growth.peak, growth.varies):
+                    continue
             shrinks = decide(growth.count, "<=")
-            if shrinks and growth.varies:
-                if isinstance(growth.values, StackedList):
-                    continue  # there is room, and the length is a variable
-                if growth.values:
-                    raise indexed_error(
-                        ListUse(growth.values, capacity=len(growth.values)), "a loop takes items out of a list"
-                    )
-            if shrinks or not isinstance(growth.values, CapturedList):
+            is_variable = growth.varies and isinstance(growth.values, StackedList)
+            if shrinks and is_variable and known is None and growth.has_room:
+                note_peak(growth.values, count_of(growth.values) + growth.peak)
+                continue
+            if shrinks and growth.varies and growth.values and not is_variable:
+                raise indexed_error(
+                    ListUse(growth.values, capacity=len(growth.values)), "a loop takes items out of a list"
+                )
+            if (shrinks and not is_variable) or not isinstance(growth.values, CapturedList):
                 if not shrinks:
                     raise RestageError(
                         "a list from outside grows in a loop", "make the list in the function, and return it"
@@ -269,7 +274,7 @@ class LoopState:
                     "is needed of the items, such as their sum",
                 )
             growth.kind = item_type(growth.items) if isinstance(growth.items, list) else growth.items
-            if most is None:
+            if most is None and not shrinks:
                 raise growing_error(growth.values, growth.kind, "items that are appended in each iteration")
             if isinstance(growth.kind, RecordKind) and not isinstance(growth.values, StackedList):
                 limit = _FEW_RECORDS if growth.kind.structure.is_fixed else UNROLL_LIMIT
@@ -283,11 +288,12 @@ class LoopState:
         """Make the lists that grow stacked, with room for all iterations."""
         trips = trips if trips is not None else self.most
         for growth in self.growing:
-            assert isinstance(growth.values, CapturedList) and growth.kind is not None and trips is not None
+            assert isinstance(growth.values, CapturedList) and growth.kind is not None
             note_list(growth.values)
             growth.base = count_of(growth.values)
             growth.before = snapshot(growth.values) if growth.before is None else growth.before
-            capacity = growth.base + trips * growth.count
+            capacity = growth.base + growth.added(trips) + growth.peak - growth.added(1)
+            note_peak(growth.values, capacity)
             require_room(growth.values, growth.kind, capacity)
             make_room(growth.values, growth.kind, capacity)
             assert isinstance(growth.values, StackedList)
@@ -326,9 +332,10 @@ class LoopState:
         """Set the length of the lists that grow, after the loop."""
         trips = trips if trips is not None else self.most
         for growth in self.growing:
-            assert isinstance(growth.values, StackedList) and trips is not None
-            growth.values.added = growth.base + trips * growth.count
+            assert isinstance(growth.values, StackedList)
+            growth.values.added = growth.base + growth.added(trips)
             if not growth.varies:
+                assert trips is not None
                 growth.values.length = growth.start + as_size(trips * growth.count)
 
 
@@ -433,15 +440,31 @@ class Growth:
     """How a list grows: `count` items in each iteration, from `base` items before the loop.
 
     `start` is its length before the loop: traced in the body of a loop around it, where `base` counts one iteration.
+    An iteration makes it longer by `peak` items at most, of which it may take some out again.
     """
 
-    def __init__(self, values: list[Any], count: Dim, items: Any) -> None:
+    def __init__(self, values: list[Any], count: Dim, items: Any, peak: Dim) -> None:
         self.values, self.count, self.items = values, count, items
+        self.peak: Dim = greater(peak, self.added(1))
         self.varies = id(values) in current().varying or (isinstance(values, StackedList) and values.varies)
         self.base: Dim = 0
         self.start: Any = 0
         self.before: Any = None
         self.kind: Kind | None = None
+
+    def added(self, trips: Dim | None) -> Dim:
+        """Return how many items more than before there may be after some iterations."""
+        if decide(self.count, "<="):
+            return 0
+        assert trips is not None
+        return trips * self.count
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a list that no iteration makes longer has room for what one of them adds and takes out again."""
+        assert isinstance(self.values, StackedList)
+        free = self.values.capacity - self.values.added
+        return decide(self.peak, "<=") or decide(free - self.peak, ">=")
 
     def widen(self, item: Any) -> None:
         """Let the list take an item, where it can.
