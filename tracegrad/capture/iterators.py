@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.context import NUMBERS, Frame, current, user_span
-from tracegrad.capture.lists import StackedList
+from tracegrad.capture.lists import ListIterator, StackedList
 from tracegrad.capture.tracer import Tracer
 from tracegrad.capture.trees import Source
 from tracegrad.errors import NeedsPythonValue
@@ -25,7 +25,7 @@ from tracegrad.errors import NeedsPythonValue
 TAKEN = "items taken from an iterator"
 #: iterators over them take their items from no other one
 _CONTAINERS: tuple[Any, ...] = ([], (), "", b"", range(0), range(1 << 64), set(), {}, {}.values(), {}.items())
-_OF_CONTAINERS = tuple(type(iter(values)) for values in _CONTAINERS)
+_OF_CONTAINERS: tuple[type, ...] = (ListIterator, *(type(iter(values)) for values in _CONTAINERS))
 _NUMBERS = (int, float, complex, str, bytes, type(None), np.generic, np.ndarray)
 _HOLDERS = (tuple, list, dict, types.CellType, types.MethodType, functools.partial)
 

@@ -49,7 +49,7 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.capture.trees import LEAF, Choice, Constant, Tree, nodes, open_container, rebuild
-from tracegrad.errors import NeedsPythonValue
+from tracegrad.errors import CaptureError, NeedsPythonValue
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, dim_evaluate
 
 
@@ -167,6 +167,59 @@ class CapturedList(list[Any]):
     def __init__(self, items: Iterable[Any] = ()) -> None:
         super().__init__(items)
         self.name = ""
+
+    def __iter__(self) -> Iterator[Any]:
+        return ListIterator(self, 0, 1)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return ListIterator(self, len(self) - 1, -1)
+
+
+class ListIterator:
+    """Gives the items of a list made by captured code, as Python's iterator does: it sees the list change, also into an
+    array."""
+
+    __slots__ = ("begun", "position", "step", "values")
+
+    def __init__(self, values: CapturedList, position: int, step: int) -> None:
+        self.values: CapturedList | None = values
+        self.position, self.step, self.begun = position, step, False
+
+    def __iter__(self) -> ListIterator:
+        return self
+
+    def __next__(self) -> Any:
+        values, position = self.values, self.position
+        if values is None:
+            raise StopIteration
+        stacked = isinstance(values, StackedList)
+        if not 0 <= position < (self._length_of(values) if stacked else len(values)):
+            self.values = None
+            raise StopIteration
+        self.position, self.begun = position + self.step, True
+        return values.item(position) if isinstance(values, StackedList) else list.__getitem__(values, position)
+
+    def _length_of(self, values: CapturedList) -> int:
+        """Return how many items there are now in a list that is an array."""
+        assert isinstance(values, StackedList)
+        try:
+            return values.known_length()
+        except NeedsPythonValue:
+            if self.begun:
+                raise length_error(values, NeedsPythonValue) from None
+            raise
+
+
+def length_error(values: CapturedList, error: type[CaptureError] = CaptureError) -> CaptureError:
+    """Return the error for a loop over a list whose length its body changes."""
+    return error(
+        "a list changes its length while a loop runs over it",
+        code="TG134",
+        span=user_span(),
+        found=f"{values.name or 'a list'}, whose items are rows of an array",
+        help="loop over a copy, `for v in list(values)`, for the items from before only; else count: "
+        "`while k < n`, with an array that has room for all",
+    )
 
 
 def name_of(values: list[Any]) -> str:
@@ -404,10 +457,11 @@ class StackedList(CapturedList):
         return bool(self.length != 0)
 
     def __iter__(self) -> Iterator[Any]:
-        return (self.item(i) for i in range(self.known_length()))
+        self.known_length()
+        return super().__iter__()
 
     def __reversed__(self) -> Iterator[Any]:
-        return (self.item(i) for i in reversed(range(self.known_length())))
+        return ListIterator(self, self.known_length() - 1, -1)
 
     def known_length(self) -> int:
         """Return the number of items where Python must know it."""

@@ -12,11 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from tracegrad.capture.context import current, user_span
+from tracegrad.capture.context import current
 from tracegrad.capture.guards import guard_native
 from tracegrad.capture.iterators import note_left, note_taken
 from tracegrad.capture.lengths import span_of
-from tracegrad.capture.lists import CapturedList, StackedList, count_of
+from tracegrad.capture.lists import CapturedList, StackedList, count_of, length_error
 from tracegrad.capture.masked import Masked
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sizes import as_dim, decide
@@ -24,7 +24,7 @@ from tracegrad.capture.slots import new_list
 from tracegrad.capture.state import flatten, unflatten
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, make_weak
 from tracegrad.capture.trees import Source
-from tracegrad.errors import CaptureError, NeedsPythonValue
+from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.types import Dim
 
 #: shorter loops over ints that Python knows are unrolled, as those over lists are
@@ -69,14 +69,7 @@ class Sequence_:
         body(item)
         for (values, count), length in zip(self.lists, before, strict=True):
             if count_of(values) != count or (values.room is not None and values.length is not length):
-                raise CaptureError(
-                    "a list changes its length while a loop runs over it",
-                    code="TG134",
-                    span=user_span(),
-                    found=f"{getattr(values, 'name', '') or 'a list'}, whose items are rows of an array",
-                    help="loop over a copy, `for v in list(values)`, for the items from before only; else count: "
-                    "`while k < n`, with an array that has room for all",
-                )
+                raise length_error(values)
 
     @property
     def is_kept(self) -> bool:
