@@ -33,6 +33,8 @@ ITERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "chain": lambda values, x: itertools.chain(values, x),
     "pairwise": lambda values, x: (v * w for v, w in itertools.pairwise(values)),
     "starmap": lambda values, x: itertools.starmap(np.multiply, zip(values, x, strict=False)),
+    "zip with a count": lambda values, x: (v + k for v, k in zip(values, itertools.count())),
+    "accumulate": lambda values, x: itertools.accumulate(values),
     "generator expression": lambda values, x: (2 * v for v in values),
     "generator": lambda values, x: _given(values),
 }
@@ -78,6 +80,11 @@ def _popped_always(values: list[Any], v: Any) -> None:
         values.pop()
 
 
+def _shorten(values: list[Any], v: Any) -> None:
+    if v < 0.65:
+        del values[0]
+
+
 def _sort(values: list[Any], v: Any) -> None:
     if v < 0.65:
         values.sort()
@@ -118,3 +125,54 @@ def test_lengths_that_a_condition_changes_are_refused(
 @pytest.mark.parametrize("iterator", ITERATORS)
 def test_other_changes_are_seen(iterator: str, change: Callable[[list[Any], Any], None], backend: str) -> None:
     check_agreement(_looping(ITERATORS[iterator], change), backend, *POINTS)
+
+
+#: what map and filter make of a list is made before the loop
+EAGER: dict[str, Callable[[Any], Any]] = {
+    "map": lambda values: map(np.negative, values),
+    "map of two": lambda values: map(lambda v, w: v * w, values, values),
+    "filter": lambda values: filter(lambda v: True, values),
+    "filter by values": lambda values: filter(lambda v: v > -9, values),
+    "filterfalse": lambda values: itertools.filterfalse(lambda v: False, values),
+}
+
+
+def _mapping(iterator: Callable[[Any], Any], change: Callable[[list[Any], Any], None], count: int) -> Any:
+    def run(x: Any) -> Any:
+        values, total = [], 0.0
+        for k in range(count):
+            values.append(x[k % 4] * (k + 1))
+        for v in iterator(values):
+            change(values, v)
+            total = total * 0.9 + v
+        return total + sum(v * (k + 1) for k, v in enumerate(values))
+
+    return run
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("count", [4, 12])
+@pytest.mark.parametrize("change", [_shorten, _pop, _clear, _set])
+@pytest.mark.parametrize("iterator", EAGER)
+def test_lists_that_are_mapped_must_stay(
+    iterator: str, change: Callable[[list[Any], Any], None], count: int, backend: str
+) -> None:
+    with pytest.raises(CaptureError, match=r"\[(TG134|TG120)\]"):
+        tg.function(_mapping(EAGER[iterator], change, count), backend=backend)(-POINTS[0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("count", [4, 12])
+@pytest.mark.parametrize("iterator", EAGER)
+def test_lists_that_are_mapped_may_stay(iterator: str, count: int, backend: str) -> None:
+    check_agreement(_mapping(EAGER[iterator], _nothing, count), backend, *POINTS)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("change", [_pop, _shorten, _clear])
+@pytest.mark.parametrize("iterator", [iter, reversed, lambda values: (v for v, _ in zip(values, itertools.count()))])
+def test_lists_that_a_loop_has_filled_must_keep_their_lengths(
+    iterator: Callable[[Any], Any], change: Callable[[list[Any], Any], None], backend: str
+) -> None:
+    with pytest.raises(CaptureError, match=r"\[TG134\]"):
+        tg.function(_mapping(iterator, change, 12), backend=backend)(POINTS[0])

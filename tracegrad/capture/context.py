@@ -351,7 +351,7 @@ class Capture:
         self.ranges: dict[Value, tuple[Any, Any]] = {}
         #: iterators of which a loop has taken a number of items that is known only when the program runs (iterators.py)
         self.used_up: dict[int, Any] = {}
-        #: lists that are iterators in Python
+        #: lists that are iterators in Python, and the lists of whose items they are made, with what these held
         self.streams: dict[int, Any] = {}
         #: whether deques that the code makes are lists; and whether it makes any
         self.deques_are_lists = self.makes_deques = False

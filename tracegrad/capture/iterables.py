@@ -15,7 +15,7 @@ import numpy as np
 from tracegrad.capture import branches, comprehensions, sequences
 from tracegrad.capture.context import current
 from tracegrad.capture.iterators import Ahead, is_iterator, note_left
-from tracegrad.capture.lists import RecordList, StackedList
+from tracegrad.capture.lists import RecordList, StackedList, TakenItems, sources_of
 from tracegrad.capture.sequences import Items
 from tracegrad.capture.tracer import ALWAYS, HANDLERS, Tracer, call_handler, call_user, full_name
 
@@ -161,8 +161,8 @@ def _streamed(step: comprehensions.Each, *iterables: Any) -> Any:
     for values in filter(is_iterator, iterables):
         note_left(values)
     if not isinstance(items, StackedList):
-        return iter(items)
-    current().streams[id(items)] = items
+        return TakenItems(items, sources_of(iterables))
+    current().streams[id(items)] = items, sources_of(iterables)
     return items
 
 

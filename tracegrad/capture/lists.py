@@ -210,6 +210,67 @@ class ListIterator:
             raise
 
 
+#: lists with what they held: see `content_of`
+Sources = tuple[tuple[list[Any], list[Any]], ...]
+
+
+def sources_of(iterables: Iterable[Any]) -> Sources:
+    """Return the lists among iterables, with what they hold."""
+    return tuple((values, content_of(values)) for values in iterables if isinstance(values, list))
+
+
+class TakenItems:
+    """Gives what was made, before it is asked for, of the items of iterables, while the lists among these stay as they
+    were: Python would make it of what is in them by then."""
+
+    def __init__(self, items: Iterable[Any], sources: Sources) -> None:
+        self.items, self.taken, self.sources = iter(items), 0, sources
+
+    def __iter__(self) -> TakenItems:
+        return self
+
+    def __next__(self) -> Any:
+        for values, before in self.sources:
+            if not has_content(values, before, 0 if isinstance(values, StackedList) else self.taken):
+                raise content_error(values)
+        self.taken += 1
+        return next(self.items)
+
+
+def content_of(values: list[Any]) -> list[Any]:
+    """Return what differs, by identity, where a list has other items."""
+    if not isinstance(values, StackedList):
+        return values[:]
+    arrays = [array for column in values.parts() for array in (column.buffer, column.there) if array is not None]
+    return [values.length, *(_version(array.root._storage) for array in arrays)]
+
+
+def _version(storage: Storage) -> Any:
+    """Return what an array holds: in the body of a loop that has not written it, what it held before."""
+    value, concrete = storage.value, storage.concrete
+    entered = current().frame.entered.get(storage)
+    if entered is not None and value is entered[1]:
+        value, _, concrete = entered
+    return value if concrete is None else concrete
+
+
+def has_content(values: list[Any], before: list[Any], start: int = 0) -> bool:
+    """Return whether the content of a list is as it was, from one part of it on."""
+    after = content_of(values)
+    return len(before) == len(after) and all(map(operator.is_, before[start:], after[start:]))
+
+
+def content_error(values: list[Any]) -> NeedsPythonValue:
+    """Return the error for a list that changes between the items that map or filter makes of its own."""
+    return NeedsPythonValue(
+        "a list changes while a loop runs over it",
+        code="TG134",
+        span=user_span(),
+        found=f"{name_of(values) or 'a list'}, of which map or filter takes the items",
+        help="loop over the list itself, or give a copy of it: `map(f, list(values))`",
+    )
+
+
 def length_error(values: CapturedList, error: type[CaptureError] = CaptureError) -> CaptureError:
     """Return the error for a loop over a list whose length its body changes."""
     return error(

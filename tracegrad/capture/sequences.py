@@ -16,7 +16,15 @@ from tracegrad.capture.context import current
 from tracegrad.capture.guards import guard_native
 from tracegrad.capture.iterators import note_left, note_taken
 from tracegrad.capture.lengths import span_of
-from tracegrad.capture.lists import CapturedList, StackedList, count_of, length_error
+from tracegrad.capture.lists import (
+    CapturedList,
+    Sources,
+    StackedList,
+    content_error,
+    count_of,
+    has_content,
+    length_error,
+)
 from tracegrad.capture.masked import Masked
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sizes import as_dim, decide
@@ -42,11 +50,13 @@ class Sequence_:
         unrolls: Python can run over them, so a loop that cannot be staged is unrolled however many they are.
         kept: lists of Python values, with the items that each must have while a staged loop runs over it.
         native: the iterator of Python that gives the same items, where it sees what happens to those lists.
+        sources: the lists of whose items map or filter has made these, with what they held.
     """
 
     unrolls = False
     kept: tuple[tuple[list[Any], list[Any]], ...] = ()
     native: Iterator[Any] | None = None
+    sources: Sources = ()
 
     def __init__(
         self,
@@ -57,6 +67,7 @@ class Sequence_:
         lists: tuple[tuple[StackedList, Dim], ...] = (),
     ) -> None:
         self.start, self.stop, self.step, self.item, self.lists = start, stop, step, item, lists
+        self.lengths = [values.length for values, _ in lists]
 
     def run_checked(self, body: Callable[[Any], None], item: Any) -> None:
         """Run the body of a loop; check that it has not changed the length of a list that the loop runs over, which
@@ -67,9 +78,21 @@ class Sequence_:
         """
         before = [values.length for values, _ in self.lists]
         body(item)
-        for (values, count), length in zip(self.lists, before, strict=True):
-            if count_of(values) != count or (values.room is not None and values.length is not length):
+        self._require(before)
+
+    def _require(self, lengths: list[Any]) -> None:
+        """Check that the lists have the lengths that they had.
+
+        Raises:
+            CaptureError: one has not.
+        """
+        for (values, count), length in zip(self.lists, lengths, strict=True):
+            depends = isinstance(values, StackedList) and (values.varies or values.room is not None)
+            if count_of(values) != count or (depends and values.length is not length):
                 raise length_error(values)
+        for source, content in self.sources:
+            if not has_content(source, content):
+                raise content_error(source)
 
     @property
     def is_kept(self) -> bool:
@@ -88,6 +111,7 @@ class Sequence_:
         parts = [other for other in others if other is not None]
         self.unrolls = any(other.unrolls for other in parts)
         self.kept = tuple(pair for other in parts for pair in other.kept)
+        self.sources = tuple(pair for other in parts for pair in other.sources)
         return self
 
     @property
@@ -121,7 +145,14 @@ class Sequence_:
         for values, _ in self.lists:
             values.known_length()
         start, stop = operator.index(self.start), operator.index(self.stop)
-        return (self.item(i) for i in range(start, stop, self.step))
+        return (self.item(i) for i in self._positions(range(start, stop, self.step)))
+
+    def _positions(self, positions: range) -> Iterator[int]:
+        """Yield positions of items, while the lists that these are taken from keep their lengths."""
+        for position in positions:
+            self._require(self.lengths)
+            yield position
+        self._require(self.lengths)
 
     def __len__(self) -> int:
         return len(range(operator.index(self.start), operator.index(self.stop), self.step))
@@ -180,6 +211,7 @@ class Items(Sequence_, Source):
         return self
 
     def __next__(self) -> Any:
+        self._require(self.lengths)
         if not range(operator.index(self.start), operator.index(self.stop), self.step):
             raise StopIteration
         item = self.item(self.start) if self.native is None else next(self.native)
@@ -236,7 +268,9 @@ def as_sequence(iterable: Any) -> Sequence_ | None:
     if isinstance(iterable, StackedList):
         stacked = iterable
         stacked.note_range()
-        return Sequence_(0, stacked.length, 1, stacked.item, ((stacked, count_of(stacked)),))
+        made = Sequence_(0, stacked.length, 1, stacked.item, ((stacked, count_of(stacked)),))
+        _, made.sources = current().streams.get(id(stacked), (stacked, ()))
+        return made
     if isinstance(iterable, np.ndarray) and iterable.dtype.kind in "biufc":
         iterable = asarray(iterable)
     if isinstance(iterable, Masked):

@@ -254,10 +254,10 @@ def reduce(function: Any, iterable: Any, initial: Any = _MISSING, /) -> Any:
 
 @covers(itertools.accumulate, native=False, always=True)
 def accumulate(iterable: Any, function: Any = None, *, initial: Any = None) -> Iterator[Any]:
-    items = list(iterable)
-    if initial is not None:
-        items.insert(0, initial)
-    totals = items[:1]
-    for item in items[1:]:
-        totals.append(totals[-1] + item if function is None else call_user(function, totals[-1], item))
-    return iter(totals)
+    """Yield the totals as they are asked for, of the items that there are by then."""
+    items = iter(iterable)
+    for total in items if initial is None else [initial]:
+        yield total
+        for item in items:
+            total = total + item if function is None else call_user(function, total, item)
+            yield total
