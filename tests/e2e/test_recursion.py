@@ -563,7 +563,7 @@ def test_a_recursive_function_gives_a_number_or_none(f: Any, depth: int, p: floa
 @each_backend
 def test_many_calls_at_capture_are_refused(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
     monkeypatch.setattr(user_calls, "CALLS_LIMIT", 200)
-    parts = [{"part": 0.5, "name": str(k)} for k in range(30)]
+    parts = [{"part": 0.5, str(k): 0.0} for k in range(30)]
 
     def halve(low: Any, high: Any, p: Any, k: int) -> Any:
         middle = (low + high) * parts[k]["part"]

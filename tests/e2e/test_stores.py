@@ -273,13 +273,14 @@ def test_what_runs_any_number_of_times_does_not_store(form: str, name: str) -> N
     assert_refused(f, 2.1, {line, *helpers, *range(start, start + store.start.count("\n") + 1)})
 
 
-def test_recursion_may_clear_a_list() -> None:
-    f, _ = build("recursion", CONTAINERS["clear"])
+@pytest.mark.parametrize("name", ["clear", "sort"])
+def test_recursion_may_clear_or_sort_a_list(name: str) -> None:
+    f, _ = build("recursion", CONTAINERS[name])
     for x in (0.5, 9.1):
         assert_as_python(f, x, "numpy")
 
 
-@pytest.mark.parametrize("name", [name for name in CONTAINERS if name != "clear"])
+@pytest.mark.parametrize("name", [name for name in CONTAINERS if name not in ("clear", "sort")])
 def test_recursion_changes_no_container(name: str) -> None:
     store = CONTAINERS[name]
     f, line = build("recursion", store)

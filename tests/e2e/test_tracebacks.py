@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -65,10 +64,8 @@ def test_what_cannot_be_captured() -> None:
 
 
 def unstageable(x: Any) -> Any:
-    items = [(1.0, "start")]
     while x[0] > 0:
-        heapq.heappush(items, (x[0], "later"))
-        x = x - items[0][0]
+        x = x - (1.0 if str(x) == "a" else 2.0)
     return np.sum(x)
 
 
