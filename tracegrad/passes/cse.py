@@ -53,9 +53,6 @@ def _block(
     kept: list[Operation] = []
     for operation in block.operations:
         operation.operands = [mapping.get(v, v) for v in operation.operands]
-        if operation in dead and not operation.blocks:
-            kept.append(operation)
-            continue
         for side, nested in enumerate(operation.blocks):
             inner = known.new_child()
             if operation.op == "if":
@@ -102,12 +99,12 @@ def _done_before(operation: Operation, known: ChainMap[Hashable, list[Value]]) -
         return None
     key = operation.op, tuple(r.type for r in operation.results), _attributes(operation)
     alike = known.get(key, [])
-    for value in alike:
+    numbers: dict[Hashable, int] = {}
+    number = _number(operation, {}, numbers, 0) if alike else None
+    for value in alike if number is not None else ():
         earlier = value.producer
         assert earlier is not None, "an operation made it"
-        numbers: dict[Hashable, int] = {}
-        found = _number(operation, {}, numbers, 0)
-        if found is not None and found == _number(earlier, {}, numbers, 0):
+        if number == _number(earlier, {}, numbers, 0):
             return earlier.results
     known[key] = [*alike, operation.results[0]]
     return None

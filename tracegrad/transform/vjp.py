@@ -496,8 +496,8 @@ class _Sweep:
             self.block(body, body_cts)
             self.builder.span = _in_sweep(span)
             reverse.yields = [body_cts.get(v) or zeros(self.builder, v.array_type) for v in primals]
-        given = [ct for ct in result_cts if ct is not None]
-        reached = self.any_nonzero(given) if operation in self.avoided else None
+        is_avoided = operation in self.avoided
+        reached = self.any_nonzero([ct for ct in result_cts if ct is not None]) if is_avoided else None
         finals = self.reverse_loop(operation, reverse, incoming)
         if reached is not None:
             finals = self.where(reached, finals, incoming)
@@ -509,13 +509,12 @@ class _Sweep:
             if final is not None and self.is_active(inits[i]):
                 cts.add(inits[i], final)
 
-    def any_nonzero(self, cts: Sequence[Value]) -> Value | None:
-        """Stage whether an element of some cotangents is not zero; None when there are no cotangents."""
+    def any_nonzero(self, cts: Sequence[Value]) -> Value:
+        """Stage whether an element of some cotangents is not zero."""
         tests = [not_equal(ct, zeros(self.builder, ct.array_type)) for ct in cts]
         tests = [reduce_any(t, axes=tuple(range(t.array_type.ndim))) if t.array_type.ndim else t for t in tests]
-        found = functools.reduce(logical_or, tests) if tests else None
-        if found is not None:
-            found.name = "reached"
+        found: Value = functools.reduce(logical_or, tests)
+        found.name = "reached"
         return found
 
     def where(
