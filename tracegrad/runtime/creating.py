@@ -580,9 +580,11 @@ def _require_drawn(name: str, kind: np.dtype[Any], error: Callable[[str], Except
         raise error(f"{name} draws no random numbers of dtype {dtypes.of(kind)!r}")
 
 
-def _drawn(name: str, kind: np.dtype[Any], draw: Callable[[], Any]) -> Array:
+def _drawn(
+    name: str, kind: np.dtype[Any], draw: Callable[[], Any], error: Callable[[str], Exception] = NotImplementedError
+) -> Array:
     """Return random numbers of a dtype; for complex ones `draw` gives both parts."""
-    _require_drawn(name, kind)
+    _require_drawn(name, kind, error)
     made = draw()
     return np.asarray(made + 1j * draw() if kind.kind == "c" else made, kind)
 
@@ -821,8 +823,7 @@ def _draws(draw: Callable[..., Any], error: Callable[[str], Exception] = NotImpl
     """Return what brings the numbers of a distribution, drawn for a source, a shape and parameters, to a dtype."""
 
     def apply(name: str, source: Any, shape: tuple[int, ...], kind: np.dtype[Any], *parameters: Any) -> Array:
-        _require_drawn(name, kind, error)
-        return _drawn(name, kind, lambda: draw(source, shape, *parameters))
+        return _drawn(name, kind, lambda: draw(source, shape, *parameters), error)
 
     return apply
 

@@ -617,6 +617,8 @@ def _is_same_place(a: Array, b: Array) -> bool:
 
 def _repeats(array: Array) -> bool:
     """Return whether some elements of an array have one place in memory."""
+    if array.ndim == 1:
+        return array.size > 1 and not array.strides[0]
     reach = 0
     for stride, size in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
         if stride <= reach or not stride:
