@@ -439,10 +439,7 @@ def choose_arguments(wrt: str | None, inputs: Inputs) -> int | tuple[int, ...] |
     if wrt is None:
         if not names:
             refuse("the function has no arguments to differentiate by", "TG808", "no arguments", "use --wrt none")
-        signature = inputs.signature()
-        kinds = [leaf.type.dtype for leaf in signature.leaves]
-        holds_floats = (any(is_inexact(kinds[n]) for n in leaf_numbers(tree)) for tree in signature.arguments)
-        return next((position for position, holds in enumerate(holds_floats) if holds), 0)
+        return next(iter(_with_floats(inputs.signature())), 0)
     chosen = []
     for word in (part.strip() for part in wrt.strip().removesuffix(",").split(",")):
         position = names.index(word) if word in names else None
@@ -500,6 +497,13 @@ def _first_element(value: Any) -> Any:
     return optree.tree_map(lambda leaf: leaf[0] if isinstance(leaf, np.ndarray) and leaf.size else leaf, value)
 
 
+def _with_floats(signature: Signature) -> list[int]:
+    """Return the positions of the arguments that hold floats."""
+    kinds = [leaf.type.dtype for leaf in signature.leaves]
+    trees = enumerate(signature.arguments)
+    return [position for position, tree in trees if any(is_inexact(kinds[n]) for n in leaf_numbers(tree))]
+
+
 def _element_arguments(wrt: str | None, inputs: Inputs) -> Sequence[int]:
     """Return the positions of the arguments of which `--transform vmap` gives one element at a time."""
     chosen = None if wrt is None else choose_arguments(wrt, inputs)
@@ -525,9 +529,7 @@ def _header(program: Program, target: str, command: str, emit: str, batched: Seq
     plain = [name.lstrip("=") for name in signature.names]
     by = ", ".join(plain[a] for a in request.argnums)
     if request.kind == "vjp":
-        trees = zip(plain, signature.arguments, strict=True)
-        kinds = [leaf.type.dtype for leaf in signature.leaves]
-        by = ", ".join(name for name, tree in trees if any(is_inexact(kinds[n]) for n in leaf_numbers(tree)))
+        by = ", ".join(plain[position] for position in _with_floats(signature))
     elements = f" for each element along axis 0 of {', '.join(batched)}" if batched else ""
     what = {
         "function": f"value{elements} of ",

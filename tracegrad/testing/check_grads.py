@@ -385,9 +385,8 @@ class _Line:
         if argnum is not None:
             for number, part in zip(leaf_numbers(self.signature.arguments[argnum]), direction, strict=True):
                 leaf = leaves[number]
-                leaves[number] = (
-                    shifted(leaf, step * part) if isinstance(leaf, np.ndarray) else type(leaf)(leaf + step * part)
-                )
+                moved = shifted(leaf, step * part)
+                leaves[number] = moved if isinstance(leaf, np.ndarray) else type(leaf)(moved)
         args, kwargs = call_arguments(self.names, [unflatten(t, leaves) for t in self.signature.arguments])
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
