@@ -386,15 +386,16 @@ def require_free_sizes(facts: Sequence[Fact], sizes: Mapping[str, int]) -> None:
         ArgumentError: one is fixed, so that code for any would be wrong.
     """
     for name, size in sizes.items():
-        others = (n for n in range(2, 20 * max(sizes.values())) if n != size)
-        if facts and not any(all(fact.holds({**sizes, name: n}) for fact in facts) for n in others):
-            decided = ", ".join(dict.fromkeys(map(str, facts)))
-            refuse(
+        others = [{**sizes, name: n} for n in range(2, 20 * max(sizes.values())) if n != size]
+        if facts and not any(all(fact.holds(other) for fact in facts) for other in others):
+            decisive = next((fact for fact in facts if not any(map(fact.holds, others))), facts[0])
+            raise ArgumentError(
                 f"code for any size {name} cannot be made of this function",
-                "TG815",
-                f"capture, tried with {name} = {size}, had to decide by it: {decided}",
-                f"write the size in place of {name}: the code is then for that one; or find the loop that was unrolled "
-                "with `tracegrad explain`",
+                code="TG815",
+                span=decisive.span,
+                found=f"capture, tried with {name} = {size}, had to decide here whether {decisive}",
+                help=f"write the size in place of {name}: the code is then for that one; or loop over an array or a "
+                "range where this line runs over Python values (`tracegrad explain` says which lines do)",
             )
 
 
@@ -885,6 +886,9 @@ def _print_table(
         table.append(cells)
     print_columns(["argument", *backends], table)
     click.echo()
+    rounded = dict.fromkeys(row.name or "(value)" for row in rows if row.rounded)
+    if rounded:
+        click.echo(f"{', '.join(rounded)}: rounding of the result leaves the differences no more digits\n")
 
 
 def _print_disagreement(wrong: tuple[int, list[Any], list[Comparison]], inputs: Inputs, points: int) -> None:

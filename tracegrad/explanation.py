@@ -169,9 +169,10 @@ def _guard_text(name: str, value: Any) -> str:
         value = value.value
     if isinstance(value, list | dict | tuple):
         return f"{name} has not changed"
-    if callable(value) or type(value).__module__ != "builtins":
-        own = getattr(value, "__name__", type(value).__name__)
-        return f"{name} is the same {'function ' if callable(value) else ''}{own}"
+    if callable(value):
+        return f"{name} is the same {'class' if isinstance(value, type) else 'function'}"
+    if type(value).__module__ != "builtins":
+        return f"{name} is the same {type(value).__name__}"
     text = repr(value)
     return f"{name} is {text}" if len(text) < 60 else f"{name} is the same {type(value).__name__}"
 

@@ -16,9 +16,10 @@ import os
 import re
 import sys
 import traceback
+import typing
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final, NoReturn
@@ -29,7 +30,7 @@ from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLE
 from tracegrad.capture.tracer import HANDLERS, describe
 from tracegrad.errors import ArgumentError
 from tracegrad.ir.types import DTYPES, ArrayType, SymbolicDim, dim_evaluate, is_complex, is_inexact, parse_dim
-from tracegrad.runtime.signature import Signature, signature_of
+from tracegrad.runtime.signature import Rebuild, Signature, signature_of
 from tracegrad.suggestion import suggest
 
 #: sizes tried for size symbols: primes, so that they equal no size that is written in the function
@@ -285,11 +286,69 @@ def _replace(value: Any, make: Callable[[ArrayType], Any]) -> Any:
         return {key: _replace(item, make) for key, item in value.items()}
     if type(value) in (list, tuple):
         return type(value)(_replace(item, make) for item in value)
+    if (names := _fields_of(value)) and not isinstance(value, type):
+        items = [_replace(getattr(value, name), make) for name in names]
+        if any(new is not getattr(value, name) for name, new in zip(names, items, strict=True)):
+            return Rebuild(type(value), names)(*items) if is_dataclass(value) else type(value)(*items)
     return value
 
 
 def _symbols(dim: Any) -> frozenset[str]:
     return dim.symbols() if isinstance(dim, SymbolicDim) else frozenset()
+
+
+def _fields_of(kind: Any) -> tuple[str, ...]:
+    """Return the fields of a dataclass or named tuple, by the class or an instance; of all else none."""
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind))
+    is_tuple = isinstance(kind, tuple) or (isinstance(kind, type) and issubclass(kind, tuple))
+    return getattr(kind, "_fields", ()) if is_tuple else ()
+
+
+def _hints(function: Callable[..., Any] | type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, TypeError, AttributeError):  # a name that is imported for type checkers only
+        return {}
+
+
+def _with_fields(value: Any, like: Any, path: str) -> Any:
+    """Return a dict given for a dataclass or named tuple as such; fields it does not name keep their defaults.
+
+    Args:
+        like: the class, or an instance with the defaults.
+        path: of the value, for errors.
+    """
+    names = _fields_of(like)
+    if type(value) is not dict or not names:
+        return value
+    cls = like if isinstance(like, type) else type(like)
+    unknown = [name for name in value if name not in names]
+    if unknown:
+        help = suggest(unknown[0], names) or f"{cls.__name__} has the fields {', '.join(names)}"
+        refuse(f"{path} has no field {unknown[0]}", "TG806", f"{path} is of {cls.__name__}", help)
+    hints, defaults = _hints(cls), _defaults_of(like)
+    missing = [name for name in names if name not in value and name not in defaults]
+    if missing:
+        help = f'add --arg "{path}.{missing[0]}=f64[...]" with its dtype and shape, or --inputs FILE'
+        refuse(f"{path} needs a value for {', '.join(missing)}", "TG806", f"{path} is of {cls.__name__}", help)
+    items = [
+        _with_fields(value[name], defaults.get(name, hints.get(name)), f"{path}.{name}")
+        if name in value
+        else defaults[name]
+        for name in names
+    ]
+    return Rebuild(cls, names)(*items) if is_dataclass(cls) else cls(*items)
+
+
+def _defaults_of(like: Any) -> dict[str, Any]:
+    """Return the values of the fields of an instance, or the defaults of a class."""
+    if not isinstance(like, type):
+        return {name: getattr(like, name) for name in _fields_of(like)}
+    if not is_dataclass(like):
+        return dict(getattr(like, "_field_defaults", {}))
+    found = {field.name: field.default for field in fields(like) if field.default is not MISSING}
+    return found | {f.name: f.default_factory() for f in fields(like) if f.default_factory is not MISSING}
 
 
 def bind_inputs(function: Callable[..., Any], given: Mapping[str, Any]) -> Inputs:
@@ -316,8 +375,10 @@ def bind_inputs(function: Callable[..., Any], given: Mapping[str, Any]) -> Input
     names: list[str] = []
     values: list[Any] = []
     missing: list[str] = []
+    hints = _hints(function)
     for name, parameter in parameters.items():
-        value = given.get(name, parameter.default)
+        like = hints.get(name) if parameter.default is kinds.empty else parameter.default
+        value = _with_fields(given[name], like, name) if name in given else parameter.default
         if parameter.kind is kinds.VAR_POSITIONAL:
             items = given.get(name, ())
             items = items if isinstance(items, list | tuple) else (items,)

@@ -280,6 +280,59 @@ def test_check_says_what_was_not_checked(run: Run) -> None:
     assert "warning: the C backend does not support" in done.stderr
 
 
+def test_check_says_where_differences_cannot_tell_more(run: Run, tmp_path: Path) -> None:
+    module = tmp_path / "offset.py"
+    module.write_text("def f(a, b):\n    return 1e6 * a + 1e-5 * b * b\n")
+    done = run("check", f"{module}:f", "--arg", "a=f64[]", "--arg", "b=f64[]", "--wrt", "a,b")
+    assert done.exit_code == 0
+    assert "\nb: rounding of the result leaves the differences no more digits\n" in done.stdout
+
+
+def test_fields_are_arguments(run: Run, tmp_path: Path) -> None:
+    module = tmp_path / "fields.py"
+    module.write_text(FIELDS)
+    given = ("x=f64[4,3]", "p.noise.scale=f64[]", "options.power=3")
+    words = ("check", f"{module}:loss", *(word for text in given for word in ("--arg", text)))
+    done = run(*words, "--arg", "p.w=f64[3]", "--wrt", "p")
+    assert done.exit_code == 0, done.output
+    assert "p.w: f64[3], p.noise.scale: f64[], p.noise.shift: float, p.b: float" in done.stdout
+    assert "options.power = 3, options.rate: float" in done.stdout
+    missing = run(*words)
+    assert missing.exit_code == 2 and "p needs a value for w [TG806]" in missing.stderr
+    misspelt = run(*words, "--arg", "p.w=f64[3]", "--arg", "options.rat=0.1")
+    assert misspelt.exit_code == 2 and "did you mean rate?" in misspelt.stderr
+
+
+FIELDS = """
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import NamedTuple
+import numpy as np
+
+
+class Noise(NamedTuple):
+    scale: float
+    shift: float = 0.5
+
+
+@dataclass(frozen=True)
+class Parameters:
+    w: np.ndarray
+    noise: Noise
+    b: float = 1.0
+
+
+@dataclass
+class Options:
+    power: int = 2
+    rate: float = 0.1
+
+
+def loss(p: Parameters, x, options=Options()):
+    return np.sum((x @ p.w + p.b) ** options.power) * p.noise.scale + options.rate * p.noise.shift
+"""
+
+
 def test_check_says_the_sizes(run: Run) -> None:
     checked = run("check", "model:square", "--arg", "x=f64[n]", "--points", "2")
     assert "least of 2 random inputs, n = 7, 11, seed 0" in checked.stdout
@@ -474,4 +527,7 @@ def test_dump_for_any_size_of_what_is_unrolled(run: Run, tmp_path: Path) -> None
     module.write_text(case[: case.index("def run")])
     refused = run("dump", f"{module}:f", "--arg", "x=f64[n]")
     assert refused.exit_code == 2 and "code for any size n cannot be made of this function [TG815]" in refused.stderr
+    assert "unrolled.py:" in refused.stderr and "for i in range(len(x))" in refused.stderr
+    explained = run("explain", f"{module}:f", "--arg", "x=f64[7]").stdout
+    assert "comprehension: run at capture, over Python values\n      return decay([x[i] for i" in explained
     assert run("dump", f"{module}:f", "--arg", "x=f64[7]").exit_code == 0

@@ -220,6 +220,7 @@ def _stage_if(
                 raise other.raised
             holds = stage(ops.logical_not, condition) if negate else condition
             raise_unless(holds, branch.raised)
+            capture.events.append((span, "if: staged as a check that raises"))
             # the check has decided: the other branch runs without condition
             (else_fn if negate else then_fn)()
             return

@@ -462,6 +462,7 @@ def _loop(step: Each, sequence: Sequence_ | None, use: _Use) -> None:
         except CaptureError:
             if _size(sequence) is None or use.mark() != before:
                 raise
+    current().note_native("comprehension: run at capture, over Python values")
     for item in _following(step.values):
         _run(step.run(item), use)
 

@@ -4,8 +4,7 @@ Previous: tracer.py; next: lists.py.
 
 Arithmetic between sizes stays symbolic. Where Python must decide (a comparison, a loop that is unrolled, a dict key),
 the size of the call that is being captured decides, and what was decided is recorded: the compiled function serves only
-    sizes
-for which the same holds.
+sizes for which the same holds.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracegrad import ops
-from tracegrad.capture.context import current
+from tracegrad.capture.context import current, user_span
 from tracegrad.capture.tracer import OPERATORS, Tracer, asarray, from_value, is_traced, python_operator, stage
+from tracegrad.errors import Span
 from tracegrad.ir.types import Dim, SymbolicDim, dim_evaluate
 
 #: the smallest size that a symbol stands for; sizes 0 and 1 are compiled by themselves
@@ -36,11 +36,16 @@ _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something decided at capture about sizes: `difference relation 0` is `outcome`."""
+    """Something decided at capture about sizes: `difference relation 0` is `outcome`.
+
+    Attributes:
+        span: the line of the user's code that needed it first.
+    """
 
     difference: Dim
     relation: str
     outcome: bool
+    span: Span | None = field(default=None, compare=False)
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
         """Return whether the same is true for other sizes."""
@@ -134,7 +139,7 @@ def decide(difference: Dim, relation: str) -> bool:
     outcome = _RELATIONS[relation](dim_evaluate(difference, capture.sizes), 0)
     fact = Fact(difference, relation, outcome)
     if isinstance(difference, SymbolicDim) and not _is_certain(fact) and fact not in capture.facts:
-        capture.facts.append(fact)
+        capture.facts.append(replace(fact, span=user_span()))
     return outcome
 
 

@@ -945,7 +945,7 @@ def refusal(error: Exception, name: str, args: tuple[Any, ...], help: str = "") 
         code="TG138",
         span=user_span(),
         found=f"{name}({given})"[:300],
-        help=help or "correct the call: NumPy refuses it too",
+        help=help or "correct the call: it is refused without tracegrad too",
     )
 
 
@@ -1059,7 +1059,7 @@ def full_name(function: Any, args: tuple[Any, ...] = ()) -> str:
             name = f"{distribution}.{function.__name__}"
         elif isinstance(getattr(function, "name", None), str):  # a distribution itself
             name = function.name
-    return f"{module}.{name}" if module and module != "builtins" else name
+    return f"{module.lstrip('_')}.{name}" if module and module != "builtins" else name
 
 
 def python_operator(ufunc: Any, *operands: Any) -> Any:

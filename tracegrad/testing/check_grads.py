@@ -52,6 +52,7 @@ class Comparison:
         agrees: whether that is enough for the precision of the inputs.
         settled: whether differences with small steps agreed among themselves.
         of: of what the slope is, "" for the function.
+        rounded: whether rounding of the plain function's result leaves the differences fewer digits than wanted.
     """
 
     backend: str
@@ -62,6 +63,7 @@ class Comparison:
     agrees: bool
     settled: bool = True
     of: str = ""
+    rounded: bool = False
 
 
 def check_grads(
@@ -344,7 +346,8 @@ def _comparison(
         digits = _MOST_DIGITS
     else:
         digits = min(_MOST_DIGITS, max(0.0, -math.log10(error / scale))) if math.isfinite(error) else 0.0
-    return Comparison(backend, name, found, expected, digits, agrees, settled)
+    rounded = rtol * scale < error <= rtol * scale + noise
+    return Comparison(backend, name, found, expected, digits, agrees, settled, rounded=rounded)
 
 
 def find_slope(line: Callable[[float], float]) -> tuple[float, float, bool]:
