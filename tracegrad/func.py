@@ -19,7 +19,7 @@ from tracegrad.runtime.gradients import grad as gradients_of
 from tracegrad.runtime.shaping import reshape, stack
 from tracegrad.runtime.tape import AccumulateGrad, gradient_edge, mode, needs_grad, sparing_saved
 from tracegrad.runtime.tensor import Tensor, wrap
-from tracegrad.runtime.views import check_tangent
+from tracegrad.runtime.views import check_tangent, give_tangent, tangent_of
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
@@ -90,7 +90,16 @@ def _fresh(value: Any) -> Any:
     for x in _leaves(value):
         if not isinstance(x, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
-    return _map(lambda x: x.view_as(x) if needs_grad(x) else x.detach().requires_grad_(), value)
+    return _map(lambda x: x.view_as(x) if needs_grad(x) else _cut(x).requires_grad_(), value)
+
+
+def _cut(tensor: Tensor, own: Sequence[Any] = ()) -> Tensor:
+    """Return a tensor over the same memory out of the graph, with its tangent, which may depend on other leaves."""
+    made: Tensor = tensor.detach()
+    tangent = tangent_of(tensor)
+    if tangent is not None:
+        give_tangent(made, tangent if _reaches_others(tangent, own) else tangent.detach())
+    return made
 
 
 def _chosen(args: Sequence[Any], argnums: int | tuple[int, ...]) -> tuple[list[Any], Any]:
@@ -116,7 +125,7 @@ def _chosen(args: Sequence[Any], argnums: int | tuple[int, ...]) -> tuple[list[A
 
 def _finished(value: Any, own: Sequence[Any]) -> Any:
     """Return results; out of the graph those that depend on nothing but our own leaves."""
-    return _map(lambda x: x if not isinstance(x, Tensor) or _reaches_others(x, own) else x.detach(), value)
+    return _map(lambda x: x if not isinstance(x, Tensor) or _reaches_others(x, own) else _cut(x, own), value)
 
 
 def _reaches_others(tensor: Tensor, own: Sequence[Any]) -> bool:

@@ -3654,3 +3654,23 @@ def not_a_number_comes_last_in_every_precision(T: Any, say: Any) -> None:
         many = (T.arange(200) % 37).to(dtype)
         many[50] = nan
         say(many.topk(3)[0], T.searchsorted(T.tensor([0.0, 1.0, 3.0], dtype=dtype), x))
+
+
+@program
+def transforms_of_dual_tensors(T: Any, say: Any) -> None:
+    ad, func = T.autograd.forward_ad, T.func
+
+    def cubes(z: Any) -> Any:
+        return (z**3).sum()
+
+    w = T.tensor([2.0, 2.0, 2.0], requires_grad=True)
+    with ad.dual_level():
+        x = ad.make_dual(T.tensor([1.0, 2.0, 3.0]), T.tensor([1.0, 0.0, 1.0]))
+        say(ad.unpack_dual(func.grad(cubes)(x)))
+        say(ad.unpack_dual(func.grad(cubes)(x[1:])))
+        say(ad.unpack_dual(func.grad(lambda z: func.grad(cubes)(z).sum())(x)))
+        say(ad.unpack_dual(func.jacrev(lambda z: z**3)(x)))
+        value, pull = func.vjp(cubes, x)
+        say(ad.unpack_dual(value).tangent, ad.unpack_dual(pull(T.tensor(2.0))[0]))
+        moved = ad.unpack_dual(func.grad(cubes)(ad.make_dual(T.tensor([1.0, 2.0, 3.0]), w))).tangent
+        say(moved.detach(), T.autograd.grad(moved.sum(), w)[0].detach())

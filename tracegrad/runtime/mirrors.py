@@ -65,6 +65,11 @@ def bytes_of(owner: Array) -> Array:
     return strided(first, (owner.itemsize + sum((n - 1) * s for n, s in steps),), (1,))
 
 
+def _offset_in(owner: Array, array: Array) -> int:
+    """Return how many bytes of its owner lie before the first element of an array."""
+    return address_of(array) - address_of(bytes_of(owner))
+
+
 def mirrored(array: Array) -> Array:
     """Return the conjugates of complex numbers: a view of the mirror of their memory, or back from there.
 
@@ -79,7 +84,7 @@ def mirrored(array: Array) -> Array:
             f"the memory of this tensor has a conjugate view that reads it as {pair.dtype}, not as {array.dtype}\n"
             "  help: conj_physical() makes a new tensor"
         )
-    offset = address_of(array) - address_of(bytes_of(owner)) if array.size else 0
+    offset = _offset_in(owner, array) if array.size else 0
     made: Array = np.ndarray(array.shape, array.dtype, bytes_of(other), offset, array.strides)
     if owner is pair.plain:
         np.conj(array, out=made)  # NumPy may have written the memory since
@@ -91,8 +96,8 @@ def _reflect(owner: Array, array: Array) -> tuple[Pair, Array]:
     """Make the mirror of memory in which complex numbers lie; return it, too."""
     here = bytes_of(owner)
     mirror = np.zeros(here.size, np.uint8)
-    phase = (address_of(array) - address_of(here)) % array.itemsize if here.size else 0
     keys = id(owner), id(mirror)
+    phase = _offset_in(owner, array) % array.itemsize if here.size else 0
     pair = Pair(owner, weakref.ref(mirror, lambda _: _forget(keys)), array.dtype, phase)
     _pairs.update(dict.fromkeys(keys, pair))
     _carry(pair, owner, 0, here.size)
@@ -128,17 +133,22 @@ def carry_over(array: Array) -> None:
     pair = _pairs.get(id(owner))
     if pair is not None:
         written = bytes_of(array)
-        begin = address_of(written) - address_of(bytes_of(owner))
+        begin = _offset_in(owner, written)
         _carry(pair, owner, begin, begin + written.size)
+
+
+def _mirror_of(array: Array) -> tuple[Pair, Array] | None:
+    """Return the mirror that an array lies in, with its pair, or None."""
+    if not _pairs:
+        return None
+    owner = owner_of(array)
+    pair = _pairs.get(id(owner))
+    return None if pair is None or owner is pair.plain else (pair, owner)
 
 
 def is_mirrored(array: Array) -> bool:
     """Return whether an array lies in a mirror."""
-    if not _pairs:
-        return False
-    owner = owner_of(array)
-    pair = _pairs.get(id(owner))
-    return pair is not None and owner is not pair.plain
+    return _mirror_of(array) is not None
 
 
 def plain_owner(array: Array) -> Array:
@@ -150,16 +160,17 @@ def plain_owner(array: Array) -> Array:
 
 def plain_address(array: Array) -> int:
     """Return where the first element lies, or in a mirror that of which it is the image."""
-    if not is_mirrored(array):
+    found = _mirror_of(array)
+    if found is None:
         return address_of(array)
-    owner = owner_of(array)
-    return address_of(array) - address_of(bytes_of(owner)) + address_of(bytes_of(_pairs[id(owner)].plain))
+    pair, mirror = found
+    return address_of(bytes_of(pair.plain)) + _offset_in(mirror, array)
 
 
 def is_negated(array: Array) -> bool:
     """Return whether real numbers are imaginary parts in a mirror."""
-    if not is_mirrored(array):
+    found = _mirror_of(array)
+    if found is None:
         return False
-    owner = owner_of(array)
-    offset = address_of(array) - address_of(bytes_of(owner)) - _pairs[id(owner)].phase
-    return offset // array.itemsize % 2 == 1
+    pair, mirror = found
+    return (_offset_in(mirror, array) - pair.phase) // array.itemsize % 2 == 1
