@@ -26,11 +26,11 @@ from tracegrad.config import load_options
 from tracegrad.driver.cache import open_cache
 
 
-def robust_loss(params, x, y):
-    """A straight line fitted with Huber's loss: residuals beyond 1 count linearly."""
+def robust_loss(p, x, y):
+    """A line fitted with Huber's loss: residuals beyond 1 count linearly."""
     total = 0.0
     for i in range(len(x)):
-        r = y[i] - (params["slope"] * x[i] + params["offset"])
+        r = y[i] - (p["slope"] * x[i] + p["offset"])
         if -1.0 < r < 1.0:
             total += 0.5 * r**2
         else:
