@@ -27,7 +27,7 @@ from tracegrad.driver.cache import open_cache
 
 
 def robust_loss(p, x, y):
-    """A line fitted with Huber's loss: residuals beyond 1 count linearly."""
+    """Huber's loss of a line: residuals beyond 1 count linearly."""
     total = 0.0
     for i in range(len(x)):
         r = y[i] - (p["slope"] * x[i] + p["offset"])
