@@ -48,6 +48,9 @@ class NativeHooks:
             else_fn()
         assert len(get_state()) >= len(names)
 
+    def guarded(self, *parts):
+        self.if_stmt(*parts)
+
     def while_stmt(self, test_fn, body_fn, get_state, set_state, names):
         while test_fn():
             body_fn()

@@ -368,3 +368,26 @@ def test_memory_that_is_not_written_yet_is_not_blamed(call, backend):
     with pytest.raises(TracegradError, match="becomes inf") as caught, tg.debug_nans():
         call(logarithms, np.array([1.0, 2.0, 2.0]), backend)
     assert caught.value.span.text().strip() == "total += np.log(x[i] - i)"
+
+
+def test_only_what_is_written_is_listed() -> None:
+    def positive(v):
+        if v < 0:
+            raise ValueError
+        return np.sqrt(v)
+
+    def f(x):
+        try:
+            total = positive(x[0])
+        except ValueError:
+            total = 0.0
+        for v in x:
+            if v > 9:
+                break
+            total += v if v > 1 else 0.0
+        else:
+            total *= 2
+        return total
+
+    listed = [event.text for event in tg.explain(f)(np.ones(3)).staged]
+    assert listed == ["try: staged", "for: staged", "if: staged", "conditional expression: staged"]

@@ -98,7 +98,8 @@ def _run(
         again = (fn, get_state, set_state, names, trial.skipped, decisions, depth + 1, trial.left)
         return _Side(again).run
 
-    if_stmt(from_value(fork.succeeds, weak=True), side(True), side(False), get_state, set_state, names)
+    test = from_value(fork.succeeds, weak=True)
+    if_stmt(test, side(True), side(False), get_state, set_state, names, event="try")
 
 
 class _Side:

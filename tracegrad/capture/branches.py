@@ -152,6 +152,7 @@ def if_stmt(
     names: tuple[str, ...],
     *,
     joins: bool = True,
+    event: str = "",
 ) -> None:
     """Run one branch on a Python test; stage both on a traced one.
 
@@ -159,17 +160,19 @@ def if_stmt(
 
     Args:
         joins: whether the branches may meet behind the statement where one of them leaves the body of a `try`.
+        event: what the user has written, which an explanation lists.
     """
     test = truth(test)
     if not isinstance(test, Tracer):
-        current().note_native("if: decided at capture")
+        if event:
+            current().note_native(f"{event}: decided at capture")
         (then_fn if test else else_fn)()
         return
     entry, mark = get_state(), len(current().changes)
     found = known_inside(then_fn, test) if current().trials else None
     while found is None:
         try:
-            _stage_if(test, then_fn, else_fn, entry, get_state, set_state, names)
+            _stage_if(test, then_fn, else_fn, entry, get_state, set_state, names, event)
             return
         except Inside as inside:
             set_state(entry)
@@ -201,6 +204,7 @@ def _stage_if(
     get_state: GetState,
     set_state: SetState,
     names: tuple[str, ...],
+    event: str,
 ) -> None:
     capture = current()
     span = user_span()
@@ -220,13 +224,15 @@ def _stage_if(
                 raise other.raised
             holds = stage(ops.logical_not, condition) if negate else condition
             raise_unless(holds, branch.raised)
-            capture.events.append((span, "if: staged as a check that raises"))
+            if event:
+                capture.events.append((span, f"{event}: staged as a check that raises"))
             # the check has decided: the other branch runs without condition
             (else_fn if negate else then_fn)()
             return
     rest = entry[len(names) :]
     join_branches(condition, branches, lambda values: set_state((*values, *rest)), names, span)
-    capture.events.append((span, "if: staged"))
+    if event:
+        capture.events.append((span, f"{event}: staged"))
 
 
 def _implied(condition: Value, holds: bool) -> Iterator[Value]:
@@ -265,7 +271,8 @@ def if_exp(test: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]) ->
     def get_state() -> tuple[Any, ...]:
         return (state[0], *bound.get_state())
 
-    if_stmt(test, run(then_fn), run(else_fn), get_state, set_state, ("tg_value", *bound.names))
+    state_names = "tg_value", *bound.names
+    if_stmt(test, run(then_fn), run(else_fn), get_state, set_state, state_names, event="conditional expression")
     if type(state[0]) is Conflict:
         raise state[0].error
     return state[0]

@@ -440,7 +440,7 @@ def _run(step: Step, use: _Use) -> None:
         use.put(step.value)
     elif isinstance(step, When):
         holds, then = truth(step.test), step.then
-        if_stmt(holds, lambda: _run(then(), use), do_nothing, *use[2:])
+        if_stmt(holds, lambda: _run(then(), use), do_nothing, *use[2:], event="if in a comprehension")
     else:
         if isinstance(step.values, zip | enumerate):
             step = step._replace(values=list(iterate(step.values)))

@@ -437,7 +437,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             return node
         then, orelse = self.region("tg_then", node.body, place), self.region("tg_else", node.orelse, place)
         definitions, state = self.state(node.tg_state, place, node.tg_reset)
-        call = place.hook("if_stmt", test, place.load(then.name), place.load(orelse.name), *state)
+        hook = getattr(node, "tg_hook", "if_stmt")
+        call = place.hook(hook, test, place.load(then.name), place.load(orelse.name), *state)
         return [then, orelse, *definitions, place.expression(call)]
 
     def visit_While(self, node: Node) -> Node | list[Node]:

@@ -205,7 +205,8 @@ def format_(value: Any, conversion: str, spec: Any) -> Any:
 
 #: how converted code calls them, and what stands elsewhere
 vars(HOOKS).update(
-    if_stmt=branches.if_stmt,
+    if_stmt=functools.partial(branches.if_stmt, event="if"),
+    guarded=branches.if_stmt,
     while_stmt=loops.while_stmt,
     for_stmt=for_stmt,
     if_exp=branches.if_exp,

@@ -290,7 +290,9 @@ def _list_can_stay(statements: list[Node]) -> bool:
 def _guard(statement: Node, flags: Sequence[str], body: list[Node]) -> Node:
     """Return `if not (flag or ...): body`, at the place of `statement`."""
     place = Make(statement)
-    return place.at(gast.If(place.negation(place.any_of(flags)), body, []))
+    made = place.at(gast.If(place.negation(place.any_of(flags)), body, []))
+    made.tg_hook = "guarded"
+    return made
 
 
 def _drop_unread(flags: set[str], statements: list[Node]) -> list[Node]:
