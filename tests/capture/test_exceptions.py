@@ -212,6 +212,52 @@ def test_as_python(function: Any, backend: Any) -> None:
     np.testing.assert_allclose(tg.function(function, backend=backend)(X), function(X), rtol=1e-14)
 
 
+def jumps_out_of_finally(x: Any) -> Any:
+    a = x[0]
+    for _ in range(3):
+        try:
+            if a > 0:
+                a = a * 2
+        finally:
+            continue  # noqa: B012
+    return a
+
+
+def catches_groups(x: Any) -> Any:
+    y = x[1]
+    try:
+        y = math.acos(y)
+    except* Exception:
+        y = 2 * x[0]
+    return y
+
+
+def raises_instead(x: Any) -> Any:
+    for _ in range(3):
+        try:
+            if x[0] > 0:
+                return x[0]
+        except TypeError:
+            raise KeyError from None
+        finally:
+            if len(x) > 4:
+                continue  # noqa: B012
+    return x[1]
+
+
+@pytest.mark.parametrize("function", [jumps_out_of_finally, catches_groups, raises_instead], ids=lambda f: f.__name__)
+def test_code_that_runs_as_it_is_does_not_catch_what_capture_raises(function: Any) -> None:
+    def f(x: Any) -> Any:
+        try:
+            return function(x)
+        except KeyError:
+            return x[2]
+
+    for program in (function, f):
+        with pytest.raises(TracegradError, match="TG101"):
+            tg.function(program)(X)
+
+
 def test_a_handler_does_not_see_what_capture_raises() -> None:
     def f(x: Any) -> Any:
         try:

@@ -150,6 +150,35 @@ def with_finally(x):
     return r + done[0]
 
 
+def fails_in_finally(x):
+    table, b = [0.5, x[0]], x[1]
+    try:
+        try:
+            b = math.acos(b)
+        except ValueError:
+            b = 2.0 * x[0]
+        finally:
+            b += table[int(x[0])]
+    except IndexError:
+        b *= x[2]
+    return b
+
+
+def raises_in_finally(x):
+    b = x[1]
+    for v in x:
+        try:
+            try:
+                b = math.log(b) + v
+            finally:
+                if v > 2.0:
+                    raise KeyError
+                b *= 2.0
+        except (ValueError, KeyError):
+            b += 3.0
+    return b
+
+
 def through_another_try(x):
     try:
         try:
@@ -634,7 +663,7 @@ PROGRAMS = [
     *(through_another_try, two_helpers, appends_before, appends_to_an_attribute, writes_before, nested_loops),
     *(keeps_numbers, keeps_arguments, raises_always, many_iterations, does_more_and_raises),
     *(raised_again_under_a_condition, raised_again_in_a_loop, raised_again_in_a_helper, raised_again_after_another),
-    *(many_branches, branches_in_a_loop),
+    *(many_branches, branches_in_a_loop, fails_in_finally, raises_in_finally),
     *(while_in_a_helper, while_with_an_argument, while_in_tries_in_a_loop, backtracking_newton),
     *(while_behind_a_factorization, raises_in_some_of_the_iterations_at_capture, raises_in_some_of_the_calls),
 ]

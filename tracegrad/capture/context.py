@@ -387,6 +387,8 @@ class Capture:
         self.unrolled: dict[Any, CaptureError] = {}
         #: code of user functions that run unconverted -> the reason, and what to do about it
         self.unconverted: dict[CodeType, tuple[str, str]] = {}
+        #: what was raised while such a function runs and may reach it, which it must not catch
+        self.escaped: list[Exception] = []
         #: the return statement by which the function has ended
         self.returned_at: Span | None = None
         #: conditions that hold in the branches that are open
@@ -731,6 +733,28 @@ def unconverted_reason() -> tuple[str, str] | None:
             return coroutine_reason(code)
         frame = frame.f_back
     return None
+
+
+def note_escaped(error: Exception) -> None:
+    """Note an exception of capture's own where a function that runs unconverted may catch it."""
+    if (capture := current()).unconverted:
+        capture.escaped.append(error)
+
+
+def first_caught(mark: int) -> Exception | None:
+    """Return the first exception of capture's own, of those noted since there were `mark`, that has reached a function
+    which runs unconverted; and forget them."""
+    capture = current()
+    noted, capture.escaped[mark:] = capture.escaped[mark:], []
+    return next((error for error in noted if any(code in capture.unconverted for code in _passed(error))), None)
+
+
+def _passed(error: BaseException) -> Iterator[CodeType]:
+    """Yield the code that an exception has passed on its way out."""
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame.f_code
+        trace = trace.tb_next
 
 
 def raised_span(error: BaseException) -> Span | None:

@@ -56,7 +56,7 @@ from typing import Protocol
 
 import gast
 
-from tracegrad.capture.jumps import TRIES, ends_in_raise, is_endless, is_trial, lower_jumps, only_raises, parts
+from tracegrad.capture.jumps import ends_in_raise, is_endless, is_trial, lower_jumps, only_raises, parts
 from tracegrad.capture.matching import lower_matches
 from tracegrad.capture.nodes import (
     FUNCTIONS,
@@ -185,7 +185,7 @@ def _raised_again(lists: Iterable[list[Node]]) -> Iterator[Node]:
             yield statement
         elif isinstance(statement, LOOPS):
             yield from _raised_again([statement.body, statement.orelse])
-        elif isinstance(statement, TRIES):
+        elif isinstance(statement, gast.Try):
             yield from _raised_again([statement.body, statement.orelse, statement.finalbody])
         else:
             yield from _raised_again(parts(statement))
@@ -514,11 +514,9 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         if not is_trial(node):
             return self.attempt(node)
         place, bound = Make(node.body[0]), settled_bindings([node])
-        body = place.function(self.fresh.shared("tg_try"), [], self.body(bound, [self.attempt(node)], place))
+        body = place.function(self.fresh.shared("tg_try"), [], self.body(bound, self.attempt(node), place))
         definitions, state = self.state(node.tg_state, place, node.tg_reset)
         return [body, *definitions, place.expression(place.hook("try_stmt", place.load(body.name), *state))]
-
-    visit_TryStar = visit_Try
 
     def statements(self, statements: list[Node]) -> list[Node]:
         """Convert the body of a `try`, of which statements are left out when they were run before."""
@@ -534,7 +532,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             result.append(place.expression(place.hook("step", place.constant(len(statements)), place.constant(False))))
         return result
 
-    def attempt(self, node: Node) -> Node:
+    def attempt(self, node: Node) -> list[Node]:
         """Convert the parts of a `try`."""
         place = Make(node.body[0])
         instead = [_raised_instead(handler) for handler in node.handlers]
@@ -549,7 +547,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             attempt = gast.withitem(place.hook(hook, place.thunk(kinds)), None)
             node.body = [place.at(gast.With([attempt], node.body, None))]
         for handler in node.handlers:
-            again = self.name_again(handler.body) if isinstance(node, gast.Try) else ""
+            again = self.name_again(handler.body)
             handler.body = self.block(handler.body)
             if handler.name is not None and handler.tg_kept and handler.name.id in self.tracked:
                 place, name = Make(handler), handler.name.id
@@ -565,11 +563,26 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
                     handler.name = gast.Name(again, gast.Store(), None, None)
                 else:
                     handler.body.insert(0, place.assign(again, place.load(handler.name.id)))
-        node.finalbody = self.block(node.finalbody)
-        if node.handlers and isinstance(node, gast.Try):
-            again = place.at(gast.Raise(None, None))
-            node.handlers.insert(0, place.at(gast.ExceptHandler(place.hook("passing"), None, [again])))
-        return node
+        if node.handlers:
+            node.handlers.insert(0, self.passing(place))
+        return self.finish(node, self.block(node.finalbody)) if node.finalbody else [node]
+
+    def passing(self, place: Make, *before: Node) -> Node:
+        """Return the handler that raises capture's own exceptions again; before: what it does before."""
+        again = place.at(gast.Raise(None, None))
+        return place.at(gast.ExceptHandler(place.hook("passing"), None, [*before, again]))
+
+    def finish(self, node: Node, last: list[Node]) -> list[Node]:
+        """Return a `try` whose `finally` is left out when capture leaves the code, to run it again or to end."""
+        place, name = Make(node.body[0]), self.fresh.unique("tg_left")
+        node.finalbody = []
+        inner = [node] if node.handlers else node.body
+        noted = self.passing(place, place.assign(name, place.constant(True)))
+        guarded = place.at(gast.If(place.negation(place.load(name)), last, []))
+        return [
+            place.assign(name, place.constant(False)),
+            place.at(gast.Try([place.at(gast.Try(inner, [noted], [], []))], [], [], [guarded])),
+        ]
 
     def name_again(self, body: list[Node]) -> str:
         """Return a name for the exception that a handler raises again inside a statement, or "": parts of statements

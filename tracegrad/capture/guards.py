@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.capture.context import HiddenInput, Place, Storage, current
+from tracegrad.capture.context import HiddenInput, Place, Signal, Storage, current, first_caught
 from tracegrad.capture.convert import is_converted
 from tracegrad.capture.deques import DEQUE_METHODS
 from tracegrad.capture.heaps import FUNCTIONS
@@ -528,7 +528,8 @@ def call_unfollowed(function: types.FunctionType, args: tuple[Any, ...], kwargs:
     """Call a Python function that runs unconverted.
 
     Raises:
-        CaptureError: it has stored a traced value into a global under a name that is not in its text.
+        CaptureError: it has stored a traced value into a global under a name that is not in its text, or has caught
+            what capture has raised in it.
         NeedsPythonValue: it has changed something in a staged region.
     """
     guard_unfollowed(function, args, kwargs)
@@ -536,7 +537,16 @@ def call_unfollowed(function: types.FunctionType, args: tuple[Any, ...], kwargs:
     before = dict(space)
     given = (*args, *kwargs.values(), *(function.__defaults__ or ()))
     watched = watch(function, sorted(_read_by(function)), given)
-    result = function(*args, **kwargs)
+    mark = len(current().escaped)
+    try:
+        result = function(*args, **kwargs)
+    except Exception as error:
+        caught = first_caught(mark)
+        if caught is not None and not isinstance(error, CaptureError | Signal):
+            raise caught from None
+        raise
+    if (caught := first_caught(mark)) is not None:
+        raise caught
     if watched is not None:
         watched.require_unchanged(function.__name__, stored)
     for name in [n for n, value in space.items() if isinstance(value, Tracer) and n not in stored]:

@@ -24,15 +24,16 @@ from tracegrad.capture.nodes import LOOPS, Fresh, Make, Node, walk_scope
 from tracegrad.capture.source import SourceUnavailable
 
 JUMPS = {gast.Return: "return", gast.Break: "break", gast.Continue: "continue"}
-TRIES = (gast.Try, gast.TryStar)
 
 
 def lower_jumps(body: Sequence[Node], fresh: Fresh, place: Make) -> list[Node]:
     """Return `body` lowered. It always ends in `return`; the one at its end stands at `place`.
 
-    Raises: SourceUnavailable, for a jump out of `finally`.
+    Raises: SourceUnavailable, for a jump out of `finally`, and for `except*`.
     """
     for node in walk_scope(body):
+        if isinstance(node, gast.TryStar):
+            raise SourceUnavailable(f"line {node.lineno}: 'except*' puts exceptions into groups")
         if isinstance(node, gast.Try):
             node.tg_trial = _is_trial(node)
     return _Lowering(fresh).function([*body, place.returns(place.constant(None))])
@@ -60,7 +61,7 @@ def parts(statement: Node) -> list[list[Node]]:
         return [statement.body, statement.orelse]
     if isinstance(statement, gast.With):
         return [statement.body]
-    if isinstance(statement, TRIES):
+    if isinstance(statement, gast.Try):
         return [statement.body, *(h.body for h in statement.handlers), statement.orelse, statement.finalbody]
     if isinstance(statement, gast.Match):
         return [case.body for case in statement.cases]
@@ -91,7 +92,7 @@ def _completes(statement: Node) -> bool:
         # a loop that is lowered ends by flags
         has_end = "break" in jumps(statement.body) or bool(getattr(statement, "tg_flags", False))
         return has_end or not is_endless(statement)
-    if isinstance(statement, TRIES):
+    if isinstance(statement, gast.Try):
         ends = [[*statement.body, *statement.orelse], *(h.body for h in statement.handlers)]
         return any(completes(end) for end in ends) and completes(statement.finalbody)
     if isinstance(statement, gast.Match):
@@ -192,7 +193,7 @@ class _Lowering:
                     statement.body, rest = [*statement.body, *rest], []
             if is_trial(statement) and rest and not statement.finalbody and _handlers_jump(statement):
                 statement.orelse, rest = [*statement.orelse, *rest], []
-            if isinstance(statement, (gast.With, *TRIES)):
+            if isinstance(statement, gast.With | gast.Try):
                 self.attempt(statement, loop)
             else:
                 for part in parts(statement):
@@ -232,11 +233,11 @@ class _Lowering:
 
     def attempt(self, statement: Node, loop: _Loop | None) -> None:
         """Lower a `try` or `with` with jumps in it."""
-        if isinstance(statement, TRIES) and jumps(statement.finalbody):
+        if isinstance(statement, gast.Try) and jumps(statement.finalbody):
             raise SourceUnavailable(f"line {statement.lineno}: 'finally' is left by a jump inside a loop or a branch")
         flags = self.names(jumps(statement.body), loop)
-        nested = any(isinstance(s, (gast.With, *TRIES)) and jumps([s]) for s in walk_scope(statement.body))
-        if flags and isinstance(statement, TRIES) and statement.orelse:
+        nested = any(isinstance(s, gast.With | gast.Try) and jumps([s]) for s in walk_scope(statement.body))
+        if flags and isinstance(statement, gast.Try) and statement.orelse:
             statement.orelse = [_guard(statement.orelse[0], flags, statement.orelse)]
         for part in parts(statement):
             part[:] = self.region(part, loop)
@@ -268,7 +269,7 @@ class _Lowering:
 
 def _can_stay(statement: Node) -> bool:
     """Return whether the returns inside a statement at the top level may stay `return` statements."""
-    if not isinstance(statement, (gast.With, gast.Match, *TRIES)) or is_trial(statement):
+    if not isinstance(statement, gast.With | gast.Match | gast.Try) or is_trial(statement):
         return False
     return all(_list_can_stay(part) for part in parts(statement))
 

@@ -18,7 +18,7 @@ SLICE = "tg_slice"  # and the one that holds the builtin `slice`, whatever the u
 FUNCTIONS = (gast.FunctionDef, gast.AsyncFunctionDef)
 COMPREHENSIONS = (gast.ListComp, gast.SetComp, gast.DictComp, gast.GeneratorExp)
 LOOPS = (gast.For, gast.While)
-COMPOUND = (*LOOPS, gast.If, gast.With, gast.Try, gast.TryStar, gast.ExceptHandler, gast.Match, gast.match_case)
+COMPOUND = (*LOOPS, gast.If, gast.With, gast.Try, gast.ExceptHandler, gast.Match, gast.match_case)
 
 
 class Make:

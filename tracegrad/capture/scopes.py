@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import gast
 
-from tracegrad.capture.jumps import TRIES, has_default, is_trial
+from tracegrad.capture.jumps import has_default, is_trial
 from tracegrad.capture.nodes import (
     COMPREHENSIONS,
     FUNCTIONS,
@@ -141,7 +141,7 @@ class Flow:
                     inner = self._apply(self._events(item.optional_vars), inner)
             self._forward(node.body, inner)
             return bound  # whatever the body bound: the `with` may have swallowed an exception before
-        if isinstance(node, TRIES):
+        if isinstance(node, gast.Try):
             return self._forward_try(node, bound)
         if isinstance(node, gast.Match):
             bound = self._apply(self._events(node.subject), bound)
@@ -223,7 +223,7 @@ class Flow:
             live = self._backward(node.body, live, caught | live)
             events = [e for item in node.items for e in self._events(item.context_expr, item.optional_vars)]
             return self._use(events, live)
-        if isinstance(node, TRIES):
+        if isinstance(node, gast.Try):
             return self._backward_try(node, live, caught)
         if isinstance(node, gast.Match):
             before = set(live)

@@ -25,8 +25,10 @@ from tracegrad.capture.context import (
     NO_INPUT,
     NUMBERS,
     RestageError,
+    Signal,
     Storage,
     current,
+    note_escaped,
     unconverted_reason,
     user_span,
 )
@@ -336,13 +338,15 @@ class Tracer:
             help = (
                 f"{reason}, so it runs as it is, and what Python decides in it cannot depend on traced values: {remedy}"
             )
-        raise NeedsPythonValue(
+        error = NeedsPythonValue(
             f"a traced value is used where Python needs {kind}",
             code="TG101",
             span=user_span(),
             found=f"{describe(self)}, known only when the compiled function runs",
             help=help,
         )
+        note_escaped(error)
+        raise error
 
     @property
     def is_scalar(self) -> bool:
@@ -892,6 +896,9 @@ def call_handler(function: Any, *args: Any, **kwargs: Any) -> Any:
                 if type(part) is Tracer and part.type.ndim > 1 and part._storage.number > begun:
                     _note_order(function, args, kwargs, part)
         return result
+    except (CaptureError, Signal) as error:
+        note_escaped(error)
+        raise
     except (ValueError, TypeError, IndexError, AttributeError) as error:
         if isinstance(error, TracegradError) or not _is_own(error):
             raise
