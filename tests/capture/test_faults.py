@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -215,6 +216,45 @@ def unread_inverse(x: Any) -> Any:
     return 2.0 * x[1] if len(inverse) == len(solution) else x[0]
 
 
+def unread_before_a_handler(x: Any) -> Any:
+    np.linalg.inv(matrix(x))
+    try:
+        return 2.0 * x[1] + 0.0 * math.log(x[2])
+    except ValueError:
+        return x[0]
+
+
+def unread_where_another_fault_is_handled(x: Any) -> Any:
+    found, table = 2.0 * x[1], [x[0], x[1]]
+    for k in range(2):
+        try:
+            if x[k] > -9.0:
+                np.linalg.inv(matrix(x))
+            found += 0.0 * table[int(9.0 * x[2])]
+        except IndexError:
+            found = x[0]
+    return found
+
+
+def unread_in_a_handler(x: Any) -> Any:
+    try:
+        found = math.log(x[2] - 9.0)
+    except ValueError:
+        found = np.sum(np.linalg.inv(matrix(x)))
+    found = 2.0 * x[1]
+    return found + 0.0 * x[0]
+
+
+def unread_items_of_a_list(x: Any) -> Any:
+    place, values = int(x[0]), [2.0 * x[1], 0.5]
+    if x[1] < 5.0:
+        found = values[place]
+    for k in range(2):
+        found = values[place] + k
+    found = values[0]
+    return found + 0.0 * x[0]
+
+
 def unread_items(x: Any) -> Any:
     place = int(x[0])
     np.array([1.0, 2.0])[place]
@@ -226,10 +266,11 @@ def unread_items(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-def test_an_index_of_an_item_that_nothing_reads_is_checked_all_the_same(backend: str) -> None:
+@pytest.mark.parametrize("function", [unread_items, unread_items_of_a_list])
+def test_an_index_of_an_item_that_nothing_reads_is_checked_all_the_same(function: Any, backend: str) -> None:
     inside, outside = np.array([1.0, 0.5, 0.2]), np.array([2.0, 0.5, 0.2])
-    np.testing.assert_array_equal(tg.grad(unread_items, backend=backend)(inside), [0.0, 2.0, 0.0])
-    for made in (unread_items, tg.function(unread_items, backend=backend), tg.grad(unread_items, backend=backend)):
+    np.testing.assert_array_equal(tg.grad(function, backend=backend)(inside), [0.0, 2.0, 0.0])
+    for made in (function, tg.function(function, backend=backend), tg.grad(function, backend=backend)):
         with pytest.raises(IndexError):
             made(outside)
 
@@ -243,7 +284,13 @@ def handled(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-@pytest.mark.parametrize("function", [only_checked, overwritten, unread_inverse])
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(only_checked, overwritten, unread_inverse),
+        *(unread_before_a_handler, unread_where_another_fault_is_handled, unread_in_a_handler),
+    ],
+)
 def test_a_factorization_that_nothing_reads_fails_all_the_same(function: Any, backend: str) -> None:
     regular, singular = np.array([3.0, 0.5, 0.2]), np.array([1.0, 0.5, 0.2])
     np.testing.assert_array_equal(tg.grad(function, backend=backend)(regular), [0.0, 2.0, 0.0])

@@ -71,7 +71,6 @@ def _run(
         raise refusal("an error", found)
     trial = Trial(fn, get_state, slots.cells_of(get_state), skipped, script, depth, left)
     capture.trials.append(trial)
-    capture.tried = True
     try:
         fn()
         return

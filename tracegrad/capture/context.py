@@ -331,8 +331,8 @@ class Capture:
         #: arrays whose layout decides what the function does; and those of which it does where another is written
         self.laid_out: set[Storage | None] = set()
         self.read_again: set[tuple[Storage, Inputs]] = set()
-        #: whether the body of a `try` was run to see what may fail: what it has staged then may still be there, unused
-        self.tried = False
+        #: operations of runs of a `try` that were abandoned; they are still there, unused
+        self.abandoned: set[Operation] = set()
         #: reads of elements that the user's code asks for
         self.reads: set[Operation] = set()
         #: arrays that a conversion gives as they are, where it would copy them in another byte order

@@ -208,8 +208,7 @@ def _capture(
                 results.append(tracer.value)
         ir.body.yields = results
     _check_scopes(ir)
-    if not state.tried:
-        check_unused(ir, state.reads)
+    check_unused(ir, state.reads, state.abandoned)
     hidden_names = _unique([h.value.name for h in hidden], arguments)
     ir.interface = Interface(
         (*arguments, *hidden_names),

@@ -115,7 +115,7 @@ def getitem(x: Any, key: Any) -> Any:
     if method is not None:
         return call_user(method, x, key)
     if isinstance(x, list | tuple | collections.deque) and _is_unknown_index(x, key) and not _stacks(x):
-        return item_at(x, key)
+        return noted(item_at(x, key))
     if lookups.is_lookup(x, key):
         return lookups.read_item(x, key)
     found = dict.get(x, key) if isinstance(x, dict) else None
@@ -137,6 +137,8 @@ def getitem(x: Any, key: Any) -> Any:
         if isinstance(x, dict | list | tuple) and not (isinstance(x, StackedList) and x.varies):
             _note_contents(error, x)
         raise
+    if isinstance(x, StackedList) and is_traced(key):
+        return noted(found)
     return new_container(found) if isinstance(key, slice) and type(found) is list else found
 
 

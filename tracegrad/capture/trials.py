@@ -15,7 +15,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -245,8 +245,10 @@ class Trial:
 
     def clear_effects(self, end: int, name: str) -> None:
         """Remove what the abandoned run has printed, and what it has checked while it was left."""
-        operations = current().builder.block.operations
+        capture = current()
+        operations = capture.builder.block.operations
         kept = operations[: self.start]
+        capture.abandoned.update(walk(operations[self.start :]))
         for number, operation in enumerate(operations[self.start :], self.start):
             if not has_effect(operation) or (number < end and _only_checks(operation)):
                 kept.append(operation)
@@ -546,13 +548,16 @@ def noted(made: Any) -> Any:
     return made
 
 
-def check_unused(function: Function, reads: Collection[Operation]) -> None:
-    """Stage checks before what would fail, though nothing needs its result: factorizations, and reads."""
+def check_unused(function: Function, reads: Collection[Operation], abandoned: Container[Operation]) -> None:
+    """Stage checks before what would fail, though nothing needs its result: factorizations, and reads; but for those of
+    runs of a `try` that were abandoned, which were run again."""
     asked = {o.operands[0] for o in walk(function.body.operations) if o.op in FACTORS.values()}
     counters = {o.blocks[0].params[0] for o in walk(function.body.operations) if o.op == "for"}
     for block, operation in find_dead(function):
         is_read = operation.op == "gather" and operation in reads and not counters.issuperset(operation.operands[1:])
         if not is_read and (operation.op not in FACTORS or operation.operands[0] in asked):
+            continue
+        if operation in abandoned:
             continue
         builder = Builder(Block())
         builder.span = operation.span
