@@ -33,6 +33,55 @@ class VeryUnfit(Unfit):
     pass
 
 
+class Kept(Exception):
+    def __init__(self, number):
+        super().__init__("kept", number)
+        self.number = number
+
+
+def keeps_the_last_error(x):
+    last = None
+    for v in x:
+        try:
+            if v < 2.05:
+                raise Kept(v * x[0])
+        except Kept as error:
+            last = error
+    if last is None:
+        return x[1]
+    return last.number * len(last.args)
+
+
+def raises_the_last_error(x):
+    step, last = x[0], None
+    for _ in range(3):
+        try:
+            result = math.log(step)
+            break
+        except ValueError:
+            last = Kept(step)
+            step += 0.6
+    else:
+        try:
+            raise last
+        except Kept as error:
+            return error.number * x[1]
+    return result + (last.number if last else 0.0)
+
+
+def one_of_two_errors(x):
+    error = ValueError(x[0] * x[2])
+    if x[1] > x[0]:
+        error = ValueError(x[1])
+    error.weight = x[2]
+    try:
+        if x[2] > 2.25:
+            raise error
+    except ValueError as found:
+        return found.args[0] * found.weight
+    return error.args[0]
+
+
 def _logged_factor(a, log):
     log.append(1.0)
     factor = np.linalg.cholesky(a)
@@ -706,6 +755,9 @@ PROGRAMS = [
     item_that_a_growing_list_has_not,
     item_of_a_growing_list,
     finally_with_effects,
+    keeps_the_last_error,
+    raises_the_last_error,
+    one_of_two_errors,
     index_read,
     index_written,
     handlers_in_functions,

@@ -23,6 +23,7 @@ from tracegrad.capture.branches import if_stmt
 from tracegrad.capture.context import LEARNING, Signal, current
 from tracegrad.capture.guards import special_method
 from tracegrad.capture.joins import leave_branch
+from tracegrad.capture.state import OrNone
 from tracegrad.capture.tracer import call_user, from_value
 from tracegrad.capture.trials import (
     FAULTS,
@@ -171,6 +172,11 @@ def _error_names(operation: Operation) -> tuple[str, ...]:
     if operation.op == "check":
         return (name, operation.attrs["message"].partition(":")[0])
     return (name,) if name else ()
+
+
+def raised(value: Any) -> Any:
+    """Return what `raise value` raises."""
+    return value.read("exceptions must derive from BaseException") if type(value) is OrNone else value
 
 
 def passes(error: BaseException) -> bool:

@@ -35,6 +35,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     trial(handled)    step(number, is_left)     around its body; around each statement of it
     raises(kinds, error)                a handler that only raises another exception
     alike(kinds)                        one that goes on in the same way from all that it catches
+    raised(x)                           what `raise x` raises
     attempt(handled)    passing()       around the body of another `try`; the type of a handler before the others
     context(manager)                    around the context manager of a `with`
     text(*parts)    format(value, conversion, spec)     an f-string and its pieces
@@ -611,7 +612,10 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         if hasattr(node, "tg_again"):
             node.exc = Make(node).load(node.tg_again)
             return node
-        return self.generic_visit(node)
+        node = self.generic_visit(node)
+        if node.exc is not None:
+            node.exc = Make(node.exc).hook("raised", node.exc)
+        return node
 
     def visit_Match(self, node: Node) -> Node:
         node.subject = self.visit(node.subject)

@@ -27,7 +27,6 @@ from tracegrad.capture.presence import find_attribute, read_item
 from tracegrad.capture.presence import read_attribute as read_unsure
 from tracegrad.capture.protocols import delete, read_by_class, read_missing, store
 from tracegrad.capture.state import OrNone, Unsure, none_error
-from tracegrad.capture.text import given_args
 from tracegrad.capture.tracer import (
     Tracer,
     call_handler,
@@ -40,6 +39,7 @@ from tracegrad.capture.tracer import (
     refusal,
     resolve_content,
 )
+from tracegrad.capture.trees import given_args
 from tracegrad.capture.trials import noted
 from tracegrad.errors import CaptureError, NeedsPythonValue, TracegradError
 from tracegrad.suggestion import suggest

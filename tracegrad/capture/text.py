@@ -29,6 +29,7 @@ from tracegrad.capture.guards import is_user_function
 from tracegrad.capture.sizes import Size
 from tracegrad.capture.state import unbound_message
 from tracegrad.capture.tracer import Tracer, asarray, call_user, in_message, is_traced, placeholder
+from tracegrad.capture.trees import GIVEN, MAKE_ERROR, given_args
 from tracegrad.errors import NeedsPythonValue, TracedNameError, TracegradError
 from tracegrad.frames import warn
 from tracegrad.ir.core import Value
@@ -38,8 +39,6 @@ from tracegrad.ir.types import I64
 _MESSENGERS = ("logging", "warnings", "_warnings")
 #: attribute of a warning whose message has names in the place of traced values
 _NAMED = "__tracegrad_named__"
-#: attribute of an exception: its `args`, and what was given where these show names in the place of traced values
-_GIVEN = "__tracegrad_given__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,7 +487,7 @@ def keep_given(error: BaseException, args: tuple[Any, ...]) -> None:
     """Set the arguments of an exception, which show names in the place of traced values, and note what was given."""
     error.args = tuple(map(_message, args))
     if _has_traced(args):
-        setattr(error, _GIVEN, (error.args, args))
+        setattr(error, GIVEN, (error.args, args))
 
 
 def keep_text(error: BaseException) -> None:
@@ -496,10 +495,14 @@ def keep_text(error: BaseException) -> None:
     keep_given(error, (TracedText(map(str, error.args)),))
 
 
-def given_args(error: BaseException) -> tuple[Any, ...]:
-    """Return the arguments of an exception as captured code sees them."""
-    args, given = getattr(error, _GIVEN, (None, ()))
-    return given if args is error.args else error.args
+def _make_holding(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    """Make an exception, without its `__init__`, that holds these arguments."""
+    error = kind.__new__(kind)
+    keep_given(error, args)
+    return error
+
+
+MAKE_ERROR.append(_make_holding)
 
 
 def _init_error(init: Any, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -26,6 +26,18 @@ class Source:
     source: Source | None = None
 
 
+#: attribute of an exception: its `args`, and what was given where these show names in the place of traced values
+GIVEN = "__tracegrad_given__"
+#: makes an exception of a class that holds these arguments; text.py puts its function here
+MAKE_ERROR: list[Callable[[type[BaseException], tuple[Any, ...]], BaseException]] = []
+
+
+def given_args(error: BaseException) -> tuple[Any, ...]:
+    """Return the arguments of an exception as captured code sees them."""
+    args, given = getattr(error, GIVEN, (None, ()))
+    return given if args is error.args else error.args
+
+
 class Constant:
     """The kind of a leaf that is the same in all values of a structure: a text, or None."""
 
@@ -80,6 +92,9 @@ def open_container(value: Any) -> tuple[Any, list[Any], Any] | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = tuple(f.name for f in dataclasses.fields(value))
         return names, [getattr(value, n) for n in names], value
+    if isinstance(value, BaseException) and id(value) in current().created:
+        names = tuple(name for name in vars(value) if name != GIVEN)
+        return ("args", *names), [given_args(value), *(vars(value)[name] for name in names)], value
     if id(value) in current().created and hasattr(value, "__dict__") and not isinstance(value, Source):
         return tuple(vars(value)), list(vars(value).values()), value
     return None
@@ -102,8 +117,13 @@ def build(tree: Tree, children: list[Any]) -> Any:
         return tuple(children)
     if hasattr(tree.kind, "_fields"):
         return tree.kind(*children)
-    value = object.__new__(tree.kind)
-    for name, child in zip(tree.data, children, strict=True):
+    names = tree.data
+    if issubclass(tree.kind, BaseException):
+        value = MAKE_ERROR[0](tree.kind, children[0])
+        names, children = names[1:], children[1:]
+    else:
+        value = object.__new__(tree.kind)
+    for name, child in zip(names, children, strict=True):
         object.__setattr__(value, name, child)
     return value
 
