@@ -203,7 +203,7 @@ return %r"""
 
 def test_common_subexpressions_respect_blocks() -> None:
     body = """
-%c: bool[] = constant {value=True}
+%c: bool[] = less %s, %s
 %p: f64[3] = multiply %x, %y
 %r: f64[3] = if %c () {
   %a: f64[3] = multiply %y, %x
@@ -218,7 +218,7 @@ def test_common_subexpressions_respect_blocks() -> None:
 return %e
 """
     assert after(body, eliminate_common_subexpressions) == (
-        """%c: bool[] = constant {value=True}
+        """%c: bool[] = less %s, %s
 %p: f64[3] = multiply %x, %y
 %r: f64[3] = if %c () {
   %b: f64[3] = sin %p
@@ -230,6 +230,50 @@ return %e
 %d: f64[3] = sin %p
 %e: f64[3] = add %r, %d
 return %e"""
+    )
+
+
+def test_a_branch_inside_another_one_or_behind_a_check_takes_the_side_that_is_known() -> None:
+    body = """
+%zero: i64[] = constant {value=0}
+%c: bool[] = less %n, %zero
+%not: bool[] = logical_not %c
+%r: f64[3] = if %c () {
+  %a: f64[3] = if %not () {
+    yield %x
+  } () {
+    %b: f64[3] = sin %x
+    yield %b
+  }
+  %d: f64[3] = multiply %a, %y
+  yield %d
+} () {
+  check %not {error='ValueError', message='negative'}
+  %e: f64[3] = if %c () {
+    yield %x
+  } () {
+    %f: f64[3] = if %not () {
+      yield %y
+    } () {
+      yield %x
+    }
+    yield %f
+  }
+  yield %e
+}
+return %r
+"""
+    assert after(body, eliminate_common_subexpressions) == (
+        """%zero: i64[] = constant {value=0}
+%c: bool[] = less %n, %zero
+%r: f64[3] = if %c () {
+  %b: f64[3] = sin %x
+  %d: f64[3] = multiply %b, %y
+  yield %d
+} () {
+  yield %y
+}
+return %r"""
     )
 
 

@@ -1,8 +1,9 @@
 """Common subexpressions: what was done before, here or in an outer block, is not done again: an operation, a check,
 or a whole loop or branch.
 
-A branch knows also what the same side of an earlier branch on the same condition has computed and passed on. Reads and
-writes IR in place. Previous: elements.py; next: powers.py.
+A branch knows also what the same side of an earlier branch on the same condition has computed and passed on. Where its
+condition is decided around it, or by a check before, only the side that is taken is left. Reads and writes IR in place.
+Previous: elements.py; next: powers.py.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.liveness import find_dead, has_effect
 from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.writes import is_filled_with
 
 _COMMUTATIVE = frozenset({"add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"})
 
@@ -44,15 +46,37 @@ def _block(
     """Replace operations in a block.
 
     Args:
-        known: results of the operations done before, by what they compute.
+        known: results of the operations done before, by what they compute; and what is known of conditions.
         branches: the branches before, by condition.
         mapping: what stands for the results of operations left out.
         dead: operations to leave alone.
     """
+    operations, block.operations = block.operations, []
+    changed = _replace(operations, block.operations, known, branches, mapping, dead)
+    block.yields = [mapping.get(v, v) for v in block.yields]
+    return changed
+
+
+def _replace(
+    operations: list[Operation],
+    kept: list[Operation],
+    known: ChainMap[Hashable, list[Value]],
+    branches: ChainMap[Value, list[Operation]],
+    mapping: dict[Value, Value],
+    dead: Collection[Operation],
+) -> bool:
+    """Add to `kept` what is left of operations; the other arguments are those of `_block`."""
     changed = False
-    kept: list[Operation] = []
-    for operation in block.operations:
+    for operation in operations:
         operation.operands = [mapping.get(v, v) for v in operation.operands]
+        taken = _side_taken(operation, known)
+        if taken is not None and operation not in dead:
+            _replace(taken.operations, kept, known, branches, mapping, dead)
+            for old, new in zip(operation.results, taken.yields, strict=True):
+                mapping[old] = mapping.get(new, new)
+                mapping[old].take_name(old)
+            changed = True
+            continue
         for side, nested in enumerate(operation.blocks):
             inner = known.new_child()
             if operation.op == "if":
@@ -88,9 +112,19 @@ def _block(
         for old, new in zip(operation.results, found, strict=True):
             new.take_name(old)
             mapping[old] = new
-    block.operations = kept
-    block.yields = [mapping.get(v, v) for v in block.yields]
     return changed
+
+
+def _side_taken(operation: Operation, known: ChainMap[Hashable, list[Value]]) -> Block | None:
+    """Return the side of a branch that is always taken, since its condition is known, or decided around it or before;
+    else None."""
+    if operation.op != "if":
+        return None
+    condition = operation.operands[0]
+    for outcome, block in zip((True, False), operation.blocks, strict=True):
+        if is_filled_with(condition, outcome) or _truth_of(condition, outcome) in known:
+            return block
+    return None
 
 
 def _done_before(operation: Operation, known: ChainMap[Hashable, list[Value]]) -> list[Value] | None:
