@@ -265,8 +265,59 @@ def unread_items(x: Any) -> Any:
     return 2.0 * x[1]
 
 
+def unread_write(x: Any) -> Any:
+    w = np.zeros(2)
+    w[int(x[0])] = x[1]
+    return 2.0 * x[1]
+
+
+def unread_write_into_a_view(x: Any) -> Any:
+    w = np.zeros((2, 3))
+    if x[1] < 5.0:
+        w[:, 1:][int(x[0])] = x[1]
+    return 2.0 * x[1]
+
+
+def unread_write_into_a_list(x: Any) -> Any:
+    w = [0.0, 0.0]
+    w[int(x[0])] = x[1]
+    return 2.0 * x[1]
+
+
+def unread_write_in_a_loop(x: Any) -> Any:
+    w, n = np.zeros(2), 0
+    while n <= x[0]:
+        w[n] = x[1]
+        n += 1
+    return 2.0 * x[1]
+
+
+def unread_write_of_what_a_loop_counts(x: Any) -> Any:
+    w = np.zeros(2)
+    for k in range(int(x[0]) + 1):
+        w[k] = x[1]
+    return 2.0 * x[1]
+
+
+def unread_item_in_a_recursion(x: Any) -> Any:
+    def times(n: int) -> Any:
+        if n == 0:
+            return 2.0
+        np.array([1.0, 2.0])[int(x[0])]
+        return times(n - 1)
+
+    return times(3) * x[1]
+
+
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-@pytest.mark.parametrize("function", [unread_items, unread_items_of_a_list])
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(unread_items, unread_items_of_a_list, unread_item_in_a_recursion),
+        *(unread_write, unread_write_into_a_view, unread_write_into_a_list),
+        *(unread_write_in_a_loop, unread_write_of_what_a_loop_counts),
+    ],
+)
 def test_an_index_of_an_item_that_nothing_reads_is_checked_all_the_same(function: Any, backend: str) -> None:
     inside, outside = np.array([1.0, 0.5, 0.2]), np.array([2.0, 0.5, 0.2])
     np.testing.assert_array_equal(tg.grad(function, backend=backend)(inside), [0.0, 2.0, 0.0])

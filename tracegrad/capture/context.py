@@ -333,8 +333,8 @@ class Capture:
         self.read_again: set[tuple[Storage, Inputs]] = set()
         #: operations of runs of a `try` that were abandoned; they are still there, unused
         self.abandoned: set[Operation] = set()
-        #: reads of elements that the user's code asks for
-        self.reads: set[Operation] = set()
+        #: reads and writes of elements that the user's code asks for
+        self.indexed: set[Operation] = set()
         #: arrays that a conversion gives as they are, where it would copy them in another byte order
         self.native: set[Storage] = set()
         #: an item of a list is an array that may not be in C order; and where that decides what a write reaches

@@ -207,8 +207,8 @@ def _capture(
                 write_back[position] = len(results)
                 results.append(tracer.value)
         ir.body.yields = results
+        check_unused(ir)
     _check_scopes(ir)
-    check_unused(ir, state.reads, state.abandoned)
     hidden_names = _unique([h.value.name for h in hidden], arguments)
     ir.interface = Interface(
         (*arguments, *hidden_names),

@@ -40,7 +40,7 @@ from tracegrad.capture.tracer import (
     resolve_content,
 )
 from tracegrad.capture.trees import given_args
-from tracegrad.capture.trials import noted
+from tracegrad.capture.trials import noted, noting_writes
 from tracegrad.errors import CaptureError, NeedsPythonValue, TracegradError
 from tracegrad.suggestion import suggest
 
@@ -167,6 +167,14 @@ def _stacks(x: Any, stored: Any = None) -> bool:
 
 def setitem(x: Any, key: Any, value: Any) -> None:
     """`x[key] = value`."""
+    if is_traced(key):
+        with noting_writes():
+            _set_item(x, key, value)
+    else:
+        _set_item(x, key, value)
+
+
+def _set_item(x: Any, key: Any, value: Any) -> None:
     if type(x) is OrNone:
         x = x.read("'NoneType' object does not support item assignment")
     if isinstance(key, slice):

@@ -15,7 +15,8 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -544,20 +545,31 @@ def _succeeds(name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> V
 def noted(made: Any) -> Any:
     """Return what the user's code reads at an index, and keep in mind that it does."""
     if type(made) is Tracer and made._view is None and (operation := made.value.producer) is not None:
-        current().reads.add(operation)
+        current().indexed.add(operation)
     return made
 
 
-def check_unused(function: Function, reads: Collection[Operation], abandoned: Container[Operation]) -> None:
-    """Stage checks before what would fail, though nothing needs its result: factorizations, and reads; but for those of
-    runs of a `try` that were abandoned, which were run again."""
+@contextmanager
+def noting_writes() -> Iterator[None]:
+    """Keep in mind which writes at an index the user's code asks for."""
+    capture = current()
+    operations = capture.builder.block.operations
+    before = len(operations)
+    yield
+    capture.indexed.update(o for o in operations[before:] if o.op in ("scatter_set", "scatter_add"))
+
+
+def check_unused(function: Function) -> None:
+    """Stage checks before what would fail, though nothing needs its result: factorizations, reads and writes; but for
+    those of runs of a `try` that were abandoned, which were run again."""
+    capture = current()
     asked = {o.operands[0] for o in walk(function.body.operations) if o.op in FACTORS.values()}
     counters = {o.blocks[0].params[0] for o in walk(function.body.operations) if o.op == "for"}
     for block, operation in find_dead(function):
-        is_read = operation.op == "gather" and operation in reads and not counters.issuperset(operation.operands[1:])
-        if not is_read and (operation.op not in FACTORS or operation.operands[0] in asked):
+        is_indexed = operation in capture.indexed and not _is_certain(operation, counters)
+        if not is_indexed and (operation.op not in FACTORS or operation.operands[0] in asked):
             continue
-        if operation in abandoned:
+        if operation in capture.abandoned:
             continue
         builder = Builder(Block())
         builder.span = operation.span
@@ -567,6 +579,16 @@ def check_unused(function: Function, reads: Collection[Operation], abandoned: Co
             ops.check(holds, error=kind.__name__, message=message)
         place = block.operations.index(operation)
         block.operations[place:place] = builder.block.operations
+
+
+def _is_certain(operation: Operation, counters: Container[Value]) -> bool:
+    """Return whether an index is in bounds: by what is known of it, or as what counts a loop over a size."""
+    axes = operation.attrs["axes"]
+    if _is_inside(operation.operands, axes):
+        return True
+    sizes = [operation.operands[0].shape[axis] for axis in axes]
+    are_counted = all(index in counters for index in operation.operands[1 : 1 + len(axes)])
+    return are_counted and not all(isinstance(size, int) for size in sizes)
 
 
 def _only_checks(operation: Operation) -> bool:
