@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import operator
 import random
+import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,22 +23,29 @@ from tracegrad.capture.numpy_api.common import as_axis, as_known, is_known, wrap
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, check, is_traced
 from tracegrad.errors import CaptureError, NeedsPythonValue
 
-_BIT_GENERATORS = (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
-#: what makes a source of random numbers from a seed
-_SEEDED = (np.random.default_rng, np.random.RandomState, np.random.SeedSequence, random.Random, *_BIT_GENERATORS)
-_SOURCES = (
-    np.random.Generator,
-    np.random.RandomState,
-    np.random.BitGenerator,
-    np.random.SeedSequence,
-    random.Random,
-)
+
+def _sources() -> tuple[type, ...]:
+    """Return the classes of sources of random numbers; those of NumPy once it has imported them, which takes time."""
+    return (random.Random, *_sources_of_numpy()) if "numpy.random" in sys.modules else (random.Random,)
+
+
+@cache
+def _sources_of_numpy() -> tuple[type, ...]:
+    return (np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
+
+
+@cache
+def _seeded() -> tuple[Any, ...]:
+    """Return what makes a source of random numbers from a seed."""
+    own = np.random
+    bits = (own.PCG64, own.PCG64DXSM, own.MT19937, own.Philox, own.SFC64)
+    return (own.default_rng, own.RandomState, own.SeedSequence, random.Random, *bits)
 
 
 def is_random(f: Any) -> bool:
     """Return whether a function makes a source of random numbers, or is a method of one."""
     own = getattr(f, "__self__", None)
-    if isinstance(own, _SOURCES):
+    if isinstance(own, _sources()):
         return True
     module = getattr(f, "__module__", None) or ""
     if module.startswith(("numpy.random", "scipy.stats")):
@@ -52,16 +61,16 @@ def call_random(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         NeedsPythonValue: the draw is made in a staged loop or branch, or depends on traced values.
     """
     own = getattr(f, "__self__", None)
-    if isinstance(own, _SOURCES) and current().created_depth(own) >= 0:
+    if isinstance(own, _sources()) and current().created_depth(own) >= 0:
         return _draw(f, own, args, kwargs)
     if f is np.random.Generator and args and current().created_depth(args[0]) >= 0:
         return _registered(f(*args))
     if getattr(f, "__name__", "") == "rvs" and not _is_fresh((kwargs.get("random_state"),)):
         source = kwargs["random_state"]
-        if isinstance(source, _SOURCES):
+        if isinstance(source, _sources()):
             return _draw(f, source, args, kwargs)
         return wrap_known(f(*_plain(args, "rvs"), **_plain(kwargs, "rvs")))
-    if f not in _SEEDED or _is_fresh((*args, *kwargs.values())):
+    if f not in _seeded() or _is_fresh((*args, *kwargs.values())):
         raise CaptureError(
             "random numbers would be frozen: the function would use the same draw at every call",
             code="TG108",
@@ -77,12 +86,12 @@ def _is_fresh(seeds: tuple[Any, ...]) -> bool:
     """Return whether a source with these arguments starts somewhere else each time, or shares what lies outside."""
     if not seeds or any(seed is None for seed in seeds):
         return True
-    return any(isinstance(seed, _SOURCES) and current().created_depth(seed) < 0 for seed in seeds)
+    return any(isinstance(seed, _sources()) and current().created_depth(seed) < 0 for seed in seeds)
 
 
 def _registered(result: Any) -> Any:
     for part in result if isinstance(result, list) else (result,):
-        if isinstance(part, _SOURCES):
+        if isinstance(part, _sources()):
             current().register_created(part)
             if isinstance(part, np.random.Generator):
                 current().register_created(part.bit_generator)
