@@ -47,6 +47,23 @@ def test_compiles_and_loads(cache: Cache, options: Options) -> None:
     assert compile_c(TWICE, "twice", cache=cache, options=options) is library
 
 
+@pytest.mark.parametrize(("lines", "level"), [(0, "-O3"), (1001, "-O2"), (2001, "-O1")])
+def test_long_texts_take_a_lower_level(
+    cache: Cache, options: Options, monkeypatch: pytest.MonkeyPatch, lines: int, level: str
+) -> None:
+    find_toolchain(options, cache)
+    run, commands = toolchain._run, []
+
+    def record(command: list[str]) -> object:
+        commands.append(command)
+        return run(command)
+
+    monkeypatch.setattr(toolchain, "_run", record)
+    compile_c(TWICE + "\n" * lines, "twice", cache=cache, options=options)
+    (command,) = commands
+    assert [part for part in command if part.startswith("-O")] == [level]
+
+
 def test_a_new_process_runs_no_compiler(cache: Cache, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     compile_c(TWICE, "twice", cache=cache, options=options)
     forget(monkeypatch)

@@ -54,8 +54,9 @@ class LoadedLibrary:
         return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-#: lines of a text from which on -O2 is taken for -O3, which takes several times as long there and gains nothing
-LONG = 1000
+#: what stands for -O3 in texts of more than so many lines: -O3 takes several times as long as -O2 there and gains
+#: nothing; in still longer ones -O2 takes twice as long as -O1, for code that is faster by a twentieth
+_LEVELS = ((2000, ("-O1", "-ftree-vectorize")), (1000, ("-O2",)))
 
 _loaded: dict[str, LoadedLibrary] = {}
 
@@ -109,9 +110,7 @@ def compile_c(
     found = load_cached(key, cache)
     if found is not None:
         return found
-    flags = toolchain.kernel_flags(options)
-    if text.count("\n") > LONG:
-        flags = tuple("-O2" if flag == "-O3" else flag for flag in flags)
+    flags = flags_for_length(toolchain.kernel_flags(options), text.count("\n"))
     entry = compile_entry(text, key, toolchain, flags, cache, metadata or {})
     try:
         return _load(entry)
@@ -123,6 +122,14 @@ def compile_c(
             found=str(error),
             help="check that the cache directory is not mounted noexec, or set TRACEGRAD_CACHE_DIR to another",
         ) from error
+
+
+def flags_for_length(flags: tuple[str, ...], lines: int) -> tuple[str, ...]:
+    """Return the flags for a text of so many lines."""
+    for least, level in _LEVELS:
+        if lines > least:
+            return tuple(part for flag in flags for part in (level if flag == "-O3" else (flag,)))
+    return flags
 
 
 def compile_entry(
