@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
+
+from tracegrad.collector import collector_rests
 
 
 def lazy_names(
@@ -37,20 +38,9 @@ def lazy_names(
                 text += f": {near or missing}" if near or missing else ""
             raise AttributeError(text)
         module, _, attribute = names[name].partition(":")
-        loaded = _imported(f"{package}.{module or name}")
+        with collector_rests():
+            loaded = importlib.import_module(f"{package}.{module or name}")
         variables[name] = getattr(loaded, attribute or name) if module else loaded
         return variables[name]
 
     return load
-
-
-def _imported(name: str) -> Any:
-    """Import a module. The garbage collector rests meanwhile: what modules make stays, and looking through all of it
-    again and again is a fifth of the time."""
-    rests = gc.isenabled()
-    gc.disable()
-    try:
-        return importlib.import_module(name)
-    finally:
-        if rests:
-            gc.enable()
