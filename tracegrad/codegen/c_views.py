@@ -119,6 +119,7 @@ class Views(Elements):
         self.uses: dict[Value, list[tuple[Operation | None, Block]]] = {}
         self.forced: set[Value] = set()
         self.weights: dict[Value, int] = {}
+        self._overwritten: dict[Block, list[tuple[int, Value]]] = {}
         self._accesses: list[Access] | None = None
         self._multiplier = 1
         self._pointers: set[Value] = set()
@@ -486,8 +487,8 @@ class Views(Elements):
 
     def _passes_write(self, operation: Operation, user: Operation) -> bool:
         """Return whether an array that an operation reads is overwritten before a later user of its block."""
-        between = self.home[operation].operations[self.order[operation] + 1 : self.order[user]]
-        changed = {v for o in between for v in overwritten(o)}
+        first, last = self.order[operation], self.order[user]
+        changed = {v for at, v in self._overwritten_in(self.home[operation]) if first < at < last}
         if not changed:
             return False
         value = operation.result
@@ -496,6 +497,14 @@ class Views(Elements):
             for index in indices:
                 self.compute(value, index)
         return any(v in changed for v, _, _ in accesses)
+
+    def _overwritten_in(self, block: Block) -> list[tuple[int, Value]]:
+        """Return the arrays that the operations of a block overwrite, with the places of these."""
+        found = self._overwritten.get(block)
+        if found is None:
+            found = [(at, v) for at, operation in enumerate(block.operations) for v in overwritten(operation)]
+            self._overwritten[block] = found
+        return found
 
     def _accepts(self, user: Operation, value: Value, *, often: bool) -> bool:
         """Return whether a value may be inlined in an operation: each element is read at most once, unless `often`."""

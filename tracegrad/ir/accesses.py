@@ -16,6 +16,8 @@ from tracegrad.ir.bounds import static_value
 from tracegrad.ir.core import Block, Operation, Value, free_values
 
 _WRITES = ("scatter_set", "scatter_add")
+#: operations that may give a version of an array which they get
+_KEEPING = frozenset({*_WRITES, "for", "if"})
 #: more accesses than these are not compared with each other
 _MAX_ACCESSES = 64
 
@@ -184,8 +186,11 @@ class _Walker:
         known: _Known,
     ) -> bool:
         body = loop.blocks[0]
-        last = self.block(body, body.params[1 + position], path, (*loops, loop), known.inside(loop))
-        return last is not None and self.yielded(body) == [position] and last is body.yields[position]
+        first, end = body.params[1 + position], body.yields[position]
+        if end is not first and (end.producer is None or end.producer.op not in _KEEPING):
+            return False  # another array
+        last = self.block(body, first, path, (*loops, loop), known.inside(loop))
+        return last is not None and self.yielded(body) == [position] and last is end
 
     def yielded(self, block: Block) -> list[int]:
         """Return where a block yields versions of the array."""

@@ -580,10 +580,14 @@ class _Sweep:
             mapping = self.known_from_index(operation, reverse.params[0])
         plan = _plan(body, reverse, self.kept, tuple(mapping))
         pops = start.operations
+        pushes: dict[Value, list[Operation]] = {}
+        for pushed in body.operations:
+            if pushed.op == "push":
+                pushes.setdefault(pushed.operands[1], []).append(pushed)
         for value in reversed(plan.stored):
             stack = self.stack(value.array_type, self.capacity(), f"{_name_in(body, value)}_stack")
             span = value.producer.span if value.producer is not None else operation.span
-            place, known = self.last_read(body, value)
+            place, known = self.last_read(pushes.get(value, ())) or (body, value)
             position = place.operations.index(known.producer) + 1 if known.producer is not None else 0
             place.operations.insert(position, Operation("push", [stack, known], {}, [], [], span))
             pop = Operation("pop", [stack], {}, [], [value.type], span)
@@ -599,16 +603,14 @@ class _Sweep:
         """Return whether one operation pushes what another pops."""
         return sorted(o.op for o in self.stack_users[pop.operands[0]]) == ["pop", "push"]
 
-    def last_read(self, body: Block, value: Value) -> tuple[Block, Value]:
-        """Return where a value of the body of a loop is known last before the reverse body needs it, and as what.
+    def last_read(self, pushes: Sequence[Operation]) -> tuple[Block, Value] | None:
+        """Return where a value of the body of a loop is known last before the reverse body needs it, and as what; None
+        where it is known in the body only.
 
         When the loop pushes it for another, whose reverse has read it again, that is where: the reverse of a loop that
         pops goes through the iterations in the order of the one that pushes.
         """
-        for operation in body.operations:
-            if operation.op == "push" and operation.operands[1] is value and operation.operands[0] in self.read_again:
-                return self.read_again[operation.operands[0]]
-        return body, value
+        return next((self.read_again[o.operands[0]] for o in pushes if o.operands[0] in self.read_again), None)
 
     def count_trips(self, operation: Operation) -> Value:
         """Return the number of iterations of a `while`, as a result of it; a counter that is there is used."""
