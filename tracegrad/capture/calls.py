@@ -277,7 +277,7 @@ def _call_method_of_list(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if isinstance(own, list | tuple) and (is_traced(own) or is_traced(args) or any(map(ways, args))):
             return search(name, own, args[0], operate)
     if name == "extend" and isinstance(own, CapturedList):
-        given = args[0]
+        given = own.copy() if args[0] is own else args[0]
         sequence = given if isinstance(given, sequences.Sequence_) else sequences.as_sequence(given)
         if sequence is not None and sequence.length is None:
             return comprehensions.extend(own, sequence)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.context import current, user_span
-from tracegrad.capture.linear import difference, ends, quotient
+from tracegrad.capture.linear import difference, ends, most_above, quotient
 from tracegrad.capture.masked import same_value
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, check, from_value, make_weak
@@ -97,6 +97,14 @@ def known_distance(x: Any, y: Any) -> Dim | None:
         return x - y
     a, b = int_value(x), int_value(y)
     return 0 if same_value(a, b) else difference(a, b)
+
+
+def most_between(x: Any, y: Any) -> Dim | None:
+    """Return a number that y - x never exceeds, None when none is known."""
+    found, most = span_of(y - x), most_above(int_value(y), int_value(x))
+    if found is None or (most is not None and decide(found[1] - most, ">")):
+        return most
+    return found[1]
 
 
 def require_equal(x: Any, y: Any, message: str = UNEQUAL) -> None:

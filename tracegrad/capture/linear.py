@@ -35,10 +35,14 @@ def _most(total: _Sum, depth: int = 4) -> int | None:
     found = []
     for value, coefficient in total.items():
         extremum = _extremum(value) if depth and coefficient in (1, -1) else None
-        # a maximum is never below its operands, a minimum never above
-        if extremum is not None and extremum[0] == ("<=" if coefficient == 1 else ">="):
-            rest = {v: c for v, c in total.items() if v is not value}
-            found += [_most(_combine(rest, _linear(v), coefficient), depth - 1) for v in extremum[1]]
+        if extremum is None:
+            continue
+        rest = {v: c for v, c in total.items() if v is not value}
+        given = [_most(_combine(rest, _linear(v), coefficient), depth - 1) for v in extremum[1]]
+        if extremum[0] == ("<=" if coefficient == 1 else ">="):
+            found += given  # a maximum is never below its operands, a minimum never above
+        elif None not in given:
+            found.append(max(most for most in given if most is not None))  # it is one of them
     return min((most for most in found if most is not None), default=None)
 
 

@@ -420,8 +420,10 @@ def _adapt(values: StackedList, use: ListUse) -> None:
 
 
 def _copied(rows: Any) -> Ragged:
-    """Return a copy of rows, as an array of a length that is not known."""
-    return rows.copy() if isinstance(rows, Ragged) else Ragged(from_value(rows.value), {0: Axis(rows.shape[0])})
+    """Return a copy of rows, as an array of a length that is not known: of as many as there can be."""
+    return (
+        rows.narrowed().copy() if isinstance(rows, Ragged) else Ragged(from_value(rows.value), {0: Axis(rows.shape[0])})
+    )
 
 
 def _supersede(before: Tracer, after: Tracer) -> None:
@@ -491,7 +493,9 @@ class StackedList(CapturedList):
     def note_range(self) -> None:
         """Note which values the length takes."""
         if isinstance(self.length, Tracer):
-            current().ranges[self.length.value] = 0, self.capacity
+            ranges = current().ranges
+            least, most = ranges.get(self.length.value, (0, self.most))
+            ranges[self.length.value] = least, most if decide(self.most - most, ">=") else self.most
 
     def _is_full(self) -> bool:
         """Return whether all rows of the buffer are items at this point."""
@@ -501,6 +505,14 @@ class StackedList(CapturedList):
     def capacity(self) -> Dim:
         """For how many items there is room."""
         return self.buffer.type.shape[len(self.prefix)]
+
+    @property
+    def most(self) -> Dim:
+        """A number that the length never exceeds at this point of the run."""
+        capture = current()
+        frames = capture.frames[capture.created_depth(self) + 1 :]
+        is_counted = self.room is None and all(frame.kind == "branch" and not frame.repeats for frame in frames)
+        return self.added if is_counted else self.capacity
 
     def as_array(self) -> Any:
         """Return the items as one new array, whose length may be known only at run time."""
@@ -716,7 +728,7 @@ class StackedList(CapturedList):
 
     def extend(self, items: Iterable[Any]) -> None:
         """Append items."""
-        for item in items:
+        for item in self.copy() if items is self else items:
             self.append(item)
 
     def pop(self, index: Any = -1) -> Any:

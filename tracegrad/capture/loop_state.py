@@ -60,6 +60,12 @@ UNROLL_LIMIT = 128
 _FEW_RECORDS = 8
 
 
+#: the bound of a list's growth may depend on those of so many others; where it rises more often it depends on itself
+_MOST_RISES = 3
+#: for more elements there is no room from the start where they may be fewer
+_MOST_RESERVED = 2**24
+
+
 class LoopState:
     """The variables of a loop: the local names that it rebinds, and slots of Python containers that it writes."""
 
@@ -279,6 +285,7 @@ class LoopState:
             known = next((g for g in self.growing if g.values is growth.values), None)
             if known is not None:
                 growth.peak, growth.before = greater(growth.peak, known.peak), known.before
+                growth.rises = known.rises + decide(growth.count - known.count, ">")
                 if (known.count, known.peak, known.varies) == (growth.count, growth.peak, growth.varies):
                     continue
             shrinks = decide(growth.count, "<=")
@@ -301,7 +308,7 @@ class LoopState:
                     "is needed of the items, such as their sum",
                 )
             growth.kind = item_type(growth.items) if isinstance(growth.items, list) else growth.items
-            if most is None and not shrinks:
+            if not shrinks and (most is None or growth.rises > _MOST_RISES or growth.is_unlikely(most)):
                 raise growing_error(growth.values, growth.kind, "items that are appended in each iteration")
             if isinstance(growth.kind, RecordKind) and not isinstance(growth.values, StackedList):
                 limit = _FEW_RECORDS if growth.kind.structure.is_fixed else UNROLL_LIMIT
@@ -467,7 +474,8 @@ class Growth:
     """How a list grows: `count` items in each iteration, from `base` items before the loop.
 
     `start` is its length before the loop: traced in the body of a loop around it, where `base` counts one iteration.
-    An iteration makes it longer by `peak` items at most, of which it may take some out again.
+    An iteration makes it longer by `peak` items at most, of which it may take some out again. `rises` counts how often
+    the loop has been captured again since `count` was more than before.
     """
 
     def __init__(self, values: list[Any], count: Dim, items: Any, peak: Dim) -> None:
@@ -478,6 +486,12 @@ class Growth:
         self.start: Any = 0
         self.before: Any = None
         self.kind: Kind | None = None
+        self.rises = 0
+
+    def is_unlikely(self, trips: Dim) -> bool:
+        """Return whether there may be far more items after some iterations than there are likely to be."""
+        assert self.kind is not None
+        return self.varies and dim_evaluate(self.added(trips), current().sizes) * self.kind.size > _MOST_RESERVED
 
     def added(self, trips: Dim | None) -> Dim:
         """Return how many items more than before there may be after some iterations."""

@@ -30,6 +30,7 @@ from tracegrad.capture.lengths import (
     is_index_array,
     is_zero,
     known_distance,
+    most_between,
     plus,
     require_equal,
     unknown_length,
@@ -109,6 +110,16 @@ class Ragged(Selection):
 
     def copy(self, order: str = "C") -> Ragged:
         return Ragged(self.content.copy(), self.axes)
+
+    def narrowed(self) -> Ragged:
+        """Return the same array with a content of no more elements along the first axis than it can have."""
+        axis, size = self.axes[0], self.content.type.shape[0]
+        most = most_between(axis.start, axis.stop)
+        if most is None or holds(size, most):
+            return self
+        own = self.forwards()
+        content = cut(shifted(own.content, 0, own.axes[0]), 0, most)
+        return Ragged(content, {**own.axes, 0: Axis(own.axes[0].length)})
 
     def astype(self, dtype: Any, **kwargs: Any) -> Ragged:
         return Ragged(self.content.astype(dtype, **kwargs), self.axes)

@@ -598,7 +598,7 @@ static int run_kernel(Executable *self, Frame *frame)
         if (workspace == NULL) {
             if (own)
                 __atomic_store_n(&self->busy, 0, __ATOMIC_RELEASE);
-            PyErr_NoMemory();
+            PyErr_Format(PyExc_MemoryError, "no memory for the arrays of the program, %lld bytes", (long long)bytes);
             return -1;
         }
     }
