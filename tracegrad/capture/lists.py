@@ -29,9 +29,10 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.aliases import hold
-from tracegrad.capture.axes import Axis
+from tracegrad.capture.axes import Axis, narrow
 from tracegrad.capture.chosen import Chosen, place_of, renumbered
 from tracegrad.capture.context import RestageError, Storage, alias_error, current, user_span
+from tracegrad.capture.lengths import most_between
 from tracegrad.capture.ragged import Ragged, leading
 from tracegrad.capture.rooms import Room, find_room
 from tracegrad.capture.sizes import as_size, decide
@@ -509,10 +510,14 @@ class StackedList(CapturedList):
     @property
     def most(self) -> Dim:
         """A number that the length never exceeds at this point of the run."""
+        return self.added if self.is_counted else self.capacity
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether `added` says what the list can hold at this point of the run, of which there is one only."""
         capture = current()
         frames = capture.frames[capture.created_depth(self) + 1 :]
-        is_counted = self.room is None and all(frame.kind == "branch" and not frame.repeats for frame in frames)
-        return self.added if is_counted else self.capacity
+        return self.room is None and all(frame.kind == "branch" and not frame.repeats for frame in frames)
 
     def as_array(self) -> Any:
         """Return the items as one new array, whose length may be known only at run time."""
@@ -669,12 +674,7 @@ class StackedList(CapturedList):
 
         Where there is no room, or the item is of another type, the list becomes an ordinary one.
         """
-        if self.varies and not self.prefix and not self._takes(item) and (use := self._use(item)) is not None:
-            capacity = self.added + 1 if self.room is None else self.capacity
-            use = use._replace(replaced=False, capacity=capacity, room=self.room)
-            if current().created_depth(self) != current().depth:
-                raise indexed_error(use, f"an item of another type: {describe(item)}")
-            stack_items(use)
+        self._widen_for(item)
         if self.prefix or not self._takes(item) or not self._has_room(item):
             if id(self) in current().widen:
                 current().widen[id(self)](item)
@@ -683,6 +683,15 @@ class StackedList(CapturedList):
             return
         self._store(self.length, item)
         self._count(1)
+
+    def _widen_for(self, item: Any) -> None:
+        """Let a list of unknown length take an item of another type, where it can."""
+        if self.varies and not self.prefix and not self._takes(item) and (use := self._use(item)) is not None:
+            capacity = self.added + 1 if self.room is None else self.capacity
+            use = use._replace(replaced=False, capacity=capacity, room=self.room)
+            if current().created_depth(self) != current().depth:
+                raise indexed_error(use, f"an item of another type: {describe(item)}")
+            stack_items(use)
 
     def _count(self, number: int) -> None:
         """Note how many items were appended."""
@@ -746,14 +755,32 @@ class StackedList(CapturedList):
 
     def _close_gap(self, position: Any) -> None:
         """Move the items behind a position to the place before theirs."""
+        if isinstance(position, int):
+            for column in self.parts():
+                with current().copying(True):
+                    column.buffer[position:-1] = column.buffer[position + 1 :]
+        else:
+            self._move(lambda places: places + (places >= position))
+
+    def _move(self, source: Callable[[Tracer], Any]) -> None:
+        """Put into each place, where there is one, the item of the place that `source` gives for it."""
+        behind = as_size(self.capacity) - 1
+        order = call_handler(np.minimum, source(asarray(call_handler(np.arange, behind + 1))), behind)
         for column in self.parts():
             with current().copying(True):
-                if isinstance(position, int):
-                    column.buffer[position:-1] = column.buffer[position + 1 :]
-                else:
-                    behind = as_size(self.capacity) - 1
-                    places = asarray(call_handler(np.arange, behind + 1))
-                    column.buffer[:] = column.buffer[call_handler(np.minimum, places + (places >= position), behind)]
+                column.buffer[:] = column.buffer[order]
+
+    def delete(self, part: slice) -> None:
+        """Do `del values[part]`, of items that follow each other in a list of unknown length."""
+        self._give_copies("arrays or lists that are deleted")
+        self.note_range()
+        taken = narrow(Axis(self.length), part)
+        length, gap = self.length, taken.stop - taken.start
+        if taken.stop is not length:
+            self._move(lambda places: places + call_handler(np.where, places >= taken.start, gap, 0))
+        self.length = length - gap
+        if self.is_counted and (most := most_between(0, self.length)) is not None:
+            self.added = most if decide(self.added - most, ">") else self.added
 
     def _give_copies(self, found: str) -> None:
         """Let the list give copies from now on, where its items can be changed."""
@@ -764,15 +791,22 @@ class StackedList(CapturedList):
 
     def insert(self, index: Any, item: Any) -> None:
         """Insert an item before a position."""
-        if not self.stays_stacked or not self._takes(item):
+        self._widen_for(item)
+        if not self.has_unknown_length or not self._takes(item):
             unstack(self).insert(index, item)
             return
+        self._give_copies("arrays or lists that make place for another one")
         last = self.length
         self.append(item)
-        places = asarray(call_handler(np.arange, as_size(self.buffer.type.shape[0])))
         index = call_handler(np.clip, call_handler(np.where, index < 0, index + last, index), 0, last)
-        order = call_handler(np.where, places == index, last, places - (places > index))
-        self.buffer[:] = self.buffer[call_handler(np.where, places <= last, order, places)]
+        self._move(
+            lambda places: call_handler(
+                np.where,
+                places <= last,
+                call_handler(np.where, places == index, last, places - (places > index)),
+                places,
+            )
+        )
 
     def reverse(self) -> None:
         """Reverse the order of the items."""

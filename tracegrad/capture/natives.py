@@ -120,11 +120,11 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     own, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
     if name == "insert" and isinstance(own, CapturedList) and not _is_at_hand(own, args[0]):
         use = use_of_index(own, args[1])
-        if use is not None and use.kind is not None and not use.kind.is_mutable:
-            use = use._replace(replaced=False, capacity=count_of(own) + 1)
+        if use is not None and use.kind is not None:
+            use = use._replace(replaced=use.kind.is_mutable, capacity=count_of(own) + 1)
             if not branches.keep_as_array(use):
                 raise indexed_error(use, "list.insert")
-    if isinstance(own, StackedList) and name in ("insert", "reverse", "sort") and own.stays_stacked:
+    if isinstance(own, StackedList) and name in ("insert", "reverse", "sort") and _stays_stacked(own, name):
         slots.note_list(own)
         return getattr(own, name)(*args, **kwargs)
     if isinstance(own, CapturedList) and name == "clear":
@@ -160,8 +160,12 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     target = args[0] if own is None or isinstance(own, types.ModuleType) else own
     if isinstance(own, CapturedList) and name == "pop" and len(args) < 2 and not kwargs:
         return _pop(own, *args)
-    if f is operator.delitem and isinstance(args[0], CapturedList) and not isinstance(args[1], slice):
-        if args[0].varies if isinstance(args[0], StackedList) else _is_in_branch(args[0]):
+    if f is operator.delitem and isinstance(args[0], CapturedList):
+        if isinstance(args[1], slice):
+            if _is_deleted_in_place(*args):
+                _delete(*args)
+                return None
+        elif args[0].varies if isinstance(args[0], StackedList) else _is_in_branch(args[0]):
             _pop(*args)
             return None
     if isinstance(own, list) and name in ("reverse", "sort") and _is_followed(own):
@@ -240,14 +244,45 @@ def _pop(values: CapturedList, index: Any = -1) -> Any:
     """Do `values.pop(index)`: under a traced condition, of a list whose length is known when the code runs."""
     if not isinstance(values, StackedList) and not values:
         return values.pop(index)  # raises Python's error, on this path only: other iterations may find something
-    if not (isinstance(values, StackedList) and values.varies):
-        try:
-            (require_own if isinstance(values, StackedList) else require_no_branch)(values, "list.pop")
-        except NeedsPythonValue as error:
-            error.remedy = _room_for(values)
-            raise
+    _require_varying(values, "list.pop")
     slots.note_list(values)
     return values.pop(index)
+
+
+def _is_deleted_in_place(values: CapturedList, part: slice) -> bool:
+    """Return whether items that follow each other are deleted from a list whose length is known when the code runs, or
+    is so afterwards."""
+    unknown = values.has_unknown_length if isinstance(values, StackedList) else _is_in_branch(values)
+    return unknown and part.step in (None, 1)
+
+
+def _delete(values: CapturedList, part: slice) -> None:
+    """Do `del values[part]`: under a traced condition, of a list whose length is known when the code runs."""
+    _require_varying(values, "a deletion from a list")
+    slots.note_list(values)
+    if isinstance(values, StackedList):
+        values.delete(part)
+    else:
+        del values[part]
+
+
+def _require_varying(values: CapturedList, what: str) -> None:
+    """Check that a list may lose items here: that it is one of unknown length, or that none is needed.
+
+    Raises:
+        NeedsPythonValue: it must be made one.
+    """
+    if isinstance(values, StackedList) and values.varies:
+        return
+    try:
+        (require_own if isinstance(values, StackedList) else require_no_branch)(values, what)
+    except NeedsPythonValue as error:
+        error.remedy = _room_for(values)
+        raise
+
+
+def _stays_stacked(values: StackedList, name: str) -> bool:
+    return values.has_unknown_length if name == "insert" else values.stays_stacked
 
 
 def _room_for(values: CapturedList) -> ListUse | None:
@@ -381,7 +416,7 @@ def require_own_iterator(iterable: Any) -> None:
 
 def _is_at_hand(values: CapturedList, index: Any) -> bool:
     """Return whether Python can insert into a list: at a known position, or into the rows of an array."""
-    if isinstance(values, StackedList) and values.stays_stacked:
+    if isinstance(values, StackedList) and values.has_unknown_length:
         return True
     capture = current()
     frames = capture.frames[capture.created_depth(values) + 1 :]
