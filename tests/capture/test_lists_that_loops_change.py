@@ -127,8 +127,8 @@ def test_other_changes_are_seen(iterator: str, change: Callable[[list[Any], Any]
     check_agreement(_looping(ITERATORS[iterator], change), backend, *POINTS)
 
 
-#: what map and filter make of a list is made before the loop
-EAGER: dict[str, Callable[[Any], Any]] = {
+#: what calls functions when a loop takes its items
+LAZY: dict[str, Callable[[Any], Any]] = {
     "map": lambda values: map(np.negative, values),
     "map of two": lambda values: map(lambda v, w: v * w, values, values),
     "filter": lambda values: filter(lambda v: True, values),
@@ -152,20 +152,23 @@ def _mapping(iterator: Callable[[Any], Any], change: Callable[[list[Any], Any], 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("count", [4, 12])
-@pytest.mark.parametrize("change", [_shorten, _pop, _clear, _set])
-@pytest.mark.parametrize("iterator", EAGER)
-def test_lists_that_are_mapped_must_stay(
+@pytest.mark.parametrize("change", [_shorten, _pop, _clear])
+@pytest.mark.parametrize("iterator", LAZY)
+def test_lists_that_are_mapped_must_keep_their_lengths(
     iterator: str, change: Callable[[list[Any], Any], None], count: int, backend: str
 ) -> None:
     with pytest.raises(CaptureError, match=r"\[(TG134|TG120)\]"):
-        tg.function(_mapping(EAGER[iterator], change, count), backend=backend)(-POINTS[0])
+        tg.function(_mapping(LAZY[iterator], change, count), backend=backend)(-POINTS[0])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("count", [4, 12])
-@pytest.mark.parametrize("iterator", EAGER)
-def test_lists_that_are_mapped_may_stay(iterator: str, count: int, backend: str) -> None:
-    check_agreement(_mapping(EAGER[iterator], _nothing, count), backend, *POINTS)
+@pytest.mark.parametrize("change", [_set, _nothing])
+@pytest.mark.parametrize("iterator", LAZY)
+def test_items_of_mapped_lists_may_change(
+    iterator: str, change: Callable[[list[Any], Any], None], count: int, backend: str
+) -> None:
+    check_agreement(_mapping(LAZY[iterator], change, count), backend, *POINTS)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

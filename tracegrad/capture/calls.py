@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import itertools
 import operator
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -95,6 +96,11 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             if result is not NotImplemented:
                 return result
         args = tuple(a.given_to(f) if type(a) is comprehensions.Generated else a for a in args)
+    if any(type(argument) is comprehensions.Stream for argument in args):
+        if (f is any or f is all) and len(args) == 1:
+            require_own_iterator(args[0])
+            return comprehensions.holds_for(f, args[0].taken(all_items=False))
+        args = _given_streams(f, args)
     if isinstance(f, type) and issubclass(f, BaseException) and (args and type(args[0]) is Chosen):
         chosen = args[0]
         if chosen.index.root._storage.depth == current().depth and current().frame.kind == "branch":
@@ -245,6 +251,25 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     return wrap_result(run_native(f, args, kwargs))
 
 
+def _given_streams(f: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments of a function that gets iterators of map or filter: those themselves, or their items."""
+    if f is map or f is filter or f is itertools.filterfalse or _extends(f):
+        return args
+    if _leaves_iterators(f) and f is not next:
+        return args
+    reads_all = isinstance(f, Hashable) and f in comprehensions.READ_ALL
+    make = comprehensions.listed if reads_all and len(args) == 1 else comprehensions.settled
+    for argument in args:
+        if type(argument) is comprehensions.Stream:
+            require_own_iterator(argument)
+    return tuple(map(make, args))
+
+
+def _extends(f: Any) -> bool:
+    """Return whether a function is the method of a list of captured code that appends items."""
+    return getattr(f, "__name__", "") == "extend" and isinstance(getattr(f, "__self__", None), CapturedList)
+
+
 def _look_into(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Do what functions of Python do that read a list, an attribute or an item; NotImplemented: f is none of them."""
     if f is len and isinstance(args[0], StackedList):
@@ -277,6 +302,8 @@ def _call_method_of_list(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if isinstance(own, list | tuple) and (is_traced(own) or is_traced(args) or any(map(ways, args))):
             return search(name, own, args[0], operate)
     if name == "extend" and isinstance(own, CapturedList):
+        if type(args[0]) is comprehensions.Stream:
+            return comprehensions.extend(own, args[0])
         given = own.copy() if args[0] is own else args[0]
         sequence = given if isinstance(given, sequences.Sequence_) else sequences.as_sequence(given)
         if sequence is not None and sequence.length is None:

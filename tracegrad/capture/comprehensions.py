@@ -21,8 +21,22 @@ from tracegrad.capture.branches import and_, do_nothing, if_exp, if_stmt, known_
 from tracegrad.capture.choices import merge
 from tracegrad.capture.chosen import Chosen
 from tracegrad.capture.context import RestageError, current, user_span
-from tracegrad.capture.iterators import Ahead, note_left, taking
-from tracegrad.capture.lists import ItemKind, RecordList, StackedList, count_of, give_name, item_type, stacked_list
+from tracegrad.capture.iterators import TAKEN, Ahead, is_iterator, left_error, note_left, taking
+from tracegrad.capture.lists import (
+    CapturedList,
+    ItemKind,
+    RecordList,
+    StackedList,
+    TakenItems,
+    content_error,
+    count_of,
+    give_name,
+    has_content,
+    item_type,
+    sources_of,
+    stacked_list,
+    state_of,
+)
 from tracegrad.capture.loop_body import attempt
 from tracegrad.capture.loops import for_stmt
 from tracegrad.capture.natives import require_own_iterator
@@ -36,7 +50,7 @@ from tracegrad.errors import CaptureError, NeedsPythonValue
 from tracegrad.ir.types import ArrayType
 
 #: functions that read all items of an iterator before they return
-_READ_ALL = frozenset(
+READ_ALL = frozenset(
     {
         sum,
         min,
@@ -89,6 +103,89 @@ class Each(NamedTuple):
 Step = Each | When | Item
 
 
+class Stream:
+    """The iterator that map or filter gives: it calls the functions when its items are taken.
+
+    Attributes:
+        items: what it gives, where this is not found item by item in a loop over it.
+        is_left: there may be items that a loop over it has left.
+    """
+
+    def __init__(self, step: Each, functions: tuple[Any, ...], iterables: tuple[Any, ...]) -> None:
+        self.step, self.functions, self.iterables = step, functions, iterables
+        self.items: Any = None
+        self.is_left = False
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.settled())
+
+    def __next__(self) -> Any:
+        self.items = iter(self.settled())
+        return next(self.items)
+
+    def settled(self) -> Any:
+        """Return the items, which all are made now: none of the functions may change anything else, and nothing that
+        they read may change before an item is taken."""
+        self._require_known()
+        if self.items is None:
+            state = state_of(self.functions)
+            self.items = collect(self.step)
+            for part, before in state:
+                if not has_content(part, before):
+                    raise content_error(part)
+            self._note_left()
+            sources = sources_of(self.iterables)
+            if not isinstance(self.items, StackedList):
+                self.items = TakenItems(self.items, sources, state)
+            else:
+                current().streams[id(self.items)] = self.items, (*sources, *state)
+        return self.items
+
+    def taken(self, *, all_items: bool = True) -> Each:
+        """Return the step that gives the items, of a stream that has no more afterwards."""
+        self._require_known()
+        step = self.step if self.items is None else Each(self.items, "", Item)
+        self.items, self.is_left = iter(()), not all_items
+        self._note_left()
+        if not all_items:
+            note_left(self.functions)
+        return step
+
+    def _require_known(self) -> None:
+        if self.is_left:
+            raise left_error(TAKEN)
+
+    def _note_left(self) -> None:
+        for values in filter(is_iterator, self.iterables):
+            if type(values) is not Stream:  # one of another has had no items of its own since
+                note_left(values)
+
+
+def each(values: Any, pattern: str | tuple[Any, ...], body: Callable[..., Step]) -> Each:
+    """`for names in values` in a comprehension, which may leave items of a stream."""
+    step = Each(values, pattern, body)
+    return _chained(values.taken(all_items=False), step.run) if type(values) is Stream else step
+
+
+def _chained(step: Step, then: Callable[[Any], Step]) -> Any:
+    """Return what does something with the items of a step."""
+    if isinstance(step, Item):
+        return then(step.value)
+    if isinstance(step, When):
+        return When(step.test, lambda: _chained(step.then(), then))
+    return Each(step.values, step.pattern, lambda *names: _chained(step.body(*names), then))
+
+
+def listed(values: Any) -> Any:
+    """Return a list of all items of a stream, which are made now, instead of it."""
+    return collect(values.taken()) if type(values) is Stream else values
+
+
+def settled(values: Any) -> Any:
+    """Return the items of a stream instead of it."""
+    return values.settled() if type(values) is Stream else values
+
+
 class Generated(NamedTuple):
     """A generator expression that is an argument of a call."""
 
@@ -96,7 +193,7 @@ class Generated(NamedTuple):
 
     def given_to(self, f: Any) -> Any:
         """Return what a function gets: a list if it is one of Python's that read all items."""
-        reads_all = f in _READ_ALL if isinstance(f, Hashable) else False
+        reads_all = f in READ_ALL if isinstance(f, Hashable) else False
         if reads_all or (isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, list)):
             return collect(self.step)
         items = generate(self.step)
@@ -239,9 +336,36 @@ def _find(step: Step, wanted: bool) -> Any:
     return found[0]
 
 
-def extend(values: list[Any], sequence: Sequence_) -> None:
-    """`values.extend(sequence)`."""
-    _run(Each(sequence, "", Item), _appending_to(values))
+def extend(values: list[Any], items: Sequence_ | Stream) -> None:
+    """`values.extend(items)`."""
+    _run(items.taken() if isinstance(items, Stream) else Each(items, "", Item), _appending_to(values))
+
+
+def run_over(
+    stream: Stream,
+    body: Callable[[Any], None],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    extra_test: Callable[[], Any] | None,
+) -> None:
+    """`for` over what map or filter gives: the functions are called in the body of the loop."""
+    require_own_iterator(stream)
+    step = stream.taken(all_items=extra_test is None)
+    use = _Use(body, lambda: None, get_state, set_state, names)
+    values = iterate(step.values)
+    for_stmt(_numbered(values), lambda item: _run(step.run(item), use), get_state, set_state, names, extra_test)
+
+
+def _numbered(values: Any) -> Any:
+    """Return many numbers in a list by their places, as long as they stay what they are."""
+    if not isinstance(values, CapturedList) or isinstance(values, StackedList) or len(values) <= _FEW_ITEMS:
+        return values
+    sequence = sequences.of_numbers(values)
+    if sequence is None:
+        return values
+    sequence.unrolls, sequence.kept, sequence.native = True, ((values, values[:]),), iter(values)
+    return sequence
 
 
 def greatest(values: StackedList | Sequence_, key: Callable[[Any], Any] | None, *, least: bool) -> Any:
@@ -370,6 +494,7 @@ class Spread(NamedTuple):
 
 def spread(values: Any) -> Any:
     """`*values` among the arguments of a call."""
+    values = settled(values)
     if isinstance(values, StackedList) and values.has_unknown_length:
         return (Spread(values),)
     return iterate(values)
@@ -388,6 +513,7 @@ def iterate(values: Any) -> Any:
 def stream(values: Any) -> Any:
     """The iterable of a comprehension that stays one, of `*values` in a display and of `yield from`: these may leave
     items of it."""
+    values = settled(values)
     if isinstance(values, Items) and values.static_length is not None:
         require_own_iterator(values)
         return values

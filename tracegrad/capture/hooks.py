@@ -94,6 +94,7 @@ def unpack(value: Any, count: int, star: int | None) -> tuple[Any, ...]:
     if type(value) is OrNone:
         value = value.read("cannot unpack non-iterable NoneType object")
     require_own_iterator(value)
+    value = comprehensions.settled(value)
     return unpack_items(merge(value) if type(value) is Chosen else value, count, star)
 
 
@@ -123,6 +124,8 @@ def for_stmt(values: Any, *parts: Any) -> None:
     """A `for` statement; see loops.for_stmt."""
     if type(values) is Chosen:
         do_each(values, lambda option: loops.for_stmt(_iterable(option), *parts), *parts[1:4])
+    elif type(values) is comprehensions.Stream:
+        comprehensions.run_over(values, *parts)
     else:
         loops.for_stmt(_iterable(values), *parts)
 
@@ -226,7 +229,7 @@ vars(HOOKS).update(
     iter=comprehensions.stream,
     spread=comprehensions.spread,
     test=comprehensions.test,
-    each=comprehensions.Each,
+    each=comprehensions.each,
     when=comprehensions.When,
     item=comprehensions.Item,
     collect_items=lambda step: comprehensions.collect_items(step, setitem),

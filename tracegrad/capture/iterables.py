@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture import branches, comprehensions, sequences
-from tracegrad.capture.context import current
-from tracegrad.capture.iterators import Ahead, is_iterator, note_left
-from tracegrad.capture.lists import RecordList, StackedList, TakenItems, sources_of
+from tracegrad.capture.iterators import Ahead
+from tracegrad.capture.lists import RecordList, StackedList
 from tracegrad.capture.sequences import Items
 from tracegrad.capture.tracer import ALWAYS, HANDLERS, Tracer, call_handler, call_user, full_name
 
@@ -96,7 +95,7 @@ def key_of(kwargs: dict[str, Any]) -> Callable[[Any], Any] | None:
 
 
 def _map(function: Any, *iterables: Any) -> Any:
-    if any(isinstance(values, Iterator) and not isinstance(values, Items | Tracer) for values in iterables):
+    if any(_is_of_python(values) for values in iterables):
         return map(functools.partial(call_user, function), *iterables)
     together = len(iterables) > 1
     values = sequences.make_zip(*iterables) if together else iterables[0]
@@ -104,26 +103,32 @@ def _map(function: Any, *iterables: Any) -> Any:
     def step(item: Any) -> comprehensions.Step:
         return comprehensions.Item(call_user(function, *item) if together else call_user(function, item))
 
-    return _streamed(comprehensions.Each(values, "", step), *iterables)
+    return comprehensions.Stream(comprehensions.each(values, "", step), (function,), iterables)
+
+
+def _is_of_python(values: Any) -> bool:
+    return isinstance(values, Iterator) and not isinstance(values, Items | Tracer | comprehensions.Stream)
 
 
 def _filter(function: Any, iterable: Any) -> Any:
-    return _kept(iterable, lambda item: item if function is None else call_user(function, item))
+    return _kept(iterable, function, lambda item: item if function is None else call_user(function, item))
 
 
 def _filterfalse(function: Any, iterable: Any) -> Any:
-    return _kept(iterable, lambda item: branches.not_(item if function is None else call_user(function, item)))
+    return _kept(
+        iterable, function, lambda item: branches.not_(item if function is None else call_user(function, item))
+    )
 
 
-def _kept(iterable: Any, test: Callable[[Any], Any]) -> Any:
-    """Return the items that pass a test."""
-    if isinstance(iterable, Iterator) and not isinstance(iterable, Items | Tracer):
+def _kept(iterable: Any, function: Any, test: Callable[[Any], Any]) -> Any:
+    """Return the items that pass a test, which a function makes."""
+    if _is_of_python(iterable):
         iterable = list(Ahead(iterable, is_sure=False))
 
     def step(item: Any) -> comprehensions.Step:
         return comprehensions.When(test(item), lambda: comprehensions.Item(item))
 
-    return _streamed(comprehensions.Each(iterable, "", step), iterable)
+    return comprehensions.Stream(comprehensions.each(iterable, "", step), (function,), (iterable,))
 
 
 def _while_of(make: Callable[..., Iterator[Any]]) -> Callable[..., Any]:
@@ -149,21 +154,9 @@ def _while_of(make: Callable[..., Iterator[Any]]) -> Callable[..., Any]:
             "",
             lambda pair: comprehensions.When(pair[1], lambda: comprehensions.Item(pair[0])),
         )
-        return _streamed(step)
+        return comprehensions.Stream(step, (), ()).settled()
 
     return run
-
-
-def _streamed(step: comprehensions.Each, *iterables: Any) -> Any:
-    """Return the items of an iterator over iterables; a list where a staged loop has made them, which may be read
-    once."""
-    items = comprehensions.collect(step)
-    for values in filter(is_iterator, iterables):
-        note_left(values)
-    if not isinstance(items, StackedList):
-        return TakenItems(items, sources_of(iterables))
-    current().streams[id(items)] = items, sources_of(iterables)
-    return items
 
 
 #: functions of iterables that give their items, or something of each

@@ -100,14 +100,19 @@ def require_known(iterator: Any, what: str) -> None:
     """
     used_up = current().used_up
     if used_up and is_iterator(iterator) and any(id(part) in used_up for part in feeding(iterator)):
-        raise NeedsPythonValue(
-            f"{what} of which a loop has taken some",
-            code="TG134",
-            span=user_span(),
-            found="an iterator, of which a loop, a generator expression or another iterator took as many items as it "
-            "needed",
-            help="make another iterator for the second use, or count with a number of your own that goes on afterwards",
-        )
+        raise left_error(what)
+
+
+def left_error(what: str) -> NeedsPythonValue:
+    """Return the error for the use of an iterator of which a loop may have left items."""
+    return NeedsPythonValue(
+        f"{what} of which a loop has taken some",
+        code="TG134",
+        span=user_span(),
+        found="an iterator, of which a loop, a generator expression or another iterator took as many items as it "
+        "needed",
+        help="make another iterator for the second use, or count with a number of your own that goes on afterwards",
+    )
 
 
 class Ahead:

@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gc
 import math
 import operator
+import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -220,12 +222,34 @@ def sources_of(iterables: Iterable[Any]) -> Sources:
     return tuple((values, content_of(values)) for values in iterables if isinstance(values, list))
 
 
+def state_of(functions: Iterable[Any]) -> Sources:
+    """Return the variables and objects of captured code that functions can read or change, with what they hold."""
+    waiting, found = list(functions), {}
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, types.FunctionType):
+            waiting.extend((*(part.__closure__ or ()), *(part.__defaults__ or ())))
+        elif isinstance(part, types.MethodType | functools.partial):
+            waiting.extend(gc.get_referents(part))
+        elif isinstance(part, types.CellType) or current().created_depth(part) >= 0 or _is_array(part):
+            if id(part) not in found:
+                found[id(part)] = part, content_of(part)
+                waiting.extend(() if isinstance(part, Tracer | StackedList) else found[id(part)][1])
+        elif isinstance(part, tuple):
+            waiting.extend(part)
+    return tuple(found.values())
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Tracer) and value.is_array
+
+
 class TakenItems:
     """Gives what was made, before it is asked for, of the items of iterables, while the lists among these stay as they
-    were: Python would make it of what is in them by then."""
+    were, and so does the state that it was made by: Python would make it of what is there by then."""
 
-    def __init__(self, items: Iterable[Any], sources: Sources) -> None:
-        self.items, self.taken, self.sources = iter(items), 0, sources
+    def __init__(self, items: Iterable[Any], sources: Sources, state: Sources) -> None:
+        self.items, self.taken, self.sources, self.state = iter(items), 0, sources, state
 
     def __iter__(self) -> TakenItems:
         return self
@@ -234,16 +258,25 @@ class TakenItems:
         for values, before in self.sources:
             if not has_content(values, before, 0 if isinstance(values, StackedList) else self.taken):
                 raise content_error(values)
+        for part, before in self.state:
+            if not has_content(part, before):
+                raise content_error(part)
         self.taken += 1
         return next(self.items)
 
 
-def content_of(values: list[Any]) -> list[Any]:
-    """Return what differs, by identity, where a list has other items."""
-    if not isinstance(values, StackedList):
-        return values[:]
-    arrays = [array for column in values.parts() for array in (column.buffer, column.there) if array is not None]
-    return [values.length, *(_version(array.root._storage) for array in arrays)]
+def content_of(part: Any) -> list[Any]:
+    """Return what differs, by identity, where a variable, list or object holds something else."""
+    if isinstance(part, StackedList):
+        arrays = [array for column in part.parts() for array in (column.buffer, column.there) if array is not None]
+        return [part.length, *(_version(array.root._storage) for array in arrays)]
+    if isinstance(part, list):
+        return part[:]
+    if isinstance(part, types.CellType):
+        return gc.get_referents(part)
+    if isinstance(part, Tracer):
+        return [_version(part.root._storage)]
+    return [*part, *part.values()] if isinstance(part, dict) else list(getattr(part, "__dict__", {}).values())
 
 
 def _version(storage: Storage) -> Any:
@@ -255,20 +288,28 @@ def _version(storage: Storage) -> Any:
     return value if concrete is None else concrete
 
 
-def has_content(values: list[Any], before: list[Any], start: int = 0) -> bool:
+def has_content(values: Any, before: list[Any], start: int = 0) -> bool:
     """Return whether the content of a list is as it was, from one part of it on."""
     after = content_of(values)
     return len(before) == len(after) and all(map(operator.is_, before[start:], after[start:]))
 
 
-def content_error(values: list[Any]) -> NeedsPythonValue:
-    """Return the error for a list that changes between the items that map or filter makes of its own."""
+def content_error(part: Any) -> NeedsPythonValue:
+    """Return the error for what changes between the items that map or filter makes of it."""
+    if isinstance(part, list):
+        return NeedsPythonValue(
+            "a list changes while a loop runs over it",
+            code="TG134",
+            span=user_span(),
+            found=f"{name_of(part) or 'a list'}, of which map or filter takes the items, or which their function uses",
+            help="loop over the list itself, or give a copy of it: `map(f, list(values))`",
+        )
     return NeedsPythonValue(
-        "a list changes while a loop runs over it",
+        "what the function of map or filter uses changes between its items",
         code="TG134",
         span=user_span(),
-        found=f"{name_of(values) or 'a list'}, of which map or filter takes the items",
-        help="loop over the list itself, or give a copy of it: `map(f, list(values))`",
+        found="an iterator that takes the items of map or filter one by one",
+        help="loop over map or filter itself, `for v in map(f, values)`, or make a list of it first",
     )
 
 
