@@ -873,7 +873,7 @@ class StackedList(CapturedList):
         places, _ = leading(order)
         for column in self.parts():
             with current().copying(True):
-                column.buffer[:] = column.buffer[places]
+                column.buffer[: as_size(places.type.shape[0])] = column.buffer[places]
 
     def parts(self) -> tuple[StackedList, ...]:
         """Return the lists of numbers, arrays or lists that hold the items: this one, or the columns of records."""
