@@ -5,22 +5,29 @@ Imports nothing of the package. Used by lazy.py and driver/pipeline.py.
 
 from __future__ import annotations
 
+import functools
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-@contextmanager
-def collector_rests() -> Iterator[None]:
-    """Collect no garbage inside a with statement, or in a function that has this as its decorator.
+def without_collector(function: F) -> F:
+    """Return a function that runs without garbage being collected.
 
     Operations and values refer to each other, and a capture keeps them all: the collector would go through them again
     and again, for up to a third of the time, and find nothing.
     """
-    rests = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if rests:
-            gc.enable()
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        rests = gc.isenabled()
+        gc.disable()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            if rests:
+                gc.enable()
+
+    return run  # type: ignore[return-value]

@@ -8,7 +8,9 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 
-from tracegrad.collector import collector_rests
+from tracegrad.collector import without_collector
+
+_import_module = without_collector(importlib.import_module)
 
 
 def lazy_names(
@@ -38,8 +40,7 @@ def lazy_names(
                 text += f": {near or missing}" if near or missing else ""
             raise AttributeError(text)
         module, _, attribute = names[name].partition(":")
-        with collector_rests():
-            loaded = importlib.import_module(f"{package}.{module or name}")
+        loaded = _import_module(f"{package}.{module or name}")
         variables[name] = getattr(loaded, attribute or name) if module else loaded
         return variables[name]
 

@@ -24,7 +24,7 @@ from tracegrad.capture import recursion as _recursion  # noqa: F401 stages recur
 from tracegrad.capture.attempts import error_name
 from tracegrad.capture.sizes import SMALLEST
 from tracegrad.codegen.variables import Names
-from tracegrad.collector import collector_rests
+from tracegrad.collector import without_collector
 from tracegrad.config import Options, load_options
 from tracegrad.driver.cache import Cache, open_cache
 from tracegrad.driver.derive import TANGENTS, Request, derive, inexact_part, leaf_numbers, tree_text, without_aux
@@ -63,7 +63,7 @@ _FAULTS = re.compile(r"(= |^ *)(check|gather|scatter_\w+|solve|cholesky|inv|tria
 # ---- front: capture and transform
 
 
-@collector_rests()
+@without_collector
 def build_program(
     function: Callable[..., Any],
     request: Request,
@@ -249,7 +249,7 @@ def source_header(program: Program, backend: str) -> str:
     return "".join(f"# {line}\n" for line in wrapped)
 
 
-@collector_rests()
+@without_collector
 def source_text(program: Program, backend: str) -> str:
     """Return the generated code of a program."""
     if backend == "c":
@@ -260,7 +260,7 @@ def source_text(program: Program, backend: str) -> str:
 _warned_no_compiler = False
 
 
-@collector_rests()
+@without_collector
 def compile_program(program: Program, backend: str, options: Options | None = None) -> Specialization:
     """Generate, compile and load a program."""
     options = options or load_options()
@@ -360,7 +360,7 @@ def _compile_numpy(program: Program, cache: Cache, options: Options) -> Speciali
 
 
 def _load_with_lines(function: Function) -> Callable[..., Any]:
-    @collector_rests()
+    @without_collector
     def load() -> tuple[Callable[..., Any], str]:
         text = codegen.emit_numpy(function)
         return load_python(text, function.name), text
