@@ -336,16 +336,16 @@ func @residuals(%x: f64[], %n: i64[]) -> (f64[]) {
 """,
         """
 def residuals(x, n):
-    x_stack = []
+    y_stack = []
     y = x
     for k in range(n):
-        x_stack.append(y)
+        y_stack.append(y)
         y = np.sin(y)
 
     # cotangents, from the result back to the arguments
     ct_y = np.float64(1.0)
     for k in reversed(range(n)):
-        y = x_stack.pop()
+        y = y_stack.pop()
         ct_y *= np.cos(y)
     return ct_y
 """,

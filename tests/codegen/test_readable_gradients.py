@@ -267,8 +267,8 @@ def test_cotangents_of_scalars_are_summed_after_loops_or_inside() -> None:
         return np.sum(x**2)
 
     small = text_of(decay, 0.5, Y)
-    assert "ct_k = np.zeros(4)" in small
-    assert "    ct_k = ct_k.sum()" in small.splitlines()
+    assert "ct_k_spread = np.zeros(4)" in small
+    assert "    ct_k = ct_k_spread.sum()" in small.splitlines()
     assert "ct_k = np.float64(0.0)" in text_of(decay, 0.5, np.full((50, 40), 0.5))
 
 

@@ -109,6 +109,7 @@ class BlockWriter(NestWriter):
             self.emit_block(block)
             self.carry_on(operation)
         self.open_indices.pop()
+        self.give_back(name, index.name or "k")
 
     def enter(self, operation: Operation, inits: Sequence[Value]) -> None:
         """Write the first values of what a loop carries."""

@@ -219,7 +219,7 @@ class NestWriter(StackWriter):
             return
         text = self.compute(value, spread(nest.index(index), value.shape))
         if nest.uses[value] or not is_stored:
-            name = self.fresh(value.name)
+            name = self.fresh_for([value])
             self.line(f"const {self.local_ctype(value.dtype)} {name} = {text};", name)
             self.bound[value] = text = name
         if is_stored:
@@ -236,7 +236,7 @@ class NestWriter(StackWriter):
         if not shape:
             return
         if value not in self.row_values:
-            self.row_values[value] = self.fresh(value.name)
+            self.row_values[value] = self.fresh_for([value])
             size = static_size(shape)
             if size is not None and size <= LOCAL:
                 self.line(f"{self.ctype(value.dtype)} {self.row_values[value]}[{size}];")
@@ -259,7 +259,7 @@ class NestWriter(StackWriter):
                 continue
             texts = [self.compute(value, spread(i, value.shape)) for i in indices]
             if nest.uses[value] or not is_stored:
-                name = self.fresh(value.name)
+                name = self.fresh_for([value])
                 if inner:
                     self.write_array(f"const {self.ctype(value.dtype)} {name}[{len(texts)}] = {{", texts, name)
                     texts = [f"{name}[{k}]" for k in range(len(texts))]
@@ -297,7 +297,7 @@ class NestWriter(StackWriter):
             for key, text in totals.items():
                 self.assign(self.place(value, spread(key, value.shape)), text)
             return
-        name = self.fresh(value.name)
+        name = self.fresh_for([value])
         if len(texts) > 1 or len(squeeze(value.shape)) > 1:
             self.write_array(f"const {self.ctype(x.dtype)} {name}[{len(texts)}] = {{", texts, name)
             self.row_values[value] = name

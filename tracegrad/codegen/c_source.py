@@ -200,7 +200,28 @@ class _Emitter(BlockWriter):
             storage = self.plan.storage.get(value)
             if storage is None or storage.result != number:
                 self.write_result(number, value)
+        self.rename_stacks()
         return self.define(_without_unused(self.lines))
+
+    def rename_stacks(self) -> None:
+        """Give the stacks the names that were found for them, in all that was written."""
+        names: dict[str, str] = {}
+        for value, stack in self.stacks.items():
+            new = self.stack_names.get(stack.name) or self.fresh(value.name or "stack")
+            names[stack.name] = new
+            names.setdefault(stack.top, self.fresh(f"{new}_top"))
+            if stack.number is not None:
+                names[stack.fields[1]] = self.fresh(f"{new}_capacity")
+        if not names:
+            return
+        pattern = re.compile(rf"\b(?:{'|'.join(names)})\b")
+        for line in self.lines:
+            if not line.is_comment and pattern.search(line.text):
+                line.text = pattern.sub(lambda match: names[match[0]], line.text)
+            line.defines = names.get(line.defines, line.defines)
+            line.assigns = names.get(line.assigns, line.assigns)
+        for memory in self.memory:
+            memory.name = names.get(memory.name, memory.name)
 
     def write_result(self, number: int, value: Value) -> None:
         name = self.result_names[number]

@@ -22,7 +22,7 @@ class StackWriter(Writer):
         operation = stack.producer
         assert operation is not None and isinstance(stack.type, StackType)
         element: ArrayType = stack.type.element
-        name = self.fresh(stack.name or "stack")
+        name = self.fresh(f"tg_stack_{len(self.stacks)}")  # until what is taken from it has a name
         size = math.prod(self.sizes(d) for d in element.shape)
         partner = next((self.stacks[s] for s in self.plan.step_partners(stack) if s in self.stacks), None)
         made = Stack(name, partner.top if partner else self.fresh(f"{name}_top"), element, size)
@@ -79,14 +79,18 @@ class StackWriter(Writer):
             if moves:
                 self.line(f"{made.top}--;")
             return
+        is_alone = len(storage.members) == 1 and storage.result is None and not storage.is_swapped
+        is_pointer = bool(result.shape) and is_alone and not self._is_pushed_again(stack, result)
+        if not is_pointer:
+            self.name_stack(made, self.place_of(storage, self.is_before(stack)))
         if not result.shape:
             self.write_small(result, [f"{made.name}[{'--' if moves else ''}{made.top}]"])
             return
         if moves:
             self.line(f"{made.top}--;")
-        is_alone = len(storage.members) == 1 and storage.result is None and not storage.is_swapped
-        if is_alone and not self._is_pushed_again(stack, result):
-            name = self.fresh(result.name)
+        if is_pointer:
+            name = self.fresh_for([result], self.is_before(stack))
+            self.name_stack(made, name)
             self.line(
                 f"const {self.ctype(result.dtype)} *const {name} = &{self.slot(made, [0] * len(result.shape))};", name
             )
@@ -98,6 +102,16 @@ class StackWriter(Writer):
                 self.declare(result)
                 with self.loops(self.shape(result), simd="") as place:
                     self.assign(self.store(result, place), self.slot(made, place))
+
+    def is_before(self, stack: Value) -> bool:
+        """Return whether what is on a stack was carried by a loop before an iteration."""
+        pushed = [o.operands[1] for o in walk(self.function.body) if o.op == "push" and o.operands[0] is stack]
+        return any(v.producer is None for v in pushed)
+
+    def name_stack(self, stack: Stack, popped: str) -> None:
+        """Let a stack be called after the variable of what is taken from it."""
+        if stack.name not in self.stack_names:
+            self.stack_names[stack.name] = self.fresh(f"{popped.removesuffix('_again')}_stack")
 
     def _is_pushed_again(self, stack: Value, result: Value) -> bool:
         """Return whether anything may be pushed on a stack after a pop from it."""

@@ -42,6 +42,7 @@ from tracegrad.codegen.c_expression import (
 )
 from tracegrad.codegen.c_library import has_prelude
 from tracegrad.codegen.c_storage import Plan, Storage
+from tracegrad.codegen.origins import Origins, find_late, is_cotangent
 from tracegrad.errors import Span
 from tracegrad.ir.core import (
     Function,
@@ -114,6 +115,9 @@ class Writer(Elements):
         self.names: set[str] = set()
         #: a name, and whether nobody asked for it -> the last number given to it
         self.numbers: dict[tuple[str, bool], int] = {}
+        self.origins, self.late = Origins(), find_late(self.function)
+        #: name of a stack while the text is written -> what it is called then
+        self.stack_names: dict[str, str] = {}
         self.file_names: set[str] = set()
         self.places: dict[Storage, str] = {}
         self.declared: set[Storage] = set()
@@ -164,6 +168,7 @@ class Writer(Elements):
         for number, param in enumerate(function.params):
             name = self.fresh(param.name or f"x{number}")
             self.parameters[param] = name
+            self.origins.add(name, param.name, [param.origin] if param.origin else [], False)
             pointer = name if param.shape else self.fresh(f"{name}_in")
             self.arguments.append((f"const {self.ctype(param.dtype)} *restrict {pointer}", pointer))
             if not param.shape:
@@ -201,12 +206,43 @@ class Writer(Elements):
         self.names.add(name)
         return name
 
-    def place_of(self, storage: Storage) -> str:
-        """Return the C name of a storage class, allocating workspace for large ones."""
+    def give_back(self, name: str, hint: str) -> None:
+        """Let the name of the index of a loop that has ended be given again."""
+        self.names.discard(name)
+        self.numbers.pop((identifier(hint), False), None)
+
+    def fresh_for(self, members: Sequence[Value], before: bool = False) -> str:
+        """Return a name for a variable of some values: what the user calls them, or the value that they are again.
+
+        Args:
+            before: whether it is what a loop carried before an iteration.
+        """
+        hint = next((m.name for m in members if m.name), "")
+        base = hint or next((m.noun for m in members if m.noun and is_cotangent(m.noun)), "")
+        numbers = [m.origin for m in members if m.origin]
+        is_late = members[0] in self.late
+        if is_cotangent(base):
+            wanted = self.origins.name_of(numbers, base)
+            if wanted == base and (not hint or self.origins.is_alone(base)):
+                return self.fresh(hint)
+            while self.origins.is_of_another(name := self.fresh(wanted), numbers, False):
+                pass
+            return name
+        primal = self.origins.name_of(numbers, "") if is_late else ""
+        again = [f"{primal}_again", f"{primal}_before"] if before else [f"{primal}_again"]
+        name = self.fresh(next((n for n in again if n not in self.names), again[-1]) if primal else hint)
+        self.origins.add(name, hint, numbers, is_late)
+        return name
+
+    def place_of(self, storage: Storage, before: bool = False) -> str:
+        """Return the C name of a storage class, allocating workspace for large ones.
+
+        Args:
+            before: whether a new one is of what a loop carried before an iteration.
+        """
         if storage not in self.places:
             members = storage.members
-            hint = next((m.name for m in members if m.name), "")
-            self.places[storage] = self.fresh(hint)
+            self.places[storage] = self.fresh_for(members, before)
             value = members[0]
             if value.shape and not self.is_on_stack(value):
                 self.take(self.places[storage], value.dtype, math.prod(self.shape(value)), storage.is_swapped)

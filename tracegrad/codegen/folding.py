@@ -1,6 +1,6 @@
 """Decides which operations get no line of their own in NumPy source and are written where they are used.
 
-Reads a function in IR and its BufferPlan, writes a Folding. Previous: windows.py; next: variables.py.
+Reads a function in IR and its BufferPlan, writes a Folding. Previous: windows.py; next: origins.py.
 
 Written where they are used, however often: numbers, sizes, filled arrays and broadcasts that NumPy does by itself.
 Written inside their only user: pure operations without a name in the user's code, when the line stays short and no

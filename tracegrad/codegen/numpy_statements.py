@@ -169,8 +169,8 @@ class StatementWriter(ExpressionWriter):
         return named or (span is not None and span.reverse)
 
     def statement(self, operation: Operation) -> None:
-        if operation.op not in ("stack", "undefined"):
-            self.comment(operation.span, operation.results)
+        if operation.op != "stack":
+            self.comment(None if operation.op == "undefined" else operation.span, operation.results)
         match operation.op:
             case "if":
                 self.branch(operation)

@@ -1,6 +1,6 @@
 """Chooses a Python variable for each value: the user's name, shared where one value takes over from another.
 
-Reads a function in IR and its Folding, writes a mapping from values to names. Previous: folding.py; next:
+Reads a function in IR and its Folding, writes a mapping from values to names. Previous: origins.py; next:
 numpy_module.py.
 
 Two values may have one variable when neither is defined while the other is still needed. The carries of a loop are
@@ -10,17 +10,19 @@ that a write takes over join that variable where they can, so that no line only 
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tracegrad.codegen.folding import Folding, is_statement
+from tracegrad.codegen.origins import Origins, find_late, is_cotangent
 from tracegrad.ir.buffers import BufferPlan, carries, carry_params
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.nouns import noun_of
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import I64, ArrayType, is_inexact
+from tracegrad.ir.types import I64, ArrayType, StackType, is_inexact
 
 
 def identifier(hint: str, default: str = "value") -> str:
@@ -108,6 +110,12 @@ class _Assigner:
         self.results = self.mask(set(function.results) - folding.inline)
         self.cotangents = _find_cotangents(function)
         self.carriers, self.pushed = _find_carriers(function), _find_pushed(function)
+        self.late = find_late(function)
+        self.kept = self.mask({v for v in self.pushed.values() if v in self.number})
+        self.popped: dict[Value, list[Value]] = {}
+        for operation in walk(function.body):
+            if operation.op == "pop":
+                self.popped.setdefault(operation.operands[0], []).append(operation.result)
         self.classes: dict[Value, _Class] = {}
         for value in self.values:
             name = arguments.get(value) or hints.get(value.name) or self.own_name(value)
@@ -270,34 +278,67 @@ class _Assigner:
         return "trips" if value.name and value in self.counters else ""
 
     def names(self) -> dict[Value, str]:
-        assigned: dict[str, _Class] = {}
-        given = {c.name for c in self.classes.values() if c.name}
+        """Choose the name of each variable: of the arguments, then in the order of the text, of stacks last."""
+        self.assigned: dict[str, _Class] = {}
+        self.given = {c.name for c in self.classes.values() if c.name}
+        self.origins = Origins()
         names: dict[_Class, str] = {}
         classes = list(dict.fromkeys(self.classes[v] for v in self.values))
-        for group in sorted(classes, key=lambda c: not c.forced):
-            is_result = group.members & self.results
-            base = group.name or ("result" if is_result else self.describe(group.first))
-            number = 0
-            while True:
-                name = f"{base}_{number}" if number else base
-                if not group.name and name in given:
-                    # a name of the user's means what the user means
-                    number += 1
-                    continue
-                other = assigned.get(name)
-                if other is None:
-                    if group.forced or name not in self.taken:
-                        assigned[name] = _Class(group.members, group.meets, name, group.first)
-                        break
-                elif not (other.meets & group.members or group.meets & other.members) and (
-                    group.name or self.is_again(other, group)
-                ):
-                    other.members |= group.members
-                    other.meets |= group.meets
-                    break
-                number += 1
+        for group in sorted(classes, key=lambda c: (not c.forced, isinstance(c.first.type, StackType))):
+            numbers = [n for n in (self.values[k].origin for k in _bits(group.members)) if n]
+            base = group.name or ("result" if group.members & self.results else self.describe(group.first))
+            wanted, is_late, is_primal = base, group.first in self.late, not is_cotangent(base)
+            if isinstance(group.first.type, StackType):
+                wanted = self.stack_name(group.first, names) or base
+            elif is_late or not is_primal:
+                wanted = self.origins.name_of(numbers, base)
+            is_own = bool(group.name) or wanted != base
+            is_free = (
+                not (is_late or not is_primal)
+                or group.first in self.indices
+                or (wanted == base == group.name and not is_primal and self.origins.is_alone(base))
+            )
+            name = next(
+                name
+                for name in self.proposals(group, wanted)
+                if (is_own or name not in self.given)  # a name of the user's means what the user means
+                and (is_free or not self.origins.is_of_another(name, numbers, is_primal))
+                and self.may_have(group, name, is_own)
+            )
             names[group] = name
+            other = self.assigned.setdefault(name, _Class(0, 0, name, group.first))
+            other.members |= group.members
+            other.meets |= group.meets
+            if is_primal:
+                self.origins.add(name, base, numbers, is_late)
         return {value: names[self.classes[value]] for value in self.values}
+
+    def proposals(self, group: _Class, wanted: str) -> Iterable[str]:
+        """Yield names for a variable, the best first."""
+        yield wanted
+        pushed = self.pushed.get(group.first)
+        if pushed is not None and pushed.producer is None:
+            # what a carry was before the iteration, while its name means what it is afterwards
+            yield f"{wanted}_before"
+        yield from (f"{wanted}_{number}" for number in itertools.count(1))
+
+    def may_have(self, group: _Class, name: str, is_own: bool) -> bool:
+        """Return whether no other variable of this name is in the way."""
+        other = self.assigned.get(name)
+        if other is None:
+            return group.forced or name not in self.taken
+        if other.meets & group.members or group.meets & other.members:
+            return False
+        if other.members & self.kept and group.members & self.kept:
+            return False  # one name for what is on two stacks would have to be two in the second half
+        return is_own or self.is_again(other, group)
+
+    def stack_name(self, stack: Value, names: Mapping[_Class, str]) -> str:
+        """Return the name of a stack, which is that of what is taken from it."""
+        for value in self.popped.get(stack, ()):
+            if value in self.classes:
+                return f"{names[self.classes[value]]}_stack"
+        return ""
 
     def describe(self, value: Value) -> str:
         """Return a name for a value without one, from the operation that makes it."""

@@ -20,18 +20,20 @@ class Value:
     """One SSA value: a block parameter (`producer is None`) or a result of an operation.
 
     `name` is a hint taken from the user's code; the printer makes names unique. `noun` says what a value without a name
-    is, where its operation does not: it changes no code but the name of a variable.
+    is, where its operation does not. `origin` is the number of the primal value that this one is, is again in the
+    sweep of cotangents, or is the cotangent of; 0 where it is not known. Both change no code but names of variables.
     """
 
-    __slots__ = ("name", "noun", "producer", "type")
+    __slots__ = ("name", "noun", "origin", "producer", "type")
 
     def __init__(self, type: Type, name: str = "", producer: Operation | None = None) -> None:
         self.type, self.name, self.producer = type, name, producer
-        self.noun = ""
+        self.noun, self.origin = "", 0
 
     def take_name(self, other: Value) -> None:
-        """Take the name and the noun of a value that this one replaces, where it has none."""
+        """Take the name, the noun and the origin of a value that this one replaces, where it has none."""
         self.name, self.noun = self.name or other.name, self.noun or other.noun
+        self.origin = self.origin or other.origin
 
     @property
     def array_type(self) -> ArrayType:
@@ -50,6 +52,12 @@ class Value:
         type = self.type
         assert isinstance(type, ArrayType), f"{self!r} is not an array"
         return type.dtype
+
+    def twin(self, producer: Operation | None = None) -> Value:
+        """Return a new value of the same type, with the same name, noun and origin."""
+        made = Value(self.type, "", producer)
+        made.take_name(self)
+        return made
 
     def __repr__(self) -> str:
         return f"%{self.name or '_'}: {self.type}"
@@ -213,7 +221,7 @@ def clone_operation(operation: Operation, mapping: dict[Value, Value]) -> Operat
 
 def clone_block(block: Block, mapping: dict[Value, Value]) -> Block:
     """Copy a block; free values go through `mapping` (kept when absent), to which all new values are added."""
-    copy = Block([Value(p.type, p.name) for p in block.params])
+    copy = Block([p.twin() for p in block.params])
     mapping.update(zip(block.params, copy.params, strict=True))
     copy.operations = [clone_operation(o, mapping) for o in block.operations]
     copy.yields = [mapping.get(v, v) for v in block.yields]

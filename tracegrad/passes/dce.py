@@ -1,6 +1,6 @@
 """Removes what neither a result nor an effect needs; the work is in ir/liveness.py.
 
-Reads and writes IR in place. Previous: hoist.py; next: manager.py.
+Reads and writes IR in place. Previous: hoist.py; next: names.py.
 """
 
 from __future__ import annotations

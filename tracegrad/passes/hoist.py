@@ -134,7 +134,7 @@ def _invariant_part(branch: Operation, inside: set[Value], surely: bool) -> tupl
     for result, *ends in zip(branch.results, *(block.yields for block in branch.blocks), strict=True):
         moves = any(v in mapping for v, mapping in zip(ends, mappings, strict=True))
         if moves and not any(v in own and not _is_unset(v) for v, own in zip(ends, changing, strict=True)):
-            replaced[result] = Value(result.type, result.name)
+            replaced[result] = result.twin()
             for side, end, mapping in zip(sides, ends, mappings, strict=True):
                 if _is_unset(end) and end.producer is not None:
                     side.operations.append(clone_operation(end.producer, mapping))
@@ -144,7 +144,7 @@ def _invariant_part(branch: Operation, inside: set[Value], surely: bool) -> tupl
     for block, side, other, mapping in zip(branch.blocks, sides, reversed(sides), mappings, strict=True):
         left = {v for o in block.operations for v in o.results}
         passed = [v for v in free_values(block) if v in mapping and v not in left]
-        replacements = {v: Value(v.type, v.name) for v in passed}
+        replacements = {v: v.twin() for v in passed}
         substitute(block, replacements)
         results.extend(replacements.values())
         side.yields.extend(mapping[v] for v in passed)

@@ -1,6 +1,6 @@
 """Runs passes in order, and checks after each on request.
 
-Reads and writes IR in place. Previous: dce.py; next: fuse.py.
+Reads and writes IR in place. Previous: names.py; next: fuse.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tracegrad.passes.factors import join_factors
 from tracegrad.passes.fold import drop_barriers, drop_stop_gradients, fold_constants
 from tracegrad.passes.hoist import hoist_from_branches, hoist_invariants
 from tracegrad.passes.inline import inline_functions
+from tracegrad.passes.names import name_primal_values
 from tracegrad.passes.place import fill_in_place, set_what_is_added_once
 from tracegrad.passes.powers import lower_powers
 from tracegrad.passes.unread import drop_unread_writes
@@ -58,6 +59,7 @@ def final_pipeline() -> list[Pass]:
         eliminate_dead_code,
         fill_in_place,
         drop_barriers,
+        name_primal_values,
     ]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Value
+from tracegrad.ir.nouns import noun_of
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import ArrayType
 from tracegrad.ir.writes import is_filled_with, is_sparse, writes_of
@@ -49,8 +50,7 @@ class Cotangents:
 
     def set(self, value: Value, total: Value) -> None:
         """Replace the cotangent of a value."""
-        if not total.name and value.name:
-            total.name = f"ct_{value.name}"
+        name_cotangent(total, value)
         self._total[value] = total
 
     def get(self, value: Value) -> Value | None:
@@ -85,6 +85,22 @@ class Cotangents:
         result = self._builder.apply(TABLE[op], operands, attrs)
         assert isinstance(result, Value)
         return result
+
+
+def name_cotangent(ct: Value, primal: Value) -> None:
+    """Name a value after the primal value whose cotangent it is, unless it has a name after one of the user's."""
+    if ct.name:
+        return
+    is_primal = ct.origin and not ct.noun.startswith("ct_")
+    if primal.name:
+        ct.name = f"ct_{primal.name}"
+    elif not ct.noun and not is_primal and primal.producer is not None:
+        own = noun_of(ct)
+        ct.noun = own if own.startswith("ct_") else f"ct_{noun_of(primal)}"
+    else:
+        return
+    if not is_primal:
+        ct.origin = primal.origin
 
 
 def zeros(builder: Builder, kind: ArrayType) -> Value:

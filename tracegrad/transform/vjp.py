@@ -18,8 +18,9 @@ which are plain calls of ops. The result is ordinary IR, so the transform applie
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -47,7 +48,7 @@ from tracegrad.ops.common import vjp_of
 from tracegrad.ops.elementwise import add, barrier, logical_or, multiply, not_equal
 from tracegrad.ops.reduce import reduce_any
 from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
-from tracegrad.transform.cotangents import Cotangents, zeros
+from tracegrad.transform.cotangents import Cotangents, name_cotangent, zeros
 from tracegrad.transform.masks import ZeroGuard, find_masked
 from tracegrad.transform.residuals import Plan, find_kept, plan_residuals
 
@@ -76,6 +77,7 @@ def vjp(
     for position, value in enumerate(result.results):
         if is_inexact(value.dtype) if outputs is None else position in outputs:
             seeds[position] = Value(value.type, f"ct_{value.name or 'result'}")
+            seeds[position].origin = value.origin
     primal_params = list(result.params)
     result.body.params.extend(seeds.values())
     _sweep(result, [primal_params[i] for i in wrt], seeds, keep_primal, seeds_may_be_zero=True)
@@ -153,7 +155,21 @@ def prepare_function(function: Function, wrt: Sequence[int]) -> Function:
     copy = clone_function(function)
     copy.interface = None
     inline_calls(copy, lambda operation: operation.op == "call" and is_inlinable(operation))
+    for value in _values_of(copy):
+        value.origin = next(_origins)
     return copy
+
+
+#: no number is given twice, so that values of functions that are put into one another stay apart
+_origins = itertools.count(1)
+
+
+def _values_of(function: Function) -> Iterator[Value]:
+    yield from function.params
+    for operation in walk(function.body):
+        yield from operation.results
+        for block in operation.blocks:
+            yield from block.params
 
 
 def _sweep(
@@ -174,7 +190,7 @@ def _sweep(
                 cts.add(results[position], seed)
         _Sweep(function, builder, activity, outputs, guard, masks.avoided).block(function.body, cts)
         builder.span = None
-        gradients = [cts.get(param) or _named(zeros(builder, param.array_type), param) for param in wrt]
+        gradients = [cts.get(param) or _zeros_for(builder, param) for param in wrt]
     function.body.yields = [*(results if keep_primal else []), *gradients]
     inline_calls(function, lambda operation: operation in outputs)
     remove_dead(function)
@@ -217,8 +233,9 @@ def _is_better_inside(operation: Operation) -> bool:
     return large or operation.op == "transpose"
 
 
-def _named(ct: Value, primal: Value) -> Value:
-    ct.name = f"ct_{primal.name}" if primal.name else ""
+def _zeros_for(builder: Builder, primal: Value) -> Value:
+    ct = zeros(builder, primal.array_type)
+    name_cotangent(ct, primal)
     return ct
 
 
@@ -373,7 +390,7 @@ class _Sweep:
         stack, value = operation.operands
         if self.is_active(stack):
             ct = self.builder.apply(TABLE["pop"], (self.shadow(stack),), {})
-            ct.name = f"ct_{_name_of(value)}"
+            ct.name, ct.origin = f"ct_{_name_of(value)}", value.origin
             if self.is_active(value):
                 cts.add(value, ct)
 
@@ -461,7 +478,7 @@ class _Sweep:
         mappings = [{v: m[v] for v in plan.stored if v in m} for plan, m in zip(plans, mappings, strict=True)]
         for values in _pair_by_type(*missing):
             kept = next(v for v in values if v is not None)
-            result = Value(kept.type, kept.name, operation)
+            result = kept.twin(operation)
             operation.results.append(result)
             for block, value, mapping in zip(operation.blocks, values, mappings, strict=True):
                 if value is None:
@@ -487,6 +504,8 @@ class _Sweep:
         primals = [*(params[i] for i in carried), *outer]
         incoming = [*(result_cts[i] for i in carried), *(cts.get(v) for v in outer)]
         reverse = Block([Value(v.type, f"ct_{_name_of(v)}" if _name_of(v) else "") for v in primals])
+        for param, primal in zip(reverse.params, primals, strict=True):
+            param.origin = primal.origin
         body_cts = Cotangents(self.builder, dict(zip(outer, reverse.params[len(carried) :], strict=True)))
         self.loops.append(operation)
         with self.builder.into(reverse):
@@ -557,7 +576,7 @@ class _Sweep:
         remove_dead_from(reverse, keep_stacks=True)
         if not reverse.operations and not keep:
             return finals
-        index = Value(ArrayType(I64), operation.blocks[0].params[0].name if operation.op == "for" else "k")
+        index = operation.blocks[0].params[0].twin() if operation.op == "for" else Value(ArrayType(I64), "k")
         reverse.params = [index, *params]
         self.keep_in_loop(operation, reverse)
         if operation.op == "for":
@@ -592,6 +611,7 @@ class _Sweep:
             place.operations.insert(position, Operation("push", [stack, known], {}, [], [], span))
             pop = Operation("pop", [stack], {}, [], [value.type], span)
             pop.result.name = value.name or _carry_name(body, value)
+            pop.result.origin = stack.origin = value.origin
             mapping[value] = pop.result
             pops.append(pop)
             if value.producer is not None and value.producer.op == "pop" and self.is_pushed_once(value.producer):
@@ -628,6 +648,7 @@ class _Sweep:
         count.name = "trips"
         body.yields.append(count)
         operation.results.append(Value(kind, "trips", operation))
+        operation.results[-1].origin = next(_origins)
         return operation.results[-1]
 
     def zero(self) -> Value:
@@ -659,7 +680,7 @@ class _Sweep:
                 known[param] = index
             elif step is not None:
                 known[param] = add(init, multiply(index, np.int64(step)))
-                known[param].name = param.name
+                known[param].take_name(param)
         return known
 
     def capacity(self) -> Dim | None:
@@ -793,7 +814,7 @@ def _recompute(plan: Plan, reverse: Block, mapping: dict[Value, Value]) -> None:
 
 def _name_of(value: Value) -> str:
     if value.producer is not None and value.producer.op == "broadcast_to" and not value.name:
-        return _name_of(value.producer.operands[0])
+        return f"{_name_of(value.producer.operands[0])}_spread"
     return value.name or (noun_of(value) if value.producer is not None else "")
 
 

@@ -46,13 +46,13 @@ int f_grad(const double *restrict y0__in, double *restrict ct_y0_out, void *work
     /* cotangents, from the result back to the arguments */
     /* append.py:8  for _ in range(10): */
     double ct_y = 0.0;
-    for (int64_t t1 = 9; t1 >= 0; t1--) {
-        const double y2 = y_stack[--y_stack_top];
+    for (int64_t t = 9; t >= 0; t--) {
+        const double y_again = y_stack[--y_stack_top];
         /* append.py:10  path.append(y) */
         const double ct_y1 = ct_y + 0.1;
         /* append.py:9  y = y + 0.1 * y * (1 - y) */
-        const double ct_y2 = ct_y1 - ct_y1*(0.1*y2);
-        ct_y = ct_y2 + ct_y1*(1.0 - y2)*0.1;
+        const double ct_y2 = ct_y1 - ct_y1*(0.1*y_again);
+        ct_y = ct_y2 + ct_y1*(1.0 - y_again)*0.1;
     }
     *ct_y0_out = ct_y;
     return 0;

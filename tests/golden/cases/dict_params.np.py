@@ -22,7 +22,7 @@ def f_grad(params, x, y):
     ct_h = np.outer(ct_z, w2)
     ct_w2 = ct_z @ h
     # dict_params.py:7  h = np.tanh(x @ params["w1"] + params["b1"])
-    ct_product = ct_h * (1.0 - h ** 2)
-    ct_b1 = ct_product.sum(axis=0)
-    ct_w1 = x.T @ ct_product
+    ct_total = ct_h * (1.0 - h ** 2)
+    ct_b1 = ct_total.sum(axis=0)
+    ct_w1 = x.T @ ct_total
     return {"w1": ct_w1, "b1": ct_b1, "w2": ct_w2, "b2": ct_b2}

@@ -94,9 +94,9 @@ void f_grad_release(void *workspace);
 int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
 {
     tg_stack *const stacks = (tg_stack *)((char *)workspace + 64);
-    double *chosen_stack = stacks[0].data;
-    int64_t chosen_stack_capacity = tg_capacity(&stacks[0], (int64_t)sizeof(double));
-    int64_t chosen_stack_top = 0;
+    double *t1_stack = stacks[0].data;
+    int64_t t1_stack_capacity = tg_capacity(&stacks[0], (int64_t)sizeof(double));
+    int64_t t1_stack_top = 0;
     /* early_return.py:8  for value in x: */
     bool returned = 0;
     int64_t t = 0;
@@ -113,13 +113,13 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
             /* early_return.py:11  total += np.sqrt(value) */
             t1 = sqrt(x[place]);
         }
-        if (chosen_stack_top == chosen_stack_capacity) {
-            chosen_stack = tg_grow(&stacks[0], (int64_t)sizeof(double), &chosen_stack_capacity);
-            if (!chosen_stack) {
+        if (t1_stack_top == t1_stack_capacity) {
+            t1_stack = tg_grow(&stacks[0], (int64_t)sizeof(double), &t1_stack_capacity);
+            if (!t1_stack) {
                 return tg_fail(workspace, TG_MEMORY_ERROR, "", 0, 0, "no memory for the residuals of a loop", 0, 0);
             }
         }
-        chosen_stack[chosen_stack_top++] = t1;
+        t1_stack[t1_stack_top++] = t1;
         /* early_return.py:8  for value in x: */
         t += 1;
     }
@@ -137,7 +137,7 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
     double ct_x[4] = {0.0, 0.0, 0.0, 0.0};
     for (int64_t k = t - 1; k >= 0; k--) {
         /* early_return.py:9  if value < 0: */
-        const double t2 = chosen_stack[--chosen_stack_top];
+        const double t1_again = t1_stack[--t1_stack_top];
         /* early_return.py:8  for value in x: */
         if (k >= 4) {
             return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, 5, "index %lld is out of bounds for axis 0 with size %lld", k, 4);
@@ -149,7 +149,7 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
             ct_value = 0.0;
         } else {
             /* early_return.py:11  total += np.sqrt(value) */
-            ct_value = ct_total == 0 ? ct_total : ct_total*(0.5/t2);
+            ct_value = ct_total == 0 ? ct_total : ct_total*(0.5/t1_again);
         }
         /* early_return.py:8  for value in x: */
         if (k >= 4) {

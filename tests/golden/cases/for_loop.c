@@ -61,12 +61,12 @@ int f_grad(const double *restrict x0_in, const double *restrict v0_in, double *r
     /* for_loop.py:8  for _ in range(100): */
     double ct_v = 0.0;
     double ct_x = 1.0;
-    for (int64_t t1 = 99; t1 >= 0; t1--) {
-        const double x1 = x_stack[--x_stack_top];
+    for (int64_t t = 99; t >= 0; t--) {
+        const double x_again = x_stack[--x_stack_top];
         /* for_loop.py:10  x = x + 0.1 * v */
         ct_v += ct_x*0.1;
         /* for_loop.py:9  v = v - 0.1 * np.sin(x) */
-        ct_x -= ct_v*0.1*cos(x1);
+        ct_x -= ct_v*0.1*cos(x_again);
     }
     *ct_x0_out = ct_x;
     *ct_v0_out = ct_v;

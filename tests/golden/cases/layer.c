@@ -177,7 +177,7 @@ int f_grad(const double *restrict w, const double *restrict x, const int64_t *re
     char *memory = (char *)workspace + 64;
     double *restrict scores = tg_take(&memory, 320*(int64_t)sizeof(double));
     double *restrict ct_scores = tg_take(&memory, 320*(int64_t)sizeof(double));
-    double *restrict ct_scores1 = tg_take(&memory, 320*(int64_t)sizeof(double));
+    double *restrict ct_scores2 = tg_take(&memory, 320*(int64_t)sizeof(double));
     /* layer.py:7  scores = x @ w */
     tg_matmul_f64(0, 0, 32, 10, 64, x, w, scores);
     /* layer.py:8  scores = scores - np.max(scores, axis=1, keepdims=True) */
@@ -227,11 +227,11 @@ int f_grad(const double *restrict w, const double *restrict x, const int64_t *re
 #pragma omp simd
         for (int64_t j = 0; j < 10; j++) {
             const bool t5 = scores[10*i + j] == t[i];
-            ct_scores1[10*i + j] = ct_scores[10*i + j] + (t5 ? t4 : 0.0);
+            ct_scores2[10*i + j] = ct_scores[10*i + j] + (t5 ? t4 : 0.0);
         }
     }
     /* layer.py:7  scores = x @ w */
-    tg_matmul_f64(1, 0, 64, 10, 32, x, ct_scores1, ct_w);
+    tg_matmul_f64(1, 0, 64, 10, 32, x, ct_scores2, ct_w);
     return 0;
 }
 

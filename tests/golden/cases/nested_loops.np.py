@@ -12,7 +12,7 @@ def f_grad(x):
             # nested_loops.py:11  energy += 1.0 / (1.0 + (x[i] - x[j]) ** 2)
             difference = x[i] - x[j]
             total = 1.0 + difference ** 2
-            product = 1.0 / total / total * (2.0 * difference)
-            ct_x[j] += product
-            ct_x[i] -= product
+            ct_x_j = 1.0 / total / total * (2.0 * difference)
+            ct_x[j] += ct_x_j
+            ct_x[i] -= ct_x_j
     return ct_x

@@ -40,83 +40,83 @@ int f_grad_entry(void *const *pointers, const int64_t *sizes, void *workspace, v
 int f_grad(const double *restrict x_in, double *restrict ct_x_out, void *workspace)
 {
     char *memory = workspace;
-    double *restrict ct_y_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict ct_sin_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict cos_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict ct_y5_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict ct_t1_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict t3_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict y2_stack1 = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict t2_stack1 = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict ct_y1_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict t1_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
     double *restrict y_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict sin_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict ct_y_stack1 = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict sin_stack1 = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict y_stack1 = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict sin_stack2 = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict y_stack2 = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict t2_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict y2_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
     const double x = *x_in;
-    int64_t ct_y_stack_top = 0;
-    int64_t cos_stack_top = 0;
-    int64_t sin_stack2_top = 0;
+    int64_t ct_y5_stack_top = 0;
+    int64_t t3_stack_top = 0;
+    int64_t t2_stack_top = 0;
     /* second_derivative.py:10  for _ in range(5): */
     double y = x;
     for (int64_t t = 0; t < 5; t++) {
-        y_stack2[sin_stack2_top] = y;
+        y2_stack[t2_stack_top] = y;
         /* second_derivative.py:11  y = np.sin(y) * x */
         const double t1 = sin(y);
-        sin_stack2[sin_stack2_top++] = t1;
+        t2_stack[t2_stack_top++] = t1;
         y = t1*x;
     }
 
     /* cotangents, from the result back to the arguments */
     /* second_derivative.py:10  for _ in range(5): */
     double ct_y = 1.0;
-    for (int64_t t2 = 4; t2 >= 0; t2--) {
-        ct_y_stack1[cos_stack_top] = ct_y;
+    for (int64_t t = 4; t >= 0; t--) {
+        ct_y1_stack[t3_stack_top] = ct_y;
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t3 = sin_stack2[--sin_stack2_top];
-        sin_stack[cos_stack_top] = t3;
+        const double t2 = t2_stack[--t2_stack_top];
+        t2_stack1[t3_stack_top] = t2;
         /* second_derivative.py:10  for _ in range(5): */
-        const double y2 = y_stack2[sin_stack2_top];
-        y_stack[cos_stack_top] = y2;
+        const double y2 = y2_stack[t2_stack_top];
+        y2_stack1[t3_stack_top] = y2;
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t4 = cos(y2);
-        cos_stack[cos_stack_top++] = t4;
-        ct_y = ct_y*x*t4;
+        const double t3 = cos(y2);
+        t3_stack[t3_stack_top++] = t3;
+        ct_y = ct_y*x*t3;
     }
     /* second_derivative.py:10  for _ in range(5): */
-    double ct_ct_y = 1.0;
+    double ct_ct_y1 = 1.0;
     double ct_x = 0.0;
-    for (int64_t t5 = 0; t5 < 5; t5++) {
+    for (int64_t t = 0; t < 5; t++) {
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t6 = cos_stack[--cos_stack_top];
+        const double t3_again = t3_stack[--t3_stack_top];
         /* second_derivative.py:10  for _ in range(5): */
-        const double y3 = y_stack[cos_stack_top];
-        y_stack1[ct_y_stack_top] = y3;
+        const double y2_again = y2_stack1[t3_stack_top];
+        y_stack[ct_y5_stack_top] = y2_again;
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double ct_ct_y1 = sin_stack[cos_stack_top];
-        sin_stack1[ct_y_stack_top] = ct_ct_y1;
+        const double t2_again = t2_stack1[t3_stack_top];
+        t1_stack[ct_y5_stack_top] = t2_again;
         /* second_derivative.py:10  for _ in range(5): */
-        const double ct_y1 = ct_y_stack1[cos_stack_top];
+        const double ct_y1 = ct_y1_stack[t3_stack_top];
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t7 = ct_ct_y*t6;
-        const double ct_y2 = -(ct_ct_y*(ct_y1*x)*sin(y3));
-        ct_ct_y = ct_ct_y1 + t7*x;
-        ct_x += t7*ct_y1;
+        const double t4 = ct_ct_y1*t3_again;
+        const double ct_y2 = -(ct_ct_y1*(ct_y1*x)*sin(y2_again));
+        ct_ct_y1 = t2_again + t4*x;
+        ct_x += t4*ct_y1;
         /* second_derivative.py:10  for _ in range(5): */
-        ct_y_stack[ct_y_stack_top] = ct_y2;
+        ct_y5_stack[ct_y5_stack_top] = ct_y2;
         /* second_derivative.py:11  y = np.sin(y) * x */
-        ct_sin_stack[ct_y_stack_top++] = ct_y1;
+        ct_t1_stack[ct_y5_stack_top++] = ct_y1;
     }
     /* second_derivative.py:10  for _ in range(5): */
     double ct_y3 = 0.0;
-    for (int64_t t8 = 4; t8 >= 0; t8--) {
+    for (int64_t t = 4; t >= 0; t--) {
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t9 = sin_stack1[--ct_y_stack_top];
+        const double t1_again = t1_stack[--ct_y5_stack_top];
         /* second_derivative.py:10  for _ in range(5): */
-        const double y4 = y_stack1[ct_y_stack_top];
+        const double y_again = y_stack[ct_y5_stack_top];
         /* second_derivative.py:11  y = np.sin(y) * x */
-        ct_x += ct_y3*t9;
-        const double ct_sin = ct_sin_stack[ct_y_stack_top];
-        const double ct_y4 = (ct_y3*x + ct_sin)*cos(y4);
+        ct_x += ct_y3*t1_again;
+        const double ct_t1 = ct_t1_stack[ct_y5_stack_top];
+        const double ct_y4 = (ct_y3*x + ct_t1)*cos(y_again);
         /* second_derivative.py:10  for _ in range(5): */
-        const double ct_y5 = ct_y_stack[ct_y_stack_top];
+        const double ct_y5 = ct_y5_stack[ct_y5_stack_top];
         ct_y3 = ct_y4 + ct_y5;
     }
     const double ct_x1 = ct_x + ct_y3;

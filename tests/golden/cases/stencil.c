@@ -43,9 +43,9 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
            void *workspace)
 {
     char *memory = workspace;
-    double *restrict total_stack = tg_take(&memory, 3100*(int64_t)sizeof(double));
+    double *restrict t2_stack = tg_take(&memory, 3100*(int64_t)sizeof(double));
     const double k = *k_in;
-    int64_t total_stack_top = 0;
+    int64_t t2_stack_top = 0;
     /* stencil.py:8  for _ in range(50): */
     double u1[64];
     memcpy(u1, u, (size_t)64*sizeof(*u1));
@@ -56,9 +56,9 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
         for (int64_t i = 0; i < 62; i++) {
             const double t2 = u1[i + 2] - 2.0*u1[i + 1] + u1[i];
             t1[i] = u1[i + 1] + k*t2;
-            total_stack[62*total_stack_top + i] = t2;
+            t2_stack[62*t2_stack_top + i] = t2;
         }
-        total_stack_top++;
+        t2_stack_top++;
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
             u1[i + 1] = t1[i];
@@ -72,19 +72,19 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
         ct_u[i] = 2.0*u1[i];
     }
     /* stencil.py:8  for _ in range(50): */
-    double ct_k[62] = {0};
-    for (int64_t t3 = 49; t3 >= 0; t3--) {
+    double ct_k_spread[62] = {0};
+    for (int64_t t = 49; t >= 0; t--) {
         /* stencil.py:9  u[1:-1] += k * (u[2:] - 2 * u[1:-1] + u[:-2]) */
-        total_stack_top--;
-        const double *const t4 = &total_stack[62*total_stack_top];
-        double t5[62];
-        double t6[62];
+        t2_stack_top--;
+        const double *const t2_again = &t2_stack[62*t2_stack_top];
+        double ct_t2[62];
+        double t3[62];
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            const double t7 = ct_u[i + 1]*k;
-            t5[i] = t7;
-            t6[i] = ct_u[i + 1] - t7*2.0;
-            ct_k[i] += ct_u[i + 1]*t4[i];
+            const double ct_t2_1 = ct_u[i + 1]*k;
+            ct_t2[i] = ct_t2_1;
+            t3[i] = ct_u[i + 1] - ct_t2_1*2.0;
+            ct_k_spread[i] += ct_u[i + 1]*t2_again[i];
         }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
@@ -92,23 +92,23 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
         }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            ct_u[i] += t5[i];
+            ct_u[i] += ct_t2[i];
         }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            ct_u[i + 1] += t6[i];
+            ct_u[i + 1] += t3[i];
         }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            ct_u[i + 2] += t5[i];
+            ct_u[i + 2] += ct_t2[i];
         }
     }
-    double ct_k1 = 0.0;
-#pragma omp simd reduction(+ : ct_k1)
+    double ct_k = 0.0;
+#pragma omp simd reduction(+ : ct_k)
     for (int64_t i = 0; i < 62; i++) {
-        ct_k1 += ct_k[i];
+        ct_k += ct_k_spread[i];
     }
-    *ct_k_out = ct_k1;
+    *ct_k_out = ct_k;
     return 0;
 }
 

@@ -17,16 +17,16 @@ def f_grad(u, k):
     # stencil.py:10  return np.sum(u * u)
     ct_u = 2.0 * u
     # stencil.py:8  for _ in range(50):
-    ct_k = np.zeros(62)
+    ct_k_spread = np.zeros(62)
     for _ in reversed(range(50)):
         # stencil.py:9  u[1:-1] += k * (u[2:] - 2 * u[1:-1] + u[:-2])
         total = total_stack.pop()
-        ct_part = ct_u[1:-1].copy()
+        ct_total_1 = ct_u[1:-1].copy()
         ct_u[1:-1] = 0.0
-        ct_product = ct_part * k
-        ct_k += ct_part * total
-        ct_u[:-2] += ct_product
-        ct_u[1:-1] += ct_part - ct_product * 2.0
-        ct_u[2:] += ct_product
-    ct_k = ct_k.sum()
+        ct_total = ct_total_1 * k
+        ct_k_spread += ct_total_1 * total
+        ct_u[:-2] += ct_total
+        ct_u[1:-1] += ct_total_1 - ct_total * 2.0
+        ct_u[2:] += ct_total
+    ct_k = ct_k_spread.sum()
     return ct_u, ct_k

@@ -132,24 +132,24 @@ int f_grad(const double *restrict a_in, double *restrict ct_a_out, void *workspa
     double ct_x = 1.0;
     double ct_a = 0.0;
     for (int64_t k = trips - 1; k >= 0; k--) {
-        const double x1 = x_stack[--x_stack_top];
+        const double x_again = x_stack[--x_stack_top];
         /* while_break.py:9  step = (x**3 - a) / (3 * x**2) */
-        const double t2 = x1*x1;
-        const double t3 = 3.0*t2;
-        const double step1 = (t2*x1 - a)/t3;
+        const double t_again = x_again*x_again;
+        const double t1_again = 3.0*t_again;
+        const double step_again = (t_again*x_again - a)/t1_again;
         /* while_break.py:10  if np.abs(step) < 1e-12: */
         double ct_step;
-        if (fabs(step1) < 1e-12) {
+        if (fabs(step_again) < 1e-12) {
             ct_step = 0.0;
         } else {
             /* while_break.py:12  x = x - step */
             ct_step = -ct_x;
         }
         /* while_break.py:9  step = (x**3 - a) / (3 * x**2) */
-        const double t4 = ct_step/t3;
-        ct_a -= t4;
-        const double ct_x1 = ct_x + t4*t2;
-        ct_x = ct_x1 + (t4*x1 - ct_step*(step1/t3)*3.0)*(2.0*x1);
+        const double t2 = ct_step/t1_again;
+        ct_a -= t2;
+        const double ct_x1 = ct_x + t2*t_again;
+        ct_x = ct_x1 + (t2*x_again - ct_step*(step_again/t1_again)*3.0)*(2.0*x_again);
     }
     /* while_break.py:8  while True: */
     const double ct_a1 = ct_a + ct_x;

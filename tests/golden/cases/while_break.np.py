@@ -44,10 +44,10 @@ def f_grad(a):
             # while_break.py:12  x = x - step
             ct_step = -ct_x
         # while_break.py:9  step = (x**3 - a) / (3 * x**2)
-        ct_quotient = ct_step / product
-        ct_a -= ct_quotient
-        ct_product = (ct_quotient * x - ct_step * (step / product) * 3.0) * (2.0 * x)
-        ct_x = ct_x + ct_quotient * square_x + ct_product
+        ct_difference = ct_step / product
+        ct_a -= ct_difference
+        ct_product_1 = (ct_difference * x - ct_step * (step / product) * 3.0) * (2.0 * x)
+        ct_x = ct_x + ct_difference * square_x + ct_product_1
     # while_break.py:8  while True:
     ct_a += ct_x
     return ct_a

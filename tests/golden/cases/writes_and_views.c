@@ -84,25 +84,25 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
 
     /* cotangents, from the result back to the arguments */
     /* writes_and_views.py:12  return np.sum(a**2) */
-    double ct_a[12];
+    double ct_a2[12];
 #pragma omp simd
     for (int64_t i = 0; i < 12; i++) {
-        ct_a[i] = 2.0*a2[i];
+        ct_a2[i] = 2.0*a2[i];
     }
     /* writes_and_views.py:11  a[1:, 2] += column[1:] */
     double ct_a1[12] = {
-        ct_a[0],
-        ct_a[1],
-        ct_a[2],
-        ct_a[3],
-        ct_a[4],
-        ct_a[5] + ct_a[6],
-        ct_a[6],
-        ct_a[7],
-        ct_a[8],
-        ct_a[9] + ct_a[10],
-        ct_a[10],
-        ct_a[11],
+        ct_a2[0],
+        ct_a2[1],
+        ct_a2[2],
+        ct_a2[3],
+        ct_a2[4],
+        ct_a2[5] + ct_a2[6],
+        ct_a2[6],
+        ct_a2[7],
+        ct_a2[8],
+        ct_a2[9] + ct_a2[10],
+        ct_a2[10],
+        ct_a2[11],
     };
     /* writes_and_views.py:10  a[0] = np.sin(a[0]) */
     ct_a1[0] *= cos(a[0]);
