@@ -45,8 +45,9 @@ from tracegrad.codegen.trees import (
 from tracegrad.ir.buffers import plan_buffers
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
 from tracegrad.ir.opdef import TABLE
+from tracegrad.ir.products import as_power
 from tracegrad.ir.triangles import triangle_of
-from tracegrad.ir.types import BOOL, DTYPES, F64, I64, Dim, Shape, is_float
+from tracegrad.ir.types import BOOL, DTYPES, F32, F64, I64, Dim, Shape, is_float
 from tracegrad.ops.text import dtype_text, number_text, shape_text, slice_text, subscript_text
 
 #: largest constant array that is written inside an expression, in elements
@@ -282,6 +283,11 @@ class ExpressionWriter:
         return None
 
     def elementwise(self, operation: Operation) -> Expression:
+        power = as_power(operation, self.folding.inline.__contains__)
+        if power is not None and power[1] > 2 and not operation.result.shape and operation.result.dtype in (F64, F32):
+            base = self.expression(power[0])
+            if not base.is_literal:
+                return Expression(ast.BinOp(base.node, ast.Pow(), ast.Constant(power[1])), base.shape)
         operands = [self.expression(v) for v in operation.operands]
         self.has_guard |= operation.op == "keep_zero"
         shape = _broadcast([e.shape for e in operands])

@@ -1,6 +1,6 @@
 """Names for values that have none in the user's code, from the operation that makes them.
 
-Reads IR. Used by transform/ (names of cotangents and stacks) and by codegen/. Previous: triangles.py; next folder: ops.
+Reads IR. Used by transform/ (names of cotangents and stacks) and by codegen/. Previous: products.py; next folder: ops.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ _NOUNS = {
     "scatter_set": "written",
     "scatter_add": "written",
 }
+#: of what is infinite or NaN in a product of arrays, and meets zeros of the cotangent only
+DROPPED = "dropped"
 #: longest name that is made of others
 _LONGEST = 14
 

@@ -1,6 +1,6 @@
 """Recognizes choices that keep a triangle of matrices, whatever compares the indices of rows and columns.
 
-Reads IR. Used by nouns.py and codegen/. Previous: accesses.py; next: nouns.py.
+Reads IR. Used by nouns.py and codegen/. Previous: accesses.py; next: products.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes small negative powers as inverses of products, which are faster than a power.
+"""Writes small powers as products, or inverses of products, which are faster than a power.
 
 Reads and writes IR in place. Previous: cse.py; next: factors.py.
 
@@ -8,6 +8,8 @@ where its square is too small; that of a power is right there.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, Operation, Value
 from tracegrad.ir.types import is_inexact
@@ -15,21 +17,30 @@ from tracegrad.ir.writes import is_filled_with
 from tracegrad.ops import multiply, reciprocal, square
 from tracegrad.passes.rewrite import rewrite
 
+#: exponents that are products of few factors, each rounded
+_EXPONENTS = (2, 3, 4, 5, 6, 8, -2, -3, -4)
+
 
 def lower_powers(function: Function) -> bool:
-    """Replace powers by -2 to -4; return whether there were any."""
-    return rewrite(function, {"power": (_inverse,)})
+    """Replace powers by small known integers; return whether there were any."""
+    return rewrite(function, {"power": (_product,)})
 
 
-def _inverse(operation: Operation, builder: Builder) -> Value | None:
+def _product(operation: Operation, builder: Builder) -> Value | None:
     x, y = operation.operands
     if not is_inexact(x.dtype):
         return None
-    number = next((n for n in (2, 3, 4) if is_filled_with(y, -n)), None)
-    if number is None:
+    exponent = next((n for n in _EXPONENTS if is_filled_with(y, n)), None)
+    if exponent is None:
         return None
-    product = square(x)
-    if number > 2:
-        product = multiply(product, x) if number == 3 else square(product)
-    made: Value = reciprocal(product)
+    product = _power(x, abs(exponent))
+    made: Value = product if exponent > 0 else reciprocal(product)
     return made
+
+
+def _power(x: Value, exponent: int) -> Any:
+    if exponent == 1:
+        return x
+    if exponent % 2 == 0:
+        return _power(square(x), exponent // 2)
+    return multiply(_power(x, exponent - 1), x)

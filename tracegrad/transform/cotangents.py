@@ -1,6 +1,6 @@
 """Cotangents of the values in one scope, and how contributions to them are added up.
 
-Stages IR through a Builder. Previous: residuals.py; next: vjp.py.
+Stages IR through a Builder. Previous: slopes.py; next: vjp.py.
 
 A cotangent that is absent is zero and costs nothing. A contribution that touches only some elements, a scatter or a
 slice written into zeros, is written into the cotangent that is there instead, so that reading x[i] in a loop costs what

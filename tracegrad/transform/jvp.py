@@ -17,10 +17,11 @@ from tracegrad.ir.inline import inline_body, inline_calls
 from tracegrad.ir.nouns import noun_of
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import ArrayType, StackType
-from tracegrad.ops import jvp_of, scaled
+from tracegrad.ops import jvp_of, multiply, scaled
 from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
 from tracegrad.transform.cotangents import zeros
 from tracegrad.transform.ranges import Ranges, make_guard
+from tracegrad.transform.slopes import slope_of_power
 from tracegrad.transform.vjp import no_rule, prepare_function, refuse_outer_values, split_operands, transpose_rule
 
 
@@ -110,6 +111,12 @@ class _Forward:
         if op.marker is BY_TRANSFORM:
             raise no_rule(operation)
         scale = self.scale(operation) if op.partials is not None else True
+        power = slope_of_power(operation, least=3)
+        if power is not None:
+            base, slope = power
+            if (tangent := tangents.get(base)) is not None:
+                self.set(tangents, operation.result, multiply(tangent, slope))
+            return
         moved = jvp_of(op, given, operation.results, operation.operands, operation.attrs, guard=scale)
         for result, tangent in zip(operation.results, moved, strict=True):
             if tangent is not None:

@@ -1,6 +1,6 @@
 """Which values of a block to keep for its reverse: a minimum cut between what must be kept and what is needed.
 
-Reads a primal block and the values its reverse needs; writes nothing. Previous: ranges.py; next: cotangents.py.
+Reads a primal block and the values its reverse needs; writes nothing. Previous: ranges.py; next: slopes.py.
 
 Each value can be stored, at the cost of its bytes, or recomputed from its operands when its op is cheap. A set of
 stored values suffices when every path from a value that cannot be recomputed to a needed one passes through it, so the

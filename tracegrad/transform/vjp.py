@@ -44,13 +44,14 @@ from tracegrad.ir.liveness import defined_in, remove_dead, remove_dead_from
 from tracegrad.ir.nouns import noun_of
 from tracegrad.ir.opdef import BY_TRANSFORM, TABLE, interpreter
 from tracegrad.ir.types import I64, ArrayType, Dim, StackType, dtype_name, is_float, is_inexact
-from tracegrad.ops.common import vjp_of
+from tracegrad.ops.common import conjugate_if_complex, vjp_of
 from tracegrad.ops.elementwise import add, barrier, logical_or, multiply, not_equal
 from tracegrad.ops.reduce import reduce_any
 from tracegrad.transform.activity import Activity, analyze_activity, carries_derivative
 from tracegrad.transform.cotangents import Cotangents, name_cotangent, zeros
 from tracegrad.transform.masks import ZeroGuard, find_masked
 from tracegrad.transform.residuals import Plan, find_kept, plan_residuals
+from tracegrad.transform.slopes import slope_of_power, slope_of_quotient
 
 
 def vjp(
@@ -239,15 +240,6 @@ def _zeros_for(builder: Builder, primal: Value) -> Value:
     return ct
 
 
-def _as_square(operation: Operation) -> Operation:
-    """Return the square that a product of a value with itself is, for its shorter derivative."""
-    if operation.op != "multiply" or operation.operands[0] is not operation.operands[1]:
-        return operation
-    square = Operation("square", operation.operands[:1], {}, [], [], operation.span)
-    square.results = operation.results
-    return square
-
-
 def _in_sweep(span: Span | None) -> Span | None:
     return None if span is None else replace(span, reverse=True)
 
@@ -311,22 +303,35 @@ class _Sweep:
         result_cts = [cts.take(r) if self.is_active(r) else None for r in operation.results]
         if all(ct is None for ct in result_cts):
             return
-        operation = _as_square(operation)
         op = TABLE[operation.op]
         if op.marker is BY_TRANSFORM:
             raise no_rule(operation)
         for result, ct in zip(operation.results, result_cts, strict=True):
             if ct is not None:
                 self.guard.note(result, ct)
+        power = slope_of_power(operation)
+        if power is not None and result_cts[0] is not None:
+            self.add_slope(operation, *power, result_cts[0], cts)
+            return
+        quotient = slope_of_quotient(operation)
+        if quotient is not None and result_cts[0] is not None:
+            self.add_slope(operation, *quotient, result_cts[0], cts)
         operands = self.guard.operands(operation, result_cts[0])
         scale = self.guard.product(operation) if op.partials is not None else False
         choice = self.guard.outside(operation, result_cts[0])
         if choice is not None:
             result_cts = [choice.kept]
         contributions = vjp_of(op, result_cts, operation.results, operands, operation.attrs, guard=scale)
+        done = operation.operands[-1] if quotient is not None else None
         for operand, contribution in zip(operation.operands, contributions, strict=True):
-            if contribution is not None and self.is_active(operand):
+            if contribution is not None and self.is_active(operand) and operand is not done:
                 cts.add(operand, contribution if choice is None else choice.around(contribution))
+
+    def add_slope(self, operation: Operation, base: Value, slope: Value, ct: Value, cts: Cotangents) -> None:
+        """Add the contribution of a result to the base of the power that it is, or is divided by."""
+        if self.is_active(base):
+            scale = self.guard.product(operation)
+            cts.add(base, scale(len(operation.operands) - 1, ct, conjugate_if_complex(slope)))
 
     def custom(self, operation: Operation, cts: Cotangents) -> None:
         """Apply the reverse rule of a call, or the transpose of its forward rule."""

@@ -23,10 +23,9 @@ int f_grad(const double *restrict x, const double *restrict WEIGHTS, double *res
 
     /* cotangents, from the result back to the arguments */
     /* global_array.py:9  return np.sum(WEIGHTS * x**3) */
-    const double ct_x1[3] = {WEIGHTS[0]*(x[0]*x[0]), WEIGHTS[1]*(x[1]*x[1]), WEIGHTS[2]*(x[2]*x[2])};
-    ct_x[0] = ct_x1[0] + WEIGHTS[0]*x[0]*(2.0*x[0]);
-    ct_x[1] = ct_x1[1] + WEIGHTS[1]*x[1]*(2.0*x[1]);
-    ct_x[2] = ct_x1[2] + WEIGHTS[2]*x[2]*(2.0*x[2]);
+    ct_x[0] = WEIGHTS[0]*(3.0*(x[0]*x[0]));
+    ct_x[1] = WEIGHTS[1]*(3.0*(x[1]*x[1]));
+    ct_x[2] = WEIGHTS[2]*(3.0*(x[2]*x[2]));
     return 0;
 }
 

@@ -148,8 +148,8 @@ int f_grad(const double *restrict a_in, double *restrict ct_a_out, void *workspa
         /* while_break.py:9  step = (x**3 - a) / (3 * x**2) */
         const double t2 = ct_step/t1_again;
         ct_a -= t2;
-        const double ct_x1 = ct_x + t2*t_again;
-        ct_x = ct_x1 + (t2*x_again - ct_step*(step_again/t1_again)*3.0)*(2.0*x_again);
+        const double ct_x1 = ct_x + t2*(3.0*t_again);
+        ct_x = ct_x1 - 6.0*(ct_step*(step_again/t1_again))*x_again;
     }
     /* while_break.py:8  while True: */
     const double ct_a1 = ct_a + ct_x;

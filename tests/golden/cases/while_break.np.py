@@ -46,8 +46,7 @@ def f_grad(a):
         # while_break.py:9  step = (x**3 - a) / (3 * x**2)
         ct_difference = ct_step / product
         ct_a -= ct_difference
-        ct_product_1 = (ct_difference * x - ct_step * (step / product) * 3.0) * (2.0 * x)
-        ct_x = ct_x + ct_difference * square_x + ct_product_1
+        ct_x = ct_x + ct_difference * (3.0 * square_x) - 6.0 * (ct_step * (step / product)) * x
     # while_break.py:8  while True:
     ct_a += ct_x
     return ct_a
