@@ -50,6 +50,15 @@ def c_words(int64_t, double, restrict, malloc, INT64_MAX, lgamma, workspace, t):
     return (np.exp(int64_t * double) * special.gammaln(lgamma) * restrict).sum() * malloc * INT64_MAX + workspace * t
 
 
+def stack_words(v, w):
+    for v_stack in range(6):
+        for v_stack_top in range(2):
+            v = v + np.sin(v * w[v_stack]) * w[v_stack_top]
+    for v_stack in range(3):
+        v = v * np.cos(v + w[v_stack])
+    return v
+
+
 VECTOR = np.linspace(0.5, 2.5, 9)
 PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
     (helpers, (VECTOR, 1.5, VECTOR[::-1].copy())),
@@ -57,6 +66,7 @@ PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
     (built_in, ({"weights": VECTOR}, VECTOR[::-1].copy(), 0.5)),
     (loop_of_built_in, (np.linspace(0.0, 3.0, 200), 0.5)),
     (rebound, (0.7, 1.3)),
+    (stack_words, (0.7, VECTOR)),
     (c_words, (VECTOR, VECTOR, VECTOR, 2.0, 3.0, VECTOR, 0.5, 1.5)),
 ]
 

@@ -207,11 +207,11 @@ class _Emitter(BlockWriter):
         """Give the stacks the names that were found for them, in all that was written."""
         names: dict[str, str] = {}
         for value, stack in self.stacks.items():
-            new = self.stack_names.get(stack.name) or self.fresh(value.name or "stack")
+            new = self.stack_names.get(stack.name) or self.fresh_everywhere(value.name or "stack")
             names[stack.name] = new
-            names.setdefault(stack.top, self.fresh(f"{new}_top"))
+            names.setdefault(stack.top, self.fresh_everywhere(f"{new}_top"))
             if stack.number is not None:
-                names[stack.fields[1]] = self.fresh(f"{new}_capacity")
+                names[stack.fields[1]] = self.fresh_everywhere(f"{new}_capacity")
         if not names:
             return
         pattern = re.compile(rf"\b(?:{'|'.join(names)})\b")

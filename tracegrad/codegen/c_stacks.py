@@ -111,7 +111,7 @@ class StackWriter(Writer):
     def name_stack(self, stack: Stack, popped: str) -> None:
         """Let a stack be called after the variable of what is taken from it."""
         if stack.name not in self.stack_names:
-            self.stack_names[stack.name] = self.fresh(f"{popped.removesuffix('_again')}_stack")
+            self.stack_names[stack.name] = self.fresh_everywhere(f"{popped.removesuffix('_again')}_stack")
 
     def _is_pushed_again(self, stack: Value, result: Value) -> bool:
         """Return whether anything may be pushed on a stack after a pop from it."""

@@ -50,6 +50,7 @@ from tracegrad.ir.core import (
     Value,
     walk,
 )
+from tracegrad.ir.nouns import noun_of
 from tracegrad.ir.types import (
     ArrayType,
     Dim,
@@ -71,6 +72,8 @@ ERROR_KINDS = (
 _ERROR_NAMES = {kind: "TG_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).upper() for kind in ERROR_KINDS if kind}
 _ERROR_NAMES["LinAlgError"] = "TG_LINALG_ERROR"
 INDENT = "    "
+#: ops that do not say what they make
+_VAGUE = frozenset({"if", "for", "while", "undefined", "select", "full", "constant", "pop", "reshape", "cast"})
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -118,6 +121,7 @@ class Writer(Elements):
         self.origins, self.late = Origins(), find_late(self.function)
         #: name of a stack while the text is written -> what it is called then
         self.stack_names: dict[str, str] = {}
+        self.given_back: set[str] = set()
         self.file_names: set[str] = set()
         self.places: dict[Storage, str] = {}
         self.declared: set[Storage] = set()
@@ -128,6 +132,7 @@ class Writer(Elements):
         self.stacks: dict[Value, Stack] = {}
         self.growing: list[Stack] = []
         self.tables: dict[Value, str] = {}
+        self.tables_by_content: dict[tuple[str, bytes], str] = {}
         self.table_texts: list[str] = []
         self.pointers: dict[Value, str] = {}
         self.row_values: dict[Value, str] = {}
@@ -209,7 +214,14 @@ class Writer(Elements):
     def give_back(self, name: str, hint: str) -> None:
         """Let the name of the index of a loop that has ended be given again."""
         self.names.discard(name)
+        self.given_back.add(name)
         self.numbers.pop((identifier(hint), False), None)
+
+    def fresh_everywhere(self, hint: str) -> str:
+        """Return a name that no index of a loop has had, for what is named after it was written."""
+        while (name := self.fresh(hint)) in self.given_back:
+            pass
+        return name
 
     def fresh_for(self, members: Sequence[Value], before: bool = False) -> str:
         """Return a name for a variable of some values: what the user calls them, or the value that they are again.
@@ -223,16 +235,26 @@ class Writer(Elements):
         is_late = members[0] in self.late
         if is_cotangent(base):
             wanted = self.origins.name_of(numbers, base)
-            if wanted == base and (not hint or self.origins.is_alone(base)):
+            if wanted == base == hint and self.origins.is_alone(base):
                 return self.fresh(hint)
-            while self.origins.is_of_another(name := self.fresh(wanted), numbers, False):
+            asked = wanted if hint or wanted != base else ""
+            while self.origins.is_of_another(name := self.fresh(asked, wanted), numbers, False):
                 pass
             return name
         primal = self.origins.name_of(numbers, "") if is_late else ""
         again = [f"{primal}_again", f"{primal}_before"] if before else [f"{primal}_again"]
-        name = self.fresh(next((n for n in again if n not in self.names), again[-1]) if primal else hint)
+        if primal:
+            name = self.fresh(next((n for n in again if n not in self.names), again[-1]))
+        else:
+            name = self.fresh(hint, self.noun_for(members))
         self.origins.add(name, hint, numbers, is_late)
         return name
+
+    def noun_for(self, members: Sequence[Value]) -> str:
+        """Return what to call values without a name."""
+        made = next((m.producer for m in members if m.producer is not None and m.producer.op not in _VAGUE), None)
+        noun = noun_of(made.results[0]) if made is not None and len(made.results) == 1 else "t"
+        return noun if identifier(noun) == noun else f"{noun}_t"  # exp is a function of C
 
     def place_of(self, storage: Storage, before: bool = False) -> str:
         """Return the C name of a storage class, allocating workspace for large ones.
@@ -267,6 +289,7 @@ class Writer(Elements):
             return
         if span.reverse and not self.in_sweep and self.depth == 1:
             self.in_sweep = True
+            self.last_comment = ""
             heading = "/* cotangents, from the result back to the arguments */"
             self.lines += [Line(0, "", is_heading=True), Line(1, heading, is_comment=True, is_heading=True)]
         source = span.text().strip().replace("*/", "* /")
@@ -356,22 +379,28 @@ class Writer(Elements):
         operation = value.producer
         assert operation is not None
         if value not in self.tables:
-            array = operation.attrs["value"]
-            name = self.fresh(value.name or "table")
+            self.tables[value] = self.table_of(operation.attrs["value"], value.name or "table")
+        return f"{self.tables[value]}[{index_text(flatten(index, value.shape))}]"
+
+    def table_of(self, array: np.ndarray[Any, Any], hint: str) -> str:
+        """Return the name of a constant array with given elements; one of the same elements serves again."""
+        key = array.dtype.str, array.tobytes()
+        if key not in self.tables_by_content:
+            name = self.fresh(hint)
             while name in self.file_names:
                 name = self.fresh(name)
             self.file_names.add(name)
             if is_complex(array.dtype):  # there are no constant expressions for complex numbers
-                self.tables[value] = f"{name}.numbers"
+                self.tables_by_content[key] = f"{name}.numbers"
                 ctype, parts = self.ctype(array.dtype), array.ravel().view(real_dtype(array.dtype))
                 fields = f"{self.ctype(parts.dtype)} parts[{parts.size}]; {ctype} numbers[{array.size}];"
                 head, end = f"static const union {{ {fields} }} {name} = {{{{", "}};"
             else:
-                self.tables[value], parts = name, array.ravel()
+                self.tables_by_content[key], parts = name, array.ravel()
                 head, end = f"static const {self.ctype(array.dtype)} {name}[{array.size}] = {{", "};"
             numbers = [literal(x, parts.dtype) for x in parts]
             self.table_texts.append("\n".join([head, *_filled(numbers, 112), end]))
-        return f"{self.tables[value]}[{index_text(flatten(index, value.shape))}]"
+        return self.tables_by_content[key]
 
     def pointer(self, value: Value) -> str:
         source = self.contiguous(value)

@@ -30,9 +30,9 @@ int f_grad(const double *restrict x, double *restrict ct_x, void *workspace)
     /* branch.py:7  s = np.sum(x) */
     const double s = x[0] + x[1];
     /* branch.py:8  if s > 0: */
-    const bool t = s > 0.0;
+    const bool above = s > 0.0;
     double y;
-    if (t) {
+    if (above) {
         /* branch.py:9  y = np.log(s) */
         y = log(s);
     } else {
@@ -41,8 +41,9 @@ int f_grad(const double *restrict x, double *restrict ct_x, void *workspace)
     }
 
     /* cotangents, from the result back to the arguments */
+    /* branch.py:8  if s > 0: */
     double ct_s;
-    if (t) {
+    if (above) {
         /* branch.py:9  y = np.log(s) */
         ct_s = x[0]/s;
     } else {

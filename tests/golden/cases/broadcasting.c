@@ -31,7 +31,7 @@ int f_grad(const double *restrict scale_in, const double *restrict row, const do
     const double scale = *scale_in;
     /* broadcasting.py:7  centred = (x - row) / scale */
     /* broadcasting.py:8  return np.sum(np.log1p(centred**2)) */
-    double t = 0.0;
+    double total = 0.0;
     double sum = 0.0;
     double sum1 = 0.0;
     double sum2 = 0.0;
@@ -46,9 +46,9 @@ int f_grad(const double *restrict scale_in, const double *restrict row, const do
             2.0*centred[1]/(1.0 + centred[1]*centred[1]),
             2.0*centred[2]/(1.0 + centred[2]*centred[2]),
         };
-        t += ct_centred[0]*(centred[0]/scale);
-        t += ct_centred[1]*(centred[1]/scale);
-        t += ct_centred[2]*(centred[2]/scale);
+        total += ct_centred[0]*(centred[0]/scale);
+        total += ct_centred[1]*(centred[1]/scale);
+        total += ct_centred[2]*(centred[2]/scale);
         sum -= ct_centred[0]/scale;
         sum1 -= ct_centred[1]/scale;
         sum2 -= ct_centred[2]/scale;
@@ -59,7 +59,7 @@ int f_grad(const double *restrict scale_in, const double *restrict row, const do
 
     /* cotangents, from the result back to the arguments */
     /* broadcasting.py:7  centred = (x - row) / scale */
-    const double ct_scale = -t;
+    const double ct_scale = -total;
     *ct_scale_out = ct_scale;
     return 0;
 }

@@ -125,20 +125,20 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
         h[5*i + 4] = h1[4];
     }
     /* dict_params.py:8  z = h @ params["w2"] + params["b2"] */
-    double t1[8];
+    double product[8];
     for (int64_t i = 0; i < 8; i++) {
         double sum = 0.0;
         for (int64_t j = 0; j < 5; j++) {
             sum += h[5*i + j]*w2[j];
         }
-        t1[i] = sum;
+        product[i] = sum;
     }
     /* dict_params.py:9  return np.mean((z - y) ** 2) */
     double ct_z[8];
     double ct_b2 = 0.0;
 #pragma omp simd reduction(+ : ct_b2)
     for (int64_t i = 0; i < 8; i++) {
-        const double z = t1[i] + b2;
+        const double z = product[i] + b2;
         const double ct_z1 = 0.25*(z - y[i]);
         ct_z[i] = ct_z1;
         ct_b2 += ct_z1;
@@ -147,7 +147,7 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
     /* cotangents, from the result back to the arguments */
     /* dict_params.py:7  h = np.tanh(x @ params["w1"] + params["b1"]) */
     /* dict_params.py:8  z = h @ params["w2"] + params["b2"] */
-    double t2[40];
+    double ct_total[40];
     double sum1 = 0.0;
     double sum2 = 0.0;
     double sum3 = 0.0;
@@ -156,23 +156,23 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
 #pragma omp simd reduction(+ : sum1, sum2, sum3, sum4, sum5)
     for (int64_t i = 0; i < 8; i++) {
         const double ct_h[5] = {ct_z[i]*w2[0], ct_z[i]*w2[1], ct_z[i]*w2[2], ct_z[i]*w2[3], ct_z[i]*w2[4]};
-        const double t3[5] = {
+        const double ct_total1[5] = {
             ct_h[0]*(1.0 - h[5*i]*h[5*i]),
             ct_h[1]*(1.0 - h[5*i + 1]*h[5*i + 1]),
             ct_h[2]*(1.0 - h[5*i + 2]*h[5*i + 2]),
             ct_h[3]*(1.0 - h[5*i + 3]*h[5*i + 3]),
             ct_h[4]*(1.0 - h[5*i + 4]*h[5*i + 4]),
         };
-        t2[5*i] = t3[0];
-        t2[5*i + 1] = t3[1];
-        t2[5*i + 2] = t3[2];
-        t2[5*i + 3] = t3[3];
-        t2[5*i + 4] = t3[4];
-        sum1 += t3[0];
-        sum2 += t3[1];
-        sum3 += t3[2];
-        sum4 += t3[3];
-        sum5 += t3[4];
+        ct_total[5*i] = ct_total1[0];
+        ct_total[5*i + 1] = ct_total1[1];
+        ct_total[5*i + 2] = ct_total1[2];
+        ct_total[5*i + 3] = ct_total1[3];
+        ct_total[5*i + 4] = ct_total1[4];
+        sum1 += ct_total1[0];
+        sum2 += ct_total1[1];
+        sum3 += ct_total1[2];
+        sum4 += ct_total1[3];
+        sum5 += ct_total1[4];
     }
     ct_b1[0] = sum1;
     ct_b1[1] = sum2;
@@ -188,7 +188,7 @@ int f_grad(const double *restrict w1, const double *restrict b1, const double *r
         }
     }
     /* dict_params.py:7  h = np.tanh(x @ params["w1"] + params["b1"]) */
-    tg_matmul_f64(1, 0, 3, 5, 8, x, t2, ct_w1);
+    tg_matmul_f64(1, 0, 3, 5, 8, x, ct_total, ct_w1);
     *ct_b2_out = ct_b2;
     return 0;
 }

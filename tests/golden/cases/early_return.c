@@ -94,37 +94,38 @@ void f_grad_release(void *workspace);
 int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
 {
     tg_stack *const stacks = (tg_stack *)((char *)workspace + 64);
-    double *t1_stack = stacks[0].data;
-    int64_t t1_stack_capacity = tg_capacity(&stacks[0], (int64_t)sizeof(double));
-    int64_t t1_stack_top = 0;
+    double *sqrt_t_stack = stacks[0].data;
+    int64_t sqrt_t_stack_capacity = tg_capacity(&stacks[0], (int64_t)sizeof(double));
+    int64_t sqrt_t_stack_top = 0;
     /* early_return.py:8  for value in x: */
     bool returned = 0;
-    int64_t t = 0;
-    while (t < 4 && !returned) {
-        const int64_t place = t < 0 ? t + 4 : t;
+    int64_t total = 0;
+    while (total < 4 && !returned) {
+        const int64_t place = total < 0 ? total + 4 : total;
         if (place < 0 || place >= 4) {
-            return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, 5, "index %lld is out of bounds for axis 0 with size %lld", t, 4);
+            return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, 5, "index %lld is out of bounds for axis 0 with size %lld", total, 4);
         }
         /* early_return.py:9  if value < 0: */
-        double t1 = 0.0;
+        double sqrt_t = 0.0;
         if (x[place] < 0.0) {
             returned = 1;
         } else {
             /* early_return.py:11  total += np.sqrt(value) */
-            t1 = sqrt(x[place]);
+            sqrt_t = sqrt(x[place]);
         }
-        if (t1_stack_top == t1_stack_capacity) {
-            t1_stack = tg_grow(&stacks[0], (int64_t)sizeof(double), &t1_stack_capacity);
-            if (!t1_stack) {
+        if (sqrt_t_stack_top == sqrt_t_stack_capacity) {
+            sqrt_t_stack = tg_grow(&stacks[0], (int64_t)sizeof(double), &sqrt_t_stack_capacity);
+            if (!sqrt_t_stack) {
                 return tg_fail(workspace, TG_MEMORY_ERROR, "", 0, 0, "no memory for the residuals of a loop", 0, 0);
             }
         }
-        t1_stack[t1_stack_top++] = t1;
+        sqrt_t_stack[sqrt_t_stack_top++] = sqrt_t;
         /* early_return.py:8  for value in x: */
-        t += 1;
+        total += 1;
     }
 
     /* cotangents, from the result back to the arguments */
+    /* early_return.py:8  for value in x: */
     double ct_total;
     double ct_total1;
     if (!returned) {
@@ -135,9 +136,9 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
         ct_total1 = 1.0;
     }
     double ct_x[4] = {0.0, 0.0, 0.0, 0.0};
-    for (int64_t k = t - 1; k >= 0; k--) {
+    for (int64_t k = total - 1; k >= 0; k--) {
         /* early_return.py:9  if value < 0: */
-        const double t1_again = t1_stack[--t1_stack_top];
+        const double sqrt_t_again = sqrt_t_stack[--sqrt_t_stack_top];
         /* early_return.py:8  for value in x: */
         if (k >= 4) {
             return tg_fail(workspace, TG_INDEX_ERROR, "early_return.py", 8, 5, "index %lld is out of bounds for axis 0 with size %lld", k, 4);
@@ -149,7 +150,7 @@ int f_grad(const double *restrict x, double *restrict ct_x_out, void *workspace)
             ct_value = 0.0;
         } else {
             /* early_return.py:11  total += np.sqrt(value) */
-            ct_value = ct_total == 0 ? ct_total : ct_total*(0.5/t1_again);
+            ct_value = ct_total == 0 ? ct_total : ct_total*(0.5/sqrt_t_again);
         }
         /* early_return.py:8  for value in x: */
         if (k >= 4) {

@@ -71,7 +71,7 @@ int f_grad(const double *restrict x, const int64_t *restrict index_, double *res
             return tg_fail(workspace, TG_INDEX_ERROR, "gather.py", 8, 30, "index %lld is out of bounds for axis 0 with size %lld", index_[i], 4);
         }
     }
-    const double t[3] = {
+    const double square[3] = {
         x[(index_[0] < 0 ? index_[0] + 4 : index_[0])]*x[(index_[0] < 0 ? index_[0] + 4 : index_[0])],
         x[(index_[1] < 0 ? index_[1] + 4 : index_[1])]*x[(index_[1] < 0 ? index_[1] + 4 : index_[1])],
         x[(index_[2] < 0 ? index_[2] + 4 : index_[2])]*x[(index_[2] < 0 ? index_[2] + 4 : index_[2])],
@@ -86,7 +86,7 @@ int f_grad(const double *restrict x, const int64_t *restrict index_, double *res
         if (index_1 < 0 || index_1 >= 4) {
             return tg_fail(workspace, TG_INDEX_ERROR, "gather.py", 8, 5, "index %lld is out of bounds for axis 0 with size %lld", index_[i], 4);
         }
-        counts[index_1] += t[i];
+        counts[index_1] += square[i];
     }
     /* gather.py:9  counts[index[0]] = 1.0 */
     const int64_t place = index_[0] < 0 ? index_[0] + 4 : index_[0];
@@ -115,7 +115,7 @@ int f_grad(const double *restrict x, const int64_t *restrict index_, double *res
             return tg_fail(workspace, TG_INDEX_ERROR, "gather.py", 8, 5, "index %lld is out of bounds for axis 0 with size %lld", index_[i], 4);
         }
     }
-    const double t1[3] = {
+    const double ct_item[3] = {
         ct_counts[(index_[0] < 0 ? index_[0] + 4 : index_[0])]*(2.0*x[(index_[0] < 0 ? index_[0] + 4 : index_[0])]),
         ct_counts[(index_[1] < 0 ? index_[1] + 4 : index_[1])]*(2.0*x[(index_[1] < 0 ? index_[1] + 4 : index_[1])]),
         ct_counts[(index_[2] < 0 ? index_[2] + 4 : index_[2])]*(2.0*x[(index_[2] < 0 ? index_[2] + 4 : index_[2])]),
@@ -129,7 +129,7 @@ int f_grad(const double *restrict x, const int64_t *restrict index_, double *res
         if (index_2 < 0 || index_2 >= 4) {
             return tg_fail(workspace, TG_INDEX_ERROR, "gather.py", 8, 30, "index %lld is out of bounds for axis 0 with size %lld", index_[i], 4);
         }
-        ct_x[index_2] += t1[i];
+        ct_x[index_2] += ct_item[i];
     }
     return 0;
 }

@@ -29,26 +29,30 @@ int f_grad(const double *restrict x, const double *restrict width_in, double *re
     (void)workspace;
     const double width = *width_in;
     /* helper_closure.py:7  return x / (1.0 + np.exp(-x / width)) */
-    const double t[3] = {exp(-(x[0]/width)), exp(-(x[1]/width)), exp(-(x[2]/width))};
-    const double t1[3] = {1.0 + t[0], 1.0 + t[1], 1.0 + t[2]};
+    const double exp_t[3] = {exp(-(x[0]/width)), exp(-(x[1]/width)), exp(-(x[2]/width))};
+    const double total[3] = {1.0 + exp_t[0], 1.0 + exp_t[1], 1.0 + exp_t[2]};
     /* helper_closure.py:12  return np.sum(smooth(x, width) + smooth(2 * x, width)) */
-    const double t2[3] = {2.0*x[0], 2.0*x[1], 2.0*x[2]};
+    const double product[3] = {2.0*x[0], 2.0*x[1], 2.0*x[2]};
     /* helper_closure.py:7  return x / (1.0 + np.exp(-x / width)) */
-    const double t3[3] = {exp(-(t2[0]/width)), exp(-(t2[1]/width)), exp(-(t2[2]/width))};
-    const double t4[3] = {1.0 + t3[0], 1.0 + t3[1], 1.0 + t3[2]};
+    const double exp_t1[3] = {
+        exp(-(product[0]/width)),
+        exp(-(product[1]/width)),
+        exp(-(product[2]/width)),
+    };
+    const double total1[3] = {1.0 + exp_t1[0], 1.0 + exp_t1[1], 1.0 + exp_t1[2]};
 
     /* cotangents, from the result back to the arguments */
     /* helper_closure.py:12  return np.sum(smooth(x, width) + smooth(2 * x, width)) */
     const double ct_x1[3] = {
-        (1/t4[0] + t2[0]/t4[0]/t4[0]*t3[0]/width)*2.0,
-        (1/t4[1] + t2[1]/t4[1]/t4[1]*t3[1]/width)*2.0,
-        (1/t4[2] + t2[2]/t4[2]/t4[2]*t3[2]/width)*2.0,
+        (1/total1[0] + product[0]/total1[0]/total1[0]*exp_t1[0]/width)*2.0,
+        (1/total1[1] + product[1]/total1[1]/total1[1]*exp_t1[1]/width)*2.0,
+        (1/total1[2] + product[2]/total1[2]/total1[2]*exp_t1[2]/width)*2.0,
     };
     /* helper_closure.py:7  return x / (1.0 + np.exp(-x / width)) */
-    const double ct_x2[3] = {ct_x1[0] + 1/t1[0], ct_x1[1] + 1/t1[1], ct_x1[2] + 1/t1[2]};
-    ct_x[0] = ct_x2[0] + x[0]/t1[0]/t1[0]*t[0]/width;
-    ct_x[1] = ct_x2[1] + x[1]/t1[1]/t1[1]*t[1]/width;
-    ct_x[2] = ct_x2[2] + x[2]/t1[2]/t1[2]*t[2]/width;
+    const double ct_x2[3] = {ct_x1[0] + 1/total[0], ct_x1[1] + 1/total[1], ct_x1[2] + 1/total[2]};
+    ct_x[0] = ct_x2[0] + x[0]/total[0]/total[0]*exp_t[0]/width;
+    ct_x[1] = ct_x2[1] + x[1]/total[1]/total[1]*exp_t[1]/width;
+    ct_x[2] = ct_x2[2] + x[2]/total[2]/total[2]*exp_t[2]/width;
     return 0;
 }
 

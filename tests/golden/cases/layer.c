@@ -182,31 +182,32 @@ int f_grad(const double *restrict w, const double *restrict x, const int64_t *re
     tg_matmul_f64(0, 0, 32, 10, 64, x, w, scores);
     /* layer.py:8  scores = scores - np.max(scores, axis=1, keepdims=True) */
     /* layer.py:9  log_sum = np.log(np.sum(np.exp(scores), axis=1)) */
-    double t[32];
+    double largest[32];
     for (int64_t i = 0; i < 32; i++) {
         double best = -INFINITY;
 #pragma omp simd reduction(tg_max_f64 : best)
         for (int64_t j = 0; j < 10; j++) {
             best = tg_maximum_f64(best, scores[10*i + j]);
         }
-        t[i] = best;
-        double t1[10];
+        largest[i] = best;
+        double exp_t[10];
         double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
         for (int64_t j = 0; j < 10; j++) {
-            const double scores1 = scores[10*i + j] - t[i];
-            const double t2 = exp(scores1);
-            t1[j] = t2;
-            sum += t2;
+            const double scores1 = scores[10*i + j] - largest[i];
+            const double exp_t1 = exp(scores1);
+            exp_t[j] = exp_t1;
+            sum += exp_t1;
         }
-        const double t3 = 0.03125/sum;
+        const double ct_total = 0.03125/sum;
 #pragma omp simd
         for (int64_t j = 0; j < 10; j++) {
-            ct_scores[10*i + j] = t3*t1[j];
+            ct_scores[10*i + j] = ct_total*exp_t[j];
         }
     }
 
     /* cotangents, from the result back to the arguments */
+    /* layer.py:9  log_sum = np.log(np.sum(np.exp(scores), axis=1)) */
     for (int64_t i = 0; i < 32; i++) {
         const int64_t labels1 = labels[i] < 0 ? labels[i] + 10 : labels[i];
         if (labels1 < 0 || labels1 >= 10) {
@@ -221,13 +222,13 @@ int f_grad(const double *restrict w, const double *restrict x, const int64_t *re
 #pragma omp simd reduction(+ : sum1, sum2)
         for (int64_t j = 0; j < 10; j++) {
             sum1 -= ct_scores[10*i + j];
-            sum2 += (double)(scores[10*i + j] == t[i]);
+            sum2 += (double)(scores[10*i + j] == largest[i]);
         }
-        const double t4 = sum1/sum2;
+        const double quotient = sum1/sum2;
 #pragma omp simd
         for (int64_t j = 0; j < 10; j++) {
-            const bool t5 = scores[10*i + j] == t[i];
-            ct_scores2[10*i + j] = ct_scores[10*i + j] + (t5 ? t4 : 0.0);
+            const bool same = scores[10*i + j] == largest[i];
+            ct_scores2[10*i + j] = ct_scores[10*i + j] + (same ? quotient : 0.0);
         }
     }
     /* layer.py:7  scores = x @ w */

@@ -37,11 +37,11 @@ int f_grad(const double *restrict x, double *restrict ct_x, void *workspace)
         /* nested_loops.py:10  for j in range(i): */
         for (int64_t j = i - 1; j >= 0; j--) {
             /* nested_loops.py:11  energy += 1.0 / (1.0 + (x[i] - x[j]) ** 2) */
-            const double t = x[i] - x[j];
-            const double t1 = 1.0 + t*t;
-            const double t2 = 1.0/t1/t1*(2.0*t);
-            ct_x[j] += t2;
-            ct_x[i] -= t2;
+            const double difference = x[i] - x[j];
+            const double total = 1.0 + difference*difference;
+            const double ct_x_j = 1.0/total/total*(2.0*difference);
+            ct_x[j] += ct_x_j;
+            ct_x[i] -= ct_x_j;
         }
     }
     return 0;

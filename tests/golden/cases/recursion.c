@@ -23,6 +23,7 @@ int f_grad(const double *restrict x, double *restrict ct_x, void *workspace)
     const double half[2] = {x[0]*x[0], x[1]*x[1]};
 
     /* cotangents, from the result back to the arguments */
+    /* recursion.py:10  return half * half * x if n % 2 else half * half */
     const double ct_half[2] = {x[0]*(2.0*half[0]), x[1]*(2.0*half[1])};
     ct_x[0] = half[0]*half[0] + ct_half[0]*(2.0*x[0]);
     ct_x[1] = half[1]*half[1] + ct_half[1]*(2.0*x[1]);

@@ -41,80 +41,80 @@ int f_grad(const double *restrict x_in, double *restrict ct_x_out, void *workspa
 {
     char *memory = workspace;
     double *restrict ct_y5_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict ct_t1_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict t3_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict ct_sin_t_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict cos_t_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
     double *restrict y2_stack1 = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict t2_stack1 = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict t1_stack1 = tg_take(&memory, 5*(int64_t)sizeof(double));
     double *restrict ct_y1_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict t1_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict sin_t_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
     double *restrict y_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
-    double *restrict t2_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
+    double *restrict t1_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
     double *restrict y2_stack = tg_take(&memory, 5*(int64_t)sizeof(double));
     const double x = *x_in;
     int64_t ct_y5_stack_top = 0;
-    int64_t t3_stack_top = 0;
-    int64_t t2_stack_top = 0;
+    int64_t cos_t_stack_top = 0;
+    int64_t t1_stack_top = 0;
     /* second_derivative.py:10  for _ in range(5): */
     double y = x;
     for (int64_t t = 0; t < 5; t++) {
-        y2_stack[t2_stack_top] = y;
+        y2_stack[t1_stack_top] = y;
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t1 = sin(y);
-        t2_stack[t2_stack_top++] = t1;
-        y = t1*x;
+        const double sin_t = sin(y);
+        t1_stack[t1_stack_top++] = sin_t;
+        y = sin_t*x;
     }
 
     /* cotangents, from the result back to the arguments */
     /* second_derivative.py:10  for _ in range(5): */
     double ct_y = 1.0;
     for (int64_t t = 4; t >= 0; t--) {
-        ct_y1_stack[t3_stack_top] = ct_y;
+        ct_y1_stack[cos_t_stack_top] = ct_y;
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t2 = t2_stack[--t2_stack_top];
-        t2_stack1[t3_stack_top] = t2;
+        const double t1 = t1_stack[--t1_stack_top];
+        t1_stack1[cos_t_stack_top] = t1;
         /* second_derivative.py:10  for _ in range(5): */
-        const double y2 = y2_stack[t2_stack_top];
-        y2_stack1[t3_stack_top] = y2;
+        const double y2 = y2_stack[t1_stack_top];
+        y2_stack1[cos_t_stack_top] = y2;
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t3 = cos(y2);
-        t3_stack[t3_stack_top++] = t3;
-        ct_y = ct_y*x*t3;
+        const double cos_t = cos(y2);
+        cos_t_stack[cos_t_stack_top++] = cos_t;
+        ct_y = ct_y*x*cos_t;
     }
     /* second_derivative.py:10  for _ in range(5): */
-    double ct_ct_y1 = 1.0;
+    double ct_ct_y = 1.0;
     double ct_x = 0.0;
     for (int64_t t = 0; t < 5; t++) {
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t3_again = t3_stack[--t3_stack_top];
+        const double cos_t_again = cos_t_stack[--cos_t_stack_top];
         /* second_derivative.py:10  for _ in range(5): */
-        const double y2_again = y2_stack1[t3_stack_top];
+        const double y2_again = y2_stack1[cos_t_stack_top];
         y_stack[ct_y5_stack_top] = y2_again;
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t2_again = t2_stack1[t3_stack_top];
-        t1_stack[ct_y5_stack_top] = t2_again;
+        const double t1_again = t1_stack1[cos_t_stack_top];
+        sin_t_stack[ct_y5_stack_top] = t1_again;
         /* second_derivative.py:10  for _ in range(5): */
-        const double ct_y1 = ct_y1_stack[t3_stack_top];
+        const double ct_y1 = ct_y1_stack[cos_t_stack_top];
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t4 = ct_ct_y1*t3_again;
-        const double ct_y2 = -(ct_ct_y1*(ct_y1*x)*sin(y2_again));
-        ct_ct_y1 = t2_again + t4*x;
-        ct_x += t4*ct_y1;
+        const double ct_ct_sin = ct_ct_y*cos_t_again;
+        const double ct_y2 = -(ct_ct_y*(ct_y1*x)*sin(y2_again));
+        ct_ct_y = t1_again + ct_ct_sin*x;
+        ct_x += ct_ct_sin*ct_y1;
         /* second_derivative.py:10  for _ in range(5): */
         ct_y5_stack[ct_y5_stack_top] = ct_y2;
         /* second_derivative.py:11  y = np.sin(y) * x */
-        ct_t1_stack[ct_y5_stack_top++] = ct_y1;
+        ct_sin_t_stack[ct_y5_stack_top++] = ct_y1;
     }
     /* second_derivative.py:10  for _ in range(5): */
     double ct_y3 = 0.0;
     for (int64_t t = 4; t >= 0; t--) {
         /* second_derivative.py:11  y = np.sin(y) * x */
-        const double t1_again = t1_stack[--ct_y5_stack_top];
+        const double sin_t_again = sin_t_stack[--ct_y5_stack_top];
         /* second_derivative.py:10  for _ in range(5): */
         const double y_again = y_stack[ct_y5_stack_top];
         /* second_derivative.py:11  y = np.sin(y) * x */
-        ct_x += ct_y3*t1_again;
-        const double ct_t1 = ct_t1_stack[ct_y5_stack_top];
-        const double ct_y4 = (ct_y3*x + ct_t1)*cos(y_again);
+        ct_x += ct_y3*sin_t_again;
+        const double ct_sin_t = ct_sin_t_stack[ct_y5_stack_top];
+        const double ct_y4 = (ct_y3*x + ct_sin_t)*cos(y_again);
         /* second_derivative.py:10  for _ in range(5): */
         const double ct_y5 = ct_y5_stack[ct_y5_stack_top];
         ct_y3 = ct_y4 + ct_y5;

@@ -43,25 +43,25 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
            void *workspace)
 {
     char *memory = workspace;
-    double *restrict t2_stack = tg_take(&memory, 3100*(int64_t)sizeof(double));
+    double *restrict total1_stack = tg_take(&memory, 3100*(int64_t)sizeof(double));
     const double k = *k_in;
-    int64_t t2_stack_top = 0;
+    int64_t total1_stack_top = 0;
     /* stencil.py:8  for _ in range(50): */
     double u1[64];
     memcpy(u1, u, (size_t)64*sizeof(*u1));
     for (int64_t t = 0; t < 50; t++) {
         /* stencil.py:9  u[1:-1] += k * (u[2:] - 2 * u[1:-1] + u[:-2]) */
-        double t1[62];
+        double total[62];
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            const double t2 = u1[i + 2] - 2.0*u1[i + 1] + u1[i];
-            t1[i] = u1[i + 1] + k*t2;
-            t2_stack[62*t2_stack_top + i] = t2;
+            const double total1 = u1[i + 2] - 2.0*u1[i + 1] + u1[i];
+            total[i] = u1[i + 1] + k*total1;
+            total1_stack[62*total1_stack_top + i] = total1;
         }
-        t2_stack_top++;
+        total1_stack_top++;
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            u1[i + 1] = t1[i];
+            u1[i + 1] = total[i];
         }
     }
 
@@ -75,16 +75,16 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
     double ct_k_spread[62] = {0};
     for (int64_t t = 49; t >= 0; t--) {
         /* stencil.py:9  u[1:-1] += k * (u[2:] - 2 * u[1:-1] + u[:-2]) */
-        t2_stack_top--;
-        const double *const t2_again = &t2_stack[62*t2_stack_top];
-        double ct_t2[62];
-        double t3[62];
+        total1_stack_top--;
+        const double *const total1_again = &total1_stack[62*total1_stack_top];
+        double ct_total1[62];
+        double ct_part[62];
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            const double ct_t2_1 = ct_u[i + 1]*k;
-            ct_t2[i] = ct_t2_1;
-            t3[i] = ct_u[i + 1] - ct_t2_1*2.0;
-            ct_k_spread[i] += ct_u[i + 1]*t2_again[i];
+            const double ct_total1_1 = ct_u[i + 1]*k;
+            ct_total1[i] = ct_total1_1;
+            ct_part[i] = ct_u[i + 1] - ct_total1_1*2.0;
+            ct_k_spread[i] += ct_u[i + 1]*total1_again[i];
         }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
@@ -92,15 +92,15 @@ int f_grad(const double *restrict u, const double *restrict k_in, double *restri
         }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            ct_u[i] += ct_t2[i];
+            ct_u[i] += ct_total1[i];
         }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            ct_u[i + 1] += t3[i];
+            ct_u[i + 1] += ct_part[i];
         }
 #pragma omp simd
         for (int64_t i = 0; i < 62; i++) {
-            ct_u[i + 2] += ct_t2[i];
+            ct_u[i + 2] += ct_total1[i];
         }
     }
     double ct_k = 0.0;

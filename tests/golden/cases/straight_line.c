@@ -31,14 +31,14 @@ int f_grad(const double *restrict x, double *restrict ct_x, void *workspace)
     /* straight_line.py:7  r = np.sqrt(np.sum(x**2)) */
     const double r = sqrt(x[0]*x[0] + x[1]*x[1] + x[2]*x[2]);
     /* straight_line.py:8  return np.exp(-r) * np.sin(x[0]) */
-    const double t = exp(-r);
+    const double exp_t = exp(-r);
 
     /* cotangents, from the result back to the arguments */
     /* straight_line.py:7  r = np.sqrt(np.sum(x**2)) */
-    const double t1 = -(sin(x[0])*t*(0.5/r));
-    ct_x[0] = t1*(2.0*x[0]) + t*cos(x[0]);
-    ct_x[1] = t1*(2.0*x[1]);
-    ct_x[2] = t1*(2.0*x[2]);
+    const double ct_total = -(sin(x[0])*exp_t*(0.5/r));
+    ct_x[0] = ct_total*(2.0*x[0]) + exp_t*cos(x[0]);
+    ct_x[1] = ct_total*(2.0*x[1]);
+    ct_x[2] = ct_total*(2.0*x[2]);
     return 0;
 }
 

@@ -111,12 +111,12 @@ int f_grad(const double *restrict a_in, double *restrict ct_a_out, void *workspa
         }
         x_stack[x_stack_top++] = x;
         /* while_break.py:9  step = (x**3 - a) / (3 * x**2) */
-        const double t = x*x;
-        const double t1 = 3.0*t;
-        if (!(t1 != 0.0)) {
+        const double square = x*x;
+        const double product = 3.0*square;
+        if (!(product != 0.0)) {
             return tg_fail(workspace, TG_ZERO_DIVISION_ERROR, "while_break.py", 9, 16, "float division by zero", 0, 0);
         }
-        const double step = (t*x - a)/t1;
+        const double step = (square*x - a)/product;
         /* while_break.py:10  if np.abs(step) < 1e-12: */
         if (fabs(step) < 1e-12) {
             stopped = 1;
@@ -129,14 +129,15 @@ int f_grad(const double *restrict a_in, double *restrict ct_a_out, void *workspa
     }
 
     /* cotangents, from the result back to the arguments */
+    /* while_break.py:8  while True: */
     double ct_x = 1.0;
     double ct_a = 0.0;
     for (int64_t k = trips - 1; k >= 0; k--) {
         const double x_again = x_stack[--x_stack_top];
         /* while_break.py:9  step = (x**3 - a) / (3 * x**2) */
-        const double t_again = x_again*x_again;
-        const double t1_again = 3.0*t_again;
-        const double step_again = (t_again*x_again - a)/t1_again;
+        const double square_again = x_again*x_again;
+        const double product_again = 3.0*square_again;
+        const double step_again = (square_again*x_again - a)/product_again;
         /* while_break.py:10  if np.abs(step) < 1e-12: */
         double ct_step;
         if (fabs(step_again) < 1e-12) {
@@ -146,10 +147,10 @@ int f_grad(const double *restrict a_in, double *restrict ct_a_out, void *workspa
             ct_step = -ct_x;
         }
         /* while_break.py:9  step = (x**3 - a) / (3 * x**2) */
-        const double t2 = ct_step/t1_again;
-        ct_a -= t2;
-        const double ct_x1 = ct_x + t2*(3.0*t_again);
-        ct_x = ct_x1 - 6.0*(ct_step*(step_again/t1_again))*x_again;
+        const double ct_difference = ct_step/product_again;
+        ct_a -= ct_difference;
+        const double ct_x1 = ct_x + ct_difference*(3.0*square_again);
+        ct_x = ct_x1 - 6.0*(ct_step*(step_again/product_again))*x_again;
     }
     /* while_break.py:8  while True: */
     const double ct_a1 = ct_a + ct_x;
