@@ -656,3 +656,64 @@ def test_a_loop_that_runs_once_at_least_binds_its_variables() -> None:
     text = text_of(settles, Y)
     assert "has_run" not in text
     assert "UnboundLocalError" not in text
+
+
+def test_tests_of_ints_are_turned_around_and_positions_are_made_once() -> None:
+    def loss(x: Any) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            total += np.log(np.sum(np.exp(x[i] * np.delete(x, i))))
+            if i < 2:
+                continue
+            total *= x[i]
+        return total
+
+    text = text_of(loss, np.linspace(0.1, 0.9, 30))
+    assert "not i" not in text
+    assert "if i >= 2:" in text
+    before, _, after = text.partition("for i in range(30):")
+    assert "np.arange(29)" in before
+    assert "np.arange" not in after
+
+
+def test_short_brackets_stay_on_their_line() -> None:
+    def loss(accumulated: Any, variance: Any, innovation: Any) -> Any:
+        return -0.5 * (accumulated * 1.8378770664 + np.log(variance) + innovation * innovation / variance * accumulated)
+
+    text = tg.value_and_grad(loss, argnums=(0, 1, 2)).source(1.0, 2.0, 3.0)
+    assert "np.log(variance)" in text
+
+
+def test_products_that_drop_factors_say_so() -> None:
+    def loss(A: Any, y: Any) -> Any:
+        m, total = np.ones(2), 0.0
+        for t in range(len(y)):
+            m = A @ m
+            if np.isnan(y[t]):
+                continue
+            total += (y[t] - m[0]) ** 2 / m[1]
+            m = m * y[t] / m[1]
+        return total
+
+    text = text_of(loss, np.array([[0.5, 0.1], [0.2, 0.9]]), np.array([1.0, np.nan, 0.5, 0.4]))
+    assert text.count("# factors that are infinite or NaN count as zero where they meet zeros only") == 1
+    assert "np.isfinite(A)" in text
+
+
+def test_c_names_temporaries_and_shares_tables() -> None:
+    table, again = np.arange(1.0, 40.0) ** 2, np.arange(1.0, 40.0) ** 2
+
+    def loss(x: Any) -> Any:
+        return np.sum(np.sin(x * table) * np.cos(x * again))
+
+    def plain(x: Any) -> Any:
+        return np.sqrt(x * x + 1.0) * np.exp(x + 2.0)
+
+    text = tg.grad(plain).source(0.5, backend="c")
+    _, _, sweep = text.partition("/* cotangents, from the result back to the arguments */\n")
+    assert sweep.lstrip().startswith("/* test_readable_gradients.py:")
+    assert re.search(r"const double (square|total|sqrt_t|exp_t) = ", text), text
+    assert not re.search(r"\bt\d* = ", text), text
+    constant = tg.grad(lambda x: np.sum(x * np.array([1.5, 2.5, 4.0, 8.5, 9.0, 3.0, 2.0, 1.0, 0.3]) ** 2)).source
+    assert "table" not in constant(np.ones(9), backend="numpy")
+    assert tg.grad(loss, backend="c").source(np.ones(39)).count("static const double") <= 2

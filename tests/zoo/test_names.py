@@ -142,3 +142,38 @@ def test_cotangents_belong_to_the_variable_of_their_name() -> None:
     for weight, name in zip((1.0, 2.0, 3.0), names, strict=True):
         assert f"    ct_{name} = np.float64({weight})\n" in second
         assert f"        {name} = {name}_stack.pop()\n" in second
+
+
+def test_a_cotangent_of_a_value_without_a_variable_has_no_name_of_another() -> None:
+    """`product_1` is kept, so `ct_product_1` is its cotangent and not that of the product beside it."""
+
+    def loss(gain: Any, P: Any, noise: Any) -> Any:
+        for _ in range(3):
+            A = np.eye(2) - np.outer(gain, gain)
+            P = A @ P @ A.T + np.outer(gain, gain) * noise
+        return np.sum(P)
+
+    text = tg.grad(loss, argnums=(0, 1, 2)).source(np.ones(2), np.eye(2), 0.5)
+    first, second = text.split(HEADING)
+    of_cotangents = set(re.findall(r"\bct_(\w+) = ", second))
+    made = re.findall(r"^ *(\w+) = (\w+) @ P$", first, re.MULTILINE)
+    assert len(made) == 1, text
+    name, factor = made[0]
+    assert name in of_cotangents
+    assert re.findall(rf"^ *ct_{name} = .*", second, re.MULTILINE) == [f"        ct_{name} = ct_P @ {factor}"], text
+
+
+def test_what_a_branch_keeps_is_called_after_what_it_is() -> None:
+    def loss(x: Any, y: Any) -> Any:
+        total = 0.0
+        for t in range(len(y)):
+            if np.isnan(y[t]):
+                continue
+            total += np.sqrt(x * x + y[t]) * np.exp(x - y[t])
+        return total
+
+    text = tg.grad(loss).source(1.5, np.array([1.0, np.nan, 2.0]))
+    assert "chosen" not in text
+    for name in ("sqrt", "exp"):
+        assert re.search(rf"^ *{name} = 0\.0$", text, re.MULTILINE), text
+        assert f"{name}_stack.append({name})" in text and f"{name} = {name}_stack.pop()" in text

@@ -44,6 +44,7 @@ from tracegrad.codegen.trees import (
 )
 from tracegrad.ir.buffers import plan_buffers
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
+from tracegrad.ir.nouns import DROPPED
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.products import as_power
 from tracegrad.ir.triangles import triangle_of
@@ -82,8 +83,8 @@ class ExpressionWriter:
         self.read_in_loops = {v for o in self.in_loop for v in o.operands}
         self.templates: dict[Operation, ast.expr] = {}
         self.constants: dict[Operation, ast.expr] = {}
-        #: whether the text has a guard of a zero
-        self.has_guard = False
+        #: kinds of guards that the text has so far
+        self.guards: set[str] = set()
 
     def use_count(self, value: Value) -> int:
         if not hasattr(self, "counts"):
@@ -289,7 +290,8 @@ class ExpressionWriter:
             if not base.is_literal:
                 return Expression(ast.BinOp(base.node, ast.Pow(), ast.Constant(power[1])), base.shape)
         operands = [self.expression(v) for v in operation.operands]
-        self.has_guard |= operation.op == "keep_zero"
+        if operation.op == "keep_zero" or operation.result.noun == DROPPED:
+            self.guards.add(operation.op if operation.op == "keep_zero" else DROPPED)
         shape = _broadcast([e.shape for e in operands])
         template = self.template(operation)
         dtype = operation.result.dtype

@@ -37,14 +37,22 @@ from tracegrad.errors import Span
 from tracegrad.ir.bounds import static_value
 from tracegrad.ir.buffers import READ_ONLY, carries, carry_params
 from tracegrad.ir.core import Block, Function, Operation, Value, walk
+from tracegrad.ir.nouns import DROPPED
 from tracegrad.ir.opdef import TABLE
-from tracegrad.ir.types import BOOL, F64
+from tracegrad.ir.types import BOOL, F64, ArrayType
 from tracegrad.ir.writes import is_filled_with
 from tracegrad.ops.shape import slices_text
 from tracegrad.ops.text import numpy_text, slice_text, subscript_text
 
 #: longest row that is taken apart in one statement
 _LONGEST_ROW = 6
+
+
+#: what guards are for, by their kind
+_GUARDS = {
+    "keep_zero": "zero stays zero, even times infinity",
+    DROPPED: "factors that are infinite or NaN count as zero where they meet zeros only",
+}
 
 
 class StatementWriter(ExpressionWriter):
@@ -56,8 +64,8 @@ class StatementWriter(ExpressionWriter):
         self.last_line: tuple[str, int] | None = None
         self.in_sweep = False
         self.in_nested = 0
-        #: whether a comment says what the guards of zeros are for
-        self.is_explained = False
+        #: kinds of guards of which a comment says what they are for
+        self.explained: set[str] = set()
 
     def block(self, block: Block) -> None:
         waiting = [o for o in block.operations if is_statement(o) or o.result not in self.folding.inline]
@@ -113,10 +121,10 @@ class StatementWriter(ExpressionWriter):
         return self.reads_of_rows[source]
 
     def explain_guard(self) -> None:
-        """Say before the first statement with a guard what it is for."""
-        if self.has_guard and not self.is_explained and self.module.comments:
-            self.body.insert(-1, Comment("zero stays zero, even times infinity"))
-            self.is_explained = True
+        """Say before the first statement with a guard of a kind what it is for."""
+        for kind in sorted(self.guards - self.explained) if self.module.comments else ():
+            self.body.insert(-1, Comment(_GUARDS[kind]))
+            self.explained.add(kind)
 
     def assignment(self, operation: Operation) -> ast.stmt:
         """Return the statement that computes an operation with a variable, in place where nothing else sees it."""
@@ -269,7 +277,8 @@ class StatementWriter(ExpressionWriter):
         if is_empty(then) and is_empty(otherwise):
             return
         if is_empty(then):
-            test, then, otherwise = negated(test, exact=False), otherwise, []
+            test = negated(test, exact=self.compares_integers(operation.operands[0]))
+            then, otherwise = otherwise, []
         match otherwise:
             case [Comment() as comment, ast.If() as inner] if _is_elif(comment):
                 otherwise = [with_comment(inner, comment.text)]
@@ -346,7 +355,8 @@ class StatementWriter(ExpressionWriter):
             self.block(block)
             self.assign_together(block.params, block.yields, [False] * len(block.yields))
         if head:
-            leave = ast.If(negated(test, exact=False), [ast.Break()], [])
+            test = negated(test, exact=self.compares_integers(condition.yields[0]))
+            leave = ast.If(test, [ast.Break()], [])
             self.body.append(ast.While(ast.Constant(True), [*head, leave, *body], []))
         else:
             self.body.append(ast.While(test, [ast.Pass()] if is_empty(body) else body, []))
@@ -363,7 +373,8 @@ class StatementWriter(ExpressionWriter):
 
     def compares_integers(self, condition: Value) -> bool:
         producer = condition.producer
-        return producer is not None and bool(producer.operands) and producer.operands[0].dtype.kind in "iub"
+        operand = producer.operands[0] if producer is not None and producer.operands else None
+        return operand is not None and isinstance(operand.type, ArrayType) and operand.dtype.kind in "iub"
 
     # Writes into arrays
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 
 from tracegrad.ir.core import Function, Value, walk
 
-_COTANGENT = re.compile("(?:t_)?ct_")
+_COTANGENT = re.compile("^(?:t_)?ct_")
 
 
 class Origins:

@@ -639,6 +639,10 @@ def _is_plain_docstring(text: str) -> bool:
     return '"""' not in text and "\\" not in text and not text.endswith('"') and text.isprintable() | ("\n" in text)
 
 
+#: shorter brackets stay on their line, which would hardly be shorter without them
+_LEAST_BROKEN = 24
+
+
 def _next_to_break(tree: ast.AST, broken: frozenset[int], indent: int) -> Sequence[ast.AST]:
     """Return the outermost nodes with breakable brackets that are not broken yet: those too wide for any line, or else
     the widest."""
@@ -649,6 +653,7 @@ def _next_to_break(tree: ast.AST, broken: frozenset[int], indent: int) -> Sequen
             for n, depth in level
             if isinstance(n, (ast.Call, ast.List, ast.Set, ast.Dict)) and id(n) not in broken and _items(n)
         ]
+        found = [f for f in found if f[0] >= _LEAST_BROKEN]
         if found:
             wide = [n for width, n, depth in found if 4 * depth + width > LINE_LENGTH]
             return wide or [max(found, key=lambda f: f[0])[1]]

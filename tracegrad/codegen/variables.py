@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import keyword
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracegrad.codegen.folding import Folding, is_statement
@@ -285,8 +285,9 @@ class _Assigner:
         names: dict[_Class, str] = {}
         classes = list(dict.fromkeys(self.classes[v] for v in self.values))
         for group in sorted(classes, key=lambda c: (not c.forced, isinstance(c.first.type, StackType))):
-            numbers = [n for n in (self.values[k].origin for k in _bits(group.members)) if n]
-            base = group.name or ("result" if group.members & self.results else self.describe(group.first))
+            members = [self.values[k] for k in _bits(group.members)]
+            numbers = [v.origin for v in members if v.origin]
+            base = group.name or ("result" if group.members & self.results else self.describe_first(members))
             wanted, is_late, is_primal = base, group.first in self.late, not is_cotangent(base)
             if isinstance(group.first.type, StackType):
                 wanted = self.stack_name(group.first, names) or base
@@ -340,6 +341,11 @@ class _Assigner:
                 return f"{names[self.classes[value]]}_stack"
         return ""
 
+    def describe_first(self, members: Sequence[Value]) -> str:
+        """Return a name for values without one, from the first that says something."""
+        known = (v for v in members if v.producer is None or v.producer.op != "undefined")
+        return self.describe(next(known, members[0]))
+
     def describe(self, value: Value) -> str:
         """Return a name for a value without one, from the operation that makes it."""
         value = self.pushed.get(value, value)
@@ -349,6 +355,11 @@ class _Assigner:
         if value in self.carriers:
             noun = noun_of(value)
             return identifier(noun if re.match("(t_)?ct_", noun) else re.sub("^(t_)?", r"\1ct_", noun))
+        if producer.op == "if":
+            ends = [block.yields[producer.results.index(value)] for block in producer.blocks]
+            set_ends = [v for v in ends if v.producer is None or v.producer.op != "undefined"]
+            if len(set_ends) == 1:  # a value of one side, kept for the sweep
+                return set_ends[0].name or self.describe(set_ends[0])
         if len(producer.operands) == 1 and TABLE[producer.op].elementwise:
             operand = producer.operands[0]
             if operand.name and len(operand.name) <= 8:

@@ -217,8 +217,11 @@ def _passed_on(branch: Operation, side: int) -> dict[Hashable, list[Value]]:
 
 
 def _is_fresh(operation: Operation) -> bool:
-    """Return whether an operation is better done again: zeros that are written into would have to be copied."""
-    return operation.op in ("full", "undefined") and bool(operation.result.shape)
+    """Return whether an operation is better done again: zeros that are written into would have to be copied.
+
+    What is undefined stands for another value each time.
+    """
+    return operation.op == "undefined" or (operation.op == "full" and bool(operation.result.shape))
 
 
 def _key(operation: Operation, given: Sequence[Value] | None = None) -> Hashable:

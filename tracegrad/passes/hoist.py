@@ -107,7 +107,7 @@ def _choose(block: Block, inside: set[Value], surely: bool) -> dict[Operation, N
         used = [*operation.operands, *(v for nested in operation.blocks for v in free_values(nested))]
         if any(v in inside and v not in light for v in used):
             continue
-        if not operation.blocks and (not used or operation.op in _TESTS):
+        if not operation.blocks and ((not used and operation.op != "iota") or operation.op in _TESTS):
             light[operation.result] = operation
         elif surely or not (operation.blocks or can_fault(operation)):
             choose(operation, used)

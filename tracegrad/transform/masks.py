@@ -21,6 +21,7 @@ from typing import Any
 
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value, free_values, walk
+from tracegrad.ir.nouns import DROPPED
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import ArrayType, is_inexact
 from tracegrad.ir.writes import is_filled_with
@@ -483,7 +484,8 @@ class ZeroGuard:
                 zero = reduce_all(zero, axes=others)
             zero = _spread(zero, (*batch[k], *free[k]), operand)
             if choice is None:
-                zero = logical_and(zero, logical_not(isfinite(operand)))
+                zero = logical_and(zero, _not_finite(operand))
+                zero.noun = DROPPED
             guarded.append(select(zero, zeros_like(operand), operand))
         return guarded
 
@@ -508,12 +510,20 @@ class ZeroGuard:
 
 def _zeros_of(ct: Value, choice: Masked | None) -> Any:
     if choice is None:
-        return equal(ct, zeros_like(ct))
+        found = equal(ct, zeros_like(ct))
+        found.noun = "is_zero"
+        return found
     zero: Any = None
     for condition, side in choice.conditions:
         part = logical_not(condition) if side else condition
         zero = part if zero is None else TABLE["logical_or"](zero, part)
     return zero
+
+
+def _not_finite(value: Value) -> Any:
+    found = logical_not(isfinite(value))
+    found.noun = "not_finite"
+    return found
 
 
 def _spread(condition: Any, axes: Sequence[int], target: Value) -> Any:

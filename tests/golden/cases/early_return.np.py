@@ -4,7 +4,7 @@ import numpy as np
 
 def f_grad(x):
     with np.errstate(divide="ignore", invalid="ignore"):
-        chosen_stack = []
+        sqrt_value_stack = []
         # early_return.py:8  for value in x:
         returned = False
         carried = 0
@@ -12,13 +12,13 @@ def f_grad(x):
             value = x[carried]
             # early_return.py:9  if value < 0:
             if value < 0.0:
-                chosen = 0.0
+                sqrt_value = 0.0
                 returned = True
             else:
                 # early_return.py:11  total += np.sqrt(value)
-                chosen = np.sqrt(value)
+                sqrt_value = np.sqrt(value)
             # early_return.py:9  if value < 0:
-            chosen_stack.append(chosen)
+            sqrt_value_stack.append(sqrt_value)
             # early_return.py:8  for value in x:
             carried += 1
 
@@ -33,7 +33,7 @@ def f_grad(x):
         ct_x = np.zeros(4)
         for k in reversed(range(carried)):
             # early_return.py:9  if value < 0:
-            chosen = chosen_stack.pop()
+            sqrt_value = sqrt_value_stack.pop()
             # early_return.py:8  for value in x:
             value = x[k]
             # early_return.py:9  if value < 0:
@@ -43,7 +43,7 @@ def f_grad(x):
             else:
                 # early_return.py:11  total += np.sqrt(value)
                 # zero stays zero, even times infinity
-                ct_value = ct_total if ct_total == 0.0 else ct_total * (0.5 / chosen)
+                ct_value = ct_total if ct_total == 0.0 else ct_total * (0.5 / sqrt_value)
             # early_return.py:8  for value in x:
             ct_x[k] += ct_value
             ct_total_1 = np.float64(0.0)

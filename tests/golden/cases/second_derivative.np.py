@@ -38,7 +38,7 @@ def f_grad(x):
         cos_y_stack.append(cos_y)
         ct_y = ct_y * x * cos_y
     # second_derivative.py:10  for _ in range(5):
-    ct_ct_y_1 = np.float64(1.0)
+    ct_ct_y = np.float64(1.0)
     ct_x = np.float64(0.0)
     for _ in range(5):
         # second_derivative.py:11  y = np.sin(y) * x
@@ -52,9 +52,9 @@ def f_grad(x):
         # second_derivative.py:10  for _ in range(5):
         ct_y_1 = ct_y_1_stack_1.pop()
         # second_derivative.py:11  y = np.sin(y) * x
-        ct_ct_sin = ct_ct_y_1 * cos_y
-        ct_y_before = -ct_ct_y_1 * (ct_y_1 * x) * np.sin(y_before_1)
-        ct_ct_y_1 = sin_y_1_1 + ct_ct_sin * x
+        ct_ct_sin = ct_ct_y * cos_y
+        ct_y_before = -ct_ct_y * (ct_y_1 * x) * np.sin(y_before_1)
+        ct_ct_y = sin_y_1_1 + ct_ct_sin * x
         ct_x += ct_ct_sin * ct_y_1
         # second_derivative.py:10  for _ in range(5):
         ct_y_1_stack.append(ct_y_before)
