@@ -71,7 +71,6 @@ from tracegrad.capture.tracer import (
 )
 from tracegrad.capture.trees import Tree
 from tracegrad.capture.trials import catching
-from tracegrad.errors import CaptureError
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, dim_evaluate
 
@@ -93,10 +92,6 @@ class _Retype(Signal):
 
 class _Again(Signal):
     """Capture the loop again: more is known about what its body writes."""
-
-
-class _Unforeseen(Signal):
-    """The body does not write what it wrote when it was captured here before."""
 
 
 class Fault(Signal):
@@ -162,23 +157,6 @@ def stage_loop(
     `parts()` gives, per block of the operation, its leading parameters and a function that runs it and returns what the
     block yields first (the condition), or None for the body.
     """
-    if state.foresee():
-        try:
-            _settle_loop(state, parts, emit, trips)
-            return
-        except (_Unforeseen, RestageError, CaptureError):
-            state.mistrust()
-    _settle_loop(state, parts, emit, trips)
-    state.remember()
-
-
-def _settle_loop(
-    state: LoopState,
-    parts: Callable[[], list[tuple[list[Value], Callable[[], Value | None]]]],
-    emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
-    trips: Dim | None,
-) -> None:
-    """Capture the blocks until the types are stable, and emit the operation."""
     overrides: dict[tuple[int, int], tuple[ArrayType, bool]] = {}
     kept: set[int] = set()
     unordered: set[tuple[int, int]] = set()
@@ -235,7 +213,6 @@ def _try_loop(
     unentered: set[Storage] = set()
     frozen: set[Storage] = set()
     unbound: set[str] = set()
-    unwritten = set(state.foreseen)
     rewritten = False
     for position, value in enumerate(entry):
         if isinstance(value, Ragged) and position not in state.lengths:
@@ -288,7 +265,6 @@ def _try_loop(
         drop_kept_lists(frame)
         undo(frame)
         show_objects(hidden)
-        unwritten.difference_update(frame.slots)
         new_lists, new_slots = state.add_lists(grown, trips), state.add_slots(frame)
         if new_lists or new_slots:
             raise _Again
@@ -303,8 +279,6 @@ def _try_loop(
         frozen |= set(frame.frozen)
         rewritten |= frame.rewritten
         unbound |= frame.unbound
-    if unwritten:
-        raise _Unforeseen
     _, stand_ins, _, exit_trees, exit_values, _ = captured[-1]
     sharing = Sharing(
         _leaves(stand_ins.trees),
