@@ -260,6 +260,9 @@ def unread_items(x: Any) -> Any:
     np.array([1.0, 2.0])[place]
     doubled = 2.0 * x
     doubled[place]
+    known = np.ones(4)
+    known[known > 0.5]
+    known[::2][known[::2] > 0.5]
     for k in range(2):
         x[k + place]
     return 2.0 * x[1]
@@ -348,6 +351,28 @@ def test_a_factorization_that_nothing_reads_fails_all_the_same(function: Any, ba
     for made in (function, tg.function(function, backend=backend), tg.grad(function, backend=backend)):
         with pytest.raises(np.linalg.LinAlgError):
             made(singular)
+
+
+def corner(a: Any) -> Any:
+    try:
+        return np.linalg.cholesky(a)[0, 0]
+    except np.linalg.LinAlgError:
+        return -1.0 + 0.0 * a[0, 0]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+def test_a_matrix_with_nan_has_a_cholesky_factor(dtype: Any, backend: str) -> None:
+    compiled = tg.function(corner, backend=backend)
+    for diagonal in (
+        [1.0, np.nan, 1.0],
+        [np.nan, 1.0, -1.0],
+        [1.0, -1.0, np.nan],
+        [1.0, 0.0, 1.0],
+        [1.0, -np.inf, 1.0],
+    ):
+        a = np.diag(diagonal).astype(dtype)
+        np.testing.assert_array_equal(compiled(a), corner(a))
 
 
 def test_a_factorization_whose_failure_is_handled_is_checked_once() -> None:

@@ -355,9 +355,9 @@ def _both(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any]) -> Any:
         except Exception as error:
             if not is_fault(error) and not isinstance(error, Inside):
                 raise
-    writes = leave_branch(frame)
+    has_effects = bool(leave_branch(frame) or frame.slots or frame.lists or frame.fills)
     simple = isinstance(value, bool | np.bool_) or (isinstance(value, Tracer) and value.dtype == BOOL)
-    if simple and asarray(left).dtype == BOOL and not writes and _is_total(block):
+    if simple and asarray(left).dtype == BOOL and not has_effects and _is_total(block):
         capture.builder.block.operations.extend(block.operations)
         other = from_value(known, weak=True) if known is not None else bare
         return python_operator(np.bitwise_and if ufunc is np.logical_and else np.bitwise_or, test, other)

@@ -544,7 +544,8 @@ def _succeeds(name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> V
 
 def noted(made: Any) -> Any:
     """Return what the user's code reads at an index, and keep in mind that it does."""
-    if type(made) is Tracer and made._view is None and (operation := made.value.producer) is not None:
+    operation = made.value.producer if type(made) is Tracer and made._view is None else None
+    if operation is not None and operation.op == "gather":
         current().indexed.add(operation)
     return made
 
