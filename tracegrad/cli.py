@@ -474,24 +474,41 @@ def readable_failures(function: Callable[..., Any], inputs: Inputs, batched: Seq
     except TracegradError:
         raise
     except Exception as error:
-        drawn = inputs.draw(np.random.default_rng(0), inputs.example_sizes(), None)
-        sizes = [f"tried with {name} = {size}" for name, size in inputs.example_sizes().items()]
+        drawn = inputs.drawn or inputs.draw(np.random.default_rng(0), inputs.example_sizes(), None)
         drawn = [_first_element(value) if k in batched else value for k, value in enumerate(drawn)]
         args, kwargs = call_arguments(inputs.names, drawn)
         names = " and ".join(inputs.names[k].lstrip("=") for k in batched)
         elements = [f"of {names} the function gets one element along axis 0"] if batched else []
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            telling_failures(plain_function(function), inputs, elements)(*args, **kwargs)
+        raise error
+
+
+def telling_failures(function: Callable[..., Any], inputs: Inputs, elements: Sequence[str] = ()) -> Callable[..., Any]:
+    """Return the user's function, whose errors are told as such.
+
+    Args:
+        elements: what to say of arguments of which it gets one element at a time.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                plain_function(function)(*args, **kwargs)
+            return function(*args, **kwargs)
+        except TracegradError:
+            raise
         except Exception as own:
+            sizes = [f"tried with {name} = {size}" for name, size in inputs.example_sizes().items()]
+            drawn = "; --range draws floats from an interval" if inputs.types() else ""
             refuse(
                 "the function fails at these inputs, without tracegrad too",
                 "TG809",
                 describe_failure(own),
-                f"check the inputs: {', '.join([inputs.signature().describe(), *sizes, *elements])}",
+                f"check the inputs: {', '.join([inputs.signature().describe(), *sizes, *elements])}{drawn}",
             )
-        raise error
+
+    return call
 
 
 def _first_element(value: Any) -> Any:
@@ -715,7 +732,8 @@ def check(
     given = [n.lstrip("=") for n, v in zip(inputs.names, inputs.values, strict=True) if Inputs([n], [v]).types()]
     advice = f"give values where it ends: --arg {given[0]}=2.0, --range 0.1,2 or --inputs; " if given else ""
     help = f"{advice}--time-limit {6 * limit_s:g} waits longer"
-    plain = {of: limited(f, limit_s, inputs.names, help) for of, f in checked.items()}
+    told = telling_failures(function, inputs)
+    plain = {of: limited(told if f is function else f, limit_s, inputs.names, help) for of, f in checked.items()}
     signature, sizes = inputs.signature(), inputs.example_sizes()
     identities: dict[tuple[str, str], float] = {}
     element = _element_arguments(wrt, inputs) if transform == "vmap" else ()

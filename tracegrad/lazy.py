@@ -34,7 +34,8 @@ def lazy_names(
     def load(name: str) -> Any:
         if name not in names:
             text = f"module {package!r} has no attribute {name!r}"
-            if not name.startswith("_") and find_spec(f"{package}.{name}") is None:  # else it is about to be imported
+            is_imported = "__path__" in variables and find_spec(f"{package}.{name}") is not None  # as a module, next
+            if not name.startswith("_") and not is_imported:
                 known = {*names, *(n for n in variables if not n.startswith("_"))}
                 near = advice.get(name) or importlib.import_module("tracegrad.suggestion").suggest(name, known)
                 text += f": {near or missing}" if near or missing else ""

@@ -19,7 +19,7 @@ import traceback
 import typing
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final, NoReturn
@@ -212,10 +212,12 @@ class Inputs:
     Attributes:
         names: as in a Signature: one per argument, those passed by keyword start with `=`.
         values: values and pytrees of values.
+        drawn: the arguments that were drawn last.
     """
 
     names: list[str]
     values: list[Any]
+    drawn: list[Any] = field(default_factory=list)
 
     def types(self) -> list[ArrayType]:
         """Return the types of the arrays that are not given."""
@@ -255,9 +257,10 @@ class Inputs:
         Args:
             interval: of the floats; None draws from the normal distribution, times `magnitude`.
         """
-        return [
+        self.drawn = [
             _replace(value, lambda kind: draw_array(kind, rng, sizes, interval, magnitude)) for value in self.values
         ]
+        return self.drawn
 
 
 def draw_array(
@@ -300,7 +303,7 @@ def _symbols(dim: Any) -> frozenset[str]:
 def _fields_of(kind: Any) -> tuple[str, ...]:
     """Return the fields of a dataclass or named tuple, by the class or an instance; of all else none."""
     if is_dataclass(kind):
-        return tuple(field.name for field in fields(kind))
+        return tuple(f.name for f in fields(kind))
     is_tuple = isinstance(kind, tuple) or (isinstance(kind, type) and issubclass(kind, tuple))
     return getattr(kind, "_fields", ()) if is_tuple else ()
 
@@ -347,7 +350,7 @@ def _defaults_of(like: Any) -> dict[str, Any]:
         return {name: getattr(like, name) for name in _fields_of(like)}
     if not is_dataclass(like):
         return dict(getattr(like, "_field_defaults", {}))
-    found = {field.name: field.default for field in fields(like) if field.default is not MISSING}
+    found = {f.name: f.default for f in fields(like) if f.default is not MISSING}
     return found | {f.name: f.default_factory() for f in fields(like) if f.default_factory is not MISSING}
 
 

@@ -139,8 +139,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "part.py").write_text("from .other import twice\n\ndef f(x):\n    return twice(x).sum()\n")
-    (package / "other.py").write_text("def twice(x):\n    return 2.0 * x\n")
+    (package / "part.py").write_text("from .other import power\n\ndef f(x):\n    return power(x).sum()\n")
+    (package / "other.py").write_text("def power(x):\n    y = 2.0 * x\n    return y * y\n")
     data = {"params.w": np.array([0.3, -0.2, 0.5]), "params/b": np.array(0.1), "y": np.arange(4.0) / 3}
     np.savez(tmp_path / "batch.npz", x=np.linspace(-1, 1, 12).reshape(4, 3), **data)
     stack = {

@@ -288,6 +288,16 @@ def test_check_says_where_differences_cannot_tell_more(run: Run, tmp_path: Path)
     assert "\nb: rounding of the result leaves the differences no more digits\n" in done.stdout
 
 
+def test_check_tells_errors_of_the_function_at_any_point(run: Run, tmp_path: Path) -> None:
+    module = tmp_path / "raises.py"
+    module.write_text("def f(x):\n    if x[0] < 0:\n        raise ValueError('negative')\n    return sum(x * x)\n")
+    done = run("check", f"{module}:f", "--arg", "x=f64[3]")
+    assert done.exit_code == 2
+    assert "the function fails at these inputs, without tracegrad too [TG809]" in done.stderr
+    assert "ValueError: negative" in done.stderr and "--range draws floats from an interval" in done.stderr
+    assert run("check", f"{module}:f", "--arg", "x=f64[3]", "--range", "1,2").exit_code == 0
+
+
 def test_fields_are_arguments(run: Run, tmp_path: Path) -> None:
     module = tmp_path / "fields.py"
     module.write_text(FIELDS)

@@ -431,7 +431,8 @@ static int tg_triangular_solve_f64(const double *restrict a, double *restrict b,
     return 1;
 }
 
-/* Cholesky factor (lower) of the n x n matrix a, of which the lower triangle is read; returns 0 when not positive definite. */
+/* Cholesky factor (lower) of the n x n matrix a, of which the lower triangle is read; returns 0 when not positive definite.
+ * NaN is no reason to fail, as in OpenBLAS. */
 static int tg_cholesky_f64(const double *restrict a, double *restrict factor, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -441,7 +442,7 @@ static int tg_cholesky_f64(const double *restrict a, double *restrict factor, in
             if (j < i) {
                 factor[n*i + j] = sum/factor[n*j + j];
             } else {
-                if (!(sum > 0.0)) return 0;
+                if (sum <= 0.0) return 0;
                 factor[n*i + i] = sqrt(sum);
             }
         }
@@ -459,7 +460,7 @@ static int tg_cholesky_c128(const double complex *restrict a, double complex *re
             if (j < i) {
                 factor[n*i + j] = sum/creal(factor[n*j + j]);
             } else {
-                if (!(creal(sum) > 0.0)) return 0;
+                if (creal(sum) <= 0.0) return 0;
                 factor[n*i + i] = sqrt(creal(sum));
             }
         }
