@@ -268,3 +268,95 @@ def test_a_handler_does_not_see_what_capture_raises() -> None:
 
     with pytest.raises(TracegradError, match="TG101"):
         tg.function(f)(X)
+
+
+class _Refusal(Exception):
+    pass
+
+
+class _Worse(_Refusal):
+    pass
+
+
+def _raises_one_of_several(x: Any) -> Any:
+    if x[0] > 0:
+        if x[1] > 0:
+            raise _Worse("both")
+        if x[1] > -1:
+            raise _Refusal("one")
+        raise ValueError("the first")
+    return x[1]
+
+
+def _raises_by_a_function(x: Any) -> Any:
+    def refuse(y: Any) -> None:
+        if y > 0:
+            raise _Worse("both")
+        raise _Refusal("one")
+
+    if x[0] > 0:
+        refuse(x[1])
+    return x[1]
+
+
+def _fails_before_it_raises(x: Any) -> Any:
+    if x[0] > 0:
+        root = math.sqrt(x[1])
+        raise ValueError("the first")
+    return x[1] if x[0] < -1 else x[1] * root if x[0] > 0 else x[0]
+
+
+def _asserts_before_it_raises(x: Any) -> Any:
+    if x[0] > 0:
+        assert x[1] > 0, "both"
+        raise ValueError("the first")
+    return x[1]
+
+
+def _checks_in_a_loop_before_it_raises(x: Any) -> Any:
+    if x[0] > 0:
+        for v in x:
+            if v < -1:
+                raise _Refusal("one")
+        raise ValueError("the first")
+    return x[1]
+
+
+def _raises_in_a_loop(x: Any) -> Any:
+    while x[0] > 0:
+        if x[1] > 0:
+            raise _Worse("both")
+        raise _Refusal("one")
+    return x[1]
+
+
+RAISING = [
+    _raises_one_of_several,
+    _raises_by_a_function,
+    _fails_before_it_raises,
+    _asserts_before_it_raises,
+    _checks_in_a_loop_before_it_raises,
+    _raises_in_a_loop,
+]
+
+
+def _text(function: Callable[..., Any], x: Any) -> Any:
+    try:
+        return function(x)
+    except (_Refusal, ValueError, AssertionError) as error:
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+    except Exception as error:  # the nearest one of Python's own, which names the user's
+        return str(error).partition("\n")[0]
+
+
+@pytest.mark.parametrize("f", RAISING, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_the_first_of_several_errors_is_raised(f: Any, backend: Any) -> None:
+    compiled, gradient = tg.function(f, backend=backend), tg.grad(f, backend=backend)
+    for first, second in itertools.product((-2.0, -0.5, 1.0), (-2.0, -0.5, 1.0)):
+        x = np.array([first, second])
+        expected = _text(f, x)
+        found = _text(compiled, x)
+        assert found == expected
+        if isinstance(expected, str):
+            assert _text(gradient, x) == expected

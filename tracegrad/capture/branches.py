@@ -17,7 +17,7 @@ from tracegrad import ops
 from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, targets
 from tracegrad.capture.chosen import Chosen, Conflict
 from tracegrad.capture.context import RestageError, current, user_span
-from tracegrad.capture.joins import Branch, is_fault, join_branches, leave_branch, raise_unless
+from tracegrad.capture.joins import Branch, is_fault, join_branches, keep_effects, leave_branch, raise_unless
 from tracegrad.capture.lists import ListUse, StackedList, stack_items
 from tracegrad.capture.slots import (
     GetState,
@@ -220,10 +220,11 @@ def _stage_if(
         branches.append(branch)
     for branch, other, negate in ((branches[0], branches[1], True), (branches[1], branches[0], False)):
         if branch.raised is not None:
-            if other.raised is not None:
-                raise other.raised
+            keep_effects(condition, branches, span)
             holds = stage(ops.logical_not, condition) if negate else condition
             raise_unless(holds, branch.raised)
+            if other.raised is not None:
+                raise other.raised
             if event:
                 capture.events.append((span, f"{event}: staged as a check that raises"))
             # the check has decided: the other branch runs without condition

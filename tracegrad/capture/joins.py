@@ -382,6 +382,13 @@ def join_branches(
         put_slot(container, kind, key, make(operation.results))
 
 
+def keep_effects(condition: Value, branches: list[Branch], span: Any) -> None:
+    """Stage what the sides that raise an error check and print before."""
+    blocks = [branch.block if branch.raised is not None else Block() for branch in branches]
+    if any(map(has_effect, blocks)):
+        current().builder.block.operations.append(Operation("if", [condition], {}, blocks, [], span))
+
+
 def _join_lists(join: _Join, branches: list[Branch], span: Any) -> list[Callable[[list[Value]], None]]:
     """Join lists to which the sides append; return what extends them after the `if`."""
     finish = []

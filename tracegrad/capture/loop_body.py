@@ -27,7 +27,6 @@ from tracegrad.capture.joins import (
     is_fault,
     merged,
     options_of,
-    raise_unless,
     user_name,
 )
 from tracegrad.capture.lists import StackedList, count_before, count_of, items_of, sample
@@ -70,7 +69,6 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.capture.trees import Tree
-from tracegrad.capture.trials import catching
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, dim_evaluate
 
@@ -114,12 +112,9 @@ def faults() -> Iterator[None]:
 
 def never_runs(goes_on: Any, error: Exception, body: Callable[[], None], *state: Any) -> None:
     """Stage a loop whose body raises an error: it raises when the test holds at first."""
-    if isinstance(goes_on, Tracer) and catching(error) is None:
-        raise_unless(stage(ops.logical_not, goes_on.value), error)
-        return
 
     def run() -> None:
-        body()  # a handler sees what it does before
+        body()  # what it does before is seen
         raise error
 
     if_stmt(goes_on, run, do_nothing, *state)
