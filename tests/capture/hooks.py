@@ -148,6 +148,8 @@ class NativeHooks:
     def raised(self, value):
         return value
 
+    cause = raised
+
     def passing(self):
         return ()
 

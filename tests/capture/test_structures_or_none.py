@@ -197,12 +197,24 @@ def test_use_of_none_is_the_error_of_python(program: Any, backend: str) -> None:
     assert np.all(np.isfinite(tg.grad(program, backend=backend)(X + 20)))
 
 
+def test_its_class_is_asked_for() -> None:
+    def f(x: Any) -> Any:
+        made = (x[0], x[1]) if x[0] > 0 else None
+        return x[0] * isinstance(made, tuple) + x[1] * isinstance(made, list)
+
+    for backend in ("numpy", "c"):
+        for x in (np.array([2.0, 3.0]), np.array([-2.0, 3.0])):
+            value, gradient = tg.value_and_grad(f, backend=backend)(x)
+            assert value == f(x)
+            np.testing.assert_allclose(gradient, [x[0] > 0, 0.0])
+
+
 def test_what_asks_whether_it_is_none_at_capture_is_refused() -> None:
     def returned(x: Any) -> Any:
         return (x[0], x[1]) if x[0] > 0 else None
 
     def of_class(x: Any) -> Any:
-        return x[0] * isinstance(returned(x), tuple)
+        return x[0] * (type(returned(x)) is tuple)
 
     for program in (returned, of_class):
         with pytest.raises(NeedsPythonValue, match="TG112"):

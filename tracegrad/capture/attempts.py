@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import functools
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
@@ -19,12 +20,15 @@ from types import TracebackType
 from typing import Any
 
 from tracegrad.capture import slots
-from tracegrad.capture.branches import if_stmt
+from tracegrad.capture.branches import do_nothing, if_stmt
+from tracegrad.capture.choices import is_at
+from tracegrad.capture.chosen import GIVEN, Chosen, Conflict, Options
 from tracegrad.capture.context import LEARNING, Signal, current
 from tracegrad.capture.guards import special_method
 from tracegrad.capture.joins import leave_branch
 from tracegrad.capture.state import OrNone
 from tracegrad.capture.tracer import call_user, from_value
+from tracegrad.capture.trees import MAKE_ERROR, given_args
 from tracegrad.capture.trials import (
     FAULTS,
     Decision,
@@ -175,8 +179,43 @@ def _error_names(operation: Operation) -> tuple[str, ...]:
 
 
 def raised(value: Any) -> Any:
-    """Return what `raise value` raises."""
-    return value.read("exceptions must derive from BaseException") if type(value) is OrNone else value
+    """Return what `raise value` raises; of several it is the last one, where those before are raised here."""
+    if type(value) is OrNone:
+        value = value.read("exceptions must derive from BaseException")
+    if type(value) is Conflict:
+        raise value.error
+    options = _errors_of(value) if isinstance(value, BaseException) else value
+    if type(options) is not Chosen:
+        return value
+    *before, last = options.options
+    for number, option in enumerate(before):
+        test = is_at(options, number)
+        if_stmt(test, functools.partial(_raise, option), do_nothing, tuple, do_nothing, (), joins=False)
+    return raised(last)
+
+
+def cause(value: Any) -> Any:
+    """Return what `raise error from value` notes, which compiled code does not show: nothing, where it is not known."""
+    return None if isinstance(value, OrNone | Conflict) else value
+
+
+def _raise(value: Any) -> None:
+    raise raised(value)
+
+
+def _errors_of(error: BaseException) -> Chosen | None:
+    """Return the exceptions that one is of which an argument is one of several texts; None for others."""
+    args = given_args(error)
+    place = next((number for number, argument in enumerate(args) if type(argument) is Chosen), None)
+    if place is None:
+        return None
+    chosen, made = args[place], []
+    for option in chosen.options:
+        one = MAKE_ERROR[0](type(error), (*args[:place], option, *args[place + 1 :]))
+        vars(one).update({name: value for name, value in vars(error).items() if name != GIVEN})
+        current().register_created(one)
+        made.append(one)
+    return Chosen(Options(made, chosen.cause), chosen.index)
 
 
 def passes(error: BaseException) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.capture import comprehensions, copies, lookups, sequences
+from tracegrad.capture import branches, comprehensions, copies, lookups, sequences
 from tracegrad.capture.aliases import ways
 from tracegrad.capture.attempts import context
 from tracegrad.capture.choices import for_each, merge
@@ -111,6 +111,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         return spread.given_to(f if len(args) == 1 and set(kwargs) <= {"strict"} else None)
     if f is print or f is str or f is repr:
         require_no_question(f.__name__, *args)
+    if (f is str or f is repr) and len(args) == 1 and type(args[0]) is Chosen:
+        return for_each(args[0], functools.partial(call, f))
     result = call_with_text(f, args, kwargs, call, HANDLERS[print])
     if result is not NotImplemented:
         return result
@@ -118,6 +120,8 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         return f(*args, **kwargs)  # raises Python's error
     if type(f) is OrNone:
         return call(f.read("'NoneType' object is not callable"), *args, **kwargs)
+    if f is isinstance and len(args) == 2 and type(args[0]) is OrNone and not isinstance(None, args[1]):
+        return branches.and_(args[0].present, lambda: call(isinstance, args[0].value, args[1]))
     if any(type(argument) is OrNone for argument in (*args, *kwargs.values())) and not _keeps_arguments(f):
         args, kwargs = _present(f, args), dict(zip(kwargs, _present(f, kwargs.values()), strict=True))
     if type(f) is Chosen:

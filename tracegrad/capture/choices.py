@@ -71,11 +71,12 @@ def do_each(
 ) -> None:
     """Do something that returns nothing, and may bind names, for the option that is chosen."""
     for number, option in enumerate(chosen.options):
-        here = _is_number(chosen, number)
+        here = is_at(chosen, number)
         branches.if_stmt(here, functools.partial(do, option), branches.do_nothing, get_state, set_state, names)
 
 
-def _is_number(chosen: Chosen, number: int) -> Any:
+def is_at(chosen: Chosen, number: int) -> Any:
+    """Return whether the option with a number is the one that is chosen."""
     if chosen.index.dtype == BOOL:
         return chosen.index if number else branches.not_(chosen.index)
     return python_operator(np.equal, chosen.index, number)
@@ -91,7 +92,7 @@ def test_each(chosen: Chosen, test: Do) -> Any:
     found: Any = False
     for number, result in enumerate(results):
         if result:
-            here = _is_number(chosen, number)
+            here = is_at(chosen, number)
             found = here if found is False else python_operator(np.bitwise_or, found, here)
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.capture.context import user_span
+from tracegrad.capture.context import current, user_span
 from tracegrad.capture.tracer import Tracer, asarray, cast_to, make_weak
 from tracegrad.errors import TracegradError
 from tracegrad.ir.types import I64
@@ -21,6 +21,10 @@ OPERATIONS = (
     "rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul neg pos abs and rand or ror xor rxor invert index "
     "int float complex array enter next"
 ).split()
+
+
+#: attribute of an exception: its `args`, and what was given where these show names in the place of traced values
+GIVEN = "__tracegrad_given__"
 
 
 class Conflict:
@@ -80,6 +84,11 @@ class Chosen(Conflict):
         """Whether the options are lists."""
         return all(isinstance(option, list) for option in self.options)
 
+    @property
+    def is_error(self) -> bool:
+        """Whether the options are exceptions."""
+        return all(isinstance(option, BaseException) for option in self.options)
+
     def as_tracer(self) -> Tracer:
         """Return the list that is chosen as an array."""
         if not self.is_list:
@@ -113,7 +122,17 @@ def place_of(option: Any, options: Sequence[Any]) -> int | None:
 
 
 def _is_equal_option(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and not isinstance(one, list) and is_equal(one, other)
+    if type(one) is not type(other) or isinstance(one, list):
+        return False
+    if isinstance(one, BaseException) and all(current().created_depth(error) >= 0 for error in (one, other)):
+        own, others = map(_content, (one, other))
+        return is_equal(own, others) and repr(own) == repr(others)
+    return is_equal(one, other)
+
+
+def _content(error: BaseException) -> Any:
+    """Return what an exception holds, with its text in the place of what was given."""
+    return error.args, {name: None if name == GIVEN else value for name, value in vars(error).items()}
 
 
 def renumbered(index: Tracer, options: Sequence[Any], merged: Sequence[Any]) -> Tracer:

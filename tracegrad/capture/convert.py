@@ -35,7 +35,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     trial(handled)    step(number, is_left)     around its body; around each statement of it
     raises(kinds, error)                a handler that only raises another exception
     alike(kinds)                        one that goes on in the same way from all that it catches
-    raised(x)                           what `raise x` raises
+    raised(x)    cause(x)               what `raise x` raises, and `raise error from x` notes
     attempt(handled)    passing()       around the body of another `try`; the type of a handler before the others
     context(manager)                    around the context manager of a `with`
     text(*parts)    format(value, conversion, spec)     an f-string and its pieces
@@ -615,6 +615,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         node = self.generic_visit(node)
         if node.exc is not None:
             node.exc = Make(node.exc).hook("raised", node.exc)
+        if node.cause is not None:
+            node.cause = Make(node.cause).hook("cause", node.cause)
         return node
 
     def visit_Match(self, node: Node) -> Node:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tracegrad import ops
 from tracegrad.capture import branches, comprehensions, loops, slots
-from tracegrad.capture.attempts import Attempt, context, passing, raised, step, trial, try_stmt
+from tracegrad.capture.attempts import Attempt, cause, context, passing, raised, step, trial, try_stmt
 from tracegrad.capture.calls import call
 from tracegrad.capture.choices import do_each, merge
 from tracegrad.capture.chosen import Chosen, Conflict, Options
@@ -265,6 +265,7 @@ vars(HOOKS).update(
     alike=Alike,
     passing=passing,
     raised=raised,
+    cause=cause,
     context=context,
     text=text,
     format=format_,

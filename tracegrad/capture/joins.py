@@ -35,7 +35,7 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sharing import share, sources
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot, set_slot, undo
 from tracegrad.capture.state import OrNone, Undefined, Unsure, flatten, is_option, kind_name, unflatten
-from tracegrad.capture.text import keep_text
+from tracegrad.capture.text import TracedText, keep_text
 from tracegrad.capture.tracer import (
     MaybeNone,
     Tracer,
@@ -44,6 +44,7 @@ from tracegrad.capture.tracer import (
     common_zero_dim,
     describe,
     from_value,
+    is_traced,
     make_weak,
     result_dtype,
     stage,
@@ -545,6 +546,8 @@ def _join_trees(
             return make
     if (left_tree.kind is Chosen or right_tree.kind is Chosen) and all(map(is_choice, trees)):
         return _join_chosen(join, name, trees, values, branches, span)
+    if _are_errors_apart(trees):
+        return _join_chosen(join, name, trees, values, branches, span)
     eligible = [_is_list(side) for side in trees]
     if all(eligible):
         return _join_chosen(join, name, trees, values, branches, span)
@@ -687,6 +690,8 @@ def meet(
 
 def _meet(sides: list[_Side], blocks: Sequence[Block], error: Exception | None) -> list[_Side]:
     one, other = (tree for _, tree in sides)
+    if error is not None and _are_errors_apart([([leaf for leaf, _ in pairs], tree) for pairs, tree in sides]):
+        return _meet_choices(sides, blocks, error)
     if one.kind is not None and (one.kind, one.data, len(one.children)) == (
         other.kind,
         other.data,
@@ -729,9 +734,11 @@ def _meet_choices(sides: list[_Side], blocks: Sequence[Block], error: Exception 
     options = Options(merge_options(given[1], given[0]), error)
     made: list[_Side] = []
     for (pairs, tree), own, block in zip(sides, given, blocks, strict=True):
-        leaf, value = pairs[0]
         with current().builder.into(block):
-            index = asarray(0) if tree.kind is None else leaf if value is None else from_value(value, weak=True)
+            index = asarray(0)
+            if tree.kind is Chosen:
+                leaf, value = pairs[0]
+                index = leaf if value is None else from_value(value, weak=True)
             number = renumbered(index, own, options)
         made.append(([(number, number.value)], Tree(Chosen, options, (LEAF,))))
     return made
@@ -829,12 +836,14 @@ def _join_none(
 
 def has_none_beside(leaves: list[Any], tree: Tree) -> bool:
     """Return whether a value is one that can be None on other paths: a number, an array, or what has a structure."""
-    return is_number(leaves[0]) if tree.kind is None else tree.kind not in (Unsure, Chosen)
+    if tree.kind is Chosen:
+        return _is_error((leaves, tree))
+    return is_number(leaves[0]) if tree.kind is None else tree.kind is not Unsure
 
 
 def or_none(value: Any, present: Tracer, absent: bool = False) -> MaybeNone | OrNone:
     """Return what stands for a value that may be None."""
-    if is_number(value):
+    if type(value) is not Chosen and is_number(value):
         return MaybeNone(asarray(value), present, absent=absent)
     return OrNone(value, present, absent=absent)
 
@@ -842,7 +851,29 @@ def or_none(value: Any, present: Tracer, absent: bool = False) -> MaybeNone | Or
 def is_choice(side: tuple[list[Any], Tree]) -> bool:
     """Return whether a side is a value that was chosen among Python values, or one of those."""
     leaves, tree = side
-    return tree.kind is Chosen or (tree.kind is None and is_option(leaves[0]))
+    return tree.kind is Chosen or (tree.kind is None and is_option(leaves[0])) or _is_error(side)
+
+
+def _is_error(side: tuple[list[Any], Tree]) -> bool:
+    """Return whether a side is an exception of captured code in which nothing is traced, or was chosen among
+    exceptions."""
+    leaves, tree = side
+    if tree.kind is Chosen:
+        return all(isinstance(option, BaseException) for option in tree.data)
+    if not isinstance(tree.origin, BaseException) or not all(child.is_fixed for child in tree.children):
+        return False
+    return not any(is_traced(leaf) or (isinstance(leaf, TracedText) and leaf.is_traced) for leaf in leaves)
+
+
+def _are_errors_apart(sides: Sequence[tuple[list[Any], Tree]]) -> bool:
+    """Return whether sides are exceptions that differ in more than numbers."""
+    if not all(map(_is_error, sides)):
+        return False
+    (left, one), (right, other) = sides
+    if one != other or one.kind is Chosen:
+        return True
+    pairs = zip(left, right, strict=True)
+    return any(is_option(a) and a is not b and (type(a) is not type(b) or not is_equal(a, b)) for a, b in pairs)
 
 
 def _is_list(side: tuple[list[Any], Tree]) -> bool:

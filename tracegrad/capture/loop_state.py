@@ -191,7 +191,7 @@ class LoopState:
             return value
         if type(value) is Chosen and value.options == options and value.index.dtype == I64:
             return value
-        known = tree.kind is None
+        known = tree.kind is not Chosen
         index = make_weak(asarray(0)) if known else value.index
         return Chosen(
             options, renumbered(index, options_of(leaves, tree), options), certain=(value,) if known else None

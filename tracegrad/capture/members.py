@@ -265,6 +265,8 @@ def setattr_(obj: Any, name: str, value: Any) -> None:
     """`obj.name = value`."""
     if type(obj) is OrNone:
         obj = _with_attribute(obj, name)
+    if type(obj) is Chosen and obj.is_error:
+        raise obj.error
     if type(obj) is Chosen:
         do_each(obj, lambda option: setattr_(option, name, value))
     else:

@@ -12,6 +12,7 @@ handler that reads `e.args` or `str(e)` gets the value itself, or such a text.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import re
 import string
@@ -24,12 +25,13 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.capture.chosen import GIVEN
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.guards import is_user_function
 from tracegrad.capture.sizes import Size
 from tracegrad.capture.state import unbound_message
 from tracegrad.capture.tracer import Tracer, asarray, call_user, in_message, is_traced, placeholder
-from tracegrad.capture.trees import GIVEN, MAKE_ERROR, given_args
+from tracegrad.capture.trees import MAKE_ERROR, given_args
 from tracegrad.errors import NeedsPythonValue, TracedNameError, TracegradError
 from tracegrad.frames import warn
 from tracegrad.ir.core import Value
@@ -65,6 +67,11 @@ class TracedText:
     def as_message(self) -> str:
         """Return the text with names in the place of traced values."""
         return "".join(part if isinstance(part, str) else placeholder(part.tracer) for part in self.parts)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether there are traced values in it: where not, it is one whose text Python has otherwise."""
+        return any(isinstance(part, Part) for part in self.parts)
 
     @property
     def is_plain(self) -> bool:
@@ -492,7 +499,13 @@ def keep_given(error: BaseException, args: tuple[Any, ...]) -> None:
 
 def keep_text(error: BaseException) -> None:
     """Note that the text of an exception with one argument is not the one that Python gives it."""
-    keep_given(error, (TracedText(map(str, error.args)),))
+    keep_given(error, (_unknown_text(tuple(map(str, error.args))),))
+
+
+@functools.lru_cache(maxsize=256)
+def _unknown_text(pieces: tuple[str, ...]) -> TracedText:
+    """Return the one text that Python has otherwise, for errors of one kind to be equal."""
+    return TracedText(pieces)
 
 
 def _make_holding(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tracegrad.capture.chosen import Chosen, Options
+from tracegrad.capture.chosen import GIVEN, Chosen, Options
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.tracer import Tracer
 from tracegrad.errors import NeedsPythonValue
@@ -26,8 +26,6 @@ class Source:
     source: Source | None = None
 
 
-#: attribute of an exception: its `args`, and what was given where these show names in the place of traced values
-GIVEN = "__tracegrad_given__"
 #: makes an exception of a class that holds these arguments; text.py puts its function here
 MAKE_ERROR: list[Callable[[type[BaseException], tuple[Any, ...]], BaseException]] = []
 

@@ -400,6 +400,7 @@ def settles(op: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]) -> boo
     if message in _LIMITS or kind is MemoryError:
         return False
     error, span = kind(message), current().builder.span
+    current().register_created(error)
     if message not in _AS_PYTHON:
         keep_text(error)
     raised, window = follow(error, is_rare=is_rare(op.name, attrs))
