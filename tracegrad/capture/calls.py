@@ -39,6 +39,7 @@ from tracegrad.capture.guards import (
     special_method,
 )
 from tracegrad.capture.iterables import SEQUENCES, call_on_stacked, is_of_arrays, is_on_stacked, key_of
+from tracegrad.capture.iterators import note_made
 from tracegrad.capture.joins import chosen_error
 from tracegrad.capture.lists import CapturedList, StackedList
 from tracegrad.capture.members import getattr_, getitem, setitem
@@ -209,11 +210,9 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             return call_on_stacked(f, args, kwargs)
         if f in ALWAYS or is_traced(args) or is_traced(kwargs):
             result = call_handler(f, *args, **kwargs)
-            if isinstance(result, Iterator) and not isinstance(result, Tracer):  # a zip of Python values
-                current().register_created(result)
-            return result
+            return _as_made(f, result, args, kwargs)  # it may be a zip of Python values
         guard_native(f, args, kwargs)
-        return wrap_result(f(*args, **kwargs))
+        return _as_made(f, wrap_result(f(*args, **kwargs)), args, kwargs)
     if isinstance(f, Hashable) and f in CALLERS_OF_OTHERS and (is_traced(args) or is_traced(kwargs)):
         return CALLERS_OF_OTHERS[f](f, args, kwargs)
     if isinstance(f, types.FunctionType):
@@ -232,7 +231,7 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         bound, keywords = lift_partial(f)
         return call(f.func, *bound, *args, **{**keywords, **kwargs})
     if isinstance(f, type):
-        return instantiate(f, args, kwargs)
+        return _as_made(f, instantiate(f, args, kwargs), args, kwargs)
     if isinstance(f, types.BuiltinMethodType) and f.__name__ == "__new__":
         return new_container(f(*args, **kwargs))
     if makes_plainly(f):
@@ -252,7 +251,15 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
             special_method(f, "__call__")
             return call_function(method, (f, *args), kwargs)
         guard_native(f, args, kwargs)
-    return wrap_result(run_native(f, args, kwargs))
+    return _as_made(f, wrap_result(run_native(f, args, kwargs)), args, kwargs)
+
+
+def _as_made(f: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the result of a function of Python; where it is a new iterator, note that it was made here."""
+    if (isinstance(f, type) or f is iter) and isinstance(result, Iterator) and not isinstance(result, Tracer):
+        if all(argument is not result for argument in args):
+            note_made(result, (*args, *kwargs.values()))
+    return result
 
 
 def _given_streams(f: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -62,6 +62,18 @@ def _is_object(value: Any) -> bool:
     return not (type(value).__module__ or "").startswith(("tracegrad", "numpy", "builtins", "types"))
 
 
+def note_made(iterator: Any, given: Iterable[Any]) -> None:
+    """Note that captured code made an iterator of Python, and with it those over what it was given, such as the lists
+    of a `zip`."""
+    current().register_created(iterator)
+    if not current().journals or type(iterator).__module__ not in ("builtins", "itertools"):
+        return
+    older = {id(part) for value in given for part in feeding(value)}
+    for part in feeding(iterator):
+        if id(part) not in older:
+            current().register_created(part)
+
+
 def note_left(iterator: Any) -> None:
     """Note that a loop may have left items of an iterator."""
     used_up = current().used_up
