@@ -31,7 +31,7 @@ from tracegrad.capture.numpy_api.elementwise import (
     not_equal,
 )
 from tracegrad.capture.tracer import Tracer, apply_one, call_handler, check
-from tracegrad.ir.core import Value
+from tracegrad.ir.core import Operation, Value
 
 #: the largest argument whose exponential is finite
 _LARGEST = math.log(sys.float_info.max)
@@ -121,17 +121,26 @@ def check_result(function: Any, result: Tracer, x: Tracer) -> None:
 
 def _bound(value: Value) -> float:
     """Return a number that the magnitude of a value does not exceed, as its operations show; infinity for none."""
-    operation = value.producer
+    return _bound_of(value, {})
+
+
+def _bound_of(value: Value, known: dict[Value, float]) -> float:
+    if value not in known:
+        known[value] = _bound_of_result(value.producer, known)
+    return known[value]
+
+
+def _bound_of_result(operation: Operation | None, known: dict[Value, float]) -> float:
     if operation is None:
         return math.inf
     if operation.op == "constant":
-        known = operation.attrs["value"]
-        return float(np.max(np.abs(known))) if np.size(known) else math.inf
+        given = operation.attrs["value"]
+        return float(np.max(np.abs(given))) if np.size(given) else math.inf
     operands = operation.operands
     if operation.op in ("negative", "absolute"):
-        return _bound(operands[0])
+        return _bound_of(operands[0], known)
     if operation.op in ("add", "subtract"):
-        return _bound(operands[0]) + _bound(operands[1])
+        return _bound_of(operands[0], known) + _bound_of(operands[1], known)
     if operation.op == "multiply":
-        return _bound(operands[0]) * _bound(operands[1])
+        return _bound_of(operands[0], known) * _bound_of(operands[1], known)
     return _BOUNDS.get(operation.op, math.inf)
