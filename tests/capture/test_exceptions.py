@@ -360,3 +360,35 @@ def test_the_first_of_several_errors_is_raised(f: Any, backend: Any) -> None:
         assert found == expected
         if isinstance(expected, str):
             assert _text(gradient, x) == expected
+
+
+def _adaptive(f: Any, a: Any, b: Any, depth: int, most: int) -> Any:
+    middle = 0.5 * (a + b)
+    if depth > most:
+        raise RecursionError("too deep")
+    coarse, fine = (b - a) * f(middle), 0.5 * (b - a) * (f(0.5 * (a + middle)) + f(0.5 * (middle + b)))
+    if abs(coarse - fine) < 0.01:
+        return fine
+    return _adaptive(f, a, middle, depth + 1, most) + _adaptive(f, middle, b, depth + 1, most)
+
+
+def _integral(k: Any, most: int) -> Any:
+    try:
+        return _adaptive(lambda t: k * t * t, 0.0, 1.0, 0, most)
+    except RecursionError:
+        return -k
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_a_recursion_error_of_the_user_is_caught(backend: Any) -> None:
+    compiled = tg.value_and_grad(lambda k: _integral(k, 1), backend=backend)
+    for k in (0.1, 2.0, 30.0):
+        value, gradient = compiled(k)
+        assert value == pytest.approx(_integral(k, 1), rel=1e-14)
+        assert gradient == pytest.approx(value / k, rel=1e-12)
+
+
+def test_a_recursion_with_too_many_paths_to_a_handler_is_refused_at_once() -> None:
+    with pytest.raises(TracegradError, match="TG137") as refused:
+        tg.function(lambda k: _integral(k, 20))(2.0)
+    assert "a function that stays a call" in str(refused.value)

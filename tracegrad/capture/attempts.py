@@ -25,7 +25,7 @@ from tracegrad.capture.choices import is_at
 from tracegrad.capture.chosen import GIVEN, Chosen, Conflict, Options
 from tracegrad.capture.context import LEARNING, Signal, current
 from tracegrad.capture.guards import special_method
-from tracegrad.capture.joins import leave_branch
+from tracegrad.capture.joins import is_stack_overflow, leave_branch
 from tracegrad.capture.state import OrNone
 from tracegrad.capture.tracer import call_user, from_value
 from tracegrad.capture.trees import MAKE_ERROR, given_args
@@ -219,8 +219,8 @@ def _errors_of(error: BaseException) -> Chosen | None:
 
 
 def passes(error: BaseException) -> bool:
-    """Return whether an exception is capture's own, which no handler sees; so deep a recursion may be its own, too."""
-    return isinstance(error, CaptureError | Signal | InternalError | RecursionError)
+    """Return whether an exception is capture's own, which no handler sees; a stack without room may be its own, too."""
+    return isinstance(error, CaptureError | Signal | InternalError) or is_stack_overflow(error)
 
 
 def passing() -> Any:

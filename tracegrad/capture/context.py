@@ -385,6 +385,8 @@ class Capture:
         #: user functions that are running, innermost last; and those whose recursion runs at capture -> the reason
         self.calls: list[Call] = []
         self.unrolled: dict[Any, CaptureError] = {}
+        #: so many calls of them were captured for what a handler outside would catch
+        self.unrolled_calls = 0
         #: code of user functions that run unconverted -> the reason, and what to do about it
         self.unconverted: dict[CodeType, tuple[str, str]] = {}
         #: what was raised while such a function runs and may reach it, which it must not catch

@@ -65,7 +65,7 @@ def is_fault(error: Exception) -> bool:
     return not isinstance(error, Signal) and not is_stack_overflow(error)
 
 
-def is_stack_overflow(error: Exception) -> bool:
+def is_stack_overflow(error: BaseException) -> bool:
     """Return whether the capture itself, not a statement of the user, has run out of Python's stack."""
     return isinstance(error, RecursionError) and str(error).startswith("maximum recursion depth exceeded")
 

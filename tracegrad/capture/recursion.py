@@ -47,6 +47,8 @@ from tracegrad.ir.types import ArrayType
 Position = tuple[int, int]
 #: captures of a body until the types of its arguments and results have to be settled
 ATTEMPTS = 12
+#: so many calls are captured in the bodies of `try` statements; each takes milliseconds
+_MOST_UNROLLED = 1000
 
 
 class _Unknown(Exception):
@@ -425,7 +427,10 @@ def stage_recursive_call(
     gives."""
     capture = current()
     before = next((c for c in reversed(capture.calls) if c.function is function), None)
-    if before is None or function in capture.unrolled:
+    if before is None:
+        return False, None
+    if function in capture.unrolled:
+        _count_unrolled(capture, capture.unrolled[function])
         return False, None
     opened = [o for o in _open_recursions() if o.owner is function]
     if not opened and all(f.kind not in ("branch", "loop") for f in capture.frames[before.depth + 1 :]):
@@ -444,6 +449,18 @@ def stage_recursive_call(
     if kinds is None:
         return False, None
     return _open(_Recursion(function, converted, values, trees, names, kinds), capture, span)
+
+
+def _count_unrolled(capture: Capture, reason: CaptureError) -> None:
+    """Count a call at capture of a function that would be one of the IR, if nothing in it were to be caught outside.
+
+    Raises:
+        CaptureError: there are too many, since what may fail doubles the calls that follow.
+    """
+    if capture.trials and reason.code == "TG137":
+        capture.unrolled_calls += 1
+        if capture.unrolled_calls > _MOST_UNROLLED:
+            raise reason
 
 
 def _open(made: _Recursion, capture: Capture, span: Any) -> tuple[bool, Any]:
