@@ -218,6 +218,78 @@ def swapped(x: Any) -> Any:
     return x[5] * tmp + x[0]
 
 
+def returned_beside_its_log(x: Any) -> Any:
+    log = []
+    for k in range(10):
+        if k * x[0] > 2.3:
+            return sum(log) * x[1], log
+        log.append(x[k % 6] * k)
+    return x[2], log
+
+
+def returned_with_a_log(x: Any) -> Any:
+    y, log = returned_beside_its_log(x)
+    log.append(y * x[3])
+    return y + sum(log) * len(log)
+
+
+def returned_from_an_inner_loop(x: Any) -> Any:
+    def run(s: Any) -> Any:
+        log = []
+        for k in range(200):
+            for j in range(3):
+                s = s * 1.01 + 0.01
+                log.append((s, k * x[j]))
+                if s > 2.5:
+                    return {"s": s, "log": log}
+            if len(log) > 100:
+                return {"s": 2 * s, "log": log}
+        return {"s": -s, "log": log}
+
+    found = run(abs(x[0]))
+    return found["s"] + sum(a * b for a, b in found["log"])
+
+
+def returned_with_an_object(x: Any) -> Any:
+    d = {"n": x[1], "v": [x[0]]}
+
+    def run(s: Any) -> Any:
+        while True:
+            if s > 50.0:
+                return "far", d, s
+            s = s * 1.3 + 1.0
+            d["n"] += s
+            d["v"].append(s * x[2])
+            if d["n"] > 90.0:
+                return "many", d, 2 * s
+
+    word, same, s = run(x[0] * x[0])
+    same["n"] += s
+    return d["n"] * (2 if word == "many" else 3) + sum(d["v"])
+
+
+def kept_in_some_iterations(x: Any) -> Any:
+    log = []
+    s = abs(x[0]) + 0.1
+    for k in range(200):
+        if 1.0 < s < 1.7:
+            pair = (s, log)
+        s = s * 1.01
+        log.append(s)
+    return pair[0] * sum(pair[1])
+
+
+def bound_to_a_text(x: Any) -> Any:
+    s = abs(x[0])
+    while s < 1.0:
+        word = "small"
+        s = s * 1.5
+    try:
+        return s * (2 if word == "small" else 3)
+    except UnboundLocalError:
+        return s * 7
+
+
 PROGRAMS = [
     place_of_the_greatest,
     bound_first,
@@ -237,6 +309,11 @@ PROGRAMS = [
     break_and_else,
     break_only,
     swapped,
+    returned_with_a_log,
+    returned_from_an_inner_loop,
+    returned_with_an_object,
+    kept_in_some_iterations,
+    bound_to_a_text,
 ]
 
 
@@ -253,6 +330,14 @@ def never_bound(x: Any) -> Any:
     return found
 
 
+def text_never_bound(x: Any) -> Any:
+    s = x[2]
+    while s < 1.0:
+        word = "small"
+        s = s * 1.5
+    return s if word == "small" else -s
+
+
 def read_too_early(x: Any) -> Any:
     total = 0.0
     for v in x:
@@ -264,7 +349,7 @@ def read_too_early(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("program", [never_bound, read_too_early])
+@pytest.mark.parametrize("program", [never_bound, text_never_bound, read_too_early])
 def test_unbound(program: Callable[..., Any], backend: str) -> None:
     with pytest.raises(UnboundLocalError) as expected:
         program(X)

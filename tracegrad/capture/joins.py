@@ -49,7 +49,7 @@ from tracegrad.capture.tracer import (
     result_dtype,
     stage,
 )
-from tracegrad.capture.trees import LEAF, Tree, divide, identities
+from tracegrad.capture.trees import LEAF, Tree, close_older, divide, identities
 from tracegrad.capture.trials import FACTORS, check_here, follow
 from tracegrad.errors import ArgumentError, CaptureError, NeedsPythonValue, ShapeError, TracedNameError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value
@@ -530,16 +530,15 @@ def _join_trees(
             other, other_tree = trees[1 - side]
             if other_tree.kind is None and isinstance(other[0], Undefined):
                 return lambda results: Undefined(name)
-            if other_tree.origin is not None and current().created_depth(other_tree.origin) <= current().depth:
-                return _fixed(other_tree.origin)
+            # never read where it is not bound, so what is older is that object itself
+            pairs = [(leaf, values[1 - side].get(index)) for index, leaf in enumerate(other)]
+            pairs, closed = close_older(other_tree, pairs, current().depth, lambda origin: (origin, None))
             leaves = []
-            follow_one = join.follow([other_tree if k != side else None for k in range(2)])
-            for index, leaf in enumerate(other):
+            follow_one = join.follow([closed if k != side else None for k in range(2)])
+            for leaf, value in pairs:
                 given = [own[0] if k == side else leaf for k in range(2)]
-                leaves.append(_given(join, name, given, [known.get(index) for known in values]))
-            return lambda results: follow_one(
-                unflatten(other_tree, [make(results) for make in leaves], new_list), results
-            )
+                leaves.append(_given(join, name, given, [None if k == side else value for k in range(2)]))
+            return lambda results: follow_one(unflatten(closed, [make(results) for make in leaves], new_list), results)
     if _is_none(left, left_tree) + _is_none(right, right_tree) > 0:
         make = _join_none(join, name, trees, values, branches, span)
         if make is not None:

@@ -236,7 +236,8 @@ def _try_loop(
                     if stand_ins.has_grown(position, value):
                         kept.add(position)
                         raise _Again
-                    exit_trees.append(open_variable(value, position in kept))
+                    start = entry[position] if position < len(entry) else value
+                    exit_trees.append(open_variable(value, position in kept, start))
                 exit_values: dict[tuple[int, int], Value] = {}
                 for position, (leaves, _) in enumerate(exit_trees):
                     for index, leaf in enumerate(leaves):
@@ -304,8 +305,8 @@ def _try_loop(
     noted = False
     for position, sides in enumerate(zip(stand_ins.trees, exit_trees, strict=True)):
         (before, tree), (after, after_tree) = sides
-        if tree.kind is None and isinstance(before[0], Undefined):
-            bound = not (after_tree.kind is None and isinstance(after[0], Undefined))
+        if _is_undefined(before, tree):
+            bound = not _is_undefined(after, after_tree)
             if bound and (state.is_slot(position) or after_tree.kind is Unsure or state.label(position) in unbound):
                 state.note_unsure(position, after, after_tree)
                 noted = True
@@ -444,15 +445,19 @@ def _emit_loop(
     _, stand_ins, _, exit_trees, exit_values, body_entered = captured[-1]
     entry_leaves, exit_leaves = _leaves(stand_ins.trees), _leaves(exit_trees)
     # values bound for the first time in the body
+    bound = [
+        position
+        for position, (leaves, tree) in enumerate(stand_ins.trees)
+        if _is_undefined(leaves, tree) and not _is_undefined(*exit_trees[position])
+    ]
     late = [
         ((position, index), exit_values[position, index].array_type)
-        for position, (before, tree) in enumerate(stand_ins.trees)
-        if tree.kind is None and isinstance(before[0], Undefined)
+        for position in bound
         for index in range(len(exit_trees[position][0]))
         if (position, index) in exit_values
     ]
     written = [(s, before) for s, before, param, after in body_entered if after is not param]
-    unsure = trips is None and not state.runs and any(user_name(state.label(position)) for (position, _), _ in late)
+    unsure = trips is None and not state.runs and any(user_name(state.label(p)) for p in bound)
     types = [t for _, t in carries] + [t for _, t in late] + [s.type for s, _ in written]
     inits = []
     for key, kind in carries:
@@ -564,10 +569,10 @@ def _emit_loop(
             capture.make_stale(made_here._storage, stale)
     final = []
     for index, (leaves, tree) in enumerate(stand_ins.trees):
-        is_late = tree.kind is None and isinstance(leaves[0], Undefined)
+        is_late = _is_undefined(leaves, tree)
         if is_late:
             leaves, tree = exit_trees[index]
-        if tree.kind is not None and all((index, i) not in after for i in range(len(leaves))):
+        elif tree.kind is not None and all((index, i) not in after for i in range(len(leaves))):
             final.append(entry[index])
             continue
         value = unflatten(tree, [after.get((index, i), leaf) for i, leaf in enumerate(leaves)], new_list)
@@ -578,7 +583,12 @@ def _emit_loop(
         if runs and isinstance(value, Unsure) and is_true(exit_values.get((index, len(leaves) - 1))):
             value = value.value  # every iteration leaves it there
         final.append(value)
+    state.set(final)  # what follows opens objects that the loop has changed
     state.set(link_after(state, final, captured[-1], runs, trips))
+
+
+def _is_undefined(leaves: list[Any], tree: Tree) -> bool:
+    return tree.kind is None and isinstance(leaves[0], Undefined)
 
 
 def _as_type(tracer: Tracer, kind: ArrayType) -> Value:

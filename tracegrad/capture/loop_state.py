@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tracegrad import ops
 from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.axes import Axis
@@ -19,6 +17,7 @@ from tracegrad.capture.joins import (
     branch_error,
     has_none_beside,
     is_choice,
+    is_number,
     meet,
     options_of,
     or_none,
@@ -50,7 +49,7 @@ from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot
 from tracegrad.capture.state import OrNone, Undefined, Unsure, flatten, unflatten
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, make_weak, stage
-from tracegrad.capture.trees import Tree, build, divide, nodes, open_container
+from tracegrad.capture.trees import Tree, build, close_older, divide, nodes, open_container
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.types import I64, ArrayType, Dim, dim_evaluate
 
@@ -508,7 +507,7 @@ class StandIns:
         mixed: set[tuple[int, int]],
         state: LoopState,
     ) -> None:
-        self.trees = [open_variable(value, position in kept) for position, value in enumerate(entry)]
+        self.trees = [open_variable(value, position in kept, value) for position, value in enumerate(entry)]
         self.params: dict[tuple[int, int], Tracer] = {}
         self.initial: dict[tuple[int, int], Value] = {}
         #: variable -> stand-ins for lists, dicts and objects, and what each is for before the loop
@@ -546,17 +545,22 @@ class StandIns:
         return any(made is value for made, _ in self.objects.get(position, ()))
 
 
-def open_variable(value: Any, is_kept: bool) -> tuple[list[Any], Tree]:
-    """Return leaves and structure of a variable; of a list that it stays, only that it is this one."""
+def open_variable(value: Any, is_kept: bool, start: Any) -> tuple[list[Any], Tree]:
+    """Return leaves and structure of a variable in the body of a loop; of a list that it stays, only that it is this
+    one.
+
+    Args:
+        start: what it is before the loop; where that is nothing, an older object in it is the same one in all
+            iterations, and so a leaf.
+    """
     if is_kept and isinstance(value, StackedList):
         return [], Tree(StackedList, id(value), (), value)
-    return flatten(value)
+    leaves, tree = flatten(value)
+    if isinstance(start, Undefined) or (isinstance(start, Unsure) and start.absent):
+        return close_older(tree, leaves, current().depth - 1, lambda origin: origin)
+    return leaves, tree
 
 
 def is_carryable(leaf: Any) -> bool:
     """Return whether a loop can carry a leaf as a value of the IR."""
-    if isinstance(leaf, Undefined | Conflict):
-        return False
-    return isinstance(leaf, Tracer | bool | int | float | complex | np.generic | np.ndarray) or hasattr(
-        leaf, "as_tracer"
-    )
+    return not isinstance(leaf, Undefined | Conflict) and is_number(leaf)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from tracegrad.capture.chosen import GIVEN, Chosen, Options
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.tracer import Tracer
 from tracegrad.errors import NeedsPythonValue
+
+_Leaf = TypeVar("_Leaf")
 
 
 class Source:
@@ -150,12 +152,23 @@ def rebuild(tree: Tree, leaves: list[Any], note: Callable[[Any], None]) -> Any:
     return value
 
 
-def divide(leaves: list[Any], trees: tuple[Tree, ...]) -> Iterator[tuple[Tree, list[Any]]]:
+def divide(leaves: list[_Leaf], trees: tuple[Tree, ...]) -> Iterator[tuple[Tree, list[_Leaf]]]:
     """Yield structures, each with those of the leaves that are in it."""
     position = 0
     for tree in trees:
         yield tree, leaves[position : position + tree.size]
         position += tree.size
+
+
+def close_older(tree: Tree, leaves: list[_Leaf], depth: int, make: Callable[[Any], _Leaf]) -> tuple[list[_Leaf], Tree]:
+    """Make one leaf of each list, dict or object in a structure that is older than what is deeper than `depth`."""
+    if tree.origin is not None and current().created_depth(tree.origin) <= depth:
+        return [make(tree.origin)], LEAF
+    found = [close_older(child, own, depth, make) for child, own in divide(leaves, tree.children)]
+    if not found:
+        return leaves, tree
+    closed = dataclasses.replace(tree, children=tuple(child for _, child in found))
+    return [leaf for own, _ in found for leaf in own], closed
 
 
 def nodes(*trees: Tree) -> Iterator[tuple[Tree, ...]]:
