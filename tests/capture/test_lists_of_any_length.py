@@ -1,4 +1,4 @@
-"""Lists whose length is known only at run time: next, zip, comparisons and `in`."""
+"""Lists whose length is known only at run time: next, zip, comparisons and `in`; lists that branches and loops make."""
 
 from __future__ import annotations
 
@@ -58,6 +58,92 @@ def looked_for(x: Any) -> Any:
     return x[1] * 3 if x[0] in positive(x) else x[2]
 
 
+def halved(x: Any) -> Any:
+    trace = []
+    for _ in range(30):
+        trace.append(x)
+        if x > 5.0:
+            raise ArithmeticError
+        if x < 0.1:
+            break
+        x = x * 0.5
+    return x, trace
+
+
+def tried_again(x: Any) -> Any:
+    s = 9.0 + x[0]
+    for _ in range(3):
+        try:
+            y, trace = halved(s)
+        except ArithmeticError:
+            s = s / 2
+            continue
+        break
+    else:
+        return s * 100
+    return y + trace[-1] * len(trace)
+
+
+def tried_until_it_works(x: Any) -> Any:
+    s = 30.0 + x[0]
+    while True:
+        try:
+            y, trace = halved(s)
+            break
+        except ArithmeticError:
+            s = s / 2
+    trace.append(x[1])
+    return y + sum(trace)
+
+
+def powers(v: Any, factor: float) -> Any:
+    values = []
+    while v < 40:
+        v = v * factor
+        values.append(v)
+    return values
+
+
+def made_in_each_iteration(x: Any) -> Any:
+    v = 2.0 + x[0]
+    while True:
+        values = powers(v, 1.5)
+        same = values[:]
+        v = v + same[0]
+        if len(values) < 3:
+            break
+    values.append(v)
+    return sum(values) * v + values[-1] ** 2
+
+
+def records_in_each_iteration(x: Any) -> Any:
+    v = 2.0 + x[0]
+    while True:
+        records = [(p, 2 * p) for p in powers(v, 1.5) if p > 5]
+        v = v + records[0][1]
+        if len(records) < 4:
+            break
+    return sum(p * q for p, q in records) * v
+
+
+def made_in_two_branches(x: Any) -> Any:
+    if x[0] > 0:
+        values = powers(1.0 + x[1] ** 2, 1.5)
+    else:
+        values = powers(1.0 + x[2] ** 2, 1.001)
+    values.append(x[0])
+    return sum(values) * values[0]
+
+
+def rows_in_two_branches(x: Any) -> Any:
+    if x[0] > 0:
+        rows = [np.array([v, 1.0]) for v in x if v > 0.2]
+    else:
+        rows = [np.array([v, x[1]]) for v in x if v < 0.5]
+    rows[0][0] = 3 * x[2]
+    return sum(row[0] * row[1] for row in rows)
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     first_that_passes,
     zipped_with_the_reverse,
@@ -65,6 +151,12 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     compared,
     chosen_by_a_comparison,
     looked_for,
+    tried_again,
+    tried_until_it_works,
+    made_in_each_iteration,
+    records_in_each_iteration,
+    made_in_two_branches,
+    rows_in_two_branches,
 ]
 
 

@@ -567,6 +567,7 @@ def _join_trees(
         conflict = branch_error(name, "structure", _shape_text(*sides[0]), _shape_text(*sides[1]), span, path)
         return lambda results: Conflict(name, conflict)
     leaves = []
+    buffers = set(_buffers(left_tree))
     for index, (a, b) in enumerate(zip(left, right, strict=True)):
         if a is b or (
             not isinstance(a, Tracer) and not isinstance(b, Tracer) and type(a) is type(b) and is_equal(a, b)
@@ -594,7 +595,7 @@ def _join_trees(
             with current().builder.into(branches[side].block):
                 tracer = asarray(leaf)
                 sides.append((tracer, values[side].get(index) or tracer.value))
-        sides = _broadcast_zero(sides, branches)
+        sides = _lengthened(sides, branches) if index in buffers else _broadcast_zero(sides, branches)
         if sides[0][0].type.shape != sides[1][0].type.shape:
             shapes = [str(side.type) for side, _ in sides]
             conflict = branch_error(name, "shapes", shapes[0], shapes[1], span, _path_to(index, left_tree))
@@ -760,6 +761,29 @@ def _broadcast_zero(sides: list[tuple[Tracer, Value]], branches: list[Branch]) -
             with current().builder.into(branches[side].block):
                 sides[side] = (from_value(stage(ops.broadcast_to, value, shape=shape)), sides[side][1])
                 sides[side] = (sides[side][0], sides[side][0].value)
+    return sides
+
+
+def _buffers(tree: Tree, position: int = 0) -> Iterator[int]:
+    """Yield the positions of the leaves that hold the items of lists of a length that is not known."""
+    for child in tree.children:
+        if child.kind is Ragged and issubclass(tree.kind, CapturedList):
+            yield position
+        else:
+            yield from _buffers(child, position)
+        position += child.size
+
+
+def _lengthened(sides: list[tuple[Tracer, Value]], branches: list[Branch]) -> list[tuple[Tracer, Value]]:
+    """Give the items of a list as much room on both sides of an `if`."""
+    rows = [tracer.type.shape[0] for tracer, _ in sides]
+    for side, (tracer, value) in enumerate(sides):
+        own, most = rows[side], rows[1 - side]
+        if isinstance(own, int) and isinstance(most, int) and own < most:
+            with current().builder.into(branches[side].block):
+                room = stage(ops.full, shape=(most - own, *tracer.type.shape[1:]), dtype=tracer.dtype, value=0)
+                longer = call_handler(np.concatenate, (from_value(value), from_value(room)))
+            sides[side] = longer, longer.value
     return sides
 
 
@@ -960,6 +984,8 @@ def _step_text(tree: Tree, number: int) -> str:
 
 def _path_to(index: int, tree: Tree) -> str:
     """Return where in a value a leaf is, as Python writes it."""
+    if tree.kind is not None and issubclass(tree.kind, CapturedList):
+        return ""
     for number, child in enumerate(tree.children):
         if index < child.size:
             return _step_text(tree, number) + _path_to(index, child)

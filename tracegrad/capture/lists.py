@@ -896,6 +896,11 @@ class StackedList(CapturedList):
     def _made_of(self, parts: list[Ragged]) -> StackedList:
         return list_of_rows(parts[0], self.kind, keeps=self.keeps)
 
+    def parts_in_use(self) -> list[Ragged]:
+        """Return the buffers themselves, each with how many of its rows are items."""
+        self.note_range()
+        return [Ragged(column.buffer, {0: Axis(self.length)}) for column in self.parts()]
+
     @property
     def has_unknown_length(self) -> bool:
         """Whether the length is known only at run time, and each item is surely there."""
@@ -943,12 +948,7 @@ class RecordList(StackedList):
             yield list_of_rows(_copied(column.rows()), column.kind, keeps=column.keeps)
 
     def _made_of(self, parts: list[Ragged]) -> StackedList:
-        contents, lengths = zip(*(part.carried() for part in parts), strict=True)
-        result = record_list(list(contents), self.kind, lengths[0][0], [column.keeps for column in self.columns])
-        result.varies, result.added = True, contents[0].type.shape[0]
-        for content in contents:
-            content._storage.holds_items = True
-        return result
+        return list_of_records(parts, self.kind, [column.keeps for column in self.columns])
 
     @property
     def has_unknown_length(self) -> bool:
@@ -1205,6 +1205,16 @@ def record_list(buffers: list[Any], kind: RecordKind, count: Any, keeps: Iterabl
     result = RecordList()
     _lay_out(result, columns, kind, count)
     current().register_created(result)
+    return result
+
+
+def list_of_records(parts: list[Ragged], kind: RecordKind, keeps: Iterable[bool]) -> RecordList:
+    """Return a new list of records, of a length that is not known, over rows of arrays that nothing else has."""
+    contents, lengths = zip(*(part.carried() for part in parts), strict=True)
+    result = record_list(list(contents), kind, lengths[0][0], keeps)
+    result.varies, result.added = True, contents[0].type.shape[0]
+    for content in contents:
+        content._storage.holds_items = True
     return result
 
 

@@ -19,7 +19,16 @@ import numpy as np
 from tracegrad.capture.axes import Axis
 from tracegrad.capture.chosen import OPERATIONS, Chosen, Conflict
 from tracegrad.capture.context import current, user_span
-from tracegrad.capture.lists import CapturedList, RecordList, StackedList, make_record, record_list, stacked_list
+from tracegrad.capture.lists import (
+    CapturedList,
+    RecordList,
+    StackedList,
+    list_of_records,
+    list_of_rows,
+    make_record,
+    record_list,
+    stacked_list,
+)
 from tracegrad.capture.masked import Masked
 from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, require
@@ -173,6 +182,9 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
         return _flatten_children(kind, None, [value.value, value.present])
     if kind is Chosen:
         return _flatten_children(kind, value.options, [value.index])
+    if isinstance(value, StackedList) and isinstance(value.length, Tracer) and not value.kind.maybe:
+        keeps = tuple(column.keeps for column in value.parts())
+        return _flatten_children(type(value), (value.kind, None, keeps), value.parts_in_use(), value)
     if isinstance(value, RecordList):
         known = value.length if isinstance(value.length, int) else None
         columns = value.in_step()
@@ -258,6 +270,8 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
         return Ragged(children[0], {k: Axis(length) for k, length in zip(tree.data, children[1:], strict=True)})
     if tree.kind is RecordList:
         kind, length, keeps = tree.data
+        if _has_any_length(tree):
+            return list_of_records(children, kind, keeps)
         if length is None:
             given = iter(children)
             columns = [_items(next(given), next(given) if field.maybe else None) for field in kind.fields]
@@ -265,6 +279,8 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
         return record_list(children, kind, length, keeps)
     if tree.kind is StackedList:
         kind, length, keeps = tree.data
+        if _has_any_length(tree):
+            return list_of_rows(children[0], kind, keeps=keeps[0])
         if length is None:
             return make_list(_items(*children))
         return stacked_list(children[0], kind, length, keeps=keeps, there=children[1] if kind.maybe else None)
@@ -273,6 +289,11 @@ def unflatten(tree: Tree, leaves: list[Any], make_list: Callable[[list[Any]], li
     value = build(tree, children)
     current().register_created(value)
     return value
+
+
+def _has_any_length(tree: Tree) -> bool:
+    """Return whether the structure of a list has the arrays of its items with their length."""
+    return any(child.kind is Ragged for child in tree.children)
 
 
 def _items(rows: Any, there: Any = None) -> list[Any]:
