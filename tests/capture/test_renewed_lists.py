@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracegrad as tg
 from tests.capture.agreement import check_agreement
 from tracegrad.capture.convert import dump_converted
 from tracegrad.config import BACKENDS
@@ -193,3 +194,34 @@ def test_only_lists_without_another_name_are_renewed() -> None:
     assert "renew" in dump_converted(simplex)
     assert "renew" not in dump_converted(another_name)
     assert "renew" not in dump_converted(another_name_in_a_branch)
+
+
+def window_bound_anew(x: Any) -> Any:
+    w = [x[0]]
+    for _ in range(200):
+        w.append(np.cos(w[-1]))
+        if len(w) == 3:
+            w = [w[0] - (w[1] - w[0]) ** 2 / (w[2] - 2 * w[1] + w[0] - 1.0)]
+            if abs(np.cos(w[0]) - w[0]) < 1e-3:
+                return w[0] * x[1]
+    return w[-1]
+
+
+def window_begun_again(x: Any) -> Any:
+    w = [x[0]]
+    for _ in range(200):
+        w.append(np.cos(w[-1]))
+        if len(w) == 3:
+            v = w[0] - (w[1] - w[0]) ** 2 / (w[2] - 2 * w[1] + w[0] - 1.0)
+            w.clear()
+            w.append(v)
+            if abs(np.cos(v) - v) < 1e-3:
+                return v * x[1]
+    return w[-1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_help_for_a_window(backend: str) -> None:
+    with pytest.raises(tg.errors.CaptureError, match=r"help: change one list in place.*`values.clear\(\)`"):
+        tg.grad(window_bound_anew, backend=backend)(POINTS[0])
+    check_agreement(window_begun_again, backend, *POINTS)

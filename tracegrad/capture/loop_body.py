@@ -16,7 +16,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.branches import do_nothing, if_stmt
-from tracegrad.capture.chosen import Chosen, Options, is_equal, merge_options
+from tracegrad.capture.chosen import Chosen, Conflict, Options, is_equal, merge_options
 from tracegrad.capture.context import RestageError, Signal, Storage, current, user_span
 from tracegrad.capture.joins import (
     branch_error,
@@ -69,6 +69,7 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.capture.trees import Tree
+from tracegrad.errors import TracegradError
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, dim_evaluate
 
@@ -335,7 +336,10 @@ def _try_loop(
             continue
         if tree != after_tree:
             lists = all(isinstance(side.kind, type) and issubclass(side.kind, list) for side in (tree, after_tree))
-            raise RestageError(f"{state.label(position)!r} changes its structure", *([_APPEND] if lists else []))
+            help = [_APPEND] if lists else []
+            if after_tree.kind is None and type(after[0]) is Conflict and isinstance(after[0].cause, TracegradError):
+                help = [after[0].cause.help]
+            raise RestageError(f"{state.label(position)!r} changes its structure", *help)
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
             key = (position, index)
             stand_in = stand_ins.params.get(key)
