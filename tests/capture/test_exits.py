@@ -13,6 +13,7 @@ import tracegrad as tg
 from tests.capture.agreement import check_agreement
 from tests.capture.test_handlers import POINTS
 from tracegrad.capture import attempts, trials
+from tracegrad.errors import CaptureError
 
 
 def _newton(a, x):
@@ -805,3 +806,18 @@ def test_what_overflows_before_the_handler_goes_on_has_no_gradient(backend: str)
 def test_branches_that_may_fail_meet_again() -> None:
     lines = len(tg.grad(many_branches, backend="numpy").source(POINTS[0]).splitlines())
     assert lines < 2000  # a path for each of their sides would be 256
+
+
+def test_a_condition_of_a_loop_that_fails_is_refused() -> None:
+    def f(x):
+        y = x[0]
+        try:
+            while math.log(y) > -0.5:
+                y = y - x[1]
+        except ValueError:
+            return x[1]
+        return y
+
+    with pytest.raises(CaptureError, match=r"in the condition of a loop") as caught:
+        tg.function(f)(np.array([2.0, 0.7, 0.1]))
+    assert caught.value.code == "TG137"

@@ -29,7 +29,7 @@ from tracegrad.capture.slots import GetState, SetState
 from tracegrad.capture.state import Undefined, flatten
 from tracegrad.capture.text import Part, TracedText
 from tracegrad.capture.tracer import Tracer
-from tracegrad.capture.trials import Guard, catching, is_seen, refusal
+from tracegrad.capture.trials import Guard, Leaves, catching, is_seen, refusal
 from tracegrad.errors import NeedsPythonValue
 
 #: the name of the variable that says which exception has ended a loop
@@ -226,6 +226,8 @@ def staged(
             way.number = 0
             ends.note(more.position, more.count)
             way.held[more.position] = _unknown(more.count)
+        except Leaves as leaves:
+            raise refusal(leaves.name, "in the condition of a loop") from None
     if not any(trial.keep_exit(way, get_state) for trial in current().trials[-1:]):
         way.leave()
 

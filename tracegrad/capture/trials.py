@@ -139,7 +139,14 @@ def known_inside(fn: Callable[[], None], test: Any) -> Inside | None:
 
 
 class Leaves(Signal):
-    """A loop in the body of a `try` holds an operation that may fail: it is staged with an end there (exits.py)."""
+    """A loop in the body of a `try` holds an operation that may fail: it is staged with an end there (exits.py).
+
+    Attributes:
+        name: of the error that the operation raises.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 class Place(NamedTuple):
@@ -345,7 +352,7 @@ class Window:
         if all(frame.kind == "branch" and not frame.repeats for frame in inside):
             return Inside(self, raises)
         if all(frame.kind in ("loop", "branch") for frame in inside):
-            return Leaves()
+            return Leaves(name)
         found = "a function that stays a call, in the body of the `try`"
         return refusal(name, found, is_raising=self.is_raising)
 
