@@ -416,9 +416,7 @@ def ordered(values: Any, key: Callable[[Any], Any] | None, *, reverse: bool) -> 
         if not isinstance(keys, StackedList) or keys.has_unknown_length or not keys.has_order:
             return NotImplemented
         order = _order(keys, reverse=reverse)
-        chosen = (
-            order if isinstance(values, Range) and values.is_count else call_handler(operator.getitem, items, order)
-        )
+        chosen = order if isinstance(values, Range) and values.is_count else _picked(items, order)
     weak = values.kind.weak if isinstance(values, StackedList) else isinstance(values, Range)
     return stacked_list(chosen.copy(), ItemKind(ArrayType(items.dtype, ()), weak), items.shape[0])
 
@@ -463,7 +461,9 @@ def _order(keys: StackedList, *, reverse: Any) -> Any:
 
 
 def _picked(values: Any, order: Any) -> Any:
-    return values.picked(order) if isinstance(values, Ragged) else values[order]
+    """Return the elements at the positions in an order, which all are there."""
+    with current().builder.certain():
+        return values.picked(order) if isinstance(values, Ragged) else call_handler(operator.getitem, values, order)
 
 
 class Spread(NamedTuple):

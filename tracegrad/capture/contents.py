@@ -13,6 +13,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.axes import Axis
+from tracegrad.capture.context import current
 from tracegrad.capture.lengths import is_zero, known_distance, span_of
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value, stage
@@ -44,12 +45,13 @@ def at(k: int, part: Any) -> tuple[Any, ...]:
 
 
 def taken(content: Tracer, k: int, index: Any) -> Tracer:
-    """Return the elements at some positions of axis k."""
+    """Return the elements at some positions of axis k, which all are in the content."""
     if content.type.shape[k] == 0:
         shape = (*content.shape[:k], index.shape[0], *content.shape[k + 1 :])
         empty: Tracer = call_handler(np.broadcast_to, cast_to(asarray(0), content.dtype), shape)
         return empty
-    part: Tracer = call_handler(operator.getitem, content, at(k, index))
+    with current().builder.certain():
+        part: Tracer = call_handler(operator.getitem, content, at(k, index))
     return part
 
 

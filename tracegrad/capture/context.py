@@ -189,6 +189,15 @@ class Stager(Builder):
             return ()
         return super().apply(op, operands, attrs, blocks)
 
+    @contextmanager
+    def certain(self) -> Iterator[None]:
+        """Stage what no handler is to be asked about: it cannot fail, or its error leaves the function."""
+        windows, self.windows = self.windows, []
+        try:
+            yield
+        finally:
+            self.windows = windows
+
 
 @dataclass(eq=False)
 class Frame:

@@ -33,6 +33,7 @@ from tracegrad import ops
 from tracegrad.capture.aliases import hold
 from tracegrad.capture.axes import Axis, narrow
 from tracegrad.capture.chosen import Chosen, place_of, renumbered
+from tracegrad.capture.contents import cut, smallest
 from tracegrad.capture.context import RestageError, Storage, alias_error, current, user_span
 from tracegrad.capture.lengths import most_between
 from tracegrad.capture.ragged import Ragged, leading
@@ -722,7 +723,8 @@ class StackedList(CapturedList):
             unstack(self)
             list.append(self, item)
             return
-        self._store(self.length, item)
+        with current().builder.certain():
+            self._store(self.length, item)
         self._count(1)
 
     def _widen_for(self, item: Any) -> None:
@@ -872,8 +874,12 @@ class StackedList(CapturedList):
         self._give_copies("arrays or lists that are sorted")
         places, _ = leading(order)
         for column in self.parts():
-            with current().copying(True):
-                column.buffer[: as_size(places.type.shape[0])] = column.buffer[places]
+            room = column.capacity
+            inside = cut(places, 0, smallest((room, places.type.shape[0])))
+            if inside is not places:  # those of the items come first; the others may be beyond the buffer
+                inside = call_handler(np.minimum, inside, as_size(room) - 1)
+            with current().copying(True), current().builder.certain():
+                column.buffer[: as_size(inside.type.shape[0])] = column.buffer[inside]
 
     def parts(self) -> tuple[StackedList, ...]:
         """Return the lists of numbers, arrays or lists that hold the items: this one, or the columns of records."""

@@ -458,12 +458,9 @@ def _inner(
 
 def check_here(holds: Value, error: BaseException) -> None:
     """Stage the check that raises an exception which no handler changes any more."""
-    builder, (kind, message) = current().builder, describe_error(error)
-    windows, builder.windows = builder.windows, []
-    try:
+    kind, message = describe_error(error)
+    with current().builder.certain():
         ops.check(holds, error=kind, message=message)
-    finally:
-        builder.windows = windows
 
 
 def is_rare(name: str, attrs: Mapping[str, Any]) -> bool:
