@@ -258,34 +258,33 @@ def first(step: Each, *default: Any) -> Any:
     """`next` of a generator expression."""
     step = step._replace(values=iterate(step.values))
     sequence = as_sequence(step.values)
-    if sequence is None:
-        values = new_list([])
-        current().plain.add(id(values))
-        _seek(step, values)
-        return head(values, *default)
-    if _size(sequence) is not None:
+    if sequence is not None and _size(sequence) is not None:
         found = attempt(lambda: _look(step))
         if found is None or not found.tested:
             return next(generate(step), *default)
-    return head(collect(step), *default)
+    values = new_list([])
+    current().plain.add(id(values))
+    _seek(step, values)
+    return head(values, *default)
 
 
 def _seek(step: Step, values: list[Any]) -> None:
-    """Append the items of a generator expression up to the first that is surely there."""
+    """Append the first item of a generator expression; what comes after it is not computed."""
     if isinstance(step, Item):
         _appending_to(values).put(step.value)
     elif isinstance(step, When):
         holds, then = truth(step.test), step.then
         if_stmt(holds, lambda: _seek(then(), values), do_nothing, _no_state, do_nothing, ())
     else:
-        items = Ahead(iter(iterate(step.values)))
-        while (given := truth(values)) is not True:
-            items.is_sure = given is False
-            try:
-                item = next(items)
-            except StopIteration:
-                return
-            _seek(step.run(item), values)
+        run = step.run
+        for_stmt(
+            iterate(step.values),
+            lambda item: _seek(run(item), values),
+            _no_state,
+            do_nothing,
+            (),
+            lambda: not_(truth(values)),
+        )
 
 
 def head(values: list[Any], *default: Any) -> Any:

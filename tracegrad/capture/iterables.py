@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture import branches, comprehensions, sequences
-from tracegrad.capture.iterators import Ahead
+from tracegrad.capture.iterators import Ahead, changing_nothing
 from tracegrad.capture.lists import RecordList, StackedList
 from tracegrad.capture.sequences import Items
 from tracegrad.capture.tracer import ALWAYS, HANDLERS, Tracer, call_handler, call_user, full_name
@@ -146,7 +146,9 @@ def _while_of(make: Callable[..., Iterator[Any]]) -> Callable[..., Any]:
             sequence = sequences.of_numbers(iterable)
         if sequence is None or not sequence.length or not comprehensions.has_traced(test, sequence):
             return make(lambda item: branches.known_truth(test(item), *unknown), iterable)
-        flags = comprehensions.collect(comprehensions.Each(sequence, "", lambda item: comprehensions.Item(test(item))))
+        with changing_nothing():
+            step = comprehensions.Each(sequence, "", lambda item: comprehensions.Item(test(item)))
+            flags = comprehensions.collect(step)
         held = call_handler(np.cumprod, call_handler(np.asarray, flags, dtype=np.int64))
         kept = call_handler(np.equal, held, 1 if make is itertools.takewhile else 0)
         step = comprehensions.Each(
@@ -154,7 +156,7 @@ def _while_of(make: Callable[..., Iterator[Any]]) -> Callable[..., Any]:
             "",
             lambda pair: comprehensions.When(pair[1], lambda: comprehensions.Item(pair[0])),
         )
-        return comprehensions.Stream(step, (), ()).settled()
+        return comprehensions.Stream(step, (predicate,), (iterable,)).settled()
 
     return run
 

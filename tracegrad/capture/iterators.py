@@ -160,23 +160,36 @@ class Ahead:
         for part in self.left:
             capture.used_up.pop(part, None)
         require_known(self.iterator, TAKEN)
-        begun = capture.numbers.get(id(self.iterator), next(NUMBERS))
-        journal = Frame("ahead", capture.builder.block, level=capture.depth, begun=begun)
-        capture.journals.append(journal)
-        try:
-            self._note(feeding(self.iterator))
-            return next(self.iterator)
-        finally:
-            capture.journals.remove(journal)
-            self._note((*feeding(self.iterator), *journal.taken))
-            capture.used_up.update(self.left)
-            self._require_unchanged(journal)
+        with changing_nothing(capture.numbers.get(id(self.iterator))) as journal:
+            try:
+                self._note(feeding(self.iterator))
+                return next(self.iterator)
+            finally:
+                self._note((*feeding(self.iterator), *journal.taken))
+                capture.used_up.update(self.left)
 
     def _note(self, parts: Iterable[Any]) -> None:
         self.left.update((id(part), part) for part in parts)
 
-    def _require_unchanged(self, journal: Frame) -> None:
-        capture, begun = current(), journal.begun
+
+@contextmanager
+def changing_nothing(begun: int | None = None) -> Iterator[Frame]:
+    """Check that code which runs more often than in Python changes nothing that it has not made.
+
+    Args:
+        begun: what was made since this number counts as made by it; None: what is made from now on.
+
+    Raises:
+        NeedsPythonValue: it changes something else.
+    """
+    capture = current()
+    begun = next(NUMBERS) if begun is None else begun
+    journal = Frame("ahead", capture.builder.block, level=capture.depth, begun=begun)
+    capture.journals.append(journal)
+    try:
+        yield journal
+    finally:
+        capture.journals.remove(journal)
         written = [container for container, *_ in journal.slots.values()] + [v for v, _ in journal.lists.values()]
         outside = [part for part in written if capture.numbers.get(id(part), -1) < begun]
         arrays = [storage for storage in journal.saved if storage.number < begun]
