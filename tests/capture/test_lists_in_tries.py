@@ -1,4 +1,4 @@
-"""Lists of unknown length in the body of a `try`: to order and fill them has no fault that a handler could catch."""
+"""Lists and selections of unknown length in the body of a `try`: to order and fill them has no fault for a handler."""
 
 from __future__ import annotations
 
@@ -75,6 +75,14 @@ def filled_in_a_comprehension(x: Any) -> Any:
         return 7.0 * x[0]
 
 
+def selected_and_sorted(x: Any) -> Any:
+    selected = x[x > 0]
+    try:
+        return selected[np.argsort(-selected)][1]
+    except IndexError:
+        return 7.0 * x[0]
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     sorted_by_a_key,
     sorted_in_place,
@@ -82,6 +90,7 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     a_key_that_may_fail,
     several_in_one_body,
     filled_in_a_comprehension,
+    selected_and_sorted,
 ]
 
 

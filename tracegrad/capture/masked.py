@@ -225,7 +225,8 @@ class Masked(Selection):
         rows = self._rows()
         order = call_handler(np.argsort, call_handler(np.where, rows, 0, 1), kind="stable")
         whole = call_handler(np.reshape, self.content, (-1, *self.content.shape[self._leading() :]))
-        front = whole[order]
+        with current().builder.certain():
+            front = whole[order]
         current().pin(front._storage, "elements selected by a mask: write `.copy()` of a part before it is written")
         made = LEADING[-1](front, self._count())
         self._compressed = content, current().frame.block, made
