@@ -6,6 +6,7 @@ the user calls. Previous: config.py; next: ir/types.py.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -25,11 +26,12 @@ R = TypeVar("R")
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(os.path.dirname(_NUMPY)), "scipy") + os.sep
+_CONTEXTS = os.path.abspath(contextlib.__file__)  # runs what stands around a `with`
 
 
 def is_library(file: str) -> bool:
     """Return whether a file of Python code is not the user's."""
-    return file.startswith((_PACKAGE, _NUMPY, _SCIPY, "<frozen", "<__array_function__"))
+    return file.startswith((_PACKAGE, _NUMPY, _SCIPY, _CONTEXTS, "<frozen", "<__array_function__"))
 
 
 def is_own(file: str) -> bool:

@@ -206,3 +206,19 @@ def the_loop_changes_the_items(take: Any, x: Any) -> Any:
 def test_a_test_that_changes_something_is_refused(program: Callable[..., Any], take: Any) -> None:
     with pytest.raises(CaptureError, match=r"\[TG1(34|20)\]"):
         tg.function(lambda x: program(take, x))(POINTS[0])
+
+
+def test_the_refusal_of_effects_names_the_line_of_the_user() -> None:
+    def f(x):
+        seen = [0.0]
+
+        def halves():
+            for v in x:
+                seen[0] += v
+                yield seen[0]
+
+        return next((w for w in halves() if w > 0.5), 0.0) + seen[0]
+
+    with pytest.raises(CaptureError) as caught:
+        tg.function(f)(np.array([0.3, 0.8, 0.9]))
+    assert caught.value.span is not None and caught.value.span.file == __file__
