@@ -5,6 +5,7 @@ Reads and writes nothing. Previous: tracer.py; next: aliases.py.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -132,7 +133,7 @@ def _is_equal_option(one: Any, other: Any) -> bool:
 
 def _content(error: BaseException) -> Any:
     """Return what an exception holds, with its text in the place of what was given."""
-    return error.args, {name: None if name == GIVEN else value for name, value in vars(error).items()}
+    return error.args, *((name, None if name == GIVEN else value) for name, value in sorted(vars(error).items()))
 
 
 def renumbered(index: Tracer, options: Sequence[Any], merged: Sequence[Any]) -> Tracer:
@@ -145,10 +146,32 @@ def renumbered(index: Tracer, options: Sequence[Any], merged: Sequence[Any]) -> 
 
 
 def is_equal(a: Any, b: Any) -> bool:
-    """Return whether two Python values are equal, False when they cannot be compared, or can change."""
-    if isinstance(a, dict):
+    """Return whether it makes no difference which of two Python values there is: False where they can change, where
+    they cannot be compared, and for different objects of the user, whatever their `__eq__` compares."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or isinstance(a, dict | list | set):
+        return False
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(is_equal, a, b))
+    if type(a).__module__.partition(".")[0] not in _PLAIN:
         return False
     try:
-        return bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
+        equal = bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
+        return equal and (not isinstance(a, _INEXACT) or _signs(a) == _signs(b))
     except (TypeError, ValueError):
         return False
+
+
+#: modules of whose values `==` says all
+_PLAIN = frozenset({*sys.stdlib_module_names, "builtins", "numpy", "tracegrad"})
+_INEXACT = (float, complex, np.inexact, np.ndarray)
+
+
+def _signs(value: Any) -> bytes:
+    """Return the signs of numbers, also those of zeros."""
+    if not isinstance(value, np.ndarray | np.inexact):
+        value = np.asarray(value)
+    if value.dtype.kind not in "fc":
+        return b""
+    return bytes(np.signbit(value.real)) + bytes(np.signbit(value.imag))

@@ -28,7 +28,7 @@ def filled_number(value: Value) -> float | None:
             return float(number) if isinstance(number, float) else None
         case "constant":
             content = operation.attrs["value"]
-            uniform = content.size and content.dtype.kind == "f" and np.all(content == content.flat[0])
+            uniform = content.size and content.dtype.kind == "f" and _equals(content, content.flat[0])
             return float(content.flat[0]) if uniform else None
         case "broadcast_to" | "reshape" | "transpose":
             return filled_number(operation.operands[0])
@@ -36,18 +36,25 @@ def filled_number(value: Value) -> float | None:
 
 
 def is_filled_with(value: Value, number: float) -> bool:
-    """Return whether all elements of a value are known to equal a number."""
+    """Return whether all elements of a value are known to equal a number; -0.0 is another one than 0.0."""
     operation = value.producer
     if operation is None:
         return False
     match operation.op:
         case "full":
-            return bool(operation.attrs["value"] == number)
+            return _equals(operation.attrs["value"], number)
         case "constant":
-            return bool(np.all(operation.attrs["value"] == number))
+            return _equals(operation.attrs["value"], number)
         case "broadcast_to" | "reshape" | "transpose":
             return is_filled_with(operation.operands[0], number)
     return False
+
+
+def _equals(content: Any, number: Any) -> bool:
+    if not np.all(content == number):
+        return False
+    is_zero = number == 0 and np.asarray(content).dtype.kind == "f"
+    return not is_zero or bool(np.all(np.signbit(content) == np.signbit(number)))
 
 
 def is_sparse(value: Value) -> bool:
