@@ -76,6 +76,25 @@ def test_second_derivatives_of_repeated_values(backend):
     assert not np.isfinite(found[2, 1, 2, 1])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_second_derivatives_beside_repeated_values(backend):
+    def oscillator(a):  # on a grid; the greatest values are pairs, some of them equal to the last bit
+        q = np.linspace(-4.0, 4.0, 40)
+        off = np.full(39, 0.5 / (q[1] - q[0]) ** 2)
+        return np.diag(2.0 * off[0] + 0.5 * q**2 + a * q**4) - np.diag(off, 1) - np.diag(off, -1)
+
+    def lowest(a):
+        return np.linalg.eigvalsh(oscillator(a))[0]
+
+    def spread(a):
+        return np.sum(np.linalg.eigh(oscillator(a))[1][:, 0] ** 4)
+
+    for f in (lowest, spread):
+        gradient = tg.grad(f, backend=backend)
+        slope = (gradient(2.0 + 1e-5) - gradient(2.0 - 1e-5)) / 2e-5
+        np.testing.assert_allclose(tg.hessian(f, backend=backend)(2.0), slope, rtol=1e-6)
+
+
 def test_zero_cotangents_of_repeated_values_give_zero():
     w, v = np.zeros(3), np.zeros((3, 3))
     np.testing.assert_array_equal(cotangent("eigh", REPEATED, (w, v), lower=True), 0.0)

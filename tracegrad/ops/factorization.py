@@ -59,6 +59,9 @@ from tracegrad.ops.linalg import (
 from tracegrad.ops.reduce import conjugate_if_complex, reduce_max, reduce_min, reduce_prod
 from tracegrad.ops.shape import batch_stacks, broadcast_to, concatenate, reduce_sum, reshape, slice_
 
+#: so many times the precision, beside the greatest element, is what rounding leaves of a zero
+_ROUNDING = 256
+
 
 def _rows(x: Any, like: Any) -> Any:
     """Repeat numbers as every row of a matrix: [..., n] to [..., m, n]."""
@@ -74,6 +77,16 @@ def _as(x: Any, like: Any) -> Any:
 
 def _is_zero(x: Any) -> Any:
     return equal(x, zeros_like(x))
+
+
+def _is_rounding(x: Any, *, axes: int) -> Any:
+    """Return which elements are zero, or no more than rounding beside the greatest one along so many last axes."""
+    sizes = absolute(x)
+    shape, dtype = type_of(sizes).shape, type_of(sizes).dtype
+    last = tuple(range(len(shape) - axes, len(shape)))
+    greatest = reshape(reduce_max(sizes, axes=last), shape=(*shape[: len(shape) - axes], *(1 for _ in last)))
+    limit = multiply(greatest, full_like(greatest, _ROUNDING * float(np.finfo(dtype).eps)))
+    return less_equal(sizes, broadcast_to(limit, shape=shape))
 
 
 def _on_diagonal(x: Any) -> Any:
@@ -100,11 +113,11 @@ def _paired(values: Any) -> tuple[Any, Any]:
 
 
 def _idle(*cotangents: Any) -> Any:
-    """Return which columns of cotangents, and numbers in step with them, are all exactly zero: [..., n]."""
+    """Return which columns of cotangents, and numbers in step with them, are all zero up to rounding: [..., n]."""
     found = None
     for ct in cotangents:
         if ct is not None:
-            zero = _is_zero(ct)
+            zero = _is_rounding(ct, axes=1)
             found = zero if found is None else logical_and(found, zero)
     return found
 
@@ -143,7 +156,7 @@ def _eigh_jvp(tangents: Sequence[Any], out: Any, a: Any, *, lower: bool) -> tupl
     moved = matmul(adjoint(v), turned)
     before, after = _paired(w)
     gaps = subtract(after, before)
-    still = logical_or(_on_diagonal(gaps), logical_and(_is_zero(gaps), _is_zero(moved)))
+    still = logical_or(_on_diagonal(gaps), logical_and(_is_zero(gaps), _is_rounding(moved, axes=2)))
     return _sum_of_columns(v, turned), matmul(v, _divided(moved, gaps, still))
 
 
