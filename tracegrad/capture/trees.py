@@ -6,6 +6,7 @@ Reads and writes nothing. Previous: aliases.py; next: lists.py.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -96,8 +97,20 @@ def open_container(value: Any) -> tuple[Any, list[Any], Any] | None:
         names = tuple(name for name in vars(value) if name != GIVEN)
         return ("args", *names), [given_args(value), *(vars(value)[name] for name in names)], value
     if id(value) in current().created and hasattr(value, "__dict__") and not isinstance(value, Source):
-        return tuple(vars(value)), list(vars(value).values()), value
+        # a class is hashable
+        opens = _holds_attributes_only(kind)  # type: ignore[arg-type]
+        return (tuple(vars(value)), list(vars(value).values()), value) if opens else None
     return None
+
+
+@functools.cache
+def _holds_attributes_only(kind: type) -> bool:
+    """Return whether an object is made by its attributes; a functools.partial or a kind of float is more than these."""
+    try:
+        object.__new__(kind)
+    except TypeError:
+        return False
+    return True
 
 
 def is_mapping(tree: Tree) -> bool:

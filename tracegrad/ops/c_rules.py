@@ -191,7 +191,7 @@ def constant_c(emitter: CEmitter, operation: Operation, index: Sequence[Dim]) ->
     value = operation.attrs["value"]
     if all(isinstance(i, int) for i in index):
         return emitter.literal(value[tuple(index)], value.dtype)
-    if value.size and (value == value.flat[0]).all():
+    if value.size and value.tobytes() == np.full_like(value, value.flat[0]).tobytes():  # -0.0 is not 0.0
         return emitter.literal(value.flat[0], value.dtype)
     return emitter.table(operation.result, index)
 
