@@ -106,3 +106,20 @@ def test_the_loop_over_the_keys_has_no_exit(program: Callable[[Any], Any]) -> No
     assert "while" not in text
     assert "np.all" not in text
     assert "MemoryError" not in text
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_lists_that_become_an_array_in_a_try_keep_their_numbers(backend):
+    def f(x):
+        rows, n = [[x[0], 1.0], [0.5, 0.25], [0.1, 0.2]], 1
+        for i in range(3):
+            if x[i] > 0.5:
+                n = i
+                break
+        try:
+            found = math.sqrt(rows[n][0])
+        except ValueError:
+            found = x[2]
+        return found + sum(row[0] + 3.0 * row[1] for row in rows)
+
+    check_agreement(f, backend, np.array([0.3, 1.2, 0.9]), np.array([-0.3, 0.2, 0.1]), np.array([0.7, 0.2, 0.1]))

@@ -1480,12 +1480,13 @@ def make_room(values: CapturedList, kind: Kind, capacity: Dim, *, keeps: bool = 
         capacity = greater(capacity, rows)
         buffer = _filled(kind, capacity, [])
         buffer[: as_size(rows)] = values.buffer
+        buffer = _made_full(buffer)
         if kind.is_mutable:
             _supersede(values.buffer, buffer)
         if values.there is not None:
             there = _filled(_FLAG, capacity, [])
             there[: as_size(rows)] = values.there
-            values.there = there
+            values.there = _made_full(there)
     buffer._storage.holds_items = True
     buffer.set_name(values.name)
     values.buffer, values.kind = buffer, kind
@@ -1576,7 +1577,12 @@ def _filled(kind: ItemKind, capacity: Dim, items: list[Any]) -> Tracer:
             buffer[position] = number
     elif items:
         buffer[: len(items)] = asarray(items)
-    return buffer
+    return _made_full(buffer)
+
+
+def _made_full(buffer: Tracer) -> Tracer:
+    """Return a new array with what was written into one: a region or `try` that is open does not undo the writes."""
+    return from_value(buffer.value)
 
 
 def _numbers(items: list[Any], position: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
