@@ -851,3 +851,12 @@ cast: OpDef = linear(
 )
 
 # fmt: on
+
+
+def power_by_products(base: Any, exponent: int) -> Any:
+    """Stage a power by a positive integer as squares and products."""
+    if exponent == 1:
+        return base
+    if exponent % 2 == 0:
+        return power_by_products(square(base), exponent // 2)
+    return multiply(power_by_products(base, exponent - 1), base)

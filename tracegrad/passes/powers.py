@@ -8,13 +8,12 @@ where its square is too small; that of a power is right there.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Function, Operation, Value
 from tracegrad.ir.types import is_inexact
 from tracegrad.ir.writes import is_filled_with
-from tracegrad.ops import multiply, reciprocal, square
+from tracegrad.ops import reciprocal
+from tracegrad.ops.elementwise import power_by_products
 from tracegrad.passes.rewrite import rewrite
 
 #: exponents that are products of few factors, each rounded
@@ -33,14 +32,6 @@ def _product(operation: Operation, builder: Builder) -> Value | None:
     exponent = next((n for n in _EXPONENTS if is_filled_with(y, n)), None)
     if exponent is None:
         return None
-    product = _power(x, abs(exponent))
+    product = power_by_products(x, abs(exponent))
     made: Value = product if exponent > 0 else reciprocal(product)
     return made
-
-
-def _power(x: Value, exponent: int) -> Any:
-    if exponent == 1:
-        return x
-    if exponent % 2 == 0:
-        return _power(square(x), exponent // 2)
-    return multiply(_power(x, exponent - 1), x)

@@ -10,7 +10,7 @@ from typing import Any
 from tracegrad.ir.core import Operation, Value
 from tracegrad.ir.products import as_power, is_unnamed_in
 from tracegrad.ops.creation import full_like
-from tracegrad.ops.elementwise import divide, multiply, square
+from tracegrad.ops.elementwise import divide, multiply, power_by_products
 
 
 def slope_of_power(operation: Operation, least: int = 2) -> tuple[Value, Any] | None:
@@ -23,7 +23,7 @@ def slope_of_power(operation: Operation, least: int = 2) -> tuple[Value, Any] | 
     if found is None or found[1] < least:
         return None
     base, exponent = found
-    return base, multiply(full_like(base, float(exponent)), _power(base, exponent - 1))
+    return base, multiply(full_like(base, float(exponent)), power_by_products(base, exponent - 1))
 
 
 def slope_of_quotient(operation: Operation) -> tuple[Value, Any] | None:
@@ -39,11 +39,3 @@ def slope_of_quotient(operation: Operation) -> tuple[Value, Any] | None:
         return None
     base, exponent = found
     return base, divide(multiply(full_like(base, -float(exponent)), operation.result), base)
-
-
-def _power(base: Value, exponent: int) -> Any:
-    if exponent == 1:
-        return base
-    if exponent % 2 == 0:
-        return _power(square(base), exponent // 2)
-    return multiply(_power(base, exponent - 1), base)
