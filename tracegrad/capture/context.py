@@ -389,8 +389,9 @@ class Capture:
         #: ids of lists to which a body appends under a condition
         self.varying: set[int] = set()
         self.events: list[tuple[Span | None, str]] = []
-        #: code of a statement, what is asked of it, and where -> what was learnt when it was captured there before
-        self.lessons: dict[tuple[CodeType | None, str], dict[Path, Any]] = {}
+        #: code of a statement, or the names of its state, what is asked of it, and where -> what was learnt when it was
+        #: captured there before
+        self.lessons: dict[tuple[CodeType | tuple[str, ...] | None, str], dict[Path, Any]] = {}
         #: user functions that are running, innermost last; and those whose recursion runs at capture -> the reason
         self.calls: list[Call] = []
         self.unrolled: dict[Any, CaptureError] = {}
@@ -495,6 +496,12 @@ class Capture:
             return
         self.created[id(container)] = (container, self.depth)
         self.numbers[id(container)] = next(NUMBERS)
+
+    def is_lasting(self, container: object) -> bool:
+        """Return whether captured code made a container before all that is open, and so will be captured again with the
+        same one; False where nothing is open."""
+        number, opened = self.numbers.get(id(container)), (*self.frames[1:], *self.journals)
+        return number is not None and bool(opened) and all(number < frame.begun for frame in opened)
 
     # ---- storages
 

@@ -69,7 +69,7 @@ from tracegrad.capture.tracer import (
     stage,
 )
 from tracegrad.capture.trees import Tree
-from tracegrad.errors import TracegradError
+from tracegrad.errors import CaptureError, TracegradError
 from tracegrad.ir.core import Block, Operation, Value, free_values, substitute
 from tracegrad.ir.types import BOOL, I64, ArrayType, Dim, dim_evaluate
 
@@ -91,6 +91,10 @@ class _Retype(Signal):
 
 class _Again(Signal):
     """Capture the loop again: more is known about what its body writes."""
+
+
+class _Unforeseen(Signal):
+    """The body does not write what it wrote when it was captured here before."""
 
 
 class Fault(Signal):
@@ -153,6 +157,23 @@ def stage_loop(
     `parts()` gives, per block of the operation, its leading parameters and a function that runs it and returns what the
     block yields first (the condition), or None for the body.
     """
+    if state.foresee():
+        try:
+            _settle_loop(state, parts, emit, trips)
+            return
+        except (_Unforeseen, RestageError, CaptureError):
+            state.mistrust()
+    _settle_loop(state, parts, emit, trips)
+    state.remember()
+
+
+def _settle_loop(
+    state: LoopState,
+    parts: Callable[[], list[tuple[list[Value], Callable[[], Value | None]]]],
+    emit: Callable[[list[Value], list[Block], list[ArrayType]], Operation],
+    trips: Dim | None,
+) -> None:
+    """Capture the blocks until the types are stable, and emit the operation."""
     overrides: dict[tuple[int, int], tuple[ArrayType, bool]] = {}
     kept: set[int] = set()
     unordered: set[tuple[int, int]] = set()
@@ -209,6 +230,7 @@ def _try_loop(
     unentered: set[Storage] = set()
     frozen: set[Storage] = set()
     unbound: set[str] = set()
+    unwritten = set(state.foreseen)
     rewritten = False
     for position, value in enumerate(entry):
         if isinstance(value, Ragged) and position not in state.lengths:
@@ -262,6 +284,7 @@ def _try_loop(
         drop_kept_lists(frame)
         undo(frame)
         show_objects(hidden)
+        unwritten.difference_update(frame.slots)
         new_lists, new_slots = state.add_lists(grown, trips), state.add_slots(frame)
         if new_lists or new_slots:
             raise _Again
@@ -276,6 +299,8 @@ def _try_loop(
         frozen |= set(frame.frozen)
         rewritten |= frame.rewritten
         unbound |= frame.unbound
+    if unwritten:
+        raise _Unforeseen
     _, stand_ins, _, exit_trees, exit_values, _ = captured[-1]
     sharing = Sharing(
         _leaves(stand_ins.trees),

@@ -11,7 +11,7 @@ from tracegrad import ops
 from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.axes import Axis
 from tracegrad.capture.chosen import Chosen, Conflict, Options, merge_options, renumbered
-from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current, user_span
+from tracegrad.capture.context import Frame, RestageError, Signal, Storage, call_path, current, user_span
 from tracegrad.capture.joins import (
     NO_NUMBER,
     branch_error,
@@ -76,7 +76,13 @@ class LoopState:
         self.most = most
         #: whether a loop of which nothing more is known surely runs once
         self.runs = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Know nothing of the body."""
         self.slots: list[tuple[Any, str, Any]] = []
+        #: those that the body wrote when it was captured here before
+        self.foreseen: set[tuple[int, str, Any]] = set()
         #: variables that may not be there where an iteration starts -> the leaves and the structure that they can have
         self.unsure: dict[int, tuple[list[Any], Tree]] = {}
         #: variables that may be None where an iteration starts -> the leaves and the structure that they can have
@@ -97,6 +103,27 @@ class LoopState:
         self.lengths: dict[int, Lengths] = {}
         #: the number of the iteration, from 0, while a body of known length is captured
         self.number: Any = None
+
+    def foresee(self) -> bool:
+        """Begin with the slots that the body wrote when it was captured here before; return whether it did."""
+        places = current().lessons.get((self.names, "slots"))
+        self.slots.extend((places and places.get(call_path())) or ())
+        self.foreseen.update((id(container), kind, key) for container, kind, key in self.slots)
+        return bool(self.slots)
+
+    def mistrust(self) -> None:
+        """Begin anew, and never foresee here again."""
+        current().lessons[self.names, "slots"][call_path()] = None
+        self.begin()
+
+    def remember(self) -> None:
+        """Note the slots that the body has written, for when what is open is captured again."""
+        capture = current()
+        slots = [slot for slot in self.slots if not _may_be_renewed(*slot) and capture.is_lasting(slot[0])]
+        if slots:
+            places, path = capture.lessons.setdefault((self.names, "slots"), {}), call_path()
+            if places.get(path, slots) is not None:
+                places[path] = slots
 
     def get(self) -> list[Any]:
         values = [*self.get_names(), *(read_slot(*slot) for slot in self.slots)]
@@ -420,6 +447,11 @@ def settle_lengths(state: LoopState, position: int, before: Any, after: Any, tri
         steps = {k: step for k, step in lengths.steps.items() if k not in wrong}
         raise Lengthen(position, Lengths(lengths.shape, (*lengths.axes, *more), starts, steps))
     return lengths.lay_out(array)
+
+
+def _may_be_renewed(container: Any, kind: str, key: Any) -> bool:
+    """Return whether a slot may be another one when the loop is captured again: lists become arrays."""
+    return kind == "cell" or isinstance(container, list) or not isinstance(key, str)
 
 
 def _stand_in_of(leaves: list[Any], tree: Tree) -> Any:
