@@ -7,7 +7,7 @@ Previous: hooks.py; next folder: transform.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,7 +46,7 @@ from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsu
 from tracegrad.capture.trees import Choice, Constant, Tree, build, divide
 from tracegrad.capture.trials import check_unused
 from tracegrad.errors import CaptureError, Span
-from tracegrad.ir.core import Function, Interface, Value, escaped_values
+from tracegrad.ir.core import Function, Interface, Value, escaped_values, walk
 from tracegrad.ir.types import ArrayType
 
 
@@ -75,18 +75,21 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Structure of a returned value. `leaves` are positions among the flat results, or `Static` values."""
+    """Structure of a returned or stored value. `leaves` are positions among the flat results, `Static` values, or a
+    `Part` of another array."""
 
     tree: Tree
     leaves: tuple[Any, ...]
     weak: tuple[bool, ...]
 
-    def build(self, results: Sequence[Any]) -> Any:
-        """Put flat results into the structure."""
+    def build(self, results: Sequence[Any], inputs: Sequence[Any]) -> Any:
+        """Put flat results, and parts of these and of the inputs, into the structure."""
         values = []
         for leaf, weak in zip(self.leaves, self.weak, strict=True):
             if isinstance(leaf, Static):
                 values.append(leaf.value)
+            elif isinstance(leaf, Part):
+                values.append(leaf.of(results, inputs))
             else:
                 value = results[leaf]
                 values.append(value.item() if weak and isinstance(value, np.ndarray | np.generic) else value)
@@ -98,6 +101,67 @@ class Static:
     """A returned value that does not depend on traced values."""
 
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is stored in a place outside and is an input itself, or a view of one or of what is stored elsewhere.
+
+    Attributes:
+        position: of the whole array, among the inputs or the flat results.
+        views: what makes the part of it, each of the one before.
+    """
+
+    position: int
+    is_input: bool
+    views: tuple[Callable[[Any], Any], ...]
+
+    def of(self, results: Sequence[Any], inputs: Sequence[Any]) -> Any:
+        """Return the part, which shares its memory with the whole."""
+        array = (inputs if self.is_input else results)[self.position]
+        for view in self.views:
+            array = view(array)
+        return array
+
+
+class _Stored:
+    """Finds what the arrays are that are stored outside: inputs, results, and parts of these.
+
+    Args:
+        inputs: the parameters of the function.
+        stored: what is stored.
+    """
+
+    def __init__(self, inputs: Sequence[Tracer], stored: Iterable[Any], results: list[Value]) -> None:
+        self.inputs = {tracer._storage: position for position, tracer in enumerate(inputs)}
+        self.results = results
+        #: arrays that are stored as a whole -> their position among the results
+        self.whole: dict[Storage, int | None] = {}
+        for value in stored:
+            for leaf in flatten(value)[0]:
+                if isinstance(leaf, Tracer) and leaf.is_array and leaf._view is None:
+                    self.whole[leaf._storage] = None
+
+    def place_of(self, array: Tracer) -> int | Part | None:
+        """Return where an array is among the results, or what it is a part of; None for one of its own."""
+        if not array.is_array:
+            return None
+        views, root = [], array
+        while root._view is not None:
+            if root._view.native is None:
+                return None
+            views.append(root._view.native)
+            root = root._view.base
+        position = self.inputs.get(root._storage)
+        if position is not None:
+            return Part(position, True, tuple(reversed(views)))
+        if root._storage not in self.whole:
+            return None
+        position = self.whole[root._storage]
+        if position is None:
+            position = self.whole[root._storage] = len(self.results)
+            self.results.append(root.value)
+        return Part(position, False, tuple(reversed(views))) if views else position
 
 
 @dataclass(slots=True)
@@ -114,6 +178,7 @@ class Captured:
         contents: number of a leaf -> its content, which the capture relies on.
         laid_out: positions of the parameters that must be in C order.
         native: positions of those that must be in the machine's byte order.
+        unread: positions of those whose content is not used.
         effects: stores into outside objects.
         facts: what was decided from the sizes of the call.
         events: what was staged, unrolled or run natively, with the place.
@@ -131,6 +196,7 @@ class Captured:
     contents: dict[int, bytes]
     laid_out: list[int]
     native: list[int]
+    unread: frozenset[int]
     rooms: list[tuple[Room, int]]
 
 
@@ -191,13 +257,13 @@ def _capture(
             returned = call(function, *args, **kwargs)
             state.owners.clear()  # a __dict__ that is returned is a dict as any other
             result = collect(returned, results, any_length=True)
-            effects = _effects(state, results)
+            effects = _effects(state, tracers, results)
             require_no_lists([result.tree, *(effect.result.tree for effect in effects if effect.result is not None)])
         except RestageError as error:
             raise error.refusal() from error
         finally:
             undo(state.frames[0])
-        hidden = list({id(h): h for h in state.hidden.values()}.values())
+        hidden = _hidden_inputs(state)
         ir.body.params.extend(h.value for h in hidden)
         write_back = {}
         inputs = [*tracers, *(h.tracer for h in hidden)]
@@ -207,6 +273,8 @@ def _capture(
                 write_back[position] = len(results)
                 results.append(tracer.value)
         ir.body.yields = results
+        read = {v for operation in walk(ir.body) for v in operation.operands}.union(results)
+        unread = frozenset(position for position, param in enumerate(ir.body.params) if param not in read)
         check_unused(ir)
     _check_scopes(ir)
     hidden_names = _unique([h.value.name for h in hidden], arguments)
@@ -227,6 +295,7 @@ def _capture(
         state.contents,
         find_laid_out(state, inputs),
         [position for position in write_back if inputs[position]._storage in state.native],
+        unread,
         rooms_of(state),
     )
 
@@ -278,15 +347,20 @@ def _unique(names: list[str], taken: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(result)
 
 
-def collect(value: Any, results: list[Value], *, any_length: bool = False) -> Result:
+def _hidden_inputs(state: Capture) -> list[HiddenInput]:
+    return list({id(hidden): hidden for hidden in state.hidden.values()}.values())
+
+
+def collect(value: Any, results: list[Value], *, any_length: bool = False, stored: _Stored | None = None) -> Result:
     """Append the array leaves of a returned value to the flat results.
 
     Args:
         any_length: arrays and lists may be of a length that is known when the program has run.
+        stored: what the arrays are that are stored, where the value is.
     """
     value = _opened(value)
     leaves, tree = flatten(_with_copies(value) if any_length else value)
-    return collect_leaves(*_settled(leaves, tree, any_length=any_length), results, any_length=any_length)
+    return collect_leaves(*_settled(leaves, tree, any_length=any_length), results, any_length=any_length, stored=stored)
 
 
 def _opened(value: Any) -> Any:
@@ -323,13 +397,20 @@ def _settled(leaves: Sequence[Any], tree: Tree, *, any_length: bool) -> tuple[li
 
 
 def collect_leaves(
-    leaves: Sequence[Any], tree: Tree, results: list[Value], *, can_be_none: bool = False, any_length: bool = False
+    leaves: Sequence[Any],
+    tree: Tree,
+    results: list[Value],
+    *,
+    can_be_none: bool = False,
+    any_length: bool = False,
+    stored: _Stored | None = None,
 ) -> Result:
     """Append those of some leaves that are arrays or numbers to the flat results.
 
     Args:
         can_be_none: numbers that may be None can be returned: with whether they are there.
         any_length: arrays of a length that is known when the program has run can be returned: with their lengths.
+        stored: what the arrays are that are stored, where the leaves are.
     """
     _require_sure(tree, can_be_none, any_length)
     positions: list[Any] = []
@@ -347,9 +428,11 @@ def collect_leaves(
             raise unsupported("a generator or iterator as result", "return a list or an array: `list(...)`")
         if isinstance(leaf, Tracer | np.ndarray | np.inexact | float | complex) or is_traced(leaf):
             tracer = asarray(leaf)
-            positions.append(len(results))
             weak.append(tracer.weak)
-            results.append(tracer.value)
+            place = stored.place_of(tracer) if stored is not None else None
+            positions.append(len(results) if place is None else place)
+            if place is None:
+                results.append(tracer.value)
         else:
             positions.append(Static(leaf))
             weak.append(False)
@@ -374,22 +457,28 @@ def _require_sure(tree: Tree, can_be_none: bool, any_length: bool) -> None:
         _require_sure(child, can_be_none, any_length)
 
 
-def _effects(state: Capture, results: list[Value]) -> list[Effect]:
+def _effects(state: Capture, arguments: Sequence[Tracer], results: list[Value]) -> list[Effect]:
     """Collect stores into outside objects, which are undone after the capture and done again after each call."""
-    frame = state.frames[0]
     require_unchanged()
+    slots = list(_stores(state))
+    inputs = [*arguments, *(hidden.tracer for hidden in _hidden_inputs(state))]
+    stored = _Stored(inputs, [value for *_, value in slots], results)
     effects = []
-
-    def add(container: Any, kind: str, key: Any) -> None:
-        final = read_slot(container, kind, key)
-        result = None if isinstance(final, Undefined) else collect(final, results, any_length=True)
+    for container, kind, key, value in slots:
+        is_there = not isinstance(value, Undefined)
+        result = collect(value, results, any_length=True, stored=stored) if is_there else None
         effects.append(Effect(state.originals.get(id(container), container), kind, key, result))
+    return effects
 
+
+def _stores(state: Capture) -> Iterator[tuple[Any, str, Any, Any]]:
+    """Yield the slots outside that the function has stored into, and what they hold; Undefined where it is deleted."""
+    frame = state.frames[0]
     inputs = {id(h.original): h.tracer for h in state.hidden.values()}
     for (_, kind, key), (container, seen, before) in frame.slots.items():
         final = read_slot(container, kind, key)
         if not is_same_object(before, final) and not _is_same(final, inputs.get(id(before), seen)):
-            add(container, kind, key)
+            yield container, kind, key, final
     for values, before_items in frame.lists.values():
         if count_of(values) != count_before(before_items):
             raise CaptureError(
@@ -401,12 +490,11 @@ def _effects(state: Capture, results: list[Value]) -> list[Effect]:
             )
         for index, (item, item_before) in enumerate(zip(values, before_items, strict=True)):
             if item is not item_before:
-                add(values, "item", index)
+                yield values, "item", index, item
     for container, keys in state.key_orders.values():
         for key in _moved_keys(keys, container):
-            effects.append(Effect(state.originals.get(id(container), container), "item", key, None))
-            add(container, "item", key)
-    return effects
+            yield container, "item", key, Undefined(str(key))
+            yield container, "item", key, container[key]
 
 
 def _is_same(final: Any, seen: Any) -> bool:

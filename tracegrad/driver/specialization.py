@@ -147,18 +147,19 @@ class Specialization:
         for check in BEFORE_RUN:
             check(program, every)
         written = program.write_back if self.backend == "c" else None
-        results = call_flat(self.flat, every, program.inputs, paths, written, keep=bool(program.captured.rooms))
+        unread, keep = program.captured.unread, bool(program.captured.rooms)
+        results = call_flat(self.flat, every, program.inputs, paths, written, unread=unread, keep=keep)
         if self.backend != "c":
             for index, result in program.write_back.items():
-                check_writable(every, index, paths)
+                check_writable(every, index, paths, unread)
                 every[index][...] = results[result]
         value = unflatten(program.tree, [_finish(r, i in program.weak) for i, r in enumerate(results)])
         for effect in program.captured.effects:
             container = effect.container
             if isinstance(container, ArgumentPlace):
                 container = container.find(arguments)
-            value_after = Undefined(str(effect.key)) if effect.result is None else effect.result.build(results)
-            set_slot(container, effect.kind, effect.key, value_after)
+            stored = Undefined(str(effect.key)) if effect.result is None else effect.result.build(results, every)
+            set_slot(container, effect.kind, effect.key, stored)
         return value
 
     def pull_back(self, primals: Sequence[Any], ct: Any) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
 from typing import Any, Final, NoReturn, cast
@@ -66,6 +66,7 @@ def call_flat(
     paths: Sequence[str],
     write_back: Mapping[int, int] | None = None,
     *,
+    unread: Collection[int] = (),
     keep: bool = False,
 ) -> Any:
     """Call an Executable in flat form with leaves as they come from the user; return its result.
@@ -74,6 +75,7 @@ def call_flat(
         leaves: what each value is; dtypes are the kernel's.
         paths: names of the values, for messages.
         write_back: inputs that the function writes in place; the user's arrays get the writes, whatever their layout.
+        unread: inputs of which the function does not use the content.
         keep: the user's arrays stay as they are where the run ends with an error.
 
     Raises:
@@ -83,9 +85,12 @@ def call_flat(
     normal = [normalize(value, leaf) for value, leaf in zip(values, leaves, strict=True)]
     written = sorted(write_back or ())
     for i in written:
-        check_writable(values, i, paths)
+        check_writable(values, i, paths, unread)
         if keep or (normal[i] is not values[i] and np.may_share_memory(normal[i], values[i])):
             normal[i] = normal[i].copy()
+    for i in unread if written else ():  # the kernel refuses arrays that share memory with what it writes
+        if isinstance(normal[i], np.ndarray):
+            normal[i] = np.empty_like(normal[i])
     result = executable(*normal)
     if result is NotImplemented:
         raise InternalError(
@@ -101,8 +106,11 @@ def call_flat(
     return result
 
 
-def check_writable(values: Sequence[Any], index: int, paths: Sequence[str]) -> None:
+def check_writable(values: Sequence[Any], index: int, paths: Sequence[str], unread: Collection[int]) -> None:
     """Check that a function may write to `values[index]` in place.
+
+    Args:
+        unread: see call_flat.
 
     Raises:
         ValueError, ArgumentError: see call_flat.
@@ -113,7 +121,7 @@ def check_writable(values: Sequence[Any], index: int, paths: Sequence[str]) -> N
     if not target.flags.writeable:
         raise ValueError(f"assignment destination is read-only: {paths[index]}")
     for k, other in enumerate(values):
-        if k != index and isinstance(other, np.ndarray) and _shares_memory(target, other):
+        if k != index and k not in unread and isinstance(other, np.ndarray) and _shares_memory(target, other):
             raise ArgumentError(
                 f"the function writes to {paths[index]}, which shares memory with {paths[k]}",
                 code="TG704",
