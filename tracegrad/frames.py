@@ -7,6 +7,7 @@ the user calls. Previous: config.py; next: ir/types.py.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import sys
@@ -27,11 +28,17 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(os.path.dirname(_NUMPY)), "scipy") + os.sep
 _CONTEXTS = os.path.abspath(contextlib.__file__)  # runs what stands around a `with`
+_RECORDS = os.path.abspath(dataclasses.__file__)  # makes comparisons of objects
 
 
 def is_library(file: str) -> bool:
     """Return whether a file of Python code is not the user's."""
-    return file.startswith((_PACKAGE, _NUMPY, _SCIPY, _CONTEXTS, "<frozen", "<__array_function__"))
+    return file.startswith((_PACKAGE, _NUMPY, _SCIPY, _CONTEXTS, _RECORDS, "<frozen", "<__array_function__"))
+
+
+def is_of_dataclass(code: CodeType) -> bool:
+    """Return whether `dataclass` has made a function."""
+    return code.co_qualname.startswith("__create_fn__.")
 
 
 def is_own(file: str) -> bool:
@@ -126,7 +133,7 @@ def _users_part(trace: TracebackType | None) -> TracebackType | None:
     kept: list[TracebackType] = []
     while trace is not None:
         code = trace.tb_frame.f_code
-        if not is_library(code.co_filename):
+        if not is_library(code.co_filename) and not is_of_dataclass(code):
             if kept and _is_part(code, kept[-1].tb_frame.f_code):
                 kept.pop()
             kept.append(trace)

@@ -24,7 +24,7 @@ from tracegrad.capture.aliases import ways
 from tracegrad.capture.attempts import context
 from tracegrad.capture.choices import for_each, merge
 from tracegrad.capture.chosen import Chosen, Conflict
-from tracegrad.capture.comparisons import search
+from tracegrad.capture.comparisons import is_captured, search
 from tracegrad.capture.context import current
 from tracegrad.capture.deques import as_list, makes_list, require_no_question
 from tracegrad.capture.draws import call_random, is_random
@@ -90,6 +90,8 @@ def _place_of_choice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str
 
 def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`."""
+    if type(f) not in _FUNCTIONS and (method := special_method(f, "__call__")) is not None:
+        return call(method, f, *args, **kwargs)  # nothing below may hash or compare the user's object
     if any(type(argument) is comprehensions.Generated for argument in args):
         of_steps = _OF_STEPS.get(f) if isinstance(f, types.BuiltinFunctionType) else None
         if of_steps is not None and type(args[0]) is comprehensions.Generated and not kwargs:
@@ -248,7 +250,6 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     if not hasattr(f, "__tracegrad__"):
         method = getattr(type(f), "__call__", None)  # noqa: B004 the method, not a test
         if isinstance(method, types.FunctionType):
-            special_method(f, "__call__")
             return call_function(method, (f, *args), kwargs)
         guard_native(f, args, kwargs)
     return _as_made(f, wrap_result(run_native(f, args, kwargs)), args, kwargs)
@@ -310,7 +311,7 @@ def _call_method_of_list(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """Call a method of a list or tuple that meets traced values; NotImplemented: f is none, or Python's own does."""
     name, own = getattr(f, "__name__", ""), getattr(f, "__self__", None)
     if isinstance(f, types.BuiltinMethodType) and name in _SEARCHES and len(args) == 1:
-        if isinstance(own, list | tuple) and (is_traced(own) or is_traced(args) or any(map(ways, args))):
+        if isinstance(own, list | tuple) and (is_captured(own) or is_captured(args) or any(map(ways, args))):
             return search(name, own, args[0], operate)
     if name == "extend" and isinstance(own, CapturedList):
         if type(args[0]) is comprehensions.Stream:
@@ -347,6 +348,8 @@ def _call_special(method: types.FunctionType, args: tuple[Any, ...]) -> Any:
         return args[1]
 
 
+#: classes of what is called without code of the user's class
+_FUNCTIONS = frozenset({types.FunctionType, types.BuiltinFunctionType, types.MethodType, type, np.ufunc})
 #: functions that take no items of an iterator
 _LOOKS = frozenset(
     {iter, next, isinstance, callable, id, hash, print, repr, str, bool, hasattr, getattr, setattr, type}

@@ -8,6 +8,7 @@ natively.
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -17,17 +18,21 @@ import numpy as np
 from tracegrad import ops
 from tracegrad.capture import branches, sequences
 from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, is_held, ways
+from tracegrad.capture.chosen import Chosen
 from tracegrad.capture.context import current, user_span
+from tracegrad.capture.guards import is_user_function
 from tracegrad.capture.iterators import Ahead, is_iterator
 from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.lists import RecordList, StackedList
 from tracegrad.capture.ragged import leading
 from tracegrad.capture.state import OrNone
 from tracegrad.capture.tracer import (
+    PYTHON_VALUES,
     MaybeNone,
     Tracer,
     asarray,
     call_handler,
+    call_user,
     from_value,
     is_traced,
     python_operator,
@@ -36,9 +41,14 @@ from tracegrad.capture.tracer import (
 from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.types import BOOL
 
+#: methods that compare two objects
+_METHODS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 Operate = Callable[[str, Any, Any], Any]
 _HASHED: tuple[type[Any], ...] = (set, frozenset, dict, type({}.keys()))
-_CONTAINERS: tuple[type[Any], ...] = (list, tuple, sequences.Sequence_, type({}.values()), *_HASHED)
+_VIEWS: tuple[type[Any], ...] = (type({}.values()), type({}.items()))
+_CONTAINERS: tuple[type[Any], ...] = (list, tuple, collections.deque, sequences.Sequence_, *_VIEWS, *_HASHED)
+#: containers that Python compares part by part
+_COMPARED: tuple[type[Any], ...] = (list, tuple, dict)
 
 
 def identical(x: Any, y: Any) -> Any:
@@ -127,8 +137,45 @@ def _in_range(item: Any, container: sequences.Sequence_) -> Any:
     return branches.and_(inside, lambda: (item - start) % step == 0)
 
 
+def is_captured(value: Any) -> bool:
+    """Return whether the comparison of a value with another one may be staged, or is code of the user's."""
+    if isinstance(value, list | tuple | collections.deque):
+        return any(map(is_captured, value))
+    if isinstance(value, dict):
+        return any(map(is_captured, value.values()))
+    if type(value) in PYTHON_VALUES:
+        return is_traced(value)
+    return isinstance(value, Chosen | OrNone) or is_traced(value) or is_compared_by_user(value)
+
+
+def is_compared_by_user(value: Any) -> bool:
+    """Return whether the class of a value is the user's and says how its objects are compared."""
+    return any(is_user_function(getattr(type(value), name, None)) for name in _METHODS)
+
+
+def is_compared_by_parts(name: str, x: Any, y: Any) -> bool:
+    """Return whether two tuples, lists or dicts are compared part by part, and a part has a comparison that is
+    captured."""
+    kind = next((kind for kind in _COMPARED if isinstance(x, kind) and isinstance(y, kind)), None)
+    if kind is None or (kind is dict and name not in ("eq", "ne")):
+        return False
+    special = f"__{name}__"
+    plain = getattr(kind, special)
+    if any(getattr(type(z), special) is not plain for z in (x, y)):
+        return False
+    return is_captured(x) or is_captured(y)
+
+
+def compare_dicts(name: str, x: dict[Any, Any], y: dict[Any, Any], operate: Operate) -> Any:
+    """`x == y` or `x != y` for two dicts with values whose comparison is captured."""
+    same: Any = x.keys() == y.keys()
+    for key in x if same else ():
+        same = branches.and_(same, functools.partial(_same, x[key], y[key], operate))
+    return branches.not_(same) if name == "ne" else same
+
+
 def compare_sequences(name: str, x: Any, y: Any, operate: Operate) -> Any:
-    """`x < y` and the like for two tuples or two lists with traced values in them."""
+    """`x < y` and the like for two tuples or two lists with parts whose comparison is captured."""
     if name in ("eq", "ne"):
         same: Any = len(x) == len(y)
         if same:
@@ -174,22 +221,23 @@ def _identity(value: Any) -> Any:
 
 
 def search(name: str, values: Sequence[Any], item: Any, operate: Operate) -> Any:
-    """`values.index(item)`, `values.count(item)` or `values.remove(item)` of a list or tuple with traced values.
+    """`values.index(item)`, `values.count(item)` or `values.remove(item)` of a list or tuple with values whose
+    comparison is captured.
 
     Raises:
         ValueError: (here or at run time) there is no such item.
     """
     if name == "remove":
-        raise NeedsPythonValue(
-            "list.remove of a traced value",
-            code="TG134",
-            span=user_span(),
-            found="a list of which it is known only when the compiled function runs which item goes",
-            help="keep all items, and choose by np.where",
-        )
+        return _remove(values, item, operate)
     same = [_same(value, item, operate) for value in values]
     if name == "count":
         return functools.reduce(functools.partial(operate, "add"), same, 0)
+    kind = type(values).__name__.lower().removeprefix("captured")
+    return _first_of(same, f"the value is not in the {kind}")
+
+
+def _first_of(same: Sequence[Any], message: str) -> Any:
+    """Return the position of the first true value; ValueError (here or at run time) where there is none."""
     place: Any = 0
     found: Any = False
     for position in reversed(range(len(same))):
@@ -197,12 +245,32 @@ def search(name: str, values: Sequence[Any], item: Any, operate: Operate) -> Any
             same[position], functools.partial(_identity, position), functools.partial(_identity, place)
         )
         found = branches.or_(same[position], functools.partial(_identity, found))
-    message = f"the value is not in the {type(values).__name__.lower().removeprefix('captured')}"
     if isinstance(found, Tracer):
         stage(ops.check, found.value, error="ValueError", message=message)
     elif not found:
         raise ValueError(message)
     return place
+
+
+def _remove(values: Any, item: Any, operate: Operate) -> None:
+    """`values.remove(item)`: the items behind it move up by one place."""
+    if isinstance(values, StackedList):
+        raise NeedsPythonValue(
+            "list.remove of a traced value",
+            code="TG134",
+            span=user_span(),
+            found="a list that is kept as an array, of which it is known only when the compiled function runs which "
+            "item goes",
+            help="keep all items, and choose by np.where",
+        )
+    place = _first_of([_same(value, item, operate) for value in values], "list.remove(x): x not in list")
+    if not isinstance(place, Tracer):
+        call_user(values.pop, place)
+        return
+    for number in range(len(values) - 1):
+        kept, next_ = (functools.partial(_identity, values[k]) for k in (number, number + 1))
+        branches.write_slot(values, "item", number, branches.if_exp(operate("lt", number, place), kept, next_))
+    call_user(values.pop)
 
 
 def compare_chain(operate: Operate, first: Any, names: Sequence[str], rest: Sequence[Callable[[], Any]]) -> Any:

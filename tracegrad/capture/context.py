@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 from tracegrad.capture.constants import constant_value
 from tracegrad.capture.source import coroutine_reason
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span
-from tracegrad.frames import is_library
+from tracegrad.frames import is_library, is_of_dataclass
 from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Operation, Value
 from tracegrad.ir.opdef import OpDef, interpreter
@@ -701,7 +701,7 @@ def user_span(at_end: Span | None = None) -> Span | None:
         file = frame.f_code.co_filename
         if file in OUTSIDE:
             return None
-        if not is_library(file):
+        if not is_library(file) and not is_of_dataclass(frame.f_code):
             return _span_of(frame.f_code, frame.f_lasti, frame.f_lineno)
         frame = frame.f_back
     return None

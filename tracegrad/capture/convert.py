@@ -251,7 +251,7 @@ def _compile_converted(function: types.FunctionType) -> types.CodeType:
         module = [Make(factory).at(gast.ClassDef(class_name, [], [], module, [], []))]
     tree = gast.gast_to_ast(gast.Module(module, []))
     try:
-        compiled = compile(tree, code.co_filename, "exec", code.co_flags & FUTURE_FLAGS, dont_inherit=True)
+        compiled = compile(tree, source.file, "exec", code.co_flags & FUTURE_FLAGS, dont_inherit=True)
     except SyntaxError as error:
         raise SourceUnavailable(f"{function.__qualname__} does not compile once converted: {error}") from None
     for _ in range(3 if class_name is not None else 2):  # (the class,) the factory, the function

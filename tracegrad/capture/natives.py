@@ -226,8 +226,7 @@ def renew(old: Any, new: Any) -> Any:
 
 
 def _sorted(values: list[Any], **kwargs: Any) -> list[Any]:
-    sorts: Any = HANDLERS[sorted] if is_traced(values) or kwargs.get("key") else sorted
-    return sorts(list(values), **kwargs)  # type: ignore[no-any-return]
+    return HANDLERS[sorted](list(values), **kwargs)  # type: ignore[no-any-return]
 
 
 def _takes_key_in_branch(f: Any, target: Any) -> bool:

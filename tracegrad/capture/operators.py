@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from fractions import Fraction
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,17 @@ import numpy as np
 from tracegrad.capture import branches, comprehensions, lookups, sequences
 from tracegrad.capture.choices import for_each, test_each
 from tracegrad.capture.chosen import Chosen, Conflict
-from tracegrad.capture.comparisons import compare_of_unknown_length, compare_sequences, contains, identical
+from tracegrad.capture.comparisons import (
+    compare_dicts,
+    compare_of_unknown_length,
+    compare_sequences,
+    contains,
+    identical,
+    is_compared_by_parts,
+)
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.deques import require_no_question, require_plain
-from tracegrad.capture.guards import new_container, special_method
+from tracegrad.capture.guards import is_user_function, new_container, special_method
 from tracegrad.capture.iterables import has_unknown_length
 from tracegrad.capture.lists import StackedList
 from tracegrad.capture.masked import Selection
@@ -113,20 +121,30 @@ def operate(name: str, x: Any, y: Any) -> Any:
                 call_user(result.extend, y)
                 return result
         x, y = _plain_list(x), _plain_list(y)
-    if name in _COMPARISONS and isinstance(x, list | tuple) and isinstance(y, type(x)) and is_traced((x, y)):
-        return compare_sequences(name, x, y, operate)
     if isinstance(x, dict) or isinstance(y, dict):
         require_sure(x, y)
+    if name in _COMPARISONS and is_compared_by_parts(name, x, y):
+        return (compare_dicts if isinstance(x, dict) else compare_sequences)(name, x, y, operate)
     if isinstance(x, list) or isinstance(y, list):
         return new_container(_OPERATORS[name](x, y))
     if type(x) in PYTHON_VALUES and type(y) in PYTHON_VALUES:
         return _OPERATORS[name](x, y)
     result = by_methods(name, x, y)
-    if result is NotImplemented and name in ("eq", "ne") and getattr(type(x), "__eq__", None) is object.__eq__:
+    if result is NotImplemented and name in ("eq", "ne") and _is_by_identity(x, y):
         return operate("is" if name == "eq" else "is_not", x, y)
     if result is NotImplemented:
         result = _OPERATORS[name](*_for_python(name, x, y))
     return result
+
+
+def _is_by_identity(x: Any, y: Any) -> bool:
+    """Return whether `x == y` is `x is y`, where no method of the user's has given anything."""
+    if getattr(type(x), "__eq__", None) is object.__eq__:
+        return True
+    number, other = (x, y) if isinstance(x, Tracer) else (y, x)
+    if not isinstance(number, Tracer) or number.ndim:
+        return False
+    return is_user_function(getattr(type(other), "__eq__", None)) and not isinstance(other, Number | np.ndarray)
 
 
 def _for_python(name: str, x: Any, y: Any) -> tuple[Any, Any]:

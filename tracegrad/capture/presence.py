@@ -93,10 +93,9 @@ def read_item(items: Any, key: Any, found: Unsure) -> Any:
 
 def contains_key(container: Any, key: Any) -> Any:
     """`key in container` of a dict or its keys: NotImplemented where Python knows it."""
-    mapping = (
-        container if isinstance(container, dict) else container.mapping if isinstance(container, _VIEWS[0]) else {}
-    )
-    found = mapping.get(key) if key in mapping else None
+    if not isinstance(container, dict | _VIEWS[0]):
+        return NotImplemented
+    found = _mapping(container).get(key)
     return found.condition if type(found) is Unsure else NotImplemented
 
 

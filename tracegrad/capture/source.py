@@ -6,13 +6,15 @@ gives a `FunctionSource`. First file of the walk; next: nodes.py.
 The whole file is parsed, rather than the lines that `inspect.getsource` cuts out: so lines and columns are right
 without correction, a lambda is found among its neighbours by column, and the enclosing class is known (its name
 mangles names such as `__x`). A recompiled copy of the statement around the function must have the function's
-bytecode; else the file has been edited after the import, and its text would be a lie.
+bytecode; else the file has been edited after the import, and its text would be a lie. The comparisons that `dataclass`
+makes have no text: it is written again, and must have their bytecode too.
 """
 
 from __future__ import annotations
 import __future__
 
 import ast
+import dataclasses
 import inspect
 import linecache
 import types
@@ -21,6 +23,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import gast
+
+from tracegrad.frames import is_of_dataclass
 
 FUTURE_FLAGS = 0
 for _name in __future__.all_feature_names:
@@ -39,10 +43,12 @@ class SourceUnavailable(Exception):
 
 @dataclass(frozen=True)
 class FunctionSource:
-    """A function's node (gast `FunctionDef` or `Lambda`, a fresh copy), and the class whose name mangles in it."""
+    """A function's node (gast `FunctionDef` or `Lambda`, a fresh copy), its file, and the class whose name mangles in
+    it."""
 
     node: Any
     class_name: str | None
+    file: str
 
 
 @dataclass
@@ -73,12 +79,41 @@ def find_source(function: types.FunctionType) -> FunctionSource:
     code = function.__code__
     if reason := coroutine_reason(code):
         raise SourceUnavailable(*reason)
+    if is_of_dataclass(code):
+        return FunctionSource(gast.ast_to_gast(_comparison(code)), None, dataclasses.__file__)
     try:
         candidate = _find(code, _read_file(code.co_filename, function.__globals__))
     except SourceUnavailable:
         linecache.checkcache(code.co_filename)  # the lines may have been read before the file was last written
         candidate = _find(code, _read_file(code.co_filename, function.__globals__))
-    return FunctionSource(gast.ast_to_gast(candidate.node), candidate.class_name)
+    return FunctionSource(gast.ast_to_gast(candidate.node), candidate.class_name, code.co_filename)
+
+
+#: special methods of dataclasses that compare two objects -> the operators
+_COMPARISONS = {"__eq__": "==", "__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
+
+
+def _comparison(code: types.CodeType) -> ast.FunctionDef:
+    """Return the node of a comparison that `dataclass` has made of the fields that it reads."""
+    operator = _COMPARISONS.get(code.co_name)
+    for text in [] if operator is None else _texts_of_comparison(code, operator):
+        tree = ast.parse(text)
+        made = list(_all_codes(compile(tree, code.co_filename, "exec", dont_inherit=True)))[1]
+        if _is_same_code(code, made):
+            (node,) = tree.body
+            assert isinstance(node, ast.FunctionDef), "the text defines a function"
+            return node
+    raise SourceUnavailable(f"{code.co_name} has no source text: dataclass has made it")
+
+
+def _texts_of_comparison(code: types.CodeType, operator: str) -> Iterator[str]:
+    """Yield what the versions of Python write."""
+    fields = [name for name in code.co_names if name not in ("__class__", "NotImplemented")]
+    own, other = (f"({''.join(f'{side}.{name},' for name in fields)})" for side in ("self", "other"))
+    head, test = f"def {code.co_name}(self, other):\n", " if other.__class__ is self.__class__:\n"
+    yield f"{head}{test}  return {own}{operator}{other}\n return NotImplemented"
+    each = " and ".join(f"self.{name}==other.{name}" for name in fields) or "True"
+    yield f"{head} if self is other:\n  return True\n{test}  return {each}\n return NotImplemented"
 
 
 def coroutine_reason(code: types.CodeType) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -96,11 +97,20 @@ def open_container(value: Any) -> tuple[Any, list[Any], Any] | None:
     if isinstance(value, BaseException) and id(value) in current().created:
         names = tuple(name for name in vars(value) if name != GIVEN)
         return ("args", *names), [given_args(value), *(vars(value)[name] for name in names)], value
-    if id(value) in current().created and hasattr(value, "__dict__") and not isinstance(value, Source):
-        # a class is hashable
-        opens = _holds_attributes_only(kind)  # type: ignore[arg-type]
-        return (tuple(vars(value)), list(vars(value).values()), value) if opens else None
+    if id(value) in current().created and not isinstance(value, Source):
+        slots = _slots_of(kind)  # type: ignore[arg-type]  # a class is hashable
+        if (slots or hasattr(value, "__dict__")) and _holds_attributes_only(kind):  # type: ignore[arg-type]
+            held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+            held.update(getattr(value, "__dict__", {}))
+            return tuple(held), list(held.values()), value
     return None
+
+
+@functools.cache
+def _slots_of(kind: type) -> tuple[str, ...]:
+    """Return the attributes that objects of a class have outside of their `__dict__`."""
+    members = {name: part for base in reversed(kind.__mro__) for name, part in vars(base).items()}
+    return tuple(name for name, part in members.items() if isinstance(part, types.MemberDescriptorType))
 
 
 @functools.cache

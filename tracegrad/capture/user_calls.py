@@ -29,6 +29,7 @@ from tracegrad.capture.protocols import make_object, make_plainly
 from tracegrad.capture.source import SourceUnavailable
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, call_user, full_name, is_traced
 from tracegrad.errors import CaptureError, NeedsPythonValue, TracegradError
+from tracegrad.frames import is_of_dataclass
 
 #: calls of one function nested deeper than this, under a traced condition, never end
 RECURSION_LIMIT = 60
@@ -172,15 +173,10 @@ def _made(cls: type, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _fill(instance: Any, init: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if _is_generated(init) and _stores_plainly(type(instance)):
+    if is_of_dataclass(init.__code__) and _stores_plainly(type(instance)):
         _fill_dataclass(instance, init, args, kwargs)
     else:
         call_user(init, instance, *args, **kwargs)
-
-
-def _is_generated(init: types.FunctionType) -> bool:
-    """Return whether `dataclass` has made this function."""
-    return init.__code__.co_qualname.startswith("__create_fn__.")
 
 
 def _stores_plainly(cls: Any) -> bool:

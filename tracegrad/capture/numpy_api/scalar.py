@@ -23,8 +23,9 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.aliases import link
-from tracegrad.capture.branches import if_exp
+from tracegrad.capture.branches import if_exp, truth
 from tracegrad.capture.chosen import Chosen, Options
+from tracegrad.capture.comparisons import is_captured
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.iterators import Ahead
 from tracegrad.capture.joins import is_number
@@ -334,6 +335,16 @@ class Compared:
         return call_user(operator.gt, call_user(self.compare, self.obj, other.obj), 0)
 
 
+class _Known:
+    """A value with a method of the user's, of which it is known at capture whether it comes before another one."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __lt__(self, other: _Known) -> bool:
+        return bool(call_user(operator.lt, self.value, other.value))
+
+
 _KEY_FROM_OUTSIDE = type(functools.cmp_to_key(lambda one, other: 0))
 
 
@@ -345,7 +356,8 @@ def cmp_to_key(mycmp: Any) -> Any:
 
 @covers(sorted, native=False, always=True)
 def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[Any]:
-    """Sort numbers, arrays by keys that are numbers, and tuples of them; a tie keeps its order."""
+    """Sort numbers, arrays by keys that are numbers, tuples of them, and objects by their methods; a tie keeps its
+    order."""
     given = list(iterable)
     if type(key) is _KEY_FROM_OUTSIDE and is_traced(given):
         raise unsupported(
@@ -353,15 +365,17 @@ def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[
             "make it where it is used: `sorted(values, key=functools.cmp_to_key(compare))`",
         )
     ranks = given if key is None else [call_user(key, item) for item in given]
-    if all(isinstance(rank, tuple) and rank and not is_traced(rank[0]) for rank in ranks):
+    if all(isinstance(rank, tuple) and rank and not is_captured(rank[0]) for rank in ranks):
         leads = [rank[0] for rank in ranks]
         if all(a != b for a, b in itertools.combinations(leads, 2)):  # what comes after the first is not compared
             ranks = leads
     if not is_traced(ranks):
+        is_compared = is_captured(ranks)
+        keys = [_Known(rank) for rank in ranks] if is_compared else ranks
         try:
-            order = sorted(range(len(given)), key=ranks.__getitem__, reverse=reverse)
+            order = sorted(range(len(given)), key=keys.__getitem__, reverse=reverse)
         except NeedsPythonValue:
-            if not any(isinstance(rank, Compared) for rank in ranks):
+            if not (is_compared or any(isinstance(rank, Compared) for rank in ranks)):
                 raise _unsorted() from None
             return _sorted_parts(given, ranks, reverse)
         return [given[k] for k in order]
@@ -401,9 +415,9 @@ def _sorted_parts(given: list[Any], ranks: list[Any], reverse: Any) -> list[Any]
             swapped = call_user(int, call_user(operator.lt, *pair))
             places[i], places[j] = places[i] + swapped, places[j] + (1 - swapped)
     stacked = call_handler(np.stack, [asarray(p) for p in places])
-    if any(isinstance(rank, Compared) for rank in ranks):  # Python gives some order, by which pairs it compares
+    if not is_traced(ranks):  # Python gives some order, by which pairs it compares
         is_order = call_handler(np.all, call_handler(np.equal, call_handler(np.sort, stacked), np.arange(len(given))))
-        check(is_order, "ValueError", "the comparisons of a key of functools.cmp_to_key contradict each other")
+        check(is_order, "ValueError", "the comparisons of the values that are sorted contradict each other")
     if not is_traced(places):  # of one item, or by what is known of the ranks
         return [given[k] for k in np.argsort(places)]
     order = call_handler(np.argsort, stacked)
@@ -470,20 +484,36 @@ def nsmallest(n: Any, iterable: Any, key: Any = None) -> list[Any]:
     return sorted_(iterable, key=key)[:n]
 
 
-@covers(bisect.bisect_left)
-def bisect_left(a: Any, x: Any, lo: Any = 0, hi: Any = None) -> Any:
-    return _bisect(a, x, lo, hi, "left")
+def _place_of(function: Any, side: str) -> Callable[..., Any]:
+    def find(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> Any:
+        if not is_captured(a) and not is_captured(x) and not isinstance(a, Tracer):
+            return function(a, x, lo, hi, key=None if key is None else functools.partial(call_user, key))
+        if not isinstance(lo, int) or lo or hi is not None:
+            raise unsupported("bisect with lo= or hi= on traced values", "use np.searchsorted of a slice")
+        ranks = a if key is None else [call_user(key, item) for item in a]
+        if isinstance(ranks, Tracer) or all(map(_is_scalar, ranks)):
+            return make_weak(call_handler(np.searchsorted, asarray(ranks), asarray(x), side=side))
+        before = [call_user(operator.lt, *((rank, x) if side == "left" else (x, rank))) for rank in ranks]
+        count = functools.reduce(functools.partial(call_user, operator.add), before, 0)
+        return count if side == "left" else call_user(operator.sub, len(before), count)
+
+    return find
 
 
-@covers(bisect.bisect_right, bisect.bisect)
-def bisect_right(a: Any, x: Any, lo: Any = 0, hi: Any = None) -> Any:
-    return _bisect(a, x, lo, hi, "right")
+bisect_left = covers(bisect.bisect_left, native=False, always=True)(_place_of(bisect.bisect_left, "left"))
+bisect_right = covers(bisect.bisect_right, native=False, always=True)(_place_of(bisect.bisect_right, "right"))
 
 
-def _bisect(a: Any, x: Any, lo: Any, hi: Any, side: str) -> Any:
-    if not isinstance(lo, int) or lo or hi is not None:
-        raise unsupported("bisect with lo= or hi= on traced values", "use np.searchsorted of a slice")
-    return make_weak(call_handler(np.searchsorted, asarray(a), asarray(x), side=side))
+@covers(bisect.insort_left, native=False, always=True)
+def insort_left(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> None:
+    rank = x if key is None else call_user(key, x)
+    call_user(a.insert, bisect_left(a, rank, lo, hi, key=key), x)
+
+
+@covers(bisect.insort_right, native=False, always=True)
+def insort_right(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> None:
+    rank = x if key is None else call_user(key, x)
+    call_user(a.insert, bisect_right(a, rank, lo, hi, key=key), x)
 
 
 @covers(any, native=False, always=True)
@@ -502,11 +532,11 @@ def _fold(iterable: Any, ufunc: Any, reduction: Any, empty: bool) -> Any:
     total: Any = empty
     items = Ahead(iter(iterable))
     for item in items:
-        truth = scalar(item, "a truth value", converted=False) if isinstance(item, Tracer) else bool(item)
-        if truth is (not empty):
-            return truth
-        if isinstance(truth, Tracer):
-            total = weak(call_handler(ufunc, total, truth))
+        holds = scalar(item, "a truth value", converted=False) if isinstance(item, Tracer) else truth(item)
+        if holds is (not empty):
+            return holds
+        if isinstance(holds, Tracer):
+            total = weak(call_handler(ufunc, total, holds))
             items.is_sure = False
     return total
 
