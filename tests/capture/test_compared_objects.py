@@ -224,7 +224,32 @@ def dominated(x: Any, k: Any) -> Any:
     return sum(p.a * x[0] + p.b * x[1] ** 2 for p in front)
 
 
+def of_unknown_length(x: Any, k: Any) -> Any:
+    tasks = [Task(k[i], 0.0, x[i]) for i in range(3) if k[i] > 1.5]
+    total = min(tasks).cost + max(tasks).cost ** 2
+    total += x[0] if Task(3.0, 0.0) in tasks else x[1] ** 2
+    total += tasks.count(Task(2.5, 0.0)) * x[2]
+    ordered = sorted(tasks, reverse=True)
+    total += ordered[0].cost * x[0] + ordered[-1].cost ** 2
+    tasks.sort()
+    total += tasks[0].cost + tasks[-1].cost ** 3
+    last = [Reversed(v, v * 2.0) for v in k if v > 1.5]
+    last.sort()
+    total += tasks.index(Task(last[-1].a, 0.0)) * x[1] + last[0].b * x[1]
+    if Task(2.0, 0.0) in tasks:
+        tasks.remove(Task(2.0, 0.0))
+    return total + sum(task.cost for task in tasks)
+
+
+def known_before(x: Any, k: Any) -> Any:
+    points = [(k[i], i, Point(x[i], x[0])) for i in range(3)]
+    total = max(points)[2].a + sorted(points)[0][2].b ** 2
+    return total + max((Slotted(k[i], 0.0), i, x[i]) for i in range(3))[2]
+
+
 PROGRAMS: list[Callable[[Any, Any], Any]] = [
+    of_unknown_length,
+    known_before,
     is_in,
     is_equal,
     is_less,

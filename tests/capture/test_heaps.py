@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -183,11 +184,72 @@ def test_other_items_are_refused() -> None:
     with pytest.raises(IndexError):
         tg.grad(popped_from_nothing)(POINTS[0])
 
-    def arrays(x: Any) -> Any:
-        heap: list[Any] = []
-        if x[0] > 0:
-            heapq.heappush(heap, (x[0], x))
+    def different(x: Any) -> Any:
+        heap = [(x[0], x), (x[1], x[1:])]
+        heapq.heapify(heap)
         return x[1]
 
-    with pytest.raises(NeedsPythonValue, match=r"(?s)heapq.heappush of traced values.*tuples of numbers"):
-        tg.grad(arrays)(POINTS[0])
+    with pytest.raises(NeedsPythonValue, match=r"(?s)heapq.heapify of traced values.*no common form"):
+        tg.grad(different)(POINTS[0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_parts_that_have_no_order_are_compared_where_python_compares_them(backend: str) -> None:
+    def arrays(x: Any) -> Any:
+        heap: list[Any] = []
+        for i in range(3):
+            heapq.heappush(heap, (x[i], x * i))
+        first = heapq.heappop(heap)[1]
+        return np.sum(first) + heap[0][1][0] ** 2
+
+    check_agreement(arrays, backend, *POINTS)
+    with pytest.raises(ValueError, match="ambiguous"):
+        tg.function(arrays, backend=backend)(np.ones(3))
+
+
+@dataclass(order=True)
+class Event:
+    time: Any
+    kind: str = field(compare=False)
+    state: Any = field(compare=False)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_objects_in_order_of_their_methods(backend: str) -> None:
+    def simulated(x: Any) -> Any:
+        queue = [Event(x[0] ** 2, "arrives", x), Event(x[1] ** 2 + 0.1, "leaves", x * 2.0)]
+        heapq.heapify(queue)
+        count, area, last = 0.0, 0.0, 0.0
+        for _ in range(6):
+            event = heapq.heappop(queue)
+            area += count * (event.time - last) + event.state[2]
+            last = event.time
+            if event.kind == "arrives":
+                count += 1.0
+                heapq.heappush(queue, Event(last + x[2] ** 2 + 0.05, "arrives", event.state * 0.5))
+            else:
+                count -= 1.0
+                heapq.heappush(queue, Event(last + 1.3, "leaves", event.state + 1.0))
+        return area
+
+    check_agreement(simulated, backend, *POINTS)
+
+
+def test_objects_of_a_heap_that_are_changed_are_refused() -> None:
+    def changed_before(x: Any) -> Any:
+        event = Event(x[0], "", x[1])
+        heap = [event]
+        heapq.heappush(heap, Event(x[1], "", x[2]))
+        event.state = x[0] * 9.0
+        return heapq.heappop(heap).state
+
+    def changed_behind(x: Any) -> Any:
+        events = [Event(x[0], "", x[1]), Event(x[1], "", x[2])]
+        heap = list(events)
+        heapq.heapify(heap)
+        heapq.heappop(heap).state = x[0] * 9.0
+        return events[0].state
+
+    for program in (changed_before, changed_behind):
+        with pytest.raises(NeedsPythonValue, match="TG136"):
+            tg.grad(program)(POINTS[0])

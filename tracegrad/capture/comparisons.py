@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture import branches, sequences
+from tracegrad.capture import branches, searches, sequences
 from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, is_held, ways
 from tracegrad.capture.chosen import Chosen
-from tracegrad.capture.context import current, user_span
+from tracegrad.capture.context import current
 from tracegrad.capture.guards import is_user_function
 from tracegrad.capture.iterators import Ahead, is_iterator
 from tracegrad.capture.lengths import unknown_length
@@ -38,7 +38,6 @@ from tracegrad.capture.tracer import (
     python_operator,
     stage,
 )
-from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.types import BOOL
 
 #: methods that compare two objects
@@ -92,6 +91,8 @@ def contains(item: Any, container: Any, operate: Operate) -> Any:
         if not container.ndim:
             raise TypeError("argument of type 'float' is not iterable")
         return _truth(call_handler(np.any, operate("eq", container, item)))
+    if isinstance(container, RecordList) and container.has_unknown_length:
+        return _truth(call_user(searches.contains, container, item))
     if isinstance(container, RecordList):
         return _any_equal(item, list(container), operate)
     if isinstance(container, StackedList):
@@ -139,6 +140,8 @@ def _in_range(item: Any, container: sequences.Sequence_) -> Any:
 
 def is_captured(value: Any) -> bool:
     """Return whether the comparison of a value with another one may be staged, or is code of the user's."""
+    if isinstance(value, StackedList):
+        return True
     if isinstance(value, list | tuple | collections.deque):
         return any(map(is_captured, value))
     if isinstance(value, dict):
@@ -183,10 +186,35 @@ def compare_sequences(name: str, x: Any, y: Any, operate: Operate) -> Any:
                 same = branches.and_(same, functools.partial(_same, a, b, operate))
         return branches.not_(same) if name == "ne" else same
     # the first place where they differ decides
-    shorter = min(len(x), len(y))
-    result: Any = {"lt": len(x) < len(y), "le": len(x) <= len(y), "gt": len(x) > len(y), "ge": len(x) >= len(y)}[name]
+    by_length = {"lt": len(x) < len(y), "le": len(x) <= len(y), "gt": len(x) > len(y), "ge": len(x) >= len(y)}[name]
     strict = {"le": "lt", "ge": "gt"}.get(name, name)
-    for a, b in reversed(list(zip(x[:shorter], y[:shorter], strict=True))):
+    pairs = list(zip(x, y, strict=False))
+    end = max((k + 1 for k, pair in enumerate(pairs) if not _are_plain(*pair)), default=0)
+    return _order(
+        strict, pairs[:end], functools.partial(_order_of_plain, strict, pairs[end:], by_length, operate), operate
+    )
+
+
+def _are_plain(a: Any, b: Any) -> bool:
+    """Return whether two values are numbers, or texts: they can be compared where Python would not compare them."""
+    if isinstance(a, str) or isinstance(b, str):
+        return isinstance(a, str) and isinstance(b, str)
+    return all(isinstance(v, int | float | np.number) or (isinstance(v, Tracer) and not v.ndim) for v in (a, b))
+
+
+def _order(strict: str, pairs: Sequence[tuple[Any, Any]], rest: Callable[[], Any], operate: Operate) -> Any:
+    """Compare two sequences by their first parts, one pair after the other, and then by `rest`; as Python does, each
+    pair only where all before are equal."""
+    if not pairs:
+        return rest()
+    a, b = pairs[0]
+    following = functools.partial(_order, strict, pairs[1:], rest, operate)
+    return branches.if_exp(_same(a, b, operate), following, lambda: _truth(operate(strict, a, b)))
+
+
+def _order_of_plain(strict: str, pairs: Sequence[tuple[Any, Any]], by_length: bool, operate: Operate) -> Any:
+    result: Any = by_length
+    for a, b in reversed(pairs):
         rest = functools.partial(branches.and_, _same(a, b, operate), functools.partial(_identity, result))
         result = branches.or_(_truth(operate(strict, a, b)), rest)
     return result
@@ -227,6 +255,8 @@ def search(name: str, values: Sequence[Any], item: Any, operate: Operate) -> Any
     Raises:
         ValueError: (here or at run time) there is no such item.
     """
+    if isinstance(values, StackedList) and (name == "remove" or values.has_unknown_length):
+        return call_user(searches.SEARCHES[name], values, item)
     if name == "remove":
         return _remove(values, item, operate)
     same = [_same(value, item, operate) for value in values]
@@ -254,15 +284,6 @@ def _first_of(same: Sequence[Any], message: str) -> Any:
 
 def _remove(values: Any, item: Any, operate: Operate) -> None:
     """`values.remove(item)`: the items behind it move up by one place."""
-    if isinstance(values, StackedList):
-        raise NeedsPythonValue(
-            "list.remove of a traced value",
-            code="TG134",
-            span=user_span(),
-            found="a list that is kept as an array, of which it is known only when the compiled function runs which "
-            "item goes",
-            help="keep all items, and choose by np.where",
-        )
     place = _first_of([_same(value, item, operate) for value in values], "list.remove(x): x not in list")
     if not isinstance(place, Tracer):
         call_user(values.pop, place)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracegrad.capture import sequences
+from tracegrad.capture import searches, sequences
 from tracegrad.capture.branches import and_, do_nothing, if_exp, if_stmt, known_truth, not_, truth
 from tracegrad.capture.choices import merge
 from tracegrad.capture.chosen import Chosen
@@ -45,7 +45,7 @@ from tracegrad.capture.ragged import Ragged
 from tracegrad.capture.sequences import Items, Range, Sequence_, as_known_sequence, as_sequence
 from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list
-from tracegrad.capture.tracer import Tracer, call_handler, check, resolve_content, unsupported
+from tracegrad.capture.tracer import Tracer, call_handler, call_user, check, resolve_content, unsupported
 from tracegrad.errors import CaptureError, NeedsPythonValue
 from tracegrad.ir.types import ArrayType
 
@@ -376,6 +376,8 @@ def greatest(values: StackedList | Sequence_, key: Callable[[Any], Any] | None, 
         found = collect(Each(values, "", lambda item: Item(item if key is None else key(item))))
         place = call_handler(index_of, found.as_array() if isinstance(found, StackedList) else found)
         return values.item(values.start + place * values.step)
+    if key is None and not values.has_order:
+        return call_user(searches.least if least else searches.greatest, values)
     keys = _keys(values, key)
     if not isinstance(keys, RecordList):
         return values[call_handler(index_of, keys.as_array())]
@@ -389,6 +391,8 @@ def sort(values: StackedList, key: Callable[[Any], Any] | None = None, *, revers
     note_list(values)
     if key is None and values.stays_stacked:
         values.sort(reverse=reverse)
+    elif key is None and not values.has_order:
+        call_user(searches.sort, values, reverse)
     else:
         values.reorder(_order(_keys(values, key), reverse=reverse))
 

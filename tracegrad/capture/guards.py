@@ -29,7 +29,8 @@ import numpy as np
 from tracegrad.capture.context import HiddenInput, Place, Signal, Storage, current, first_caught
 from tracegrad.capture.convert import is_converted
 from tracegrad.capture.deques import DEQUE_METHODS
-from tracegrad.capture.heaps import FUNCTIONS
+from tracegrad.capture.heaps import FUNCTIONS as HEAP_FUNCTIONS
+from tracegrad.capture.searches import FUNCTIONS as SEARCH_FUNCTIONS
 from tracegrad.capture.slots import computed_name, new_list, note_cell, note_slot, read_slot, set_slot
 from tracegrad.capture.state import Undefined
 from tracegrad.capture.tracer import Tracer, full_name, is_traced, unsupported
@@ -40,6 +41,8 @@ from tracegrad.ir.types import DTYPES, ArrayType
 
 #: the comparisons that functools.total_ordering makes of one of the user's
 _ORDERING = frozenset(f for pairs in functools._convert.values() for _, f in pairs)  # type: ignore[attr-defined]
+#: functions of Python and of tracegrad that are captured like the user's
+_CAPTURED = _ORDERING | HEAP_FUNCTIONS | SEARCH_FUNCTIONS | DEQUE_METHODS
 _NUMERIC = frozenset(DTYPES.values())
 #: modules whose functions are not captured, and whose attributes do not change
 NATIVE_MODULES = frozenset(sys.stdlib_module_names) - {"__main__"} | {
@@ -65,7 +68,7 @@ def is_user_function(function: Any) -> bool:
     """Return whether a value is a Python function that is captured when it is called."""
     if not isinstance(function, types.FunctionType):
         return False
-    return not is_native(function.__module__) or function in _ORDERING or function in FUNCTIONS | DEQUE_METHODS
+    return not is_native(function.__module__) or function in _CAPTURED
 
 
 # ---- values

@@ -2,7 +2,7 @@
 
 Captured like functions of the user: the loops in them are staged. They make the comparisons and the moves of heapq, so
 that a heap has its items in the same places. Reads and writes nothing. Called by natives.py. Previous: draws.py; next:
-guards.py.
+searches.py.
 """
 
 from __future__ import annotations

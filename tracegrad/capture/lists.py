@@ -1045,10 +1045,11 @@ class RecordList(StackedList):
 
 
 def _is_tuple(tree: Tree) -> bool:
-    """Return whether a structure is a tuple of numbers or of such tuples."""
-    return tree == LEAF or (
-        isinstance(tree.kind, type) and issubclass(tree.kind, tuple) and all(map(_is_tuple, tree.children))
-    )
+    """Return whether a structure is a number, or a tuple of such structures that Python compares part by part."""
+    if tree == LEAF:
+        return True
+    is_compared = isinstance(tree.kind, type) and getattr(tree.kind, "__lt__", None) is tuple.__lt__
+    return is_compared and all(map(_is_tuple, tree.children))
 
 
 def _keep(columns: Iterable[StackedList]) -> bool:

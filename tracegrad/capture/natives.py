@@ -372,15 +372,17 @@ def _is_counted(item: Any) -> bool:
     return True
 
 
-def _unordered(f: Any) -> NeedsPythonValue:
-    return NeedsPythonValue(
+def _unordered(f: Any, remedy: ListUse | None = None) -> NeedsPythonValue:
+    error = NeedsPythonValue(
         f"heapq.{f.__name__} of traced values",
         code="TG134",
         span=user_span(),
-        found="a heap whose order is known only when the compiled function runs, of other things than numbers and "
-        "tuples of numbers",
-        help="put numbers, or tuples of numbers of one form, into a list that the function makes",
+        found="a heap whose order is known only when the compiled function runs, of items that have no common form, or "
+        "made outside of the function",
+        help="put items of one form into a list that the function makes: numbers, or tuples or objects of numbers",
     )
+    error.remedy = remedy
+    return error
 
 
 def _call_heap(f: Any, heap: CapturedList, *items: Any) -> Any:
@@ -389,11 +391,11 @@ def _call_heap(f: Any, heap: CapturedList, *items: Any) -> Any:
         if count_of(heap) == 0 and not items:
             raise _unordered(f)
         use = ListUse(heap, heap.kind) if isinstance(heap, StackedList) else use_of_index(heap, (*items, *heap)[0])
-        if use is None or use.kind is None or use.kind.is_mutable:
+        if use is None or use.kind is None:
             raise _unordered(f)
         use = use._replace(replaced=False, capacity=count_of(heap) + 1)
         if not branches.keep_as_array(use):
-            raise indexed_error(use, f"heapq.{f.__name__}")
+            raise _unordered(f, use)
     return call_user(HEAP[f], heap, *items)
 
 

@@ -596,13 +596,14 @@ def resolve_content(tracer: Tracer, floats: bool = False) -> np.ndarray[Any, Any
 #: what a converted function may do with traced values
 _CONVERTED = ("a truth value", "an int", "a float", "a complex number")
 _NEEDS_HELP = {
-    "a truth value": "`if`, `while`, `and`, `or` in a captured function may depend on traced values; in what Python or "
-    "a library calls by itself (a key of sort, a method such as `__lt__` in it) use np.where",
+    "a truth value": "`if`, `while`, `and`, `or` and comparisons in a captured function may depend on traced values; "
+    "what Python or a library decides by itself (`__eq__` of the keys of a dict, of itertools.groupby) must not: do it "
+    "in the captured function, or use np.where",
     "an int": "an array index or a loop bound may be traced (`x[i]`, `range(n)`); a list index, a dict key or a shape "
     "must not: make the list an array (`np.array(items)[i]`), or pass the int as a Python int argument",
     "a dict key or an item of a set": "a dict key must not depend on traced values, nor on what a staged loop counts: "
-    "index an array (`np.array(items)[i]`), or pass the key as a Python argument; the distinct values of an array are "
-    "np.unique(x)",
+    "index an array (`np.array(items)[i]`), or pass the key as a Python argument; look for objects in a list; the "
+    "distinct values of an array are np.unique(x)",
     "a float": "write `float(x)` in the captured function itself, where it keeps the derivative",
     "a complex number": "write `complex(x)` in the captured function itself",
     "a plain number": "Python objects and methods of Python's numbers cannot take what is known only then: compute "

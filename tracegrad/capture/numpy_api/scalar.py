@@ -469,7 +469,7 @@ def _in_order(leaves: list[Any], order: Any) -> list[Any]:
 
 def _unsorted() -> CaptureError:
     return unsupported(
-        "sorted() of other things than numbers by traced keys",
+        f"sorted() by traced keys of more than {_SORT_LIMIT} items that are no numbers, or of items of different forms",
         "take the order from the keys, `order = np.argsort(keys)`, and index arrays of what is sorted by it",
     )
 

@@ -1,0 +1,89 @@
+"""Searches and sorts of lists as Python code, for lists of objects of a length that is known when the program runs.
+
+Captured like functions of the user: the loops in them are staged. Reads and writes nothing. Called by comparisons.py
+and comprehensions.py. Previous: heaps.py; next: guards.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def contains(values: Any, item: Any) -> Any:
+    found = False
+    position = 0
+    while position < len(values) and not found:
+        if values[position] == item:
+            found = True
+        position = position + 1
+    return found
+
+
+def index(values: Any, item: Any) -> Any:
+    position = 0
+    while position < len(values) and not values[position] == item:
+        position = position + 1
+    if position == len(values):
+        raise ValueError("the value is not in the list")
+    return position
+
+
+def count(values: Any, item: Any) -> Any:
+    total = 0
+    for position in range(len(values)):
+        if values[position] == item:
+            total = total + 1
+    return total
+
+
+def remove(values: Any, item: Any) -> None:
+    position = 0
+    while position < len(values) and not values[position] == item:
+        position = position + 1
+    if position == len(values):
+        raise ValueError("list.remove(x): x not in list")
+    values.pop(position)
+
+
+def least(values: Any) -> Any:
+    if len(values) == 0:
+        raise ValueError("min() iterable argument is empty")
+    best = values[0]
+    for position in range(1, len(values)):
+        if values[position] < best:
+            best = values[position]
+    return best
+
+
+def greatest(values: Any) -> Any:
+    if len(values) == 0:
+        raise ValueError("max() iterable argument is empty")
+    best = values[0]
+    for position in range(1, len(values)):
+        if values[position] > best:
+            best = values[position]
+    return best
+
+
+def sort(values: Any, reverse: Any) -> None:
+    """Insert each item behind those before it that may stay before it."""
+    for start in range(1, len(values)):
+        item = values[start]
+        low, high = 0, start
+        while low < high:
+            middle = (low + high) // 2
+            if values[middle] < item if reverse else item < values[middle]:
+                high = middle
+            else:
+                low = middle + 1
+        position = start
+        while position > low:
+            values[position] = values[position - 1]
+            position = position - 1
+        values[low] = item
+
+
+#: method of a list -> the same in Python
+SEARCHES: dict[str, Any] = {"index": index, "count": count, "remove": remove}
+#: all functions of this file, which are captured
+FUNCTIONS = frozenset({*SEARCHES.values(), contains, least, greatest, sort})
