@@ -158,6 +158,12 @@ def in_order(x: Any, k: Any) -> Any:
     return total + small[0].cost + small[1].cost ** 3
 
 
+def lists_in_order(x: Any, k: Any) -> Any:
+    rows = sorted([k[i], k[2 - i], x[i]] for i in range(3))
+    rows[0][2] = rows[0][2] * x[1]
+    return rows[0][2] + rows[1][2] ** 2 + max(rows)[2] ** 3
+
+
 def found(x: Any, k: Any) -> Any:
     points = [Point(k[0], k[1]), Point(k[1], k[2]), Point(2.0, 2.5)]
     total = points.index(Point(2.0, 2.5)) * x[0] + points.count(Point(2.0, 2.5)) * x[1] ** 2
@@ -250,6 +256,7 @@ def known_before(x: Any, k: Any) -> Any:
 PROGRAMS: list[Callable[[Any, Any], Any]] = [
     of_unknown_length,
     known_before,
+    lists_in_order,
     is_in,
     is_equal,
     is_less,
@@ -299,11 +306,16 @@ class Shift:
         return x + self.by**2
 
 
+@functools.cache
+def cached(scale: Scale, times: Any) -> Any:
+    return scale.factor**2 * times
+
+
 def called_objects(x: Any) -> Any:
     total = Scale(x[0])(x[1]) + Shift(x[2])(x[0]) + sum(map(Shift(x[0]), [x[1], x[2]]))
     best = max([x[0], x[1]], key=Shift(x[2])) + functools.partial(Scale(x[2]), x[0])()
     chosen = Scale(x[0]) if x[0] > x[1] else Scale(x[1])
-    return total * best * chosen(x[2])
+    return total * best * chosen(x[2]) + cached(Scale(x[0]), 2.0) * cached(Scale(x[1]), times=3.0)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -48,7 +48,10 @@ def call_cached(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call_user(f.__wrapped__, *args, **kwargs)
     capture = current()
     key = (f, args, tuple(kwargs.items()))
-    found = capture.cached.get(key)
+    try:
+        found = capture.cached.get(key)
+    except NeedsPythonValue:  # the hash of an object, or whether it equals another one, depends on traced values
+        return call_user(f.__wrapped__, *args, **kwargs)
     if found is None or not capture.is_open(found[0]):
         found = capture.cached[key] = (capture.frame.block, call_user(f.__wrapped__, *args, **kwargs))
     return found[1]

@@ -443,7 +443,7 @@ def _is_fixed(tree: Tree) -> bool:
 
 
 def _is_ordered(rank: Any) -> bool:
-    return _is_scalar(rank) or (isinstance(rank, tuple) and all(map(_is_ordered, rank))) or not is_traced(rank)
+    return _is_scalar(rank) or (isinstance(rank, tuple | list) and all(map(_is_ordered, rank))) or not is_traced(rank)
 
 
 def _in_order(leaves: list[Any], order: Any) -> list[Any]:
