@@ -323,6 +323,31 @@ def test_objects_that_are_called_are_neither_hashed_nor_compared(backend: str) -
     check_agreement(called_objects, backend, X, X[::-1].copy())
 
 
+class Levels:
+    """What `<=` gives does not follow from `<` and `==`."""
+
+    def __init__(self, level: Any) -> None:
+        self.level = level
+
+    def __eq__(self, other: object) -> Any:
+        return isinstance(other, Levels) and self.level == other.level
+
+    def __lt__(self, other: Levels) -> Any:
+        return self.level < other.level
+
+    def __le__(self, other: Levels) -> Any:
+        return self.level <= other.level + 1.0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_parts_that_differ_are_compared_by_the_operator_itself(backend: str) -> None:
+    def f(x: Any) -> Any:
+        is_below = (x[2], Levels(x[0])) < (x[2], Levels(x[1]))
+        return (x[0] if is_below else x[1]) * (x[0] if (1, Levels(x[0])) <= (1, Levels(x[1])) else x[2])
+
+    check_agreement(f, backend, np.array([1.5, 1.0, 3.0]), np.array([3.0, 1.0, 2.0]), np.array([1.0, 3.0, 2.0]))
+
+
 def test_what_is_not_there() -> None:
     def looked_for(x: Any) -> Any:
         return [Point(x[0], 1.0)].index(Point(x[1], 1.0)) * x[0]

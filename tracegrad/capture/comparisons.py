@@ -187,12 +187,9 @@ def compare_sequences(name: str, x: Any, y: Any, operate: Operate) -> Any:
         return branches.not_(same) if name == "ne" else same
     # the first place where they differ decides
     by_length = {"lt": len(x) < len(y), "le": len(x) <= len(y), "gt": len(x) > len(y), "ge": len(x) >= len(y)}[name]
-    strict = {"le": "lt", "ge": "gt"}.get(name, name)
     pairs = list(zip(x, y, strict=False))
     end = max((k + 1 for k, pair in enumerate(pairs) if not _are_plain(*pair)), default=0)
-    return _order(
-        strict, pairs[:end], functools.partial(_order_of_plain, strict, pairs[end:], by_length, operate), operate
-    )
+    return _order(name, pairs[:end], functools.partial(_order_of_plain, name, pairs[end:], by_length, operate), operate)
 
 
 def _are_plain(a: Any, b: Any) -> bool:
@@ -202,17 +199,19 @@ def _are_plain(a: Any, b: Any) -> bool:
     return all(isinstance(v, int | float | np.number) or (isinstance(v, Tracer) and not v.ndim) for v in (a, b))
 
 
-def _order(strict: str, pairs: Sequence[tuple[Any, Any]], rest: Callable[[], Any], operate: Operate) -> Any:
+def _order(name: str, pairs: Sequence[tuple[Any, Any]], rest: Callable[[], Any], operate: Operate) -> Any:
     """Compare two sequences by their first parts, one pair after the other, and then by `rest`; as Python does, each
     pair only where all before are equal."""
     if not pairs:
         return rest()
     a, b = pairs[0]
-    following = functools.partial(_order, strict, pairs[1:], rest, operate)
-    return branches.if_exp(_same(a, b, operate), following, lambda: _truth(operate(strict, a, b)))
+    following = functools.partial(_order, name, pairs[1:], rest, operate)
+    return branches.if_exp(_same(a, b, operate), following, lambda: _truth(operate(name, a, b)))
 
 
-def _order_of_plain(strict: str, pairs: Sequence[tuple[Any, Any]], by_length: bool, operate: Operate) -> Any:
+def _order_of_plain(name: str, pairs: Sequence[tuple[Any, Any]], by_length: bool, operate: Operate) -> Any:
+    """Compare two sequences of numbers, or texts, by all pairs at once."""
+    strict = {"le": "lt", "ge": "gt"}.get(name, name)
     result: Any = by_length
     for a, b in reversed(pairs):
         rest = functools.partial(branches.and_, _same(a, b, operate), functools.partial(_identity, result))
