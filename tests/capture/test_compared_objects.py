@@ -9,6 +9,7 @@ import bisect
 import collections
 import functools
 import heapq
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -175,6 +176,22 @@ def found(x: Any, k: Any) -> Any:
     return total + tasks[0].cost + tasks[1].cost ** 2
 
 
+def inserted(x: Any, k: Any) -> Any:
+    tasks: list[Task] = []
+    by_cost: list[Task] = []
+    numbers: list[Any] = []
+    for v in (k[0], k[1], k[2], k[0] * 0.4):
+        bisect.insort(tasks, Task(v, 0.0, v * x[0]))
+        bisect.insort_left(by_cost, Task(v, 0.0, -v), key=lambda task: task.cost)
+        bisect.insort(numbers, v)
+    total = tasks[0].cost + tasks[1].cost * x[1] + by_cost[0].due * x[1] + by_cost[2].due * x[2]
+    total += bisect.bisect_left(tasks, Task(2.0, 0.0)) * x[0] + bisect.bisect(tasks, Task(2.0, 0.0)) * x[1]
+    points = [Point(k[0], 0.0), Point(2.0, 0.0), Point(k[2], 0.0), Point(2.0, 0.0)]
+    total += points.index(Point(2.0, 0.0), 2) * x[0] + points.index(Point(2.0, 0.0), -3, 4) * x[2]
+    total += x[1] if operator.contains(points, Point(2.5, 0.0)) else x[2]
+    return total + numbers[0] * x[0] + numbers[1] * x[2] + numbers[3] * x[1]
+
+
 def removed(x: Any, k: Any) -> Any:
     items = [Own(k[0], x[0]), Own(k[1], x[0]), Own(2.0, x[0])]
     items.remove(Own(2.0, x[0]))
@@ -263,6 +280,7 @@ PROGRAMS: list[Callable[[Any, Any], Any]] = [
     extremes,
     in_order,
     found,
+    inserted,
     removed,
     chosen,
     in_loops,

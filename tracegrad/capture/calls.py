@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.capture import branches, comprehensions, copies, lookups, sequences
+from tracegrad.capture import branches, comprehensions, copies, lookups, searches, sequences
 from tracegrad.capture.aliases import ways
 from tracegrad.capture.attempts import context
 from tracegrad.capture.choices import for_each, merge
@@ -41,7 +41,7 @@ from tracegrad.capture.guards import (
 from tracegrad.capture.iterables import SEQUENCES, call_on_stacked, is_of_arrays, is_on_stacked, key_of
 from tracegrad.capture.iterators import note_made
 from tracegrad.capture.joins import chosen_error
-from tracegrad.capture.lists import CapturedList, StackedList
+from tracegrad.capture.lists import CapturedList, RecordList, StackedList
 from tracegrad.capture.members import getattr_, getitem, setitem
 from tracegrad.capture.natives import call_changing, changes_object, require_own_iterator
 from tracegrad.capture.operators import OPERATOR_NAMES, operate
@@ -304,15 +304,19 @@ def _look_into(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return getattr_(args[0], "__dict__")
     if isinstance(f, types.BuiltinFunctionType) and f in _ITEMS:
         return _ITEMS[f](*args)
+    if isinstance(f, types.BuiltinFunctionType) and f in searches.INSERTS:
+        return call(searches.INSERTS[f], *args, **kwargs)
+    if isinstance(f, types.BuiltinFunctionType) and f in searches.BISECTS and isinstance(args[0], RecordList):
+        return call(searches.BISECTS[f], *args, **kwargs)
     return NotImplemented
 
 
 def _call_method_of_list(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a method of a list or tuple that meets traced values; NotImplemented: f is none, or Python's own does."""
     name, own = getattr(f, "__name__", ""), getattr(f, "__self__", None)
-    if isinstance(f, types.BuiltinMethodType) and name in _SEARCHES and len(args) == 1:
+    if isinstance(f, types.BuiltinMethodType) and name in _SEARCHES and args:
         if isinstance(own, list | tuple) and (is_captured(own) or is_captured(args) or any(map(ways, args))):
-            return search(name, own, args[0], operate)
+            return search(name, own, args[0], operate, *args[1:])
     if name == "extend" and isinstance(own, CapturedList):
         if type(args[0]) is comprehensions.Stream:
             return comprehensions.extend(own, args[0])
@@ -363,7 +367,11 @@ def _as_own(values: Any) -> Any:
     return new_container([_as_own(v) for v in values]) if isinstance(values, list) else values
 
 
-_ITEMS: dict[Any, Callable[..., Any]] = {operator.getitem: getitem, operator.setitem: setitem}
+_ITEMS: dict[Any, Callable[..., Any]] = {
+    operator.getitem: getitem,
+    operator.setitem: setitem,
+    operator.contains: lambda container, item: operate("in", item, container),
+}
 _COPIES: dict[Any, Callable[..., Any]] = {
     copy.copy: copies.copied,
     copy.deepcopy: copies.copied_deeply,

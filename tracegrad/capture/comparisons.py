@@ -247,13 +247,16 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def search(name: str, values: Sequence[Any], item: Any, operate: Operate) -> Any:
-    """`values.index(item)`, `values.count(item)` or `values.remove(item)` of a list or tuple with values whose
+def search(name: str, values: Sequence[Any], item: Any, operate: Operate, *bounds: Any) -> Any:
+    """`values.index(item, *bounds)`, `values.count(item)` or `values.remove(item)` of a list or tuple with values whose
     comparison is captured.
 
     Raises:
         ValueError: (here or at run time) there is no such item.
     """
+    if bounds:
+        start, stop, _ = slice(*(*bounds, None)[:2]).indices(len(values))
+        return operate("add", start, search(name, values[start:stop], item, operate))
     if isinstance(values, StackedList) and (name == "remove" or values.has_unknown_length):
         return call_user(searches.SEARCHES[name], values, item)
     if name == "remove":

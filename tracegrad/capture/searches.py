@@ -1,11 +1,12 @@
 """Searches and sorts of lists as Python code, for lists of objects of a length that is known when the program runs.
 
-Captured like functions of the user: the loops in them are staged. Reads and writes nothing. Called by comparisons.py
-and comprehensions.py. Previous: heaps.py; next: guards.py.
+Captured like functions of the user: the loops in them are staged. Reads and writes nothing. Called by comparisons.py,
+comprehensions.py and calls.py. Previous: heaps.py; next: guards.py.
 """
 
 from __future__ import annotations
 
+import bisect
 from typing import Any
 
 
@@ -83,7 +84,40 @@ def sort(values: Any, reverse: Any) -> None:
         values[low] = item
 
 
+def bisect_left(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> Any:
+    high = len(a) if hi is None else hi
+    while lo < high:
+        middle = (lo + high) // 2
+        if (a[middle] if key is None else key(a[middle])) < x:
+            lo = middle + 1
+        else:
+            high = middle
+    return lo
+
+
+def bisect_right(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> Any:
+    high = len(a) if hi is None else hi
+    while lo < high:
+        middle = (lo + high) // 2
+        if x < (a[middle] if key is None else key(a[middle])):
+            high = middle
+        else:
+            lo = middle + 1
+    return lo
+
+
+def insort_left(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> None:
+    a.insert(bisect.bisect_left(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+def insort_right(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> None:
+    a.insert(bisect.bisect_right(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+#: function of bisect -> the same in Python: of any list, and of one with an unknown number of objects
+INSERTS: dict[Any, Any] = {bisect.insort_left: insort_left, bisect.insort_right: insort_right}
+BISECTS: dict[Any, Any] = {bisect.bisect_left: bisect_left, bisect.bisect_right: bisect_right}
 #: method of a list -> the same in Python
 SEARCHES: dict[str, Any] = {"index": index, "count": count, "remove": remove}
 #: all functions of this file, which are captured
-FUNCTIONS = frozenset({*SEARCHES.values(), contains, least, greatest, sort})
+FUNCTIONS = frozenset({*SEARCHES.values(), *INSERTS.values(), *BISECTS.values(), contains, least, greatest, sort})

@@ -491,7 +491,7 @@ def _place_of(function: Any, side: str) -> Callable[..., Any]:
         if not isinstance(lo, int) or lo or hi is not None:
             raise unsupported("bisect with lo= or hi= on traced values", "use np.searchsorted of a slice")
         ranks = a if key is None else [call_user(key, item) for item in a]
-        if isinstance(ranks, Tracer) or all(map(_is_scalar, ranks)):
+        if isinstance(ranks, Tracer) or all(map(_is_scalar, (*ranks, x))):
             return make_weak(call_handler(np.searchsorted, asarray(ranks), asarray(x), side=side))
         before = [call_user(operator.lt, *((rank, x) if side == "left" else (x, rank))) for rank in ranks]
         count = functools.reduce(functools.partial(call_user, operator.add), before, 0)
@@ -500,20 +500,8 @@ def _place_of(function: Any, side: str) -> Callable[..., Any]:
     return find
 
 
-bisect_left = covers(bisect.bisect_left, native=False, always=True)(_place_of(bisect.bisect_left, "left"))
-bisect_right = covers(bisect.bisect_right, native=False, always=True)(_place_of(bisect.bisect_right, "right"))
-
-
-@covers(bisect.insort_left, native=False, always=True)
-def insort_left(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> None:
-    rank = x if key is None else call_user(key, x)
-    call_user(a.insert, bisect_left(a, rank, lo, hi, key=key), x)
-
-
-@covers(bisect.insort_right, native=False, always=True)
-def insort_right(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> None:
-    rank = x if key is None else call_user(key, x)
-    call_user(a.insert, bisect_right(a, rank, lo, hi, key=key), x)
+covers(bisect.bisect_left, native=False, always=True)(_place_of(bisect.bisect_left, "left"))
+covers(bisect.bisect_right, native=False, always=True)(_place_of(bisect.bisect_right, "right"))
 
 
 @covers(any, native=False, always=True)
