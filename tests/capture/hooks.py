@@ -133,6 +133,9 @@ class NativeHooks:
     def mapping(self, values):
         return values
 
+    def suspending(self, generator, emits, *args):
+        return generator(*args)
+
     def try_stmt(self, fn, get_state, set_state, names):
         fn()
         assert len(get_state()) >= len(names)
@@ -234,7 +237,8 @@ class NativeHooks:
     def iter(self, value):
         return value
 
-    def each(self, values, pattern, body):
+    def each(self, values, pattern, body, get_state=tuple, set_state=None, names=()):
+        assert len(get_state()) == len(names)
         return "each", iter(values), pattern, body
 
     def when(self, test, then):
@@ -242,6 +246,9 @@ class NativeHooks:
 
     def item(self, value):
         return "item", value
+
+    def generator(self, step):
+        return self.generated(step)
 
     def collect(self, step):
         return list(self.generated(step))

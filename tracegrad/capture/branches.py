@@ -290,9 +290,8 @@ class Binding:
 BINDING: WeakKeyDictionary[Callable[[], Any], Binding] = WeakKeyDictionary()
 
 
-def _merged(*parts: Callable[[], Any]) -> Binding:
+def merged(*found: Binding) -> Binding:
     """Return what some parts of an expression bind together."""
-    found = [BINDING[part] for part in parts if part in BINDING]
     names = tuple(dict.fromkeys(name for each in found for name in each.names))
 
     def get_state() -> tuple[Any, ...]:
@@ -305,6 +304,10 @@ def _merged(*parts: Callable[[], Any]) -> Binding:
             each.set_state(tuple(given[name] for name in each.names))
 
     return Binding(names, get_state, set_state)
+
+
+def _merged(*parts: Callable[[], Any]) -> Binding:
+    return merged(*(BINDING[part] for part in parts if part in BINDING))
 
 
 def with_bindings(fn: Callable[[], Any], parts: Sequence[Callable[[], Any]]) -> Callable[[], Any]:
@@ -336,15 +339,22 @@ def or_(first: Any, *rest: Callable[[], Any]) -> Any:
 
 def _boolean(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any], on: bool) -> Any:
     """Short-circuit on a traced left side; a plain logical op when the right side cannot fail and both are bool."""
-    if isinstance(left, StackedList):
-        left = test  # a list that is empty in some runs: only its truth can be one of two values
-    if right not in BINDING and (both := _both(ufunc, test, left, right)) is not None:
-        return both
+    if right not in BINDING:
+        value, both = _both(ufunc, test, left, right)
+        if both is not None:
+            return both
+        if isinstance(left, StackedList) and _is_truth(value):
+            left = test  # a list that is empty in some runs, or a bool: only its truth can be one of two values
     return if_exp(test, lambda: left, right) if on else if_exp(test, right, lambda: left)
 
 
-def _both(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any]) -> Any:
-    """Return the logical op on both sides where the right one can be computed without condition, else None."""
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_) or (isinstance(value, Tracer) and value.dtype == BOOL)
+
+
+def _both(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any]) -> tuple[Any, Any]:
+    """Return the value on the right, and the logical op on both sides where that value can be computed without
+    condition, else None."""
     capture = current()
     block = Block()
     value = bare = known = None
@@ -357,12 +367,12 @@ def _both(ufunc: Any, test: Tracer, left: Any, right: Callable[[], Any]) -> Any:
             if not is_fault(error) and not isinstance(error, Inside):
                 raise
     has_effects = bool(leave_branch(frame) or frame.slots or frame.lists or frame.fills)
-    simple = isinstance(value, bool | np.bool_) or (isinstance(value, Tracer) and value.dtype == BOOL)
-    if simple and asarray(left).dtype == BOOL and not has_effects and _is_total(block):
+    simple = _is_truth(value) and (isinstance(left, StackedList) or asarray(left).dtype == BOOL)
+    if simple and not has_effects and _is_total(block):
         capture.builder.block.operations.extend(block.operations)
         other = from_value(known, weak=True) if known is not None else bare
-        return python_operator(np.bitwise_and if ufunc is np.logical_and else np.bitwise_or, test, other)
-    return None
+        return value, python_operator(np.bitwise_and if ufunc is np.logical_and else np.bitwise_or, test, other)
+    return value, None
 
 
 #: ops without arithmetic that cannot fail

@@ -17,7 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracegrad.capture import searches, sequences
-from tracegrad.capture.branches import and_, do_nothing, if_exp, if_stmt, known_truth, not_, truth
+from tracegrad.capture.branches import (
+    BINDING,
+    Binding,
+    and_,
+    do_nothing,
+    if_exp,
+    if_stmt,
+    known_truth,
+    merged,
+    not_,
+    truth,
+)
 from tracegrad.capture.choices import merge
 from tracegrad.capture.chosen import Chosen
 from tracegrad.capture.context import RestageError, current, user_span
@@ -31,8 +42,10 @@ from tracegrad.capture.lists import (
     content_error,
     count_of,
     give_name,
+    give_rows,
     has_content,
     item_type,
+    kind_of,
     sources_of,
     stacked_list,
     state_of,
@@ -71,6 +84,9 @@ READ_ALL = frozenset(
 _FEW_ITEMS = 16
 
 
+NO_BINDING = Binding((), tuple, do_nothing)
+
+
 class Item(NamedTuple):
     """One item of the result."""
 
@@ -89,15 +105,23 @@ class Each(NamedTuple):
 
     Attributes:
         pattern: a name, or a tuple of patterns of what is unpacked.
+        binding: the names that `:=` binds in it and that are read in other turns or afterwards.
     """
 
     values: Any
     pattern: str | tuple[Any, ...]
     body: Callable[..., Step]
+    binding: Binding = NO_BINDING
 
     def run(self, item: Any) -> Step:
         """Bind the names to an item."""
         return self.body(*_bind(self.pattern, item))
+
+
+class Emitted(NamedTuple):
+    """What a generator function yields: `run` does something with each item."""
+
+    run: Callable[[_Use], None]
 
 
 Step = Each | When | Item
@@ -111,7 +135,7 @@ class Stream:
         is_left: there may be items that a loop over it has left.
     """
 
-    def __init__(self, step: Each, functions: tuple[Any, ...], iterables: tuple[Any, ...]) -> None:
+    def __init__(self, step: Each | Emitted, functions: tuple[Any, ...], iterables: tuple[Any, ...]) -> None:
         self.step, self.functions, self.iterables = step, functions, iterables
         self.items: Any = None
         self.is_left = False
@@ -141,10 +165,22 @@ class Stream:
                 current().streams[id(self.items)] = self.items, (*sources, *state)
         return self.items
 
+    def all_items(self) -> Step | Emitted:
+        """Return the step that gives the items to a function that does nothing else between them."""
+        if isinstance(self.step, Emitted) and self.items is None:
+            self._require_known()
+            self.items = iter(())
+            self._note_left()
+            return self.step
+        return self.taken()
+
     def taken(self, *, all_items: bool = True) -> Each:
         """Return the step that gives the items, of a stream that has no more afterwards."""
+        if isinstance(self.step, Emitted):
+            self.settled()
         self._require_known()
         step = self.step if self.items is None else Each(self.items, "", Item)
+        assert isinstance(step, Each), "what a generator function yields is found at once"
         self.items, self.is_left = iter(()), not all_items
         self._note_left()
         if not all_items:
@@ -161,24 +197,33 @@ class Stream:
                 note_left(values)
 
 
-def each(values: Any, pattern: str | tuple[Any, ...], body: Callable[..., Step]) -> Each:
+def each(
+    values: Any,
+    pattern: str | tuple[Any, ...],
+    body: Callable[..., Step],
+    get_state: GetState = tuple,
+    set_state: SetState = do_nothing,
+    names: tuple[str, ...] = (),
+) -> Each:
     """`for names in values` in a comprehension, which may leave items of a stream."""
-    step = Each(values, pattern, body)
-    return _chained(values.taken(all_items=False), step.run) if type(values) is Stream else step
+    step = Each(values, pattern, body, Binding(names, get_state, set_state) if names else NO_BINDING)
+    return _chained(values.taken(all_items=False), step.run, step.binding) if type(values) is Stream else step
 
 
-def _chained(step: Step, then: Callable[[Any], Step]) -> Any:
-    """Return what does something with the items of a step."""
+def _chained(step: Step, then: Callable[[Any], Step], binding: Binding = NO_BINDING) -> Any:
+    """Return what does something with the items of a step, and binds names."""
     if isinstance(step, Item):
         return then(step.value)
     if isinstance(step, When):
         return When(step.test, lambda: _chained(step.then(), then))
-    return Each(step.values, step.pattern, lambda *names: _chained(step.body(*names), then))
+    if step.binding.names:
+        binding = merged(binding, step.binding)
+    return Each(step.values, step.pattern, lambda *names: _chained(step.body(*names), then), binding)
 
 
 def listed(values: Any) -> Any:
     """Return a list of all items of a stream, which are made now, instead of it."""
-    return collect(values.taken()) if type(values) is Stream else values
+    return collect(values.all_items()) if type(values) is Stream else values
 
 
 def settled(values: Any) -> Any:
@@ -196,8 +241,11 @@ class Generated(NamedTuple):
         reads_all = f in READ_ALL if isinstance(f, Hashable) else False
         if reads_all or (isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, list)):
             return collect(self.step)
-        items = generate(self.step)
-        current().register_created(items)
+        step, capture = self.step, current()
+        if step.body.__code__ in capture.streamed:
+            return Stream(step, (step.body,), (step.values,))
+        items = _run_by_python(generate(step), step.body.__code__)
+        capture.register_created(items)
         return items
 
 
@@ -208,6 +256,71 @@ def generated(step: Each) -> Generated:
         step = step._replace(values=iterate(values))
         note_left(values)
     return Generated(step)
+
+
+def generator(step: Each) -> Any:
+    """A generator expression that is no argument of a call."""
+    code = step.body.__code__
+    if code in current().streamed:
+        return generated(step).given_to(None)
+    items = _run_by_python(_taken_by_python(step, iter(stream(step.values))), code)
+    current().register_created(items)
+    return items
+
+
+def _taken_by_python(step: Each, values: Iterator[Any]) -> Iterator[Any]:
+    """Yield the items of a generator expression, which takes those of its iterables one by one."""
+    waiting: list[Step]
+    for value in values:
+        waiting = [step.run(value)]
+        while waiting:
+            following = waiting.pop()
+            if isinstance(following, Item):
+                yield following.value
+            elif isinstance(following, Each):
+                yield from _taken_by_python(following, iter(stream(following.values)))
+            elif test(following.test):
+                waiting.append(following.then())
+
+
+def suspending(generator: Callable[..., Iterator[Any]], emits: Callable[..., None], *args: Any) -> Any:
+    """What a generator function gives of which a branch or loop yields: the generator, or where a traced condition
+    decides about its items a stream of them."""
+    capture = current()
+    if emits.__code__ in capture.streamed:
+        return Stream(Emitted(lambda use: call_user(emits, Emitter(use), *args)), (emits, *args), args)
+    items = generator(*args)
+    capture.register_created(items)
+    items = _run_by_python(items, emits.__code__)
+    capture.register_created(items)
+    return items
+
+
+class Emitter:
+    """Gets the items of a generator function, one by one."""
+
+    def __init__(self, use: _Use) -> None:
+        self.use = use
+
+
+def emit(emitter: Emitter, item: Any) -> None:
+    """`yield item`."""
+    emitter.use.put(item)
+
+
+def emit_all(emitter: Emitter, values: Any) -> None:
+    """`yield from values`."""
+    _run(values.all_items() if type(values) is Stream else Each(values, "", Item), emitter.use)
+
+
+def _run_by_python(items: Iterator[Any], code: types.CodeType) -> Iterator[Any]:
+    """Yield the items of a generator; note where a traced condition decides which they are."""
+    try:
+        yield from items
+    except NeedsPythonValue as error:
+        if error.code == "TG101":
+            current().undecided.add(code)
+        raise
 
 
 def generate(step: Step) -> Iterator[Any]:
@@ -221,7 +334,7 @@ def generate(step: Step) -> Iterator[Any]:
         yield from generate(step.then())
 
 
-def collect(step: Each) -> list[Any]:
+def collect(step: Step | Emitted) -> list[Any]:
     """Return the items as a list; with traced tests, or where they are many, a loop appends them."""
     result = new_list([])
     current().plain.add(id(result))
@@ -259,30 +372,29 @@ def first(step: Each, *default: Any) -> Any:
     step = step._replace(values=iterate(step.values))
     sequence = as_sequence(step.values)
     if sequence is not None and _size(sequence) is not None:
-        found = attempt(lambda: _look(step))
+        found = _looked(step.binding, lambda: _look(step))
         if found is None or not found.tested:
             return next(generate(step), *default)
     values = new_list([])
     current().plain.add(id(values))
-    _seek(step, values)
+    _seek(step, values, step.binding)
     return head(values, *default)
 
 
-def _seek(step: Step, values: list[Any]) -> None:
+def _seek(step: Step, values: list[Any], binding: Binding) -> None:
     """Append the first item of a generator expression; what comes after it is not computed."""
+    state = binding.get_state, binding.set_state, binding.names
     if isinstance(step, Item):
         _appending_to(values).put(step.value)
     elif isinstance(step, When):
         holds, then = truth(step.test), step.then
-        if_stmt(holds, lambda: _seek(then(), values), do_nothing, _no_state, do_nothing, ())
+        if_stmt(holds, lambda: _seek(then(), values, binding), do_nothing, *state)
     else:
         run = step.run
         for_stmt(
             iterate(step.values),
-            lambda item: _seek(run(item), values),
-            _no_state,
-            do_nothing,
-            (),
+            lambda item: _seek(run(item), values, binding),
+            *state,
             lambda: not_(truth(values)),
         )
 
@@ -304,40 +416,50 @@ def holds_for(function: Any, step: Each) -> Any:
     program runs, by a loop that ends at the item that decides."""
     step = step._replace(values=iterate(step.values))
     sequence = as_sequence(step.values)
-    size = 0 if sequence is None else _size(sequence)
-    if size is not None and size <= _FEW_ITEMS:
-        return call_handler(function, generate(step))
+    size, code = 0 if sequence is None else _size(sequence), step.body.__code__
+    if size is not None and size <= _FEW_ITEMS and code not in current().streamed and not step.binding.names:
+        return call_handler(function, _run_by_python(generate(step), code))
     try:
-        found = _find(step, function is any)
+        found = _find(step, function is any, step.binding)
     except CaptureError:
-        if size is None:
+        if size is None or step.binding.names:
             raise
         return call_handler(function, generate(step))
     return found if function is any else not_(found)
 
 
-def _find(step: Step, wanted: bool) -> Any:
-    """Return whether there is an item of the truth that is wanted."""
+def _find(step: Step, wanted: bool, binding: Binding) -> Any:
+    """Return whether there is an item of the truth that is wanted; steps bind names."""
     if isinstance(step, Item):
         return truth(step.value) if wanted else not_(truth(step.value))
     if isinstance(step, When):
         then = step.then
-        return and_(truth(step.test), lambda: _find(then(), wanted))
+
+        def rest() -> Any:
+            return _find(then(), wanted, binding)
+
+        if binding.names:
+            BINDING[rest] = binding
+        return and_(truth(step.test), rest)
     found, run = [False], step.run
 
     def look(item: Any) -> None:
-        found[0] = _find(run(item), wanted)
+        found[0] = _find(run(item), wanted, binding)
 
-    def put(state: tuple[Any, ...]) -> None:
+    def get_state() -> tuple[Any, ...]:
+        return (found[0], *binding.get_state())
+
+    def set_state(state: tuple[Any, ...]) -> None:
         found[0] = state[0]
+        binding.set_state(state[1:])
 
-    for_stmt(iterate(step.values), look, lambda: (found[0],), put, ("tg_found",), lambda: not_(found[0]))
+    for_stmt(iterate(step.values), look, get_state, set_state, ("tg_found", *binding.names), lambda: not_(found[0]))
     return found[0]
 
 
 def extend(values: list[Any], items: Sequence_ | Stream) -> None:
     """`values.extend(items)`."""
-    _run(items.taken() if isinstance(items, Stream) else Each(items, "", Item), _appending_to(values))
+    _run(items.all_items() if isinstance(items, Stream) else Each(items, "", Item), _appending_to(values))
 
 
 def run_over(
@@ -351,9 +473,9 @@ def run_over(
     """`for` over what map or filter gives: the functions are called in the body of the loop."""
     require_own_iterator(stream)
     step = stream.taken(all_items=extra_test is None)
-    use = _Use(body, lambda: None, get_state, set_state, names)
+    use = _Use(body, lambda: None, get_state, set_state, names).binding(step.binding)
     values = iterate(step.values)
-    for_stmt(_numbered(values), lambda item: _run(step.run(item), use), get_state, set_state, names, extra_test)
+    for_stmt(_numbered(values), lambda item: _run(step.run(item), use), *use[2:], extra_test)
 
 
 def _numbered(values: Any) -> Any:
@@ -440,13 +562,23 @@ def _keys(values: StackedList, key: Callable[[Any], Any] | None) -> StackedList:
     Raises:
         CaptureError: that is no numbers, nor tuples of them.
     """
-    keys = values if key is None else collect(Each(values, "", lambda item: Item(key(item))))
+    keys = values if key is None else _rows(collect(Each(values, "", lambda item: Item(key(item)))))
     if not isinstance(keys, StackedList) or not keys.has_unknown_length or not keys.has_order:
         raise unsupported(
             "a list of unknown length is sorted or searched by other things than numbers or tuples of them",
             "give a key that is a number or a tuple of numbers, or sort an array of numbers by np.argsort",
         )
     return keys
+
+
+def _rows(values: list[Any]) -> list[Any]:
+    """Make a new list one of rows of an array, where its items can be that."""
+    if isinstance(values, CapturedList) and not (isinstance(values, StackedList) and values.has_unknown_length):
+        try:
+            give_rows(values, kind_of(values))
+        except RestageError:
+            pass
+    return values
 
 
 def _order(keys: StackedList, *, reverse: Any) -> Any:
@@ -555,6 +687,22 @@ class _Use(NamedTuple):
     set_state: SetState = do_nothing
     names: tuple[str, ...] = ()
 
+    def binding(self, binding: Binding) -> _Use:
+        """Return the use in a comprehension that binds names too."""
+        own, (get_state, set_state, names) = len(binding.names), self[2:]
+        if not own:
+            return self
+
+        def set_both(values: tuple[Any, ...]) -> None:
+            binding.set_state(values[:own])
+            set_state(values[own:])
+
+        return self._replace(
+            get_state=lambda: (*binding.get_state(), *get_state()),
+            set_state=set_both,
+            names=(*binding.names, *names),
+        )
+
 
 def _appending_to(values: list[Any]) -> _Use:
     def append(item: Any) -> None:
@@ -564,12 +712,15 @@ def _appending_to(values: list[Any]) -> _Use:
     return _Use(append, lambda: count_of(values))
 
 
-def _run(step: Step, use: _Use) -> None:
+def _run(step: Step | Emitted, use: _Use) -> None:
     if isinstance(step, Item):
         use.put(step.value)
     elif isinstance(step, When):
         holds, then = truth(step.test), step.then
         if_stmt(holds, lambda: _run(then(), use), do_nothing, *use[2:], event="if in a comprehension")
+    elif isinstance(step, Emitted):
+        assert not use.names, "no variable is carried through a function that gives items"
+        step.run(use)
     else:
         if isinstance(step.values, zip | enumerate):
             step = step._replace(values=list(iterate(step.values)))
@@ -583,7 +734,7 @@ def _run(step: Step, use: _Use) -> None:
 
 def _loop(step: Each, sequence: Sequence_ | None, use: _Use) -> None:
     """Use the items, by a staged loop over a sequence if there is one."""
-    before = use.mark()
+    before, use = use.mark(), use.binding(step.binding)
     if sequence is not None:
         try:
             for_stmt(sequence, lambda item: _run(step.run(item), use), *use[2:], None)
@@ -612,7 +763,7 @@ def _staged(step: Each) -> Sequence_ | None:
     size = _size(sequence)
     if size is None:
         return sequence
-    found = attempt(lambda: _look(step.run(sequence.item(sequence.start)))) if size else None
+    found = _looked(step.binding, lambda: _look(step.run(sequence.item(sequence.start)))) if size else None
     return None if found is None or (not found.tested and size * found.numbers <= few) else sequence
 
 
@@ -621,6 +772,15 @@ class _First(NamedTuple):
 
     tested: bool
     numbers: int = 1
+
+
+def _looked(binding: Binding, look: Callable[[], _First | None]) -> _First | None:
+    """Look at an iteration that is not made; the names that it binds are as before."""
+    state = binding.get_state()
+    try:
+        return attempt(look)
+    finally:
+        binding.set_state(state)
 
 
 def _size(sequence: Sequence_) -> int | None:

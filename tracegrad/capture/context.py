@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -362,6 +363,10 @@ class Capture:
         self.used_up: dict[int, Any] = {}
         #: lists that are iterators in Python, and the lists of whose items they are made, with what these held
         self.streams: dict[int, Any] = {}
+        #: the code of generators whose items are found as those of a comprehension; and of those that Python cannot
+        #: run, since a traced condition decides what they give
+        self.streamed: frozenset[types.CodeType] = frozenset()
+        self.undecided: set[types.CodeType] = set()
         #: whether deques that the code makes are lists; and whether it makes any
         self.deques_are_lists = self.makes_deques = False
         #: ids of the lists that stand for deques with a bound -> list and bound; and of those that surely do not

@@ -43,6 +43,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
 In a generator, a statement with a `yield` in it stays what it is, since a function of its own cannot yield for another:
 
     decide(test)    items(iterable)     the test of an `if` or `while`, and what a `for` runs over, around a `yield`
+    suspending(generator, emits, ...)   such a generator, or what gives its items to an emitter by emit and emit_all
 """
 
 from __future__ import annotations
@@ -302,6 +303,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         globals_, nonlocals = declarations(node.body)
         mark_swaps(node.body)
         parameters = [n.id for n in gast.walk(node.args) if isinstance(n, gast.Name)]
+        if can_emit(node):
+            node.body = self.emitting(node, parameters)
         mark_regrown(node.body, frozenset(parameters))
         mark_renewed(node.body, frozenset(parameters))
         original, suspends = bindings(node.body), yields(node.body)
@@ -325,6 +328,24 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         if suspends and not yields(node.body):  # a `yield` that is never reached makes a generator of it
             node.body.append(place.expression(place.at(gast.Yield(None))))
         return node
+
+    def emitting(self, node: Node, parameters: list[str]) -> list[Node]:
+        """Return the body of a function that gives what a generator function does: it has the generator and a function
+        that gives each item to an emitter (comprehensions.py)."""
+        place, emitter = Make(node.body[0]), self.fresh.unique("tg_emitter")
+        generator = place.function(self.fresh.unique("tg_generator"), parameters, node.body)
+        generator.tg_suspends = True
+        emits = place.function(self.fresh.unique("tg_emits"), [emitter, *parameters], copy.deepcopy(node.body))
+        for statement in walk_scope(emits.body):
+            if isinstance(statement, gast.Expr) and isinstance(statement.value, gast.Yield | gast.YieldFrom):
+                given = statement.value
+                name = "emit" if isinstance(given, gast.Yield) else "emit_all"
+                value = Make(given).constant(None) if given.value is None else given.value
+                statement.value = Make(given).call(emitter, value)
+                statement.value.tg_emits = name
+        made = place.call(generator.name, place.load(emits.name), *map(place.load, parameters))
+        made.tg_emits = "suspending"
+        return [generator, emits, place.returns(made)]
 
     def rebinds(self, name: str, body: list[Node], place: Make) -> Node:
         """Return the statement that says that this function stores into a variable from outside."""
@@ -937,6 +958,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     def visit_Call(self, node: Node) -> Node:
         place, function = Make(node), node.func
+        if hasattr(node, "tg_emits"):
+            return place.hook(node.tg_emits, function, *map(self.visit, node.args))
         if isinstance(function, gast.Name) and function.id not in self.flow.locals:
             if function.id == "super":
                 if not node.args and self.class_name is not None and self.first_parameter is not None:
@@ -950,7 +973,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     def argument(self, node: Node) -> Node:
         """Convert an argument of a call; a generator expression becomes a list if the function reads all of it."""
-        if isinstance(node, gast.GeneratorExp) and is_stageable(node):
+        if isinstance(node, gast.GeneratorExp) and self.is_stageable(node):
             return Make(node).hook("generated", self.steps(node))
         if isinstance(node, gast.Starred):
             node.value = Make(node).hook("spread", self.visit(node.value))
@@ -966,7 +989,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return place.call(SLICE, *(place.constant(None) if part is None else self.visit(part) for part in parts))
 
     def visit_ListComp(self, node: Node) -> Node:
-        if is_stageable(node):
+        if self.is_stageable(node):
             return Make(node).hook("collect", self.steps(node))
         return self.visit_comprehension_expression(node)
 
@@ -986,28 +1009,65 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return node if isinstance(node, gast.SetComp) else Make(node).hook("display", node)
 
     def visit_DictComp(self, node: Node) -> Node:
-        if not is_stageable(node) or not any(generator.ifs for generator in node.generators):
+        if not self.is_stageable(node) or not any(generator.ifs for generator in node.generators):
             return self.visit_comprehension_expression(node)
         pair = Make(node.key).tuple([node.key, node.value])
-        return Make(node).hook("collect_items", self.steps(Make(node).at(gast.ListComp(pair, node.generators))))
+        pairs = Make(node).at(gast.ListComp(pair, node.generators))
+        pairs.tg_state = getattr(node, "tg_state", ())
+        return Make(node).hook("collect_items", self.steps(pairs))
 
-    visit_SetComp = visit_GeneratorExp = visit_comprehension_expression
+    visit_SetComp = visit_comprehension_expression
+
+    def visit_GeneratorExp(self, node: Node) -> Node:
+        if is_stageable(node) and not assignment_expressions(node):
+            return Make(node).hook("generator", self.steps(node))
+        return self.visit_comprehension_expression(node)
+
+    def is_stageable(self, node: Node) -> bool:
+        """Return whether the parts of a comprehension may become functions here."""
+        return is_stageable(node) and (self.hoistable or not assignment_expressions(node))
 
     def steps(self, node: Node) -> Node:
         """Return an expression for the steps of a comprehension (comprehensions.py)."""
-        outside, inner = self.hoistable, self.inner
+        outside, inner, bound = self.hoistable, self.inner, assignment_expressions(node)
         values = self.visit(node.generators[0].iter)
-        self.hoistable = False
+        self.hoistable = bool(bound)
         self.inner |= comprehended_names(node)
-        iterables = [values, *(self.visit(generator.iter) for generator in node.generators[1:])]
-        step = Make(node.elt).hook("item", self.visit(node.elt))
-        for generator, values in zip(reversed(node.generators), reversed(iterables), strict=True):
+        before, step = self.part(node.elt)
+        step = Make(node.elt).hook("item", step)
+        for number, generator in reversed([*enumerate(node.generators)]):
             for test in reversed(generator.ifs):
-                step = Make(test).hook("when", self.visit(as_test(test)), Make(test).thunk(step))
+                then = self.step(Make(test), [], before, step, bound)
+                before, holds = self.part(as_test(test))
+                before, step = [*before, *then[0]], Make(test).hook("when", holds, then[1])
             place, names = Make(generator.iter), [n.id for n in names_of(generator.target)]
-            step = place.hook("each", values, self.pattern(generator.target), place.thunk(step, names))
+            definitions, body = self.step(place, names, before, step, bound)
+            before, iterable = self.part(generator.iter) if number else ([], values)
+            step = place.hook("each", iterable, self.pattern(generator.target), body)
+            before = [*before, *definitions]
+        if bound:
+            definitions, state = self.state(node.tg_state, Make(node), setter_name=self.fresh.unique("tg_set_names"))
+            self.prelude += [*before, *definitions]
+            step.args += state
         self.hoistable, self.inner = outside, inner
         return step
+
+    def part(self, node: Node) -> tuple[list[Node], Node]:
+        """Convert a part of a comprehension; return the definitions that it needs too."""
+        outside, self.prelude = self.prelude, []
+        value = self.visit(node)
+        definitions, self.prelude = self.prelude, outside
+        return definitions, value
+
+    def step(
+        self, place: Make, names: list[str], before: list[Node], step: Node, bound: dict[str, None]
+    ) -> tuple[list[Node], Node]:
+        """Return an expression for a step as a function, and its definition where it binds names of this function."""
+        if not bound:
+            return [], place.thunk(step, names)
+        function = place.function(self.fresh.unique("tg_step"), names, [])
+        function.body = self.body(bound, [*before, place.returns(step)], place)
+        return [function], place.load(function.name)
 
     def pattern(self, target: Node) -> Node:
         """Return an expression for the structure of a target: a name, or a tuple for what is unpacked."""
@@ -1050,17 +1110,32 @@ def is_stageable(node: Node) -> bool:
     own, outside = comprehended_names(node), list(gast.walk(node.generators[0].iter))
     called = [a for n in gast.walk(node) if isinstance(n, gast.Call) for a in n.args]
     for part in gast.walk(node):
-        if isinstance(part, gast.NamedExpr | gast.Await | gast.Yield | gast.YieldFrom):
+        if isinstance(part, gast.Await | gast.Yield | gast.YieldFrom):
+            return False
+        if isinstance(part, gast.Lambda) and assignment_expressions(part.body):
             return False
         if isinstance(part, gast.Lambda) and part not in outside and not own.isdisjoint(free_names(part)):
             return False  # it would have the value of its own item, where Python's has that of the last one
-        if isinstance(part, gast.GeneratorExp) and part is not node and part not in called:
+        if isinstance(part, gast.GeneratorExp) and part is not node and part not in called and part not in outside:
             return False
         if isinstance(part, gast.comprehension):
             plain = all(isinstance(t, gast.Name | gast.Tuple | gast.List | gast.Store) for t in gast.walk(part.target))
             if part.is_async or not plain or len(set(names := [n.id for n in names_of(part.target)])) < len(names):
                 return False
     return True
+
+
+def can_emit(node: Node) -> bool:
+    """Return whether what a generator function yields, some of it in a branch or loop, can be given to a function."""
+    if hasattr(node, "tg_suspends") or not isinstance(node, gast.FunctionDef):
+        return False
+    nodes = list(walk_scope(node.body))
+    given = [n for n in nodes if isinstance(n, gast.Yield | gast.YieldFrom)]
+    if sum(isinstance(n, gast.Expr) and n.value in given for n in nodes) < len(given):
+        return False
+    if any(isinstance(n, gast.Return) and n.value is not None for n in nodes):
+        return False
+    return any(isinstance(n, (gast.If, *LOOPS)) and yields([n]) for n in nodes)
 
 
 def yields(nodes: Iterable[Node]) -> bool:

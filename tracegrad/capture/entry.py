@@ -7,6 +7,7 @@ Previous: hooks.py; next folder: transform.
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -219,16 +220,27 @@ def capture(
     state = Capture(function, sizes, as_size)
     try:
         return _capture(state, function, leaves, rebuild, arguments)
-    except CaptureError:
-        if not state.makes_deques:
-            raise
-        again = Capture(function, sizes, as_size)
-        again.deques_are_lists = True
-        try:
-            return _capture(again, function, leaves, rebuild, arguments)
-        except Exception:  # the first error says more
-            pass
-        raise
+    except CaptureError as error:
+        refused = error
+        while (other := _other_way(state)) is not None:
+            state = Capture(function, sizes, as_size)
+            state.streamed, state.deques_are_lists = other
+            try:
+                return _capture(state, function, leaves, rebuild, arguments)
+            except Exception as error:
+                if not state.deques_are_lists:  # else the error before says more
+                    if not isinstance(error, CaptureError):
+                        raise
+                    refused = error
+        raise refused from refused.__cause__
+
+
+def _other_way(state: Capture) -> tuple[frozenset[types.CodeType], bool] | None:
+    """Return which generators a capture that has failed is done again with as comprehensions, and whether with lists
+    for deques; None: there is no other way."""
+    if not state.undecided <= state.streamed:
+        return state.streamed | state.undecided, state.deques_are_lists
+    return (state.streamed, True) if state.makes_deques and not state.deques_are_lists else None
 
 
 def _capture(

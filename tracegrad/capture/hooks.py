@@ -104,8 +104,8 @@ def decide(test: Any) -> bool:
         test,
         "a `yield` stands under a condition that depends on a traced value",
         "it decides what is yielded",
-        "yield in any case, and choose the value before (`y = a if x > 0 else b`), or append to a list with a "
-        "fixed number of items and return that",
+        "return no value from the generator, and use none of a `yield`; or yield in any case, and choose the value "
+        "before (`y = a if x > 0 else b`); or append to a list and return that",
     )
 
 
@@ -235,6 +235,10 @@ vars(HOOKS).update(
     collect_items=lambda step: comprehensions.collect_items(step, setitem),
     collect=comprehensions.collect,
     generated=comprehensions.generated,
+    generator=comprehensions.generator,
+    suspending=comprehensions.suspending,
+    emit=comprehensions.emit,
+    emit_all=comprehensions.emit_all,
     assert_=assert_,
     display=new_container,
     outer=outer,

@@ -20,12 +20,16 @@ from tracegrad.capture.context import Frame, RestageError, Signal, Storage, curr
 from tracegrad.capture.lists import (
     CHANGED,
     CapturedList,
+    Kind,
     ListUse,
     StackedList,
     count_before,
     count_of,
+    give_rows,
     indexed_error,
     item_type,
+    join_kinds,
+    kind_of,
     name_of,
     pin,
     use_of_index,
@@ -558,6 +562,8 @@ def _join_trees(
                     i: content_of(leaf) for i, leaf in enumerate(trees[side][0]) if isinstance(leaf, Tracer)
                 }
     trees, values = meet(trees, [branch.block for branch in branches], values)
+    if trees[0][1] != trees[1][1]:
+        trees, values = _with_rows(trees, values, branches)
     (left, left_tree), (right, right_tree) = trees
     if left_tree != right_tree:
         path, *sides = _find_difference(trees)
@@ -677,14 +683,21 @@ def meet(
         values: of leaves, where they are other ones than now.
         error: of the choice between two Python values, where these are given one structure too.
     """
-    sides: list[_Side] = [
+    return _opened(_meet(_sides_of(trees, values), blocks, error))
+
+
+def _sides_of(trees: Sequence[tuple[list[Any], Tree]], values: Sequence[Mapping[int, Value]]) -> list[_Side]:
+    return [
         ([(leaf, known.get(i)) for i, leaf in enumerate(leaves)], tree)
         for (leaves, tree), known in zip(trees, values, strict=True)
     ]
-    met = _meet(sides, blocks, error)
+
+
+def _opened(sides: list[_Side]) -> tuple[list[tuple[list[Any], Tree]], list[dict[int, Value]]]:
+    """Return leaves with the structure, and values of leaves, of two sides."""
     return (
-        [([leaf for leaf, _ in pairs], tree) for pairs, tree in met],
-        [{i: value for i, (_, value) in enumerate(pairs) if value is not None} for pairs, _ in met],
+        [([leaf for leaf, _ in pairs], tree) for pairs, tree in sides],
+        [{i: value for i, (_, value) in enumerate(pairs) if value is not None} for pairs, _ in sides],
     )
 
 
@@ -741,6 +754,70 @@ def _meet_choices(sides: list[_Side], blocks: Sequence[Block], error: Exception 
                 index = leaf if value is None else from_value(value, weak=True)
             number = renumbered(index, own, options)
         made.append(([(number, number.value)], Tree(Chosen, options, (LEAF,))))
+    return made
+
+
+def _with_rows(
+    trees: list[tuple[list[Any], Tree]], values: list[dict[int, Value]], branches: list[Branch]
+) -> tuple[list[tuple[list[Any], Tree]], list[dict[int, Value]]]:
+    """Give lists of numbers, or of tuples of these, one structure where they differ in length: that of rows of an array
+    and a length."""
+
+    def visit(sides: list[_Side]) -> list[_Side]:
+        one, other = (tree for _, tree in sides)
+        if one.kind is None or other.kind is None:
+            return sides
+        if (one.kind, one.data, len(one.children)) == (other.kind, other.data, len(other.children)):
+            parts = zip(*(divide(pairs, tree.children) for pairs, tree in sides), strict=True)
+            found = [visit([(pairs, tree) for tree, pairs in part]) for part in parts]
+            return [
+                (
+                    [pair for part in found for pair in part[side][0]],
+                    dataclasses.replace(sides[side][1], children=tuple(part[side][1] for part in found)),
+                )
+                for side in range(2)
+            ]
+        if issubclass(one.kind, list) and issubclass(other.kind, list):
+            return _as_rows(sides, branches) or sides
+        return sides
+
+    return _opened(visit(_sides_of(trees, values)))
+
+
+def _as_rows(sides: list[_Side], branches: list[Branch]) -> list[_Side] | None:
+    """Return two lists of different lengths as arrays of their items with a length, where the items are numbers or
+    tuples of these; else None."""
+    lists: list[CapturedList] = []
+    kinds: list[Kind] = []
+    try:
+        for (pairs, tree), branch in zip(sides, branches, strict=True):
+            with branch.reopened():
+                leaves = [leaf if value is None else _content(leaf, value) for leaf, value in pairs]
+                lists.append(unflatten(tree, leaves, CapturedList))
+            if isinstance(lists[-1], StackedList) or lists[-1]:
+                kinds.append(kind_of(lists[-1]))
+        kind = join_kinds(kinds)
+    except RestageError:
+        return None
+    if kind.is_mutable or kind.maybe:
+        return None
+    made: list[_Side] = []
+    for (_, tree), values, branch in zip(sides, lists, branches, strict=True):
+        with branch.reopened():
+            give_rows(values, kind)
+            leaves, rows = flatten(values)
+            made.append(
+                (
+                    [(leaf, content_of(leaf) if isinstance(leaf, Tracer) else None) for leaf in leaves],
+                    dataclasses.replace(rows, origin=tree.origin),
+                )
+            )
+    return made
+
+
+def _content(leaf: Any, value: Value) -> Tracer:
+    made = from_value(value, weak=leaf.weak)
+    made.zero_dim = leaf.zero_dim
     return made
 
 

@@ -440,6 +440,29 @@ def stack_items(use: ListUse) -> bool:
     return True
 
 
+def kind_of(values: list[Any]) -> Kind:
+    """Return what the items of a list have in common.
+
+    Raises:
+        RestageError: they have nothing.
+    """
+    return values.kind if isinstance(values, StackedList) else item_type(values)
+
+
+def give_rows(values: CapturedList, kind: Kind) -> None:
+    """Turn a new list into a StackedList whose length is a variable; its items are of a kind."""
+    capacity = values.capacity if isinstance(values, StackedList) else len(values)
+    use = ListUse(values, kind, capacity=greater(capacity, 1))
+    if isinstance(values, StackedList):
+        _adapt(values, use)
+    else:
+        make_room(values, kind, use.capacity)
+    assert isinstance(values, StackedList)
+    values.varies = True
+    for part in values.parts():
+        part.varies, part.length = True, asarray(part.length)
+
+
 def _adapt(values: StackedList, use: ListUse) -> None:
     if isinstance(values, RecordList):
         values.adapt(use)

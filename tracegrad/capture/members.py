@@ -19,9 +19,9 @@ from tracegrad.capture.chosen import Chosen
 from tracegrad.capture.context import current, user_span
 from tracegrad.capture.deques import read_method
 from tracegrad.capture.guards import guard_presence, new_container, read_attribute, special_method
-from tracegrad.capture.lists import ListUse, StackedList, use_of_index
+from tracegrad.capture.lists import CapturedList, ListUse, StackedList, use_of_index
 from tracegrad.capture.masked import Selection
-from tracegrad.capture.natives import require_own, require_own_iterator
+from tracegrad.capture.natives import replace_all, require_own, require_own_iterator
 from tracegrad.capture.operators import aug_name
 from tracegrad.capture.presence import find_attribute, read_item
 from tracegrad.capture.presence import read_attribute as read_unsure
@@ -179,6 +179,8 @@ def _set_item(x: Any, key: Any, value: Any) -> None:
         x = x.read("'NoneType' object does not support item assignment")
     if isinstance(key, slice):
         require_own_iterator(value)
+    if isinstance(x, CapturedList) and _is_of_all(key) and replace_all(x, value):
+        return
     if isinstance(x, StackedList):
         _set_row(x, key, value)
         return
@@ -224,6 +226,10 @@ def _set_item(x: Any, key: Any, value: Any) -> None:
             store_item(x, key, value)
     else:
         branches.write_slot(x, "item", key, value)
+
+
+def _is_of_all(key: Any) -> bool:
+    return isinstance(key, slice) and key.start is None and key.stop is None and key.step is None
 
 
 def _set_row(x: StackedList, key: Any, value: Any) -> None:

@@ -24,6 +24,7 @@ from tracegrad.capture.deques import require_plain
 from tracegrad.capture.guards import is_user_function, open_attribute
 from tracegrad.capture.heaps import HEAP
 from tracegrad.capture.iterators import feeding, is_iterator, note_left, require_known
+from tracegrad.capture.joins import is_number
 from tracegrad.capture.lists import CapturedList, ListUse, StackedList, count_of, indexed_error, unstack, use_of_index
 from tracegrad.capture.presence import popped
 from tracegrad.capture.protocols import store, store_plainly
@@ -165,7 +166,9 @@ def call_changing(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if _is_deleted_in_place(*args):
                 _delete(*args)
                 return None
-        elif args[0].varies if isinstance(args[0], StackedList) else _is_in_branch(args[0]):
+        elif isinstance(args[1], Tracer) or (
+            args[0].varies if isinstance(args[0], StackedList) else _is_in_branch(args[0])
+        ):
             _pop(*args)
             return None
     if isinstance(own, list) and name in ("reverse", "sort") and _is_followed(own):
@@ -213,7 +216,11 @@ def renew(old: Any, new: Any) -> Any:
     """Return what a name is bound to that gets a new list, where nothing else has the old one: that one, with the
     items of the new one, where a staged region would have to choose between the two."""
     capture = current()
-    if type(old) is not CapturedList or type(new) is not CapturedList or len(old) != len(new):
+    if not isinstance(old, CapturedList) or not isinstance(new, CapturedList):
+        return new
+    if isinstance(old, StackedList) or isinstance(new, StackedList) or len(old) != len(new):
+        if _is_in_branch(old) and replace_all(old, new):
+            return old
         return new
     frames = capture.frames[capture.created_depth(old) + 1 :]
     if any(id(old) in frame.lists for frame in frames):  # its length has changed
@@ -223,6 +230,20 @@ def renew(old: Any, new: Any) -> Any:
     for number, item in enumerate(new):
         branches.write_slot(old, "item", number, item)
     return old
+
+
+def replace_all(values: CapturedList, new: Any) -> bool:
+    """Do `values[:] = new` where Python cannot know the length of the list; return whether that is so."""
+    if not (values.has_unknown_length if isinstance(values, StackedList) else _is_in_branch(values)):
+        return False
+    given = call_user(list, new)
+    if not isinstance(given, StackedList) and not all(map(is_number, given)):
+        return False
+    if isinstance(given, StackedList) and given.kind.is_mutable:
+        return False
+    call_user(values.clear)
+    call_user(values.extend, given)
+    return True
 
 
 def _sorted(values: list[Any], **kwargs: Any) -> list[Any]:
@@ -243,9 +264,26 @@ def _pop(values: CapturedList, index: Any = -1) -> Any:
     """Do `values.pop(index)`: under a traced condition, of a list whose length is known when the code runs."""
     if not isinstance(values, StackedList) and not values:
         return values.pop(index)  # raises Python's error, on this path only: other iterations may find something
+    if isinstance(index, Tracer) and not (isinstance(values, StackedList) and values.has_unknown_length):
+        use = _room_for(values)
+        if use is None or not branches.keep_as_array(use):
+            raise _unknown_place_error(values, use)
     _require_varying(values, "list.pop")
     slots.note_list(values)
     return values.pop(index)
+
+
+def _unknown_place_error(values: CapturedList, use: ListUse | None) -> NeedsPythonValue:
+    error = NeedsPythonValue(
+        "an item is taken out of a list at a place that is known only when the compiled function runs",
+        code="TG134",
+        span=user_span(),
+        found=f"{values.name or 'a list'}, which cannot be rows of an array",
+        help="let the function make the list, of numbers, arrays of one shape, or tuples of these; or keep "
+        "all items, and choose by np.where",
+    )
+    error.remedy = use
+    return error
 
 
 def _is_deleted_in_place(values: CapturedList, part: slice) -> bool:

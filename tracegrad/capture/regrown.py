@@ -20,6 +20,8 @@ _READERS = frozenset("len sum list tuple set sorted min max any all print float"
 _STREAMS = frozenset({"enumerate", "zip", "reversed"})
 _MODULES = frozenset({"np", "numpy"})
 _METHODS = frozenset("append extend insert pop remove clear reverse sort index count copy".split())
+#: those that change the list
+_CHANGES = frozenset("append extend insert pop remove clear reverse sort".split())
 _HIDDEN = (*FUNCTIONS, gast.ClassDef, gast.Lambda, gast.Global, gast.Nonlocal)
 
 
@@ -66,11 +68,14 @@ def _is_conditional(node: Node, parents: dict[int, Node]) -> bool:
 
 
 def _is_changed(use: Node, parents: dict[int, Node]) -> bool:
-    """Return whether an item of a list is stored, or its order changes."""
+    """Return whether an item of a list is stored, or its order or length changes."""
     around = parents[id(use)]
     if isinstance(around, gast.Attribute):
-        return around.attr in ("sort", "reverse")
-    return isinstance(around, gast.Subscript) and around.value is use and isinstance(around.ctx, gast.Store)
+        return around.attr in _CHANGES
+    if isinstance(around, gast.AugAssign):
+        return around.target is use
+    stores = isinstance(around, gast.Subscript) and isinstance(around.ctx, gast.Store | gast.Del)
+    return stores and around.value is use
 
 
 def _makes_list(value: Node) -> bool:

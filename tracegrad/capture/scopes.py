@@ -4,6 +4,7 @@ Reads a body without jumps (jumps.py); writes what it found into the nodes, as a
 
 - `tg_state` of `if`, `while`, `for`, `try`: the names that the statement may rebind and that are read afterwards, or by
   a later turn of the loop. Names that live inside one turn only are left out.
+- `tg_state` of a comprehension: the names that `:=` binds in it and that are read in its other turns or afterwards.
 - `tg_reset` of `if`: other names that one branch may rebind and the other reads; of `try`: all others that it rebinds.
 - `tg_unbound` of a name that is read: it may not be bound at this point.
 - `tg_live` of a name that is bound: it is read afterwards.
@@ -36,7 +37,8 @@ from tracegrad.capture.nodes import (
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """What evaluation does to a name: "read", "write", or "capture" (a nested function may read it from now on)."""
+    """What evaluation does to a name: "read", "write", or "capture" (a nested function may read it from now on); or
+    "leave", the end of a comprehension that binds names."""
 
     kind: str
     name: str
@@ -272,7 +274,10 @@ class Flow:
     def _use(self, events: list[_Event], live: set[str]) -> set[str]:
         live, always = set(live), self._always()
         for event in reversed(events):
-            if event.kind == "write":
+            if event.kind == "leave":
+                kept = live | always | event.node.tg_read
+                event.node.tg_state = tuple(name for name in assignment_expressions(event.node) if name in kept)
+            elif event.kind == "write":
                 if event.name in live | always:
                     event.node.tg_live = True
                 if event.certain and event.name not in always:
@@ -351,8 +356,20 @@ class Flow:
         targets = {n.id for g in node.generators for n in gast.walk(g.target) if isinstance(n, gast.Name)}
         hidden = hidden | targets
         values = [node.key, node.value] if isinstance(node, gast.DictComp) else [node.elt]
-        for part in [*first.ifs, *(p for g in node.generators[1:] for p in (g.iter, *g.ifs)), *values]:
-            self._collect(part, events, hidden, False)
+        inside: list[_Event] = []
+        parts = [*first.ifs, *(p for g in node.generators[1:] for p in (g.iter, *g.ifs)), *values]
+        for part in parts:
+            self._collect(part, inside, hidden, False)
+        events += inside
+        if assignment_expressions(node):
+            node.tg_read = self._use([e for part in parts for e in self._inside(part, hidden)], set())
+            events.append(_Event("leave", "", node))
+
+    def _inside(self, part: Node, hidden: frozenset[str]) -> list[_Event]:
+        """Return what a part of a comprehension does in a turn in which it is evaluated."""
+        events: list[_Event] = []
+        self._collect(part, events, hidden, True)
+        return events
 
 
 def free_names(node: Node) -> set[str]:

@@ -7,6 +7,7 @@ def positive(x):
     for v in x:
         if v > 0:
             yield v
+    return len(x)
 
 
 def f(x):

@@ -8,8 +8,8 @@ import tracegrad as tg
 def f(x):
     log = defaultdict(list)
     if x[0] > 0:
-        log["steps"].append(x[0])
-    return np.sum(x) + sum(log["steps"])
+        log["steps"].append(x)
+    return np.sum(x) + np.sum(log["steps"])
 
 
 def run():

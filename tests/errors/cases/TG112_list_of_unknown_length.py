@@ -4,11 +4,11 @@ import tracegrad as tg
 
 
 def f(x):
-    large = [v for v in x if v > 0.5]
+    large = [row for row in x if row[0] > 0.5]
     if not large:
-        large = [0.0]
-    return sum(large)
+        large = [np.zeros(2)]
+    return np.sum(large[0])
 
 
 def run():
-    tg.grad(f)(np.ones(4))
+    tg.grad(f)(np.ones((4, 2)))

@@ -9,10 +9,10 @@ def f(x):
     found = []
     for v in x:
         try:
-            found += [math.log(v)]
+            found += [x * math.log(v)]
         except ValueError:
-            found = [v]
-    return sum(found)
+            found = [x[:1]]
+    return np.sum(found[0])
 
 
 def run():
