@@ -359,3 +359,44 @@ def test_arrays_written_in_place_stay_the_same_arrays(backend: str) -> None:
     assert TOTAL is total
     assert item.a is array
     assert (total.tolist(), array.tolist()) == ([1.0] * 3, [2.0] * 3)
+
+
+def chosen_by_the_total(x: Any) -> Any:
+    items = [x, 2.0 * x, 3.0 * x * x]
+
+    def step() -> Any:
+        global TOTAL
+        item = items[int(TOTAL)]
+        TOTAL = TOTAL + 0.5
+        return item
+
+    return step() + x * step()
+
+
+def chosen_in_a_handler(x: Any) -> Any:
+    global TOTAL
+    items = [x, 2.0 * x, 3.0 * x * x]
+    try:
+        y = items[int(TOTAL)] / float(int(x))
+    except ZeroDivisionError:
+        y = items[int(TOTAL)]
+        TOTAL = 1.0
+    return y * x
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", [chosen_by_the_total, chosen_in_a_handler])
+def test_the_content_of_what_is_rebound_is_that_before_the_call(f: Callable[[Any], Any], backend: str) -> None:
+    first = tg.value_and_grad(f, backend=backend)
+    second = tg.grad(lambda x: tg.grad(f)(x) * x, backend=backend)
+    for total in (0.25, 1.25, 0.75, 0.25):
+        for x in (2.5, 0.5):
+            found = []
+            for function in (f, first, second, lambda x: f(x + 1e-6), lambda x: f(x - 1e-6)):
+                globals()["TOTAL"] = total
+                found.append((function(x), TOTAL))
+            (expected, after), ((value, slope), left), (curved, _), (above, _), (below, _) = found
+            assert (value, left) == (expected, after)
+            assert slope == pytest.approx((above - below) / 2e-6, rel=1e-6)
+            globals()["TOTAL"] = total
+            assert curved == pytest.approx(slope + x * (tg.hessian(f)(x)), rel=1e-9)

@@ -610,16 +610,22 @@ def guard_content(place: Place) -> None:
         return
     if isinstance(value, Tracer) or id(value) in current().created:
         return
-    guard_result(_Content(place), ("content", place.key), place.name)
+    guard_value(place, value)
+
+
+def guard_value(place: Place, value: Any) -> None:
+    """Check at every call that what a place holds has the content of a value."""
+    test = Place(_Content(place, value), (("call", None),), place.name)
+    current().guards.setdefault(("content", place.key), (test, True))
 
 
 class _Content:
-    """A test whether what a place holds has the content that it had when this was made."""
+    """A test whether what a place holds has the content that a value had when this was made."""
 
     __slots__ = ("content", "place")
 
-    def __init__(self, place: Place) -> None:
-        self.place, self.content = place, content_of(place.read())
+    def __init__(self, place: Place, value: Any) -> None:
+        self.place, self.content = place, content_of(value)
 
     def __call__(self) -> bool:
         return bool(content_of(self.place.read()) == self.content)

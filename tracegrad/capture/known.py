@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture.context import Capture, HiddenInput, current
-from tracegrad.capture.guards import guard_content
+from tracegrad.capture.guards import guard_value
 from tracegrad.capture.sizes import decide
 from tracegrad.capture.tracer import RESOLVERS, Tracer
 from tracegrad.ir.core import Value
@@ -62,7 +62,7 @@ def find_content(tracer: Tracer, floats: bool = False) -> np.ndarray[Any, Any] |
         return None
     for source in used:
         if isinstance(source, HiddenInput):
-            guard_content(source.place)
+            guard_value(source.place, source.original)
         elif isinstance(source, SymbolicDim):
             decide(source - dim_evaluate(source, capture.sizes), "==")
         else:
@@ -126,7 +126,7 @@ def _input(value: Value, capture: Capture, floats: bool, used: list[HiddenInput 
     for hidden in capture.hidden.values():
         if hidden.value is value:
             used.append(hidden)
-            return np.asarray(hidden.place.read(), kind.dtype)
+            return np.asarray(hidden.original, kind.dtype)  # the place may hold what captured code has stored
     return None
 
 
