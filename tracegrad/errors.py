@@ -125,7 +125,7 @@ class NotDifferentiableError(TracegradError, NotImplementedError):
 
 
 class CompileError(TracegradError, RuntimeError):
-    """The C compiler failed or is missing."""
+    """The C compiler failed or is missing, or Python cannot compile generated code."""
 
 
 class InternalError(TracegradError, AssertionError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 import re
 from typing import Any
@@ -717,3 +718,17 @@ def test_c_names_temporaries_and_shares_tables() -> None:
     constant = tg.grad(lambda x: np.sum(x * np.array([1.5, 2.5, 4.0, 8.5, 9.0, 3.0, 2.0, 1.0, 0.3]) ** 2)).source
     assert "table" not in constant(np.ones(9), backend="numpy")
     assert tg.grad(loss, backend="c").source(np.ones(39)).count("static const double") <= 2
+
+
+def test_branches_that_return_one_after_the_other_are_not_nested() -> None:
+    lines = [
+        f"    if x < {k}.0:\n        return {k}.5 * x\n" for k in range(110)
+    ]  # Python allows 99 blocks in each other
+    text, file = "".join(["def tariff(x):\n", *lines, "    return x * x\n"]), "<tariff>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    scope: dict[str, Any] = {}
+    exec(compile(text, file, "exec"), scope)
+    gradient = tg.grad(scope["tariff"], backend="numpy")
+    for x, slope in ((-1.0, 0.5), (70.5, 71.5), (109.5, 219.0)):
+        assert gradient(x) == slope
+    assert "    elif x < 1.0:  # <tariff>:4  if x < 1.0:\n" in gradient.source(1.0)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tracegrad.driver.load_python import load_python
+from tracegrad.errors import CompileError
 
 SOURCE = "import numpy as np\n\n\ndef loss(x):\n    return np.linalg.inv(x)  # a line of the text\n"
 
@@ -36,3 +37,11 @@ def test_each_text_has_a_name_of_its_own_and_is_forgotten() -> None:
 
 def test_a_namespace_is_visible() -> None:
     assert load_python("def f():\n    return k\n", "f", namespace={"k": 5})() == 5
+
+
+def test_text_that_nests_deeper_than_python_allows_is_refused() -> None:
+    indented = "".join("    " * (k + 1) + "if x:\n" for k in range(110)) + "    " * 111 + "pass\n"
+    with pytest.raises(CompileError, match="too many levels of indentation in f"):
+        load_python(f"def f(x):\n{indented}", "f")
+    with pytest.raises(SyntaxError):
+        load_python("def f(x):\n    return (x\n", "f")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 import numpy as np
@@ -645,3 +646,32 @@ def test_argument_as_result(f, backend):
     value, slope = tg.value_and_grad(f, backend=backend)(3.0)
     np.testing.assert_allclose(value, f(3.0), rtol=1e-12)
     np.testing.assert_allclose(slope, (f(3.0 + 1e-6) - f(3.0 - 1e-6)) / 2e-6, rtol=1e-8)
+
+
+def test_recursion_on_ints_inside_a_gradient_may_be_deep() -> None:
+    def power(x: Any, n: int) -> Any:
+        return x * power(x, n - 1) if n else 1.0
+
+    assert tg.grad(tg.grad(power))(1.0, 80) == 80.0 * 79.0
+
+    def repeated(x: Any) -> Any:
+        total = 0.0
+        for k in range(3):
+            total = total + k * power(x, 70)
+        return total
+
+    assert tg.grad(repeated)(1.0) == 210.0
+
+
+def test_recursion_has_the_room_that_python_is_given() -> None:
+    def power(x: Any, n: int) -> Any:
+        return x * power(x, n - 1) if n else 1.0
+
+    with pytest.raises(CaptureError, match=r"no room for the capture.*TG130"):
+        tg.grad(power)(1.0, 900)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20 * limit)
+    try:
+        assert tg.grad(power)(1.0, 900) == 900.0
+    finally:
+        sys.setrecursionlimit(limit)

@@ -780,13 +780,15 @@ def _passed(error: BaseException) -> Iterator[CodeType]:
         trace = trace.tb_next
 
 
-def raised_span(error: BaseException) -> Span | None:
-    """Return the place in the user's code that raised an exception."""
+def raised_span(error: BaseException, *, outermost: bool = False) -> Span | None:
+    """Return the place in the user's code that raised an exception; or the outermost one that it has passed."""
     span, trace = None, error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         if not is_library(code.co_filename):
             span = _span_of(code, trace.tb_lasti, trace.tb_lineno)
+            if outermost and code.co_filename not in OUTSIDE:
+                break
         trace = trace.tb_next
     return span
 

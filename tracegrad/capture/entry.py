@@ -20,9 +20,19 @@ from tracegrad.capture import numpy_api as _numpy_api  # noqa: F401 fills HANDLE
 from tracegrad.capture.calls import call
 from tracegrad.capture.choices import merge
 from tracegrad.capture.chosen import Chosen
-from tracegrad.capture.context import ENTRIES, Capture, HiddenInput, Place, RestageError, Storage, capturing
+from tracegrad.capture.context import (
+    ENTRIES,
+    Capture,
+    HiddenInput,
+    Place,
+    RestageError,
+    Storage,
+    capturing,
+    raised_span,
+)
 from tracegrad.capture.deques import require_no_lists
 from tracegrad.capture.guards import require_unchanged
+from tracegrad.capture.joins import is_stack_overflow
 from tracegrad.capture.lengths import unknown_length
 from tracegrad.capture.lists import (
     CapturedList,
@@ -46,6 +56,7 @@ from tracegrad.capture.tables import Table, has_table, open_table, unknown_keys
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.capture.trees import Choice, Constant, Tree, build, divide
 from tracegrad.capture.trials import check_unused
+from tracegrad.capture.user_calls import stack_overflow
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Function, Interface, Value, escaped_values, walk
 from tracegrad.ir.types import ArrayType
@@ -273,6 +284,11 @@ def _capture(
             require_no_lists([result.tree, *(effect.result.tree for effect in effects if effect.result is not None)])
         except RestageError as error:
             raise error.refusal() from error
+        except RecursionError as error:
+            if not is_stack_overflow(error):
+                raise
+            place = raised_span(error, outermost=True)
+            raise stack_overflow("branches, operands or calls that nest too deep", place) from None
         finally:
             undo(state.frames[0])
         hidden = _hidden_inputs(state)

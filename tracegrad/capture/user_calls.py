@@ -28,7 +28,7 @@ from tracegrad.capture.lists import StackedList
 from tracegrad.capture.protocols import make_object, make_plainly
 from tracegrad.capture.source import SourceUnavailable
 from tracegrad.capture.tracer import Tracer, asarray, call_handler, call_user, full_name, is_traced
-from tracegrad.errors import CaptureError, NeedsPythonValue, TracegradError
+from tracegrad.errors import CaptureError, NeedsPythonValue, Span, TracegradError
 from tracegrad.frames import is_of_dataclass
 
 #: calls of one function nested deeper than this, under a traced condition, never end
@@ -115,16 +115,29 @@ def call_function(function: types.FunctionType, args: tuple[Any, ...], kwargs: d
     capture.calls.append(Call(function, args, kwargs, capture.depth))
     try:
         if level > RECURSION_LIMIT or count > CALLS_LIMIT:
-            if any(frame.kind != "function" for frame in capture.frames):
+            first = next(c for c in capture.calls if c.function.__code__ is code)
+            if any(frame.kind not in ("function", "inner") for frame in capture.frames[first.depth + 1 :]):
                 raise _endless_recursion(function, RECURSION_LIMIT if level > RECURSION_LIMIT else None)
         return converted(*args, **kwargs)
     except RecursionError as error:
         if level == 1 or not is_stack_overflow(error):
             raise
-        raise _endless_recursion(function, level) from None
+        raise stack_overflow(f"nested calls of {function.__name__}", user_span()) from None
     finally:
         capture.active[code] -= 1
         capture.calls.pop()
+
+
+def stack_overflow(found: str, span: Span | None) -> CaptureError:
+    """Return the error for a capture that runs out of Python's stack; found: what it is that nests too deep."""
+    return CaptureError(
+        "Python's stack has no room for the capture of this function",
+        code="TG130",
+        span=span,
+        found=f"{found}, beyond the limit of sys.getrecursionlimit()",
+        help="end the recursion, write it as a loop or nest less; or set a higher limit with sys.setrecursionlimit "
+        "before the first call",
+    )
 
 
 def _endless_recursion(function: types.FunctionType, depth: int | None) -> CaptureError:

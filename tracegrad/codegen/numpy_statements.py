@@ -280,7 +280,7 @@ class StatementWriter(ExpressionWriter):
             test = negated(test, exact=self.compares_integers(operation.operands[0]))
             then, otherwise = otherwise, []
         match otherwise:
-            case [Comment() as comment, ast.If() as inner] if _is_elif(comment):
+            case [Comment() as comment, ast.If() as inner] if _is_of_branch(comment):
                 otherwise = [with_comment(inner, comment.text)]
         self.body.append(ast.If(test, then, [] if is_empty(otherwise) else otherwise))
 
@@ -479,8 +479,9 @@ def _placeholders(operation: Operation) -> list[str]:
     return [placeholder(i) for i in range(len(operation.operands))]
 
 
-def _is_elif(comment: Comment) -> bool:
-    return comment.text.partition("  ")[2].startswith("elif ")
+def _is_of_branch(comment: Comment) -> bool:
+    """Return whether the line that a comment shows is that of a branch."""
+    return comment.text.partition("  ")[2].startswith(("if ", "elif "))
 
 
 def _is_distinct(write: Operation) -> bool:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
+from tracegrad.errors import CompileError
+
 _counter = itertools.count(1)
 
 
@@ -24,12 +26,27 @@ def load_python(
         filename: shown in tracebacks; made unique. By default the function's name.
         namespace: global names that the text may use.
 
+    Raises:
+        CompileError: blocks or brackets of the text nest deeper than Python allows.
+
     >>> load_python("def twice(x):\\n    return 2 * x\\n", "twice")(4)
     8
     """
     label = filename or name
     unique = f"<tracegrad {label} #{next(_counter)}>"
-    code = compile(source, unique, "exec", dont_inherit=True)
+    try:
+        code = compile(source, unique, "exec", dont_inherit=True)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        found = getattr(error, "msg", str(error)) or type(error).__name__
+        if isinstance(error, SyntaxError) and not found.startswith("too many"):
+            raise
+        raise CompileError(
+            "Python cannot compile the generated NumPy code",
+            code="TG621",
+            span=None,
+            found=f"{found} in {name}",
+            help='use backend="c" for this function, or write branches and loops that nest less',
+        ) from None
     # No modification time: linecache.checkcache leaves the entry alone.
     linecache.cache[unique] = (len(source), None, source.splitlines(keepends=True), unique)
     variables: dict[str, Any] = {"__name__": f"tracegrad.generated.{name}", "__file__": unique, **(namespace or {})}
