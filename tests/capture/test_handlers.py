@@ -730,6 +730,55 @@ def loop_that_a_handler_ends(x):
     return s
 
 
+def asks_an_outer_handler_too(x):
+    total = 0.0
+    for v in x:
+        try:
+            b = math.log(v)
+            try:
+                c = 1.0 / float(int(b))
+            except ZeroDivisionError:
+                c = b * b
+            total += b * c
+        except ValueError:
+            total -= v
+    return total
+
+
+def asks_both_handlers_twice(x):
+    total = 0.0
+    for v in x:
+        try:
+            b = math.log(v)
+            try:
+                c = math.sqrt(b) / float(int(v) - 1)
+                c = c + 1.0 / float(int(math.log(c)))
+            except ZeroDivisionError:
+                d = c = b
+            else:
+                d = b
+            total += b * c * d
+        except ValueError:
+            total -= v
+    return total
+
+
+def asks_an_outer_handler_before_and_after(x):
+    total = 0.0
+    for v in x:
+        try:
+            c = math.sqrt(v)
+            try:
+                c = math.sqrt(c - 0.5) / math.floor(c)
+                c = c + math.log(v - 1.2)
+            except ZeroDivisionError:
+                c = v * v
+            total = total + c * c
+        except ValueError:
+            total -= v
+    return total
+
+
 PROGRAMS = [
     filter_of_many_steps,
     factor_by_hand,
@@ -786,6 +835,9 @@ PROGRAMS = [
     list_index,
     dict_key,
     steps,
+    asks_an_outer_handler_too,
+    asks_an_outer_handler_before_and_after,
+    asks_both_handlers_twice,
 ]
 
 
@@ -1001,3 +1053,20 @@ def returns_out_of_an_endless_loop(x: Any) -> Any:
 def test_a_handler_that_leaves_an_endless_loop(function: Callable[..., Any], backend: str) -> None:
     for point in POINTS:
         assert tg.function(function, backend=backend)(point) == pytest.approx(function(point), rel=1e-14)
+
+
+def test_what_an_outer_handler_catches_is_asked_once() -> None:
+    def f(x: Any) -> Any:
+        try:
+            b = math.log(x)
+            try:
+                c = math.sqrt(b) / float(math.floor(x))
+            except ZeroDivisionError:
+                c = b
+            b = b * c
+        except ValueError:
+            b = x
+        return b
+
+    text = tg.function(f).source(2.5)
+    assert text.count("np.sqrt(") == text.count(" <= 0.0") == text.count(" < 0.0") == 1

@@ -34,6 +34,7 @@ from tracegrad.capture.trials import (
     Decision,
     Fork,
     Inside,
+    Passed,
     Raises,
     Trial,
     Window,
@@ -56,7 +57,7 @@ def try_stmt(
 
     The state is that of `if_stmt`: it begins with the values of `names`, and holds all variables that are rebound.
     """
-    _run(fn, get_state, set_state, names, 0, (), 0, None)
+    _run(fn, get_state, set_state, names, 0, (), 0, None, ())
 
 
 def _run(
@@ -68,13 +69,14 @@ def _run(
     script: tuple[Decision, ...],
     depth: int,
     left: tuple[int, Any] | None,
+    passed: tuple[Passed, ...],
 ) -> None:
     capture = current()
     capture.runs += 1
     if capture.runs > _MOST_RUNS:
         found = f"the bodies of the `try` statements are captured more than {_MOST_RUNS} times, for all that may fail"
         raise refusal("an error", found)
-    trial = Trial(fn, get_state, slots.cells_of(get_state), skipped, script, depth, left)
+    trial = Trial(fn, get_state, slots.cells_of(get_state), skipped, script, depth, left, passed)
     capture.trials.append(trial)
     try:
         fn()
@@ -97,22 +99,30 @@ def _run(
     set_state(trial.entry)
     trial.clear_effects(fork.end, fork.place.name)
 
+    met = [(outer, outer.met) for outer in capture.trials]
+
     def side(outcome: bool) -> Callable[[], None]:
-        decisions = (*trial.script, Decision(fork.place, outcome))
-        again = (fn, get_state, set_state, names, trial.skipped, decisions, depth + 1, trial.left)
-        return _Side(again).run
+        decisions, places = (*trial.script, Decision(fork.place, outcome)), tuple(trial.passed)
+        again = (fn, get_state, set_state, names, trial.skipped, decisions, depth + 1, trial.left, places)
+        return _Side(again, met).run
 
     test = from_value(fork.succeeds, weak=True)
     if_stmt(test, side(True), side(False), get_state, set_state, names, event="try")
 
 
 class _Side:
-    """A statement that is run again, on one side of a condition: with these arguments of `_run`."""
+    """A statement that is run again, on one side of a condition: with these arguments of `_run`.
 
-    def __init__(self, again: tuple[Any, ...]) -> None:
-        self.again = again
+    Args:
+        met: how many places for handlers further outside the statements around it have come to again until there.
+    """
+
+    def __init__(self, again: tuple[Any, ...], met: list[tuple[Trial, int]]) -> None:
+        self.again, self.met = again, met
 
     def run(self) -> None:
+        for trial, met in self.met:
+            trial.met = met
         _run(*self.again)
 
 

@@ -26,7 +26,7 @@ from tracegrad.capture.attempts import passes, try_stmt
 from tracegrad.capture.branches import JOIN, and_, do_nothing, if_stmt, not_
 from tracegrad.capture.context import Signal, current, learn, lesson, raised_span
 from tracegrad.capture.slots import GetState, SetState
-from tracegrad.capture.state import Undefined, flatten
+from tracegrad.capture.state import Undefined, Unsure, flatten
 from tracegrad.capture.text import Part, TracedText
 from tracegrad.capture.tracer import Tracer
 from tracegrad.capture.trials import Guard, Leaves, catching, is_seen, refusal
@@ -73,7 +73,9 @@ class Exit:
         #: for each exception the numbers that it holds
         self.held: list[list[Any]] = [_unknown(count) for count in counts]
         self.depth = current().depth
-        self._names = names
+        self._names, self._get_state, self._set_state = names, get_state, set_state
+        #: the names that are bound wherever a side of the branch comes to its end; None for a loop, which may not run
+        self._bound: set[str] | None = None
 
         def set_all(values: tuple[Any, ...]) -> None:
             count = len(names)
@@ -98,6 +100,11 @@ class Exit:
         more = () if goes_on is None else (goes_on,)
         return lambda: and_(_is(self.number, 0), *more)
 
+    def sides(self, then_fn: Callable[[], None], else_fn: Callable[[], None]) -> tuple[Callable[..., None], ...]:
+        """Return the sides of the branch."""
+        self._bound = set(self._names)
+        return self.body(then_fn), self.body(else_fn)
+
     def body(self, fn: Callable[..., None]) -> Callable[..., None]:
         """Return the body of the loop."""
 
@@ -115,6 +122,12 @@ class Exit:
             if passes(error) or catching(error) is None:
                 raise
             self._note(error)
+        else:
+            if self._bound is not None:
+                self._bound -= {name for name, value in self._values() if isinstance(value, Undefined | Unsure)}
+
+    def _values(self) -> Iterator[tuple[str, Any]]:
+        return zip(self._names, self._get_state(), strict=False)
 
     def _note(self, error: Exception) -> None:
         seen = is_seen(error)
@@ -137,6 +150,9 @@ class Exit:
             if_stmt(not_(_is(self.number, 0)), self._raise, do_nothing, lambda: (), do_nothing, (), joins=False)
         elif self.number:
             self._raise_one(self.number)
+        bound = self._bound or ()
+        values = [value.value if type(value) is Unsure and name in bound else value for name, value in self._values()]
+        self._set_state((*values, *self._get_state()[len(values) :]))
 
     def _raise(self) -> None:
         count = len(self.errors)
@@ -241,7 +257,8 @@ def _join(
     names: tuple[str, ...],
 ) -> None:
     def stage(way: Exit) -> None:
-        if_stmt(test, way.body(then_fn), way.body(else_fn), way.get_state, way.set_state, way.names)
+        then_side, else_side = way.sides(then_fn, else_fn)
+        if_stmt(test, then_side, else_side, way.get_state, way.set_state, way.names)
 
     known = lesson(then_fn, "ends") or Ends()
     learn(then_fn, "ends", known)

@@ -168,6 +168,18 @@ class Decision(NamedTuple):
     outcome: bool
 
 
+class Passed(NamedTuple):
+    """A place in the body of a `try` at which an operation does not fail, though it may, for a handler further outside.
+
+    Attributes:
+        trial: the statement of the handler.
+    """
+
+    trial: Trial
+    name: str
+    span: Span | None
+
+
 class Trial:
     """One run of a `try` statement.
 
@@ -176,6 +188,7 @@ class Trial:
         script: what was decided in the others, in their order.
         depth: of conditions that were made before.
         left: the number of a statement, and what has left the one before it, for which it is run again (exits.Exit).
+        passed: places for handlers outside that it has come to before, in their order, where nothing failed.
     """
 
     def __init__(
@@ -187,7 +200,9 @@ class Trial:
         script: Sequence[Decision],
         depth: int,
         left: tuple[int, Any] | None,
+        passed: Sequence[Passed],
     ) -> None:
+        self._expected, self.met = tuple(passed), 0
         self.left, self.code, self._running = left, getattr(fn, "__code__", None), -1
         #: where the statement stands; and how many branches have begun there since the last settled step
         self.frame, self.branches = current().frame, 0
@@ -205,6 +220,7 @@ class Trial:
         """Keep what was done until now: if the statement is run again, it starts from here."""
         capture = current()
         self.skipped, self.script, self.position, self.branches = skipped, script, 0, 0
+        self.passed: list[Passed] = []
         self.entry = self.get_state()
         self.start = len(capture.builder.block.operations)
         self.changes = len(capture.changes)
@@ -250,6 +266,15 @@ class Trial:
         if self.depth >= _MOST:
             raise refusal(name, f"more than {_MOST} operations in one `try` that may fail, one after the other")
         raise Fork(self, succeeds(), place)
+
+    def passes_again(self, place: Passed) -> bool:
+        """Return whether nothing failed at a place for a handler outside when the statement was run before: it has not
+        come yet to what was decided in it since."""
+        if self.position == len(self.script) or self._expected[self.met : self.met + 1] != (place,):
+            return False
+        self.met += 1
+        self.passed.append(place)
+        return True
 
     def clear_effects(self, end: int, name: str) -> None:
         """Remove what the abandoned run has printed, and what it has checked while it was left."""
@@ -340,10 +365,17 @@ class Window:
             Fork: both ways.
             Inside, Leaves, CaptureError: it is in a region inside the body.
         """
+        assert self.trial is not None, "only a `try` that can be run again decides"
+        trials = current().trials
+        inner, place = trials[trials.index(self.trial) + 1 :], Passed(self.trial, name, span)
+        if any(trial.passes_again(place) for trial in reversed(inner)):
+            return True
         if current().frame is not self.frame:
             raise self.leave(name)
-        assert self.trial is not None, "only a `try` that can be run again decides"
-        return self.trial.decide(succeeds, name, span)
+        holds = self.trial.decide(succeeds, name, span)
+        for trial in inner:
+            trial.passed.append(place._replace(name=name if holds else ""))
+        return holds
 
     def leave(self, name: str, raises: Any = None) -> Exception:
         """Return what leaves a region in the body, of which something may fail; raises: as of `Inside`."""
