@@ -75,10 +75,10 @@ def test_a_fault_in_a_branch_not_taken_is_none() -> None:
 
 
 def _suppressed(x: Any) -> Any:
-    y = x[0]
-    with contextlib.suppress(ValueError, KeyError):
-        y = math.sqrt(x[0] - 3.0)
-    return y
+    ignored = contextlib.suppress(ValueError, KeyError)
+    with ignored:
+        return math.sqrt(x[0] - 3.0)
+    return x[0]
 
 
 def _around_a_yield(x: Any) -> Any:

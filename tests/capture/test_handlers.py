@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -779,6 +781,58 @@ def asks_an_outer_handler_before_and_after(x):
     return total
 
 
+def suppresses(x):
+    y = 0.0
+    for v in x:
+        with contextlib.suppress(ValueError, ZeroDivisionError):
+            y += math.log(v)
+            y += 1.0 / float(int(v) - 2)
+            if y > 0.9:
+                break
+            continue
+        y += 10.0
+    with suppress(LookupError), contextlib.nullcontext(x[0]) as first, suppress(ValueError):
+        y += math.log(first)
+    return y
+
+
+def suppresses_in_a_try(x):
+    values = []
+    try:
+        for v in x:
+            with suppress(ZeroDivisionError):
+                values.append(math.log(v))
+                values.append(float(v) / float(int(v) - 2))
+            values.append(v)
+    except ValueError:
+        values.append(x[0] * x[1])
+    return sum(values)
+
+
+class Counted:
+    def __init__(self, *kinds):
+        self.entered = 0.0
+
+    def __enter__(self):
+        self.entered += 1.0
+
+    def __exit__(self, *error):
+        self.entered += 1.0
+
+
+def suppresses_nothing(x, suppress=Counted):
+    counted = suppress(ValueError)
+    y = x[1]
+    try:
+        with suppress(ValueError):
+            y = math.log(x[0])
+    except ValueError:
+        y = 2.0 * x[0]
+    with counted:
+        y *= 2.0
+    return y * counted.entered
+
+
 PROGRAMS = [
     filter_of_many_steps,
     factor_by_hand,
@@ -838,6 +892,9 @@ PROGRAMS = [
     asks_an_outer_handler_too,
     asks_an_outer_handler_before_and_after,
     asks_both_handlers_twice,
+    suppresses,
+    suppresses_in_a_try,
+    suppresses_nothing,
 ]
 
 

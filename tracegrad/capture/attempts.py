@@ -3,9 +3,10 @@
 Called by hooks.py and calls.py. Previous: comparisons.py; next: copies.py.
 
 Handlers run at capture: they catch what goes wrong there. Where a fault would come later, by a staged operation, both
-outcomes are captured (trials.py). A `try` with a `yield` in it, `suppress`, and a `with` whose `__exit__` may return
-true stay what they are: after the body the operations that it staged are looked through, and one whose fault a handler
-would have caught is an error. What capture itself raises, to unroll a loop or to stage it again, passes all handlers.
+outcomes are captured (trials.py). `with suppress(...)` has become a `try` (suppressed.py). A `try` with a `yield`,
+a `suppress` that has another name, and a `with` whose `__exit__` may return true stay what they are: after the body the
+operations that it staged are looked through, and one whose fault a handler would have caught is an error. What capture
+itself raises, to unroll a loop or to stage it again, passes all handlers.
 """
 
 from __future__ import annotations
@@ -275,11 +276,36 @@ def _may_swallow(leave: Any) -> bool:
     return False
 
 
+class _Other:
+    """What a context manager becomes that is called `suppress` and is another one: no exception is caught in it."""
+
+    def __init__(self, manager: Any) -> None:
+        self.manager = context(manager)
+
+    def __enter__(self) -> tuple[()]:
+        self.manager.__enter__()
+        return ()
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: TracebackType | None) -> Any:
+        return self.manager.__exit__(kind, error, traceback)
+
+
+def suppressing(manager: Any) -> Any:
+    """The context manager of `with suppress(...)`; it gives the exceptions that its body catches."""
+    return nullcontext(_kinds(manager)) if isinstance(manager, contextlib.suppress) else _Other(manager)
+
+
+def _kinds(native: Any) -> tuple[Any, ...]:
+    """Return the exceptions that a `contextlib.suppress` catches."""
+    kinds: tuple[Any, ...] = native._exceptions
+    return kinds
+
+
 class _Suppress:
-    """What `contextlib.suppress` becomes in captured code."""
+    """What `contextlib.suppress` becomes in captured code where it has another name."""
 
     def __init__(self, native: Any) -> None:
-        self.native, self.attempt = native, Attempt(lambda: native._exceptions)
+        self.native, self.attempt = native, Attempt(lambda: _kinds(native))
 
     def __enter__(self) -> Any:
         self.attempt.__enter__()

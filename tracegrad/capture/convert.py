@@ -78,6 +78,7 @@ from tracegrad.capture.nodes import (
 from tracegrad.capture.regrown import mark_regrown, mark_renewed
 from tracegrad.capture.scopes import Flow, declarations, free_names
 from tracegrad.capture.source import FUTURE_FLAGS, FunctionSource, SourceUnavailable, find_source
+from tracegrad.capture.suppressed import is_suppressing, lower_suppressed
 from tracegrad.capture.swaps import mark_swaps
 
 OPERATORS = {
@@ -270,6 +271,7 @@ def _convert_source(function: types.FunctionType, source: FunctionSource) -> Nod
     if HOOKS in fresh.used or SLICE in fresh.used:
         raise SourceUnavailable(f"{function.__qualname__} uses a name of tracegrad's own")
     lower_matches(node, fresh)
+    lower_suppressed(node, fresh)
     node.decorator_list, node.returns = [], None
     node.args.defaults, node.args.kw_defaults = [], [None for _ in node.args.kwonlyargs]
     for part in gast.walk(node.args):
@@ -518,7 +520,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
 
     def visit_With(self, node: Node) -> Node:
         for position, item in enumerate(node.items):
-            item.context_expr = Make(item.context_expr).hook("context", self.visit(item.context_expr))
+            hook = "suppressing" if is_suppressing(item) else "context"
+            item.context_expr = Make(item.context_expr).hook(hook, self.visit(item.context_expr))
             target = item.optional_vars
             if target is not None and not isinstance(target, gast.Name):
                 place = Make(target)

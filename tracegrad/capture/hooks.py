@@ -12,7 +12,17 @@ from typing import Any
 
 from tracegrad import ops
 from tracegrad.capture import branches, comprehensions, loops, slots
-from tracegrad.capture.attempts import Attempt, cause, context, passing, raised, step, trial, try_stmt
+from tracegrad.capture.attempts import (
+    Attempt,
+    cause,
+    context,
+    passing,
+    raised,
+    step,
+    suppressing,
+    trial,
+    try_stmt,
+)
 from tracegrad.capture.calls import call
 from tracegrad.capture.choices import do_each, merge
 from tracegrad.capture.chosen import Chosen, Conflict, Options
@@ -271,6 +281,7 @@ vars(HOOKS).update(
     raised=raised,
     cause=cause,
     context=context,
+    suppressing=suppressing,
     text=text,
     format=format_,
 )
