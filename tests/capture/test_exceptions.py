@@ -218,6 +218,7 @@ def jumps_out_of_finally(x: Any) -> Any:
         try:
             if a > 0:
                 a = a * 2
+                break
         finally:
             continue  # noqa: B012
     return a

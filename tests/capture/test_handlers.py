@@ -833,6 +833,59 @@ def suppresses_nothing(x, suppress=Counted):
     return y * counted.entered
 
 
+def dropped_by_return(x):
+    def logarithm(v):
+        try:
+            return math.log(v)
+        finally:
+            return v * v  # noqa: B012
+
+    y = 0.0
+    try:
+        y = math.log(x[0]) * math.sqrt(x[1])
+    except KeyError:
+        y = 1.0
+    finally:
+        return y + x[0] * logarithm(x[1])  # noqa: B012
+
+
+def dropped_by_break(x):
+    total = 0.0
+    for v in x:
+        try:
+            total += math.log(v)
+            if v > 3.0:
+                raise Unfit(v)
+        except ZeroDivisionError:
+            raise Unfit(v) from None
+        else:
+            total += math.sqrt(v - 1.5)
+        finally:
+            total += v * v
+            if v < 2.0:
+                total += 1.0
+            continue  # noqa: B012
+    while total > 0.0:
+        try:
+            total = total - math.log(total - 3.0)
+        finally:
+            break  # noqa: B012
+    return total
+
+
+def dropped_in_a_try(x):
+    try:
+        try:
+            y = math.log(x[0])
+        finally:
+            if x[1] > 1.0:
+                return x[1] * 2.0  # noqa: B012
+            raise Unfit(x[1])
+    except Unfit as error:
+        return error.number * x[0]
+    return y
+
+
 PROGRAMS = [
     filter_of_many_steps,
     factor_by_hand,
@@ -895,6 +948,9 @@ PROGRAMS = [
     suppresses,
     suppresses_in_a_try,
     suppresses_nothing,
+    dropped_by_return,
+    dropped_by_break,
+    dropped_in_a_try,
 ]
 
 

@@ -1,7 +1,7 @@
 """Lowers `return`, `break` and `continue`, so that the statements left run from top to bottom.
 
 Reads the body of a function in gast; gives a body in which loops end by their test alone and branches fall through.
-Previous: nodes.py; next: scopes.py.
+Previous: nodes.py; next: suppressed.py.
 
 Where one branch of an `if` always jumps, the rest of the list moves into the other branch, and no flag is needed:
 
@@ -234,7 +234,7 @@ class _Lowering:
     def attempt(self, statement: Node, loop: _Loop | None) -> None:
         """Lower a `try` or `with` with jumps in it."""
         if isinstance(statement, gast.Try) and jumps(statement.finalbody):
-            raise SourceUnavailable(f"line {statement.lineno}: 'finally' is left by a jump inside a loop or a branch")
+            raise SourceUnavailable(f"line {statement.lineno}: 'finally' is left by a jump, as is its 'try'")
         flags = self.names(jumps(statement.body), loop)
         nested = any(isinstance(s, gast.With | gast.Try) and jumps([s]) for s in walk_scope(statement.body))
         if flags and isinstance(statement, gast.Try) and statement.orelse:
@@ -270,6 +270,8 @@ class _Lowering:
 def _can_stay(statement: Node) -> bool:
     """Return whether the returns inside a statement at the top level may stay `return` statements."""
     if not isinstance(statement, gast.With | gast.Match | gast.Try) or is_trial(statement):
+        return False
+    if isinstance(statement, gast.Try) and jumps(statement.finalbody):
         return False
     return all(_list_can_stay(part) for part in parts(statement))
 

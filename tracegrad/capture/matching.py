@@ -1,6 +1,6 @@
 """Makes `if` statements of `match` statements whose patterns only compare and bind, so that their cases are staged.
 
-Reads and writes gast trees. Previous: nodes.py; next: suppressed.py.
+Reads and writes gast trees. Previous: nodes.py; next: jumps.py.
 
     match n:                     if n == 0: ...
         case 0: ...              else:

@@ -1,6 +1,6 @@
-"""Makes a `try` of the body of `with suppress(...)`, so that what fails in it at run time is followed to its end.
+"""Makes handlers of what drops exceptions in other ways, `with suppress(...)` and a jump at the end of `finally`.
 
-Reads and writes gast trees. Previous: matching.py; next: swaps.py.
+Reads and writes gast trees. Previous: jumps.py; next: scopes.py.
 
     with suppress(ValueError):      with tg__.suppressing(suppress(ValueError)) as tg_kinds:
         ...                             try: ...
@@ -8,17 +8,23 @@ Reads and writes gast trees. Previous: matching.py; next: swaps.py.
 
 The name only says where it is done: whether the object is contextlib.suppress is seen at capture, and for another one
 the handler catches nothing.
+
+    try: ...                        try:
+    finally:                            try: ...
+        return y                        except: pass
+                                    return y
 """
 
 from __future__ import annotations
 
 import gast
 
+from tracegrad.capture.jumps import completes, jumps
 from tracegrad.capture.nodes import Fresh, Make, Node
 
 
 def lower_suppressed(function: Node, fresh: Fresh) -> None:
-    """Rewrite the `with suppress(...)` of a function, and of those in it, in place."""
+    """Rewrite what drops exceptions in a function, and in those in it, in place."""
     _Suppressed(fresh).visit(function)
 
 
@@ -30,6 +36,23 @@ def is_suppressing(item: Node) -> bool:
 class _Suppressed(gast.NodeTransformer):  # type: ignore[misc]  # gast has no type annotations
     def __init__(self, fresh: Fresh) -> None:
         self.fresh = fresh
+
+    def visit_Try(self, node: Node) -> Node | list[Node]:
+        self.generic_visit(node)
+        if not node.finalbody or completes(node.finalbody) or not jumps(node.finalbody):
+            return node
+        for part in (node.body, node.orelse, *(handler.body for handler in node.handlers)):
+            if part and isinstance(part[-1], gast.Return):  # `finally` returns something else
+                place = Make(part[-1])
+                part[-1] = place.expression(part[-1].value or place.constant(None))
+        last, node.finalbody = node.finalbody, []
+        if jumps([node]):
+            node.finalbody = last
+            return node
+        place = Make(node.body[0])
+        inner = [node] if node.handlers else node.body
+        handler = place.at(gast.ExceptHandler(None, None, [place.at(gast.Pass())]))
+        return [place.at(gast.Try(inner, [handler], [], [])), *last]
 
     def visit_With(self, node: Node) -> Node:
         self.generic_visit(node)

@@ -2,7 +2,7 @@
 
 Items of a list that is an array are rows of it. Two that change places are written over each other there, which only
 who has taken one of them by itself could tell from what Python does: so the uses of the list in its function are looked
-through. Annotates gast for convert.py. Previous: suppressed.py; next: regrown.py.
+through. Annotates gast for convert.py. Previous: matching.py; next: regrown.py.
 """
 
 from __future__ import annotations
