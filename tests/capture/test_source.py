@@ -221,8 +221,8 @@ def test_coroutines() -> None:
     ("body", "reason"),
     [
         (
-            "for i in x:\n        try:\n            i()\n        finally:\n            break",
-            "line 3: 'finally' is left",
+            "for i in x:\n        try:\n            return i()\n        finally:\n            break",
+            "line 3: 'finally' is left by a jump, as is its 'try'",
         ),
         ("return locals()", r"line 2: locals\(\) reads the variables of its caller"),
         ("return eval('x')", r"eval\(\)"),
