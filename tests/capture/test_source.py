@@ -221,7 +221,8 @@ def test_coroutines() -> None:
     ("body", "reason"),
     [
         (
-            "for i in x:\n        try:\n            return i()\n        finally:\n            break",
+            "for i in x:\n        try:\n            if i():\n                continue\n            i()\n        "
+            "finally:\n            break",
             "line 3: 'finally' is left by a jump, as is its 'try'",
         ),
         ("return locals()", r"line 2: locals\(\) reads the variables of its caller"),
