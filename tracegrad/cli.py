@@ -581,10 +581,12 @@ def _header(program: Program, target: str, command: str, emit: str, batched: Seq
     written = [paths[i] if i < len(paths) else captured.hidden[i - len(paths)].place.name for i in places]
     sizes = size_symbols(signature)
     facts = dict.fromkeys([*(f"{name} >= 2" for name in sizes), *map(str, captured.facts)])
+    by_keyword = emit == "python" and bool(pipeline.defaults_of(program))
+    how = "before the last" if directions else "by keyword" if by_keyword else "last"
     rows = {
         "arguments": taken,
         "fixed in this code, whatever is passed": fixed,
-        f"read from outside the function, passed {'before the last' if directions else 'last'}": hidden,
+        f"read from outside the function, passed {how}": hidden,
         f"{of}, passed last": [f"{name}: {leaf.type}" for name, leaf in zip(names, directions, strict=True)],
         "sizes": list(facts) if sizes else [],
         "results": results if emit != "python" else [],

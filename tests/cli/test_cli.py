@@ -41,8 +41,8 @@ def test_dumped_python_runs_alone(run: Run, project: Path) -> None:
         "from alone import loss_value_and_grad\n"
         "data = np.load('batch.npz')\n"
         "params = {'w': data['params.w'], 'b': data['params/b']}\n"
-        "given = params, data['x'], data['y'], 3, 0.1, 2.5, np.array([1.0, 2.0, 3.0])\n"
-        "value, (by_params, by_lr) = loss_value_and_grad(*given)\n"
+        "outside = {'SCALE': 2.5, 'WEIGHTS': np.array([1.0, 2.0, 3.0])}\n"
+        "value, (by_params, by_lr) = loss_value_and_grad(params, data['x'], data['y'], **outside)\n"
         "assert 'tracegrad' not in sys.modules\n"
         "print(float(value), *by_params['w'], float(by_lr))\n"
     )
@@ -59,7 +59,7 @@ def test_header_names_everything(run: Run) -> None:
         "# value and gradient by params of model.py:loss",
         '# arguments: params["w"]: f64[3], params["b"]: f64[], x: f64[4,3], y: f64[4], lr: float',
         "# fixed in this code, whatever is passed: n = 3",
-        "# read from outside the function, passed last: SCALE: float, WEIGHTS: f64[3]",
+        "# read from outside the function, passed by keyword: SCALE: float, WEIGHTS: f64[3]",
         "# made by tracegrad 0.1.0: tracegrad dump model.py:loss --arg 'params={w: f64[3], b: f64[]}' "
         "--arg 'x=f64[4,3]' --arg 'y=f64[4]'",
     ]

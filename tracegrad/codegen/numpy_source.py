@@ -11,7 +11,8 @@ expression (folding.py), and the variable of each value (variables.py). Statemen
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tracegrad.codegen.folding import LOGIC, placeholder
 from tracegrad.codegen.numpy_module import Module, all_values, outer_names
@@ -40,18 +41,26 @@ _PYTHON_OPERATORS = frozenset(
 )
 
 
-def emit_numpy(function: Function, *, comments: bool = True, warnings: bool = True) -> str:
+def emit_numpy(
+    function: Function,
+    *,
+    comments: bool = True,
+    warnings: bool = True,
+    defaults: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Return the text of a Python module that defines the function; it needs NumPy alone.
 
     Args:
         function: its interface gives the Python signature; without one it takes its flat parameters.
         comments: whether to write the user's line before the statements that come from it.
         warnings: whether the caller sees NumPy's warnings, so that the text must silence those that mean nothing.
+        defaults: expressions of the defaults of arguments. An argument without one that comes after one with a default
+            goes by keyword.
     """
-    return _text(Module(function, comments, warnings))
+    return _text(Module(function, comments, warnings), defaults)
 
 
-def _text(module: Module) -> str:
+def _text(module: Module, defaults: Mapping[str, str]) -> str:
     """Return the text of a module, with all functions that its function calls."""
     waiting = [module.function]
     for current in waiting:
@@ -60,7 +69,7 @@ def _text(module: Module) -> str:
             if callee is not None and callee not in module.function_names:
                 module.function_names[callee] = module.names.fresh(identifier(callee.name, "function"))
                 waiting.append(callee)
-    definitions = [_FunctionEmitter(module, current).definition() for current in reversed(waiting)]
+    definitions = [_FunctionEmitter(module, current, defaults).definition() for current in reversed(waiting)]
     used = set().union(*map(outer_names, [*module.constants, *definitions]))
     helpers = module.helper_definitions(used)
     functions = [*helpers, *definitions]
@@ -76,8 +85,9 @@ def _text(module: Module) -> str:
 class _FunctionEmitter(StatementWriter):
     """Builds the definition of one function: its signature, what it reads from its arguments, and its result."""
 
-    def __init__(self, module: Module, function: Function) -> None:
+    def __init__(self, module: Module, function: Function, defaults: Mapping[str, str]) -> None:
         super().__init__(module, function)
+        self.defaults = defaults
         self.choose_arguments()
         self.choose_sizes()
         self.names = assign_variables(
@@ -146,8 +156,18 @@ class _FunctionEmitter(StatementWriter):
             # where a cotangent is zero, factors that are inf or NaN are computed and dropped
             statements = [parse_statement('with np.errstate(divide="ignore", invalid="ignore"):', statements)]
         body = [*self.body, *statements]
-        arguments = ast.arguments([], [ast.arg(a) for a in self.arguments], None, [], [], None, [])
-        return ast.FunctionDef(self.module.function_names[self.function], arguments, body, [], None)
+        return ast.FunctionDef(self.module.function_names[self.function], self.signature(), body, [], None)
+
+    def signature(self) -> ast.arguments:
+        """Return the parameters and their defaults."""
+        names = [ast.arg(a) for a in self.arguments]
+        interface = self.function.interface if self.function is self.module.function else None
+        texts = [self.defaults.get(a) for a in interface.arguments] if interface is not None else [None] * len(names)
+        defaults = [None if text is None else parse_expression(text) for text in texts]
+        first = next((i for i, default in enumerate(defaults) if default is not None), len(names))
+        end = next((i for i in range(first, len(names)) if defaults[i] is None), len(names))
+        positional = [default for default in defaults[first:end] if default is not None]
+        return ast.arguments([], names[:end], None, names[end:], defaults[end:], None, positional)
 
     def prologue(self, statements: Sequence[ast.stmt]) -> None:
         """Read what the statements use from the arguments: parts of structures, then sizes."""

@@ -1,7 +1,7 @@
 """Gradients inside a capture: captures a function at traced arguments, and stages it and its derivative in place.
 
 Reads a request and traced values; stages IR into the capture in progress. Previous: tangents.py; next:
-specialization.py.
+defaults.py.
 """
 
 from __future__ import annotations

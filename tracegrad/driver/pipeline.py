@@ -27,6 +27,7 @@ from tracegrad.codegen.variables import Names
 from tracegrad.collector import without_collector
 from tracegrad.config import Options, load_options
 from tracegrad.driver.cache import Cache, open_cache
+from tracegrad.driver.defaults import default_texts
 from tracegrad.driver.derive import TANGENTS, Request, derive, inexact_part, leaf_numbers, tree_text, without_aux
 from tracegrad.driver.key import normalize_ir, package_fingerprint
 from tracegrad.driver.launch import ExecutableSpec, Source, build_executable
@@ -119,6 +120,7 @@ def build_program(
             return copy
 
         return Program(
+            function,
             captured,
             request,
             signature,
@@ -153,6 +155,7 @@ def build_program(
 
     weak = weak if derived.keeps else frozenset()
     return Program(
+        function,
         captured,
         request,
         signature,
@@ -216,7 +219,7 @@ def build_vjp_program(
     inputs = (*primal.inputs, *(Leaf(primal.results[i]) for i in seeds))
     results = tuple(signature.leaves[i].type for i in wrt)
     request = Request("vjp", tuple(range(len(by))), False, has_aux)
-    made = Program(captured, request, signature, build, inputs, results, tree, frozenset(), {})
+    made = Program(function, captured, request, signature, build, inputs, results, tree, frozenset(), {})
     made.out = out
     return made
 
@@ -236,7 +239,8 @@ def source_header(program: Program, backend: str) -> str:
         lines.append(f"{', '.join(decided)}: sizes and indices computed from it are fixed in this code")
     hidden = program.captured.hidden
     if hidden:
-        lines.append(f"after the arguments: {', '.join(h.place.name for h in hidden)}, read from outside at each call")
+        where = "by keyword" if backend != "c" and defaults_of(program) else "after the arguments"
+        lines.append(f"{where}: {', '.join(h.place.name for h in hidden)}, read from outside at each call")
     unrolled = [
         f"{os.path.basename(span.file)}:{span.line}: the loop is {event.removeprefix('for: ')}"
         for span, event in program.captured.events
@@ -254,7 +258,15 @@ def source_text(program: Program, backend: str) -> str:
     """Return the generated code of a program."""
     if backend == "c":
         return codegen.emit_c(program.function, threads=load_options().num_threads).text
-    return codegen.emit_numpy(program.function)
+    return codegen.emit_numpy(program.function, defaults=defaults_of(program))
+
+
+def defaults_of(program: Program) -> dict[str, str]:
+    """Return the texts of the defaults in the signature of NumPy source. What is read from outside goes by keyword if
+    there are any; there are none where directions are passed last."""
+    if program.request.kind in (*TANGENTS, "vjp"):
+        return {}
+    return default_texts(program.user, program.signature, program.captured.contents)
 
 
 _warned_no_compiler = False

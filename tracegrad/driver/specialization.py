@@ -1,6 +1,6 @@
 """A compiled instance: the program it was made of, whether what was read from outside is still as it was, and calls.
 
-Made by pipeline.py; called by api.py. Previous: inner_gradients.py; next: pipeline.py.
+Made by pipeline.py; called by api.py. Previous: defaults.py; next: pipeline.py.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ BEFORE_RUN: list[Callable[[Program, Sequence[Any]], None]] = []
 
 @dataclass(slots=True)
 class Program:
-    """A captured and transformed function, before code generation."""
+    """A captured and transformed function, before code generation; `user` is the one that was captured."""
 
+    user: Callable[..., Any]
     captured: Captured
     request: Request
     signature: Signature
