@@ -15,6 +15,7 @@ import numpy as np
 from tracegrad.capture import branches, comprehensions, sequences
 from tracegrad.capture.iterators import Ahead, changing_nothing
 from tracegrad.capture.lists import RecordList, StackedList
+from tracegrad.capture.ragged import Ragged, require_some
 from tracegrad.capture.sequences import Items
 from tracegrad.capture.tracer import ALWAYS, HANDLERS, Tracer, call_handler, call_user, full_name
 
@@ -26,14 +27,49 @@ def is_of_arrays(f: Any) -> bool:
     return isinstance(f, np.ufunc) or full_name(f).startswith("numpy.")
 
 
+def _stack(rows: Any, axis: int = 0) -> Any:
+    return (call_handler(np.moveaxis, rows, 0, axis) if axis else rows).copy()
+
+
+def _concatenate(rows: Any, axis: int | None = 0) -> Any:
+    if axis is None:
+        return rows.reshape(-1)
+    if rows.ndim < 2:
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    place = np.lib.array_utils.normalize_axis_index(axis, rows.ndim - 1)
+    moved = call_handler(np.moveaxis, rows, 0, place) if place else rows
+    return moved.reshape(*moved.shape[:place], -1, *moved.shape[place + 2 :])
+
+
+def _vstack(rows: Any) -> Any:
+    return rows[:, None] if rows.ndim == 1 else rows.copy() if rows.ndim == 2 else _concatenate(rows)
+
+
+def _hstack(rows: Any) -> Any:
+    return rows.copy() if rows.ndim == 1 else _concatenate(rows, 0 if rows.ndim == 2 else 1)
+
+
+def _dstack(rows: Any) -> Any:
+    return _concatenate(rows, 2) if rows.ndim > 3 else _stack(rows, -1)[(None,) * (3 - rows.ndim)]
+
+
+def _column_stack(rows: Any) -> Any:
+    return rows[None] if rows.ndim == 1 else _stack(rows, 1) if rows.ndim == 2 else _concatenate(rows, 1)
+
+
+def _block(rows: Any) -> Any:
+    return rows.copy() if rows.ndim == 1 else _concatenate(rows, -1)
+
+
 #: functions that join a list of arrays: what they make of arrays stacked along axis 0
-_ROWS: dict[Any, Callable[[Tracer], Any]] = {
-    np.stack: lambda rows: rows.copy(),
-    np.vstack: lambda rows: (
-        rows.copy() if rows.ndim == 2 else rows.reshape(-1, *rows.shape[2:]) if rows.ndim > 2 else rows[:, None]
-    ),
-    np.concatenate: lambda rows: rows.reshape(-1, *rows.shape[2:]),
-    sum: lambda rows: call_handler(np.sum, rows, axis=0),
+_JOINS: dict[Any, Callable[..., Any]] = {
+    np.stack: _stack,
+    np.vstack: _vstack,
+    np.hstack: _hstack,
+    np.dstack: _dstack,
+    np.column_stack: _column_stack,
+    np.concatenate: _concatenate,
+    np.block: _block,
 }
 
 
@@ -56,11 +92,21 @@ def is_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     if not any(isinstance(a, StackedList) for a in args):
         return False
     return (
-        f in _ROWS
+        f is sum
         or is_of_arrays(f)
         or (has_unknown_length(args) and f not in SEQUENCES)
         or (f in (max, min) and not kwargs and _is_long(args))
     )
+
+
+def _joins_rows(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a function joins the items of a list, and does it on the array of them."""
+    if f not in _JOINS or not isinstance(args[0], StackedList):
+        return False
+    if f is np.block and (isinstance(args[0], RecordList) or args[0].kind.nested):
+        return False
+    by_axis = f in (np.stack, np.concatenate)
+    return len(args) <= 1 + by_axis and (not kwargs or (by_axis and set(kwargs) == {"axis"}))
 
 
 def call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -68,8 +114,13 @@ def call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if not is_of_arrays(f) and any(isinstance(a, RecordList) and not a.has_unknown_length for a in args):
         args = tuple(list(a) if isinstance(a, RecordList) else a for a in args)
         return call_handler(f, *args, **kwargs)
-    if f in _ROWS and len(args) == 1 and not kwargs:
-        return _ROWS[f](args[0].as_array())
+    if f is sum and len(args) == 1 and not kwargs:
+        return call_handler(np.sum, args[0].as_array(), axis=0)
+    if _joins_rows(f, args, kwargs):
+        rows = args[0].as_array()
+        if isinstance(rows, Ragged):
+            require_some(rows, (0,), f"need at least one array to {'stack' if f is np.stack else 'concatenate'}")
+        return _JOINS[f](rows, *args[1:], **kwargs)
     if f in (max, min) and "default" in kwargs and len(args) == 1:
         rest = {name: value for name, value in kwargs.items() if name != "default"}
         return branches.if_exp(args[0], lambda: call_on_stacked(f, args, rest), lambda: kwargs["default"])
@@ -79,7 +130,7 @@ def call_on_stacked(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         result = args[0].copy()
         comprehensions.sort(result, key_of(kwargs), reverse=kwargs.get("reverse", False))
         return result
-    if f in (np.stack, np.vstack, np.hstack, np.concatenate, np.column_stack, np.dstack, sum):
+    if f in _JOINS or f is sum:
         return call_handler(f, *(list(a) if isinstance(a, StackedList) else a for a in args), **kwargs)
     return call_handler(f, *(a.as_array() if isinstance(a, StackedList) else a for a in args), **kwargs)
 

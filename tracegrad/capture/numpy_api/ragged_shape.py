@@ -5,6 +5,7 @@ Previous: ragged_products.py; next: ragged_sorting.py.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from tracegrad.capture.contents import at, iota, shifted, taken
 from tracegrad.capture.lengths import at_least, plus, require_equal, unknown_length
 from tracegrad.capture.memory import UNKNOWN
 from tracegrad.capture.ragged import Ragged, align, chosen_axes, covers_ragged, filled
+from tracegrad.capture.sizes import as_dim
 from tracegrad.capture.tracer import asarray, call_handler, cast_to, make_weak
 from tracegrad.ir.types import is_integer
 
@@ -66,6 +68,15 @@ def _transpose(a: Ragged, axes: Any = None) -> Ragged:
     return _permuted(a, range(a.ndim)[::-1] if axes is None else chosen_axes(a, tuple(axes)))
 
 
+@covers_ragged(np.moveaxis, either_order=True)
+def _moveaxis(a: Ragged, source: Any, destination: Any) -> Ragged:
+    sources, targets = chosen_axes(a, source), chosen_axes(a, destination)
+    order = [k for k in range(a.ndim) if k not in sources]
+    for target, origin in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, origin)
+    return _permuted(a, order)
+
+
 @covers_ragged(np.swapaxes, either_order=True)
 def _swapaxes(a: Ragged, axis1: int, axis2: int) -> Ragged:
     first, second = chosen_axes(a, (axis1, axis2))
@@ -74,10 +85,26 @@ def _swapaxes(a: Ragged, axis1: int, axis2: int) -> Ragged:
     return _permuted(a, order)
 
 
+def _merged(a: Ragged, k: int) -> Ragged:
+    """Return the array with the ragged axis k and the axis after it as one."""
+    if k + 1 in a.axes:
+        raise unknown_length()
+    a = a.forwards()
+    dims = a.content.shape
+    content = call_handler(np.reshape, a.content, (*dims[:k], dims[k] * dims[k + 1], *dims[k + 2 :]))
+    axes = {j - (j > k): own for j, own in a.axes.items()}
+    return Ragged(content, {**axes, k: Axis(a.axes[k].stop * dims[k + 1], a.axes[k].start * dims[k + 1])})
+
+
 @covers_ragged(np.reshape, either_order=True)
 def _reshape(a: Ragged, shape: Any, order: str = "C") -> Ragged:
-    """Return a view with other axes of length 1; the others stay as they are."""
+    """Return a view with other axes of length 1, or with several axes as one; the others stay as they are."""
     dims = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    gone, place = a.ndim - len(dims), next((k for k, d in enumerate(dims) if isinstance(d, int) and d == -1), None)
+    if gone > 0 and place is not None and order == "C" and set(a.axes) == {place}:
+        rest = [d for k, d in enumerate(a.content.type.shape) if not place <= k <= place + gone]
+        if rest == [as_dim(d) for k, d in enumerate(dims) if k != place]:
+            return functools.reduce(lambda merged, _: _merged(merged, place), range(gone), a)
     kept = [k for k, d in enumerate(a.shape) if k in a.axes or d != 1]
     lengths = [d for d in dims if not (isinstance(d, int) and d == 1)]
     if len(lengths) != len(kept):
@@ -112,6 +139,11 @@ def _expand_dims(a: Ragged, axis: Any) -> Ragged:
     places = np.lib.array_utils.normalize_axis_tuple(axis, a.ndim + len(given))
     part: Ragged = a[tuple(None if k in places else slice(None) for k in range(a.ndim + len(places)))]
     return part
+
+
+@covers_ragged(np.atleast_2d, either_order=True)
+def _atleast_2d(a: Ragged) -> Ragged:
+    return a if a.ndim > 1 else _expand_dims(a, 0)
 
 
 @covers_ragged(np.squeeze, either_order=True)
@@ -172,7 +204,9 @@ def _flip_all(m: Ragged, axis: Any = None) -> Ragged:
 
 @covers_ragged(np.append)
 def _append(arr: Any, values: Any, axis: Any = None) -> Ragged:
-    return _concatenate((arr, values if np.ndim(values) else [values]))
+    if axis is None:
+        return _concatenate([call_handler(np.ravel, part) for part in (arr, values)])
+    return _concatenate((arr, values), axis)
 
 
 @covers_ragged(np.concatenate)
