@@ -16,10 +16,13 @@ from tracegrad.capture.context import current, user_span
 from tracegrad.capture.tracer import stage
 from tracegrad.errors import NeedsPythonValue
 from tracegrad.ir.core import Block, Value
+from tracegrad.ir.types import BOOL, ArrayType
 
 #: conditions with the outcome that they must have
 Conditions = frozenset[tuple[Value, bool]]
 ALWAYS: Conditions = frozenset()
+#: the conditions are not kept, since a staged loop has chosen
+UNDECIDED: Conditions = frozenset([(Value(ArrayType(BOOL), "undecided"), True)])
 #: variables of staged loops, with the block of the body
 Positions = tuple[tuple[Block, int], ...]
 #: more ways from one object to others are not followed
@@ -116,8 +119,9 @@ def _both(one: Conditions | None, other: Conditions | None) -> Conditions | None
     return None if one is None or other is None else one | other
 
 
-def targets(start: Any) -> Iterator[tuple[Any, list[Conditions]]]:
-    """Yield the other objects that an object may be, with the conditions of each way to it.
+def targets(start: Any) -> Iterator[tuple[Any, list[Conditions] | None]]:
+    """Yield the other objects that an object may be, with the conditions of each way to it; None where those of one are
+    not kept.
 
     Raises:
         NeedsPythonValue: they are not known.
@@ -130,7 +134,9 @@ def targets(start: Any) -> Iterator[tuple[Any, list[Conditions]]]:
             raise alias_error(start, "chosen in a staged loop or branch that has ended")
         else:
             grouped.setdefault(id(other), (other, []))[1].append(conditions)
-    yield from grouped.values()
+    for other, found in grouped.values():
+        is_undecided = ALWAYS not in found and any(known >= UNDECIDED for known in found)
+        yield other, None if is_undecided else found
 
 
 def holds(conditions: Conditions) -> Value:

@@ -28,7 +28,7 @@ from tracegrad.capture.slots import (
     read_slot,
     require_no_globals,
 )
-from tracegrad.capture.state import OrNone, Undefined
+from tracegrad.capture.state import OrNone, Undefined, Unsure
 from tracegrad.capture.tables import TableUse, make_table
 from tracegrad.capture.tracer import (
     OPERATORS,
@@ -71,7 +71,9 @@ def write_slot(container: Any, kind: str, key: Any, value: Any) -> None:
             container, kind = owned[1], "attr"
         for other, found in targets(container):
             put = functools.partial(_put_followed, other, kind, key, value)
-            if ALWAYS in found:
+            if found is None:
+                _hide(other, kind, key)
+            elif ALWAYS in found:
                 put()
             else:
                 test = from_value(any_holds(found), weak=True)
@@ -83,6 +85,17 @@ def _put_followed(container: Any, kind: str, key: Any, value: Any) -> None:
     if kind == "attr" and current().created_depth(container) < 0:
         raise alias_error(container, "an object from outside the function")
     put_slot(container, kind, key, value)
+
+
+def _hide(container: Any, kind: str, key: Any) -> None:
+    """Make a read of a slot an error, and of whether it is there: something was stored into an object that may be this
+    one."""
+    error = alias_error(container, f"a store of {key!r} into one that a loop has chosen, which may be this one")
+    if current().created_depth(container) < 0 or isinstance(container, list):
+        raise error
+    hidden = Conflict(str(key), error)
+    is_absent = isinstance(read_slot(container, kind, key), Undefined)
+    put_slot(container, kind, key, Unsure(str(key), hidden, hidden) if is_absent else hidden)
 
 
 def do_nothing(*args: Any) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture import branches, searches, sequences
-from tracegrad.capture.aliases import ALWAYS, alias_error, any_holds, is_held, ways
+from tracegrad.capture.aliases import ALWAYS, UNDECIDED, alias_error, any_holds, is_held, ways
 from tracegrad.capture.chosen import Chosen
 from tracegrad.capture.context import current
 from tracegrad.capture.guards import is_user_function
@@ -56,7 +56,7 @@ def identical(x: Any, y: Any) -> Any:
         return True
     found = [way.conditions for way in ways(x) if way.other is y]
     if found:
-        conditions = [known for known in found if known is not None]
+        conditions = [known for known in found if known is not None and not known >= UNDECIDED]
         if len(conditions) < len(found):
             raise alias_error(x, "compared with one that it may be")
         return True if ALWAYS in conditions else from_value(any_holds(conditions), weak=True)

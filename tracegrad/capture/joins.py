@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracegrad import ops
-from tracegrad.capture.aliases import Conditions, holds, ways
+from tracegrad.capture.aliases import UNDECIDED, Conditions, holds, ways
 from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.chosen import MERGE, Chosen, Conflict, Options, is_equal, merge_options, place_of, renumbered
 from tracegrad.capture.context import Frame, RestageError, Signal, Storage, current, raised_span, user_span
@@ -293,7 +293,7 @@ class _Join:
             if way.positions:
                 continue
             position = None
-            if way.conditions is not None:
+            if way.conditions is not None and not way.conditions >= UNDECIDED:
                 values: list[Value | None] = [None, None]
                 for number, branch in enumerate(self.branches):
                     with capture.builder.into(branch.block):

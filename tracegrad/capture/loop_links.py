@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracegrad import ops
-from tracegrad.capture.aliases import ALWAYS, alias_error, supersede, ways
+from tracegrad.capture.aliases import ALWAYS, UNDECIDED, alias_error, supersede, ways
 from tracegrad.capture.aliases import link as link_objects
 from tracegrad.capture.axes import Axis
 from tracegrad.capture.chosen import Conflict
@@ -170,11 +170,49 @@ def _older(made: Any, block: Block) -> list[Any]:
     return [other for other in found if capture.created_depth(other) <= capture.depth]
 
 
+def _find_shared(
+    ends: dict[tuple[int, int], Any], stand_ins: StandIns, block: Block
+) -> set[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return which variables may have one object after a loop that the body has made, in whichever iteration.
+
+    Two share one where both get it in one iteration, or where they get what others had that share one.
+
+    Args:
+        ends: the variable and the number of each object in it -> the object at the end of the body.
+    """
+    owners: dict[int, list[tuple[int, int]]] = {}
+    for position, objects in stand_ins.objects.items():
+        own = [key for key in ends if key[0] == position]
+        for number, (made, _) in enumerate(objects):
+            owners[id(made)] = [own[number]] if len(own) == len(objects) else own
+    depth = current().depth
+    fresh: dict[tuple[int, int], set[int]] = {}
+    carried: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for key, end in ends.items():
+        found = [one for one in (end, *(way.other for way in ways(end, block))) if current().created_depth(one) > depth]
+        fresh[key] = {id(one) for one in found if id(one) not in owners}
+        carried[key] = [owner for one in found for owner in owners.get(id(one), ())]
+    pairs = list(itertools.combinations(ends, 2))
+    shared = {pair for pair in pairs if fresh[pair[0]] & fresh[pair[1]]}
+    while True:
+        more = {
+            (one, other)
+            for one, other in pairs
+            if (one, other) not in shared
+            and any(a == b or (a, b) in shared or (b, a) in shared for a in carried[one] for b in carried[other])
+        }
+        if not more:
+            return shared
+        shared |= more
+
+
 def link_after(state: LoopState, final: list[Any], captured: Any, runs: bool, trips: Dim | None) -> list[Any]:
     """Link lists, dicts and objects after a loop to those that they may be; return the values of the variables."""
     block, stand_ins, _, exits, _, _ = captured
     capture = current()
     made: dict[int, list[Any]] = {}
+    ends: dict[tuple[int, int], Any] = {}
+    results: dict[tuple[int, int], Any] = {}
     if state.places:
         _settle_places(state, final, stand_ins, trips)
     for position, (_, after) in enumerate(exits[: len(final)]):
@@ -197,14 +235,19 @@ def link_after(state: LoopState, final: list[Any], captured: Any, runs: bool, tr
                 continue
             for other in _older(end.origin, block):
                 if other is not node.origin:
-                    link_objects(node.origin, other, None, capture.frame.block)
+                    link_objects(node.origin, other, UNDECIDED, capture.frame.block)
             for other in made.setdefault(id(end.origin), []):
-                link_objects(node.origin, other, ALWAYS if runs else None, capture.frame.block)
+                link_objects(node.origin, other, ALWAYS if runs else UNDECIDED, capture.frame.block)
             made[id(end.origin)].append(node.origin)
+            key = (position, sum(place == position for place, _ in ends))
+            ends[key], results[key] = end.origin, node.origin
         if not runs:
             for node, old in nodes(flatten(value)[1], before):
                 if node.origin is not old.origin:
-                    link_objects(node.origin, old.origin, None, capture.frame.block)
+                    link_objects(node.origin, old.origin, UNDECIDED, capture.frame.block)
+    for one, other in _find_shared(ends, stand_ins, block) if len(ends) > 1 else ():
+        if ends[one] is not ends[other] and type(results[one]) is type(results[other]):
+            link_objects(results[one], results[other], UNDECIDED, capture.frame.block)
     return final
 
 
