@@ -1111,6 +1111,11 @@ def branch_error(name: str, what: str, left: str, right: str, span: Any, path: s
             "change one list in place, `values.append(v)` and `values.clear()`, whose length may depend on it; "
             "or keep where a part of it begins, `start = len(values)`, and use `values[start:]`"
         )
+    if what == "structure" and left.startswith("a dict of") and right.startswith("a dict of"):
+        help = (
+            "give the dict all its keys before the branch, or begin with None: `best = None`, then "
+            "`if best is None or e < best['error']: best = {...}`"
+        )
     if "an array of unknown length" in (left, right):
         help = (
             "make the array of one list on both paths, to which something is appended where it would be empty, "
