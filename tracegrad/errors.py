@@ -37,9 +37,32 @@ class Span:
         if text:
             number = str(self.line)
             end = min(self.end_column or len(text) + 1, len(text) + 1)
-            lines.append(f"{number} | {text}")
-            lines.append(f"{' ' * len(number)} | {' ' * (self.column - 1)}{'^' * max(1, end - self.column)}")
+            shown, start, end = _window(text, self.column - 1, max(self.column, end - 1))
+            lines.append(f"{number} | {shown}")
+            lines.append(f"{' ' * len(number)} | {' ' * start}{'^' * (end - start)}")
         return "\n".join(lines)
+
+
+#: the most columns of a source line that a message shows, and how many of them before the piece that it is about
+_WIDTH, _BEFORE = 110, 40
+
+
+def _window(text: str, start: int, end: int) -> tuple[str, int, int]:
+    """Return the part of a long line around the piece from `start` to `end`, and where in it the piece is.
+
+    >>> _window("x" * 200, 150, 155)[1:]
+    (60, 65)
+    """
+    if len(text) <= _WIDTH:
+        return text, start, end
+    first = max(0, min(start - _BEFORE, len(text) - _WIDTH))
+    last = first + _WIDTH
+    shown = text[first:last]
+    if first:
+        shown = f"…{shown[1:]}"
+    if last < len(text):
+        shown = f"{shown[:-1]}…"
+    return shown, start - first, max(start + 1, min(end, last)) - first
 
 
 class TracegradError(Exception):
