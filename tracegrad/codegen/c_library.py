@@ -241,4 +241,16 @@ def prelude_for(text: str) -> str:
             chosen[name] = (order[source], part)
             waiting.append(part)
     texts = dict.fromkeys(part for _, part in sorted(chosen.values()))
-    return "".join(f"{part}\n\n" for part in texts)
+    called = set(_CALLED.findall("\n".join([*texts, text])))
+    return "".join(f"{_without_unused(part, called)}\n\n" for part in texts)
+
+
+_CALLED = re.compile(r"\btg_blas_routines->(\w+)")
+_ROUTINE = re.compile(r"\(\*(\w+)\)\([^)]*\);")
+
+
+def _without_unused(part: str, called: set[str]) -> str:
+    """Return a part of the prelude; in the table of routines those that a text does not call keep their places only."""
+    if "} tg_blas;" not in part:
+        return part
+    return _ROUTINE.sub(lambda m: m[0] if m[1] in called else f"(*{m[1]})(void);", part)

@@ -1,4 +1,4 @@
-"""Routines of BLAS and LAPACK for generated C, from the library that SciPy brings.
+"""Routines of BLAS for generated C, from the library that SciPy brings.
 
 Reads the list of routines in codegen/c_prelude.h (the struct tg_blas); gives launch.py the address of a filled table.
 Previous: load_c.py; next: launch.py.

@@ -64,29 +64,13 @@ typedef struct tg_error {
     int64_t values[2];
 } tg_error;
 
-/* Routines of BLAS and LAPACK (Fortran conventions, 32-bit integers); any may be NULL. */
+/* Routines of BLAS (Fortran conventions, 32-bit integers); any may be NULL. */
 typedef struct tg_blas {
     void (*dgemm)(char *transa, char *transb, int *m, int *n, int *k, double *alpha, double *a, int *lda, double *b, int *ldb,
                   double *beta, double *c, int *ldc);
-    void (*sgemm)(char *transa, char *transb, int *m, int *n, int *k, float *alpha, float *a, int *lda, float *b, int *ldb,
-                  float *beta, float *c, int *ldc);
-    void (*dgemv)(char *trans, int *m, int *n, double *alpha, double *a, int *lda, double *x, int *incx, double *beta,
-                  double *y, int *incy);
-    void (*sgemv)(char *trans, int *m, int *n, float *alpha, float *a, int *lda, float *x, int *incx, float *beta, float *y,
-                  int *incy);
-    void (*dgetrf)(int *m, int *n, double *a, int *lda, int *ipiv, int *info);
-    void (*sgetrf)(int *m, int *n, float *a, int *lda, int *ipiv, int *info);
-    void (*dgetrs)(char *trans, int *n, int *nrhs, double *a, int *lda, int *ipiv, double *b, int *ldb, int *info);
-    void (*sgetrs)(char *trans, int *n, int *nrhs, float *a, int *lda, int *ipiv, float *b, int *ldb, int *info);
-    void (*dpotrf)(char *uplo, int *n, double *a, int *lda, int *info);
-    void (*spotrf)(char *uplo, int *n, float *a, int *lda, int *info);
-    void (*dtrtrs)(char *uplo, char *trans, char *diag, int *n, int *nrhs, double *a, int *lda, double *b, int *ldb,
-                   int *info);
-    void (*strtrs)(char *uplo, char *trans, char *diag, int *n, int *nrhs, float *a, int *lda, float *b, int *ldb, int *info);
-    void (*zgemm)(char *transa, char *transb, int *m, int *n, int *k, void *alpha, void *a, int *lda, void *b, int *ldb,
-                  void *beta, void *c, int *ldc);
-    void (*cgemm)(char *transa, char *transb, int *m, int *n, int *k, void *alpha, void *a, int *lda, void *b, int *ldb,
-                  void *beta, void *c, int *ldc);
+    void (*sgemm)(void);
+    void (*zgemm)(void);
+    void (*cgemm)(void);
 } tg_blas;
 
 static const tg_blas *tg_blas_routines;
