@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -147,3 +148,19 @@ def test_keys_that_are_keywords(backend: str) -> None:
         return x * WEIGHTS[None] + WEIGHTS["class"] + WEIGHTS["lambda"].sum()
 
     assert tg.value_and_grad(f, backend=backend)(2.0) == (17.0, 6.0)
+
+
+def heat(u0: Any, kappa: Any) -> Any:
+    u = u0.copy()
+    for _ in range(15):
+        flow = u[:-2] + u[2:] - 2 * u[1:-1]
+        u[1:-1] += kappa * flow
+        u[0] = u[1]
+    return np.sum(u**2)
+
+
+def test_a_copy_that_a_loop_writes_has_the_users_name() -> None:
+    text = tg.grad(heat).source(np.ones(6), 0.1, backend="numpy")
+    assert "    u = u0.copy()\n" in text
+    assert not any(line.strip() in ("u0 = u", "u = u0", "ct_u0 = ct_u") for line in text.splitlines())
+    assert not re.search(r"\bu0\b", text.partition("u0.copy()")[2])

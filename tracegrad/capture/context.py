@@ -631,7 +631,7 @@ class Capture:
             if storage.value is None:
                 with self.builder.into(self.frames[storage.depth].block):
                     storage.value = _named_constant(storage)
-            param = Value(storage.type, storage.value.name or storage.name)
+            param = Value(storage.type, storage.name or storage.value.name)
             frame.entered[storage] = (storage.value, param, storage.concrete)
             # a branch opened after this loop has not written the storage: else it would have entered the loop before
             storage.value = param
