@@ -288,6 +288,8 @@ def _try_loop(
         new_lists, new_slots = state.add_lists(grown, trips), state.add_slots(frame)
         if new_lists or new_slots:
             raise _Again
+        if state.is_open and condition is None:
+            raise Stop
         known = dict(state.places)
         unchanged = find_unchanged(state, block, frame, stand_ins, exit_trees)
         if not unchanged <= kept or known != state.places:

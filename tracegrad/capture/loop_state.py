@@ -76,6 +76,8 @@ class LoopState:
         self.most = most
         #: whether a loop of which nothing more is known surely runs once
         self.runs = False
+        #: whether nothing that the body is known to write decides how long the loop runs: Python knows its condition
+        self.is_open = False
         self.begin()
 
     def begin(self) -> None:

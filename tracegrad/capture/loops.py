@@ -17,8 +17,8 @@ from tracegrad.capture.context import Frame, RestageError, Signal, current, lear
 from tracegrad.capture.exits import Ends, Exit, staged
 from tracegrad.capture.iterators import Ahead, note_left, taking
 from tracegrad.capture.linear import ends
-from tracegrad.capture.lists import StackedList
-from tracegrad.capture.loop_body import Fault, Stop, faults, never_runs, stage_loop
+from tracegrad.capture.lists import StackedList, restore, snapshot
+from tracegrad.capture.loop_body import Fault, Stop, attempt, faults, never_runs, stage_loop
 from tracegrad.capture.loop_state import UNROLL_LIMIT, LoopState
 from tracegrad.capture.sequences import Sequence_, as_known_sequence, is_zero
 from tracegrad.capture.sizes import as_dim, as_size
@@ -34,7 +34,7 @@ from tracegrad.ir.types import I64, ArrayType, Dim, SymbolicDim
 
 #: shorter ones are unrolled rather than to make an array of a list that they index
 _FEW_ITERATIONS = 8
-#: a loop at capture that nothing but an exception can end gives up after this many iterations
+#: a loop at capture gives up after so many iterations that change nothing which Python knows of the names it binds
 _ENDLESS_LIMIT = 1024
 
 
@@ -422,27 +422,41 @@ def while_stmt(
     set_state: SetState,
     names: tuple[str, ...],
 ) -> None:
-    """Stage a loop whose condition is traced; run any other one in Python."""
+    """Stage a loop whose condition is traced, or is so by what the body stores; run any other one in Python."""
     capture, span = current(), user_span()
+    test, remedies = _Test(test_fn), _Remedies()
+    endless = _Endless(get_state, span)
     iterations = 0
     while True:
+        reason, help, is_native = "", "", False
+        cause: CaptureError | None = None
+        fault: Fault | None = None
         try:
-            _stage_any_while(test_fn, body_fn, get_state, set_state, names)
+            _stage_any_while(test, body_fn, get_state, set_state, names)
             capture.events.append((span, "while: staged"))
             return
-        except Fault as fault:
-            never_runs(truth(test_fn()), fault.error, body_fn, get_state, set_state, names)
-            return
+        except Fault as found:
+            reason, fault = f"its body raises {type(found.error).__name__}", found
         except Stop:
-            reason, help, cause = "", "", None
+            is_native = True  # only Python values decide
         except NeedsPythonValue as error:
-            if has_remedy(error):
+            if test.is_known and error.remedy is not None:
+                is_native = not capture.trials and _ends_soon(test_fn, body_fn, get_state, set_state)
+            if not is_native and remedies.has(error, is_kept=test.is_known):
                 continue
             reason, help, cause = _need(error), error.help, error
         except RestageError as error:
-            reason, help, cause = error.reason, error.help, None
+            reason, help = error.reason, error.help
+        except CaptureError as error:
+            if not test.is_known:
+                raise
+            reason, help, cause = error.title, error.help, error
+        remedies.take_back()
         goes_on = truth(test_fn())
         if isinstance(goes_on, Tracer):
+            if fault is not None:
+                never_runs(goes_on, fault.error, body_fn, get_state, set_state, names)
+                return
             raise CaptureError(
                 "the loop cannot be staged",
                 code="TG122",
@@ -450,31 +464,102 @@ def while_stmt(
                 found=reason or "its condition is a Python value at first, and a traced one later",
                 help=help or "start with the same kind of values that the loop goes on with",
             ) from cause
-        if not goes_on:
-            return
-        capture.note_native("while: run at capture")
-        body_fn()
-        iterations += 1
-        if reason == "" and iterations >= 1:
-            # only Python values decide: run the rest without trying to stage
-            endless = _Endless(get_state, span)
-            while not isinstance(goes_on := truth(test_fn()), Tracer):
-                if not goes_on:
-                    return
-                body_fn()
-                endless.note_iteration()
-        if iterations > UNROLL_LIMIT and reason:
-            raise CaptureError(
-                "the loop can neither be staged nor unrolled",
-                code="TG120",
-                span=span,
-                found=f"{reason}; more than {UNROLL_LIMIT} iterations",
-                help=help,
-            ) from cause
+        while not isinstance(goes_on, Tracer):
+            if not goes_on:
+                return
+            capture.note_native("while: run at capture")
+            body_fn()
+            iterations += 1
+            most = _ENDLESS_LIMIT if test.is_known else UNROLL_LIMIT
+            if endless.lasts(most) if test.is_known or not reason else iterations > most:
+                if not reason:
+                    raise _endless_error(span)
+                raise CaptureError(
+                    "the loop can neither be staged nor unrolled",
+                    code="TG120",
+                    span=span,
+                    found=f"{reason}; more than {most} iterations",
+                    help=help,
+                ) from cause
+            if not is_native and test.is_tried_after(iterations):
+                break
+            goes_on = truth(test_fn())
+
+
+class _Test:
+    """The test of a while loop.
+
+    Attributes:
+        is_known: whether Python knows what it gives at first, whatever the names are that the loop binds.
+    """
+
+    def __init__(self, fn: Callable[[], Any]) -> None:
+        self.fn, self.is_known = fn, False
+
+    def __call__(self) -> Any:
+        return self.fn()
+
+    def is_tried_after(self, iterations: int) -> bool:
+        """Return whether the rest of the loop may be staged where that failed for the whole of it."""
+        return not self.is_known or iterations <= _FEW_ITERATIONS or not iterations & (iterations - 1)
+
+
+class _Remedies:
+    """Makes lists and dicts arrays so that a loop can be staged; they are again what they were where it cannot be."""
+
+    def __init__(self) -> None:
+        self.mark = len(current().changes)
+        self.before: dict[int, tuple[Any, Any]] = {}
+
+    def has(self, error: NeedsPythonValue, *, is_kept: bool) -> bool:
+        """Do what lets the loop be staged after all, if there is something; return whether there was.
+
+        Args:
+            is_kept: whether the loop may run in Python without it.
+        """
+        values = error.remedy.values if error.remedy is not None else None
+        before = dict(values) if isinstance(values, dict) else None if values is None else snapshot(values)
+        if not has_remedy(error):
+            return False
+        if is_kept:
+            self.before.setdefault(id(values), (values, before))
+        return True
+
+    def take_back(self) -> None:
+        """Undo what was done for a loop that cannot be staged."""
+        for values, before in self.before.values():
+            if isinstance(values, dict):
+                values.clear()
+                values.update(before)
+            else:
+                restore(values, before)
+        if self.before:
+            current().undo(self.mark)
+            self.before.clear()
+
+
+def _ends_soon(
+    test_fn: Callable[[], Any], body_fn: Callable[[], None], get_state: GetState, set_state: SetState
+) -> bool:
+    """Return whether a loop that Python runs ends after a few iterations."""
+
+    def run() -> bool:
+        for _ in range(_FEW_ITERATIONS + 1):
+            goes_on = truth(test_fn())
+            if goes_on is not True:
+                return goes_on is False
+            body_fn()
+        return False
+
+    entry = get_state()
+    try:
+        return attempt(run) is True
+    finally:
+        set_state(entry)
 
 
 def _stage_any_while(
-    test_fn: Callable[[], Any],
+    test_fn: _Test,
     body_fn: Callable[[], None],
     get_state: GetState,
     set_state: SetState,
@@ -511,18 +596,13 @@ class _Endless:
         leaves = (leaf for value in self.get_state() for leaf in flatten(value)[0])
         return len(current().builder.block.operations), [leaf for leaf in leaves if not isinstance(leaf, Tracer)]
 
-    def note_iteration(self) -> None:
-        """Note the end of an iteration.
-
-        Raises:
-            CaptureError: there have been too many such ones.
-        """
+    def lasts(self, most: int) -> bool:
+        """Note the end of an iteration; return whether there have been more such ones in a row."""
         (staged, values), self.before = self.before, self._look()
         now_staged, now_values = self.before
         same = len(values) == len(now_values) and all(a is b for a, b in zip(values, now_values, strict=True))
         self.count = self.count + 1 if same and now_staged > staged else 0
-        if self.count > _ENDLESS_LIMIT:
-            raise _endless_error(self.span)
+        return self.count > most
 
 
 def _endless_error(span: Span | None) -> CaptureError:
@@ -547,14 +627,18 @@ def _stage_while(
     runs: bool = False,
 ) -> None:
     state = LoopState(names, get_state, set_state, most)
-    state.runs = runs
+    state.runs = runs or attempt(lambda: truth(test_fn())) is True
     span = user_span()
 
     def condition() -> Value:
         before = _parts(state)
         test = truth(test_fn())
+        state.is_open = not isinstance(test, Tracer)
         if not isinstance(test, Tracer):
-            raise Stop
+            if not test or not isinstance(test_fn, _Test):
+                raise Stop
+            test_fn.is_known = True
+            return current().builder.constant(True)
         after = _parts(state)
         if len(before) != len(after) or not all(map(is_same_object, before, after)):
             raise _BindingTest
