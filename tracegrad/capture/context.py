@@ -338,6 +338,8 @@ class Capture:
         #: leaf numbers of the parameters; and leaf number -> content that the capture relies on (known.py)
         self.parameters: dict[Value, int] = {}
         self.contents: dict[int, bytes] = {}
+        #: result of a loop or branch, and whether floats count -> its content where it is known, and the inputs used
+        self.runs_of_loops: dict[tuple[Value, bool], tuple[Any, list[Any]]] = {}
         #: arrays whose layout decides what the function does; and those of which it does where another is written
         self.laid_out: set[Storage | None] = set()
         self.read_again: set[tuple[Storage, Inputs]] = set()

@@ -26,6 +26,7 @@ from tracegrad.ir.core import Value
 from tracegrad.ir.opdef import TABLE
 from tracegrad.ir.types import ArrayType, SymbolicDim, dim_evaluate
 from tracegrad.ops.evaluate import Evaluator
+from tracegrad.ops.parts import NoPart, Part
 
 #: arrays with more elements are not compared by content
 ELEMENT_LIMIT = 10_000
@@ -85,7 +86,10 @@ def _evaluate(
         found[value] = content
         return content
     found[value] = None
-    if operation.blocks or not TABLE[operation.op].numpy or not _is_fixed(value):
+    if operation.blocks:
+        found[value] = _run(value, capture, floats, used)
+        return found[value]
+    if not TABLE[operation.op].numpy or not _is_fixed(value):
         return None
     operands = []
     for operand in operation.operands:
@@ -97,6 +101,30 @@ def _evaluate(
     results = result if isinstance(result, tuple) else (result,)
     found.update(zip(operation.results, results, strict=True))
     return found[value]
+
+
+def _run(
+    value: Value,
+    capture: Capture,
+    floats: bool,
+    used: list[HiddenInput | int | SymbolicDim],
+) -> Any:
+    """Return what a loop or branch gives, when all that this depends on is known."""
+    if (value, floats) not in capture.runs_of_loops:
+        own: list[HiddenInput | int | SymbolicDim] = []
+        content = None
+        try:
+            part = Part(value, ELEMENT_LIMIT)
+        except NoPart:
+            part = None
+        if part is not None:
+            found: dict[Value, Any] = {}
+            contents = [_evaluate(outer, capture, floats, found, own) for outer in part.outer]
+            content = None if any(each is None for each in contents) else part.run(contents)
+        capture.runs_of_loops[value, floats] = content, own
+    content, own = capture.runs_of_loops[value, floats]
+    used += own
+    return content
 
 
 def _sizes_in(attribute: Any) -> Iterator[SymbolicDim]:

@@ -1,7 +1,7 @@
 """Eager evaluation: applies ops to ndarrays through the same `numpy` text that code generation writes.
 
-Reads records, compiles their text once per op, operand types and attributes. Last file of ops/; all rules of records
-run eagerly inside `interpreter(Evaluator())`.
+Reads records, compiles their text once per op, operand types and attributes. All rules of records
+run eagerly inside `interpreter(Evaluator())`. Next: parts.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tracegrad.ir.types import ArrayType, SymbolicDim, dim_evaluate
 from tracegrad.ops import callbacks, helpers
 from tracegrad.ops.text import numpy_text
 
-_NAMESPACE: dict[str, Any] = {
+NAMESPACE: dict[str, Any] = {
     "np": np,
     "ml_dtypes": ml_dtypes,
     "tracegrad": SimpleNamespace(ops=SimpleNamespace(callbacks=callbacks)),
@@ -77,6 +77,6 @@ def _compile(key: Any, op: OpDef, arrays: Sequence[Any], attrs: Mapping[str, Any
     operation = Operation(op.name, [Value(t) for t in types], dict(attrs), [], result_types)
     names = [f"_{k}" for k in range(len(types))]
     text = f"lambda {', '.join(names)}: {numpy_text(operation, names)}"
-    made: _Compiled = (eval(compile(text, f"<{op.name}>", "eval"), _NAMESPACE), len(result_types))
+    made: _Compiled = (eval(compile(text, f"<{op.name}>", "eval"), NAMESPACE), len(result_types))
     _compiled[key] = made
     return made
