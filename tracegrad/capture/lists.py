@@ -684,6 +684,8 @@ class StackedList(CapturedList):
         needed = -index if index < 0 else index + 1
         if self.varies or not decide(self.added - needed, ">="):  # else so many are there in any iteration
             check(position >= 0 if index < 0 else position < self.length, "IndexError", _OUT_OF_RANGE)
+        if self.room is not None and isinstance(position, int) and decide(self.capacity - position, "<="):
+            return self.capacity - 1  # of no run: the list has outgrown its room, or the check has raised
         return position
 
     def item(self, position: Any) -> Any:
