@@ -428,3 +428,56 @@ def test_result_that_depends_on_traced_values_is_not_known() -> None:
 
     with pytest.raises(CaptureError, match="where Python needs an int"):
         tg.grad(program)(1.0)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_item_beyond_the_first_room_of_a_list(backend: str) -> None:
+    def program(x: Any) -> Any:
+        path = [x[0]]
+        while len(path) < 3000:
+            path.append(np.sin(path[-1] * x[1]) + 0.1)
+        return path[2500] + path[-1]
+
+    check_agreement(program, backend, X)
+
+
+def test_item_that_a_list_never_gets() -> None:
+    def program(x: Any) -> Any:
+        path = [x]
+        while path[-1] > 0.1:
+            path.append(path[-1] * 0.5)
+        return path[4000]
+
+    with pytest.raises(IndexError, match="list index out of range"):
+        tg.grad(program)(1.0)
+
+
+def test_messages_of_a_loop_are_written_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def program(x: Any) -> Any:
+        clock = Clock()
+        while clock.now < 3:
+            print("a step")
+            print("step", clock.now)
+            clock.now += 1
+            x = x * 0.9
+        return x
+
+    compiled = tg.grad(program)
+    compiled(1.0)
+    assert capsys.readouterr().out == "a step\nstep 0\nstep 1\nstep 2\n"
+    compiled(1.0)
+    assert capsys.readouterr().out == "step 0\nstep 1\nstep 2\n"
+
+
+def test_messages_of_a_loop_that_is_unrolled_are_those_of_python(caplog: pytest.LogCaptureFixture) -> None:
+    def program(x: Any) -> Any:
+        clock = Clock()
+        while clock.now < 3:
+            logging.info("step %d", clock.now)
+            clock.now += 1
+            x = x * 0.9
+        return x
+
+    with caplog.at_level(logging.INFO):
+        tg.grad(program)(1.0)
+    assert caplog.messages == ["step 0", "step 1", "step 2"]

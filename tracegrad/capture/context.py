@@ -226,6 +226,7 @@ class Frame:
         level: attempt: how many frames were open before the innermost one where it began.
         lasting: attempt, ahead: what was changed that cannot be undone.
         taken: ahead: other iterators from which items were taken.
+        writes: loop: what its body has printed and logged of Python values alone.
         begun: attempt, ahead: what has this number or a greater one is made by the code that is noted.
     """
 
@@ -249,6 +250,7 @@ class Frame:
     level: int = 0
     lasting: str = ""
     taken: list[Any] = field(default_factory=list)
+    writes: list[Callable[[], Any]] = field(default_factory=list)
     begun: int = field(default_factory=NUMBERS.__next__)
 
     def note_place(self, written: Any) -> None:
@@ -480,6 +482,14 @@ class Capture:
             for storage, links, *_ in reversed(self.changes[mark:]):
                 if storage.depth <= self.depth:
                     storage.links = links  # their conditions are not visible any more
+
+    def write_out(self, write: Callable[[], Any]) -> None:
+        """Print or log something; in the body of a loop only when that is staged, and not for each attempt."""
+        loop = next((frame for frame in reversed(self.frames) if frame.kind == "loop"), None)
+        if loop is None:
+            write()
+        else:
+            loop.writes.append(write)
 
     @contextmanager
     def assuming(self, conditions: list[Value]) -> Iterator[None]:

@@ -231,6 +231,7 @@ def _try_loop(
     frozen: set[Storage] = set()
     unbound: set[str] = set()
     unwritten = set(state.foreseen)
+    writes: list[Callable[[], Any]] = []
     rewritten = False
     for position, value in enumerate(entry):
         if isinstance(value, Ragged) and position not in state.lengths:
@@ -300,6 +301,7 @@ def _try_loop(
         unentered |= frame.unentered
         frozen |= set(frame.frozen)
         rewritten |= frame.rewritten
+        writes += frame.writes
         unbound |= frame.unbound
     if unwritten:
         raise _Unforeseen
@@ -395,6 +397,8 @@ def _try_loop(
     if noted:
         raise _Again
     _emit_loop(state, entry, captured, carries, emit, trips, sharing)
+    for write in writes:
+        capture.write_out(write)
 
 
 def _rolls(values: Any, before: Any) -> bool:

@@ -551,9 +551,14 @@ def _ends_soon(
             body_fn()
         return False
 
+    return _holds(run, get_state, set_state)
+
+
+def _holds(fn: Callable[[], Any], get_state: GetState, set_state: SetState) -> bool:
+    """Return whether Python knows that something holds here, without what it does."""
     entry = get_state()
     try:
-        return attempt(run) is True
+        return attempt(fn) is True
     finally:
         set_state(entry)
 
@@ -627,7 +632,7 @@ def _stage_while(
     runs: bool = False,
 ) -> None:
     state = LoopState(names, get_state, set_state, most)
-    state.runs = runs or attempt(lambda: truth(test_fn())) is True
+    state.runs = runs or _holds(lambda: truth(test_fn()), get_state, set_state)
     span = user_span()
 
     def condition() -> Value:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import io
 import logging
 import re
 import string
@@ -39,6 +40,10 @@ from tracegrad.ir.types import I64
 
 #: modules whose functions write messages for people
 _MESSENGERS = ("logging", "warnings", "_warnings")
+#: what is printed by its own text
+_PRINTED = frozenset({str, int, float, complex, bool, type(None), tuple, list, dict})
+#: functions of logging that write a message
+_LEVELS = frozenset("debug info warning error critical exception log".split())
 #: attribute of a warning whose message has names in the place of traced values
 _NAMED = "__tracegrad_named__"
 
@@ -247,7 +252,7 @@ def call_with_text(
     elif f in _TEXT_FUNCTIONS if isinstance(f, type | types.BuiltinFunctionType) else False:
         if f is print:
             texts = tuple(_own_text(a, "s", "", call) for a in args)
-            return prints(*texts, **kwargs) if holds_text(texts) or is_traced(texts) else NotImplemented
+            return prints(*texts, **kwargs) if holds_text(texts) or is_traced(texts) else _print_later(args, kwargs)
         if len(args) == 1 or (f is format and len(args) == 2):
             return _text_of(f, *args, call=call)
     elif isinstance(f, type) and issubclass(f, BaseException):
@@ -263,6 +268,9 @@ def call_with_text(
             _refuse_message(f, (_own_text(a, "s", "", call) for a in (*args, *kwargs.values())))
         if f is warnings.warn:
             return warn(*map(_message, args), **kwargs)
+        if _is_message(f):
+            current().write_out(functools.partial(f, *map(_message, args), **kwargs))
+            return None
         return call(f, *map(_message, args), **kwargs) if holds_text(args) else NotImplemented
     if not any(type(a) is TracedText for a in (*args, *kwargs.values())):
         return NotImplemented
@@ -275,6 +283,23 @@ def call_with_text(
     if isinstance(f, types.BuiltinFunctionType | types.MethodDescriptorType) and not takes_anything:
         raise needs_text(next(a for a in (*args, *kwargs.values()) if type(a) is TracedText).as_message())
     return NotImplemented
+
+
+def _print_later(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Print Python values, with the text that they have now."""
+    known = all(type(a) in _PRINTED or isinstance(a, np.generic) for a in (*args, *kwargs.values()))
+    if current().depth == 0 or not known or not kwargs.keys() <= {"sep", "end", "flush"}:
+        return NotImplemented
+    text = io.StringIO()
+    print(*args, **{**kwargs, "file": text})
+    current().write_out(functools.partial(print, text.getvalue(), end="", flush=kwargs.get("flush", False)))
+    return None
+
+
+def _is_message(f: Any) -> bool:
+    """Return whether a function of logging writes a message, in a staged region."""
+    owner = getattr(f, "__self__", None)
+    return current().depth > 0 and f.__name__ in _LEVELS and (owner is None or isinstance(owner, logging.Logger))
 
 
 def _is_sent(f: Any, args: tuple[Any, ...]) -> bool:
