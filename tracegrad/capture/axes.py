@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracegrad.capture.lengths import OUTSIDE, as_number, at_least, int_value, is_zero, plus, span_of
+from tracegrad.capture.lengths import OUTSIDE, as_number, at_least, int_value, is_below, is_zero, plus, span_of
 from tracegrad.capture.masked import same_value
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.tracer import MaybeNone, Tracer, call_handler, check, make_weak, resolve_content
@@ -101,7 +101,7 @@ def narrow(axis: Axis, part: slice) -> Axis:
     return Axis(axis.stop if high is size else plus(axis.start, high), plus(axis.start, low), step < 0)
 
 
-def position_of(index: Any, axis: Axis) -> Any:
+def position_of(index: Any, axis: Axis, message: str = OUTSIDE) -> Any:
     """Return where an element stands in the content; that there is one is checked when the program runs."""
     index = as_number(index)
     if not at_least(index, 0):
@@ -109,9 +109,9 @@ def position_of(index: Any, axis: Axis) -> Any:
         negative = found is not None and decide(found[1], "<")
         index = index + axis.length if negative else call_handler(np.where, index < 0, index + axis.length, index)
         if not at_least(index, 0):
-            check(call_handler(np.greater_equal, index, 0), "IndexError", OUTSIDE)
-    if not at_least(axis.length - 1 - index, 0):
-        check(call_handler(np.less, index, axis.length), "IndexError", OUTSIDE)
+            check(call_handler(np.greater_equal, index, 0), "IndexError", message)
+    if not is_below(index, axis.length):
+        check(call_handler(np.less, index, axis.length), "IndexError", message)
     return axis.stop - 1 - index if axis.backwards else plus(axis.start, index)
 
 

@@ -363,6 +363,8 @@ class Capture:
         self.originals: dict[int, Any] = {}
         #: indices of loops of known bounds -> the least and the greatest
         self.ranges: dict[Value, tuple[Any, Any]] = {}
+        #: index of a staged loop -> its least and its greatest value, each a value and what is added to it
+        self.indices: dict[Value, tuple[tuple[Value, int], tuple[Value, int]]] = {}
         #: iterators of which a loop has taken a number of items that is known only when the program runs (iterators.py)
         self.used_up: dict[int, Any] = {}
         #: lists that are iterators in Python, and the lists of whose items they are made, with what these held

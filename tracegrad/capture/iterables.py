@@ -227,7 +227,8 @@ SEQUENCES: dict[Any, Callable[..., Any]] = {
             itertools.combinations_with_replacement,
         )
     },
-    **{join: sequences.joined_of(join) for join in (itertools.chain, itertools.islice, itertools.pairwise)},
+    **{join: sequences.joined_of(join) for join in (itertools.chain, itertools.islice)},
+    itertools.pairwise: sequences.make_pairwise,
     np.ndindex: sequences.make_places,
     np.ndenumerate: sequences.make_numbered_places,
     map: _map,

@@ -59,6 +59,14 @@ def at_least(number: Any, least: int) -> bool:
     return found is not None and decide(found[0] - least, ">=")
 
 
+def is_below(x: Any, y: Any) -> bool:
+    """Return whether an int, size or traced int is surely less than another one."""
+    if at_least(y - 1 - x, 0):
+        return True
+    most = most_above(int_value(x), int_value(y), current().indices)
+    return most is not None and most < 0
+
+
 def plus(x: Any, y: Any) -> Any:
     return y if is_zero(x) else x if is_zero(y) else x + y
 
@@ -101,7 +109,7 @@ def known_distance(x: Any, y: Any) -> Dim | None:
 
 def most_between(x: Any, y: Any) -> Dim | None:
     """Return a number that y - x never exceeds, None when none is known."""
-    found, most = span_of(y - x), most_above(int_value(y), int_value(x))
+    found, most = span_of(y - x), most_above(int_value(y), int_value(x), current().indices)
     if found is None or (most is not None and decide(found[1] - most, ">")):
         return most
     return found[1]

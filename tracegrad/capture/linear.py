@@ -15,6 +15,8 @@ from tracegrad.ir.types import BOOL, Dim, is_float, is_integer
 
 #: coefficients of values (None: the constant part) of a sum
 _Sum = dict[Value | None, Dim]
+#: index of a loop -> its least and its greatest value, each a value and what is added to it
+Indices = Mapping[Value, tuple[tuple[Value, int], tuple[Value, int]]]
 
 
 def difference(x: Value, y: Value) -> Dim | None:
@@ -23,22 +25,28 @@ def difference(x: Value, y: Value) -> Dim | None:
     return total.get(None, 0) if all(value is None for value in total) else None
 
 
-def most_above(x: Value, y: Value) -> int | None:
+def most_above(x: Value, y: Value, indices: Indices) -> int | None:
     """Return a number that x - y never exceeds, None when none is known."""
-    return _most(_combine(_linear(x), _linear(y), -1))
+    return _most(_combine(_linear(x), _linear(y), -1), indices)
 
 
-def _most(total: _Sum, depth: int = 4) -> int | None:
+def _most(total: _Sum, indices: Indices, depth: int = 4) -> int | None:
     if all(value is None for value in total):
         constant = total.get(None, 0)
         return constant if isinstance(constant, int) else None
     found = []
     for value, coefficient in total.items():
-        extremum = _extremum(value) if depth and coefficient in (1, -1) else None
-        if extremum is None:
+        if value is None or not depth or coefficient not in (1, -1):
             continue
         rest = {v: c for v, c in total.items() if v is not value}
-        given = [_most(_combine(rest, _linear(v), coefficient), depth - 1) for v in extremum[1]]
+        if value in indices:
+            end, more = indices[value][coefficient == 1]
+            limit = _combine(_linear(end), {None: more}, 1)
+            found.append(_most(_combine(rest, limit, coefficient), indices, depth - 1))
+        extremum = _extremum(value)
+        if extremum is None:
+            continue
+        given = [_most(_combine(rest, _linear(v), coefficient), indices, depth - 1) for v in extremum[1]]
         if extremum[0] == ("<=" if coefficient == 1 else ">="):
             found += given  # a maximum is never below its operands, a minimum never above
         elif None not in given:

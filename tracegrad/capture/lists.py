@@ -31,7 +31,7 @@ import numpy as np
 
 from tracegrad import ops
 from tracegrad.capture.aliases import hold
-from tracegrad.capture.axes import Axis, narrow
+from tracegrad.capture.axes import Axis, narrow, position_of
 from tracegrad.capture.chosen import Chosen, place_of, renumbered
 from tracegrad.capture.contents import cut, smallest
 from tracegrad.capture.context import RestageError, Storage, alias_error, current, user_span
@@ -672,9 +672,8 @@ class StackedList(CapturedList):
         if isinstance(key, Tracer):
             if self._is_full():
                 return key  # an array has the same positions
-            key = call_handler(np.where, call_handler(np.less, key, 0), key + self.length, key)
-            check(call_handler(np.logical_and, key >= 0, key < self.length), "IndexError", _OUT_OF_RANGE)
-            return key
+            self.note_range()
+            return position_of(key, Axis(self.length), _OUT_OF_RANGE)
         index = operator.index(key)
         position = self.length + index if index < 0 else index
         if isinstance(self.length, int):
@@ -1213,6 +1212,16 @@ def list_of_rows(rows: Ragged, kind: ItemKind, *, keeps: bool) -> StackedList:
     result.varies, result.added = True, content.type.shape[0]
     content._storage.holds_items = True
     return result
+
+
+def rows_in(values: CapturedList, kind: ItemKind) -> Ragged:
+    """Return the items of a list of numbers, made ones of a kind, as an array with room for more behind them."""
+    if not isinstance(values, StackedList):
+        return Ragged(_filled(kind, len(values), list(values)), {})
+    if values.prefix:
+        rows = values.rows()
+        return rows.astype(kind.type.dtype) if isinstance(rows, Ragged) else Ragged(asarray(rows), {})
+    return values.parts_in_use()[0].astype(kind.type.dtype)
 
 
 def give_name(name: str, value: Any) -> Any:

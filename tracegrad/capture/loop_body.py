@@ -30,9 +30,9 @@ from tracegrad.capture.joins import (
     user_name,
 )
 from tracegrad.capture.lists import StackedList, count_before, count_of, items_of, sample
+from tracegrad.capture.loop_lengths import UNROLL_LIMIT, Lengthen, Lengths, finish_lengths, settle_lengths
 from tracegrad.capture.loop_links import (
     find_unchanged,
-    finish_lengths,
     hide_objects,
     is_true,
     link_after,
@@ -40,16 +40,12 @@ from tracegrad.capture.loop_links import (
     show_objects,
 )
 from tracegrad.capture.loop_state import (
-    UNROLL_LIMIT,
     Growth,
-    Lengthen,
-    Lengths,
     LoopState,
     StandIns,
     Wider,
     is_carryable,
     open_variable,
-    settle_lengths,
 )
 from tracegrad.capture.memory import as_one_of, follows, has_order_of
 from tracegrad.capture.ragged import Ragged
@@ -194,6 +190,7 @@ def _settle_loop(
             state.set(entry)
         except Lengthen as lengthen:
             state.lengths[lengthen.position] = lengthen.lengths
+            kept.discard(lengthen.position)
             state.set(entry)
         except _Again:
             state.set([*entry, *state.read_slots(len(entry))])
@@ -236,7 +233,7 @@ def _try_loop(
     for position, value in enumerate(entry):
         if isinstance(value, Ragged) and position not in state.lengths:
             state.lengths[position] = Lengths(value.content.type.shape, tuple(value.axes), {}, {})
-    kept |= {position for position, value in enumerate(entry) if state.stays(value)}
+    kept |= {position for position, value in enumerate(entry) if state.stays(position, value)}
     entry = [
         state.lengths[position].start(value) if position in state.lengths else value
         for position, value in enumerate(entry)
@@ -249,6 +246,7 @@ def _try_loop(
             try:
                 stand_ins = StandIns(entry, overrides, kept, unordered, mixed, state)
                 state.set(stand_ins.values)
+                state.note_begin()
                 frame.slots.clear()
                 hidden = hide_objects(state, stand_ins)
                 condition = run()
@@ -256,7 +254,9 @@ def _try_loop(
                 for position, value in enumerate(state.get()):
                     value = merged(value, capture.depth - 1)
                     if position < len(entry):
-                        value = settle_lengths(state, position, stand_ins.values[position], value, trips)
+                        value = settle_lengths(state.variable(position), stand_ins.values[position], value, trips)
+                        if state.is_slot(position):
+                            state.note_step(position, stand_ins.values[position], value)
                     if stand_ins.has_grown(position, value):
                         kept.add(position)
                         raise _Again
@@ -611,7 +611,7 @@ def _emit_loop(
             final.append(entry[index])
             continue
         value = unflatten(tree, [after.get((index, i), leaf) for i, leaf in enumerate(leaves)], new_list)
-        if isinstance(value, Ragged) and index in state.lengths and trips is not None:
+        if isinstance(value, Ragged | StackedList) and index in state.lengths and trips is not None:
             value = finish_lengths(value, state.lengths[index], trips)
         if unsure and is_late and not isinstance(value, Undefined | Unsure) and user_name(state.label(index)):
             value = Unsure(state.label(index), value, from_value(results[-1], weak=True))

@@ -14,18 +14,15 @@ from typing import Any
 from tracegrad import ops
 from tracegrad.capture.aliases import ALWAYS, UNDECIDED, alias_error, supersede, ways
 from tracegrad.capture.aliases import link as link_objects
-from tracegrad.capture.axes import Axis
 from tracegrad.capture.chosen import Conflict
 from tracegrad.capture.context import Frame, RestageError, current
 from tracegrad.capture.joins import link
 from tracegrad.capture.lists import StackedList
-from tracegrad.capture.loop_state import Lengths, LoopState, StandIns
-from tracegrad.capture.ragged import Ragged
+from tracegrad.capture.loop_state import LoopState, StandIns
 from tracegrad.capture.sharing import Key, Sharing
-from tracegrad.capture.sizes import as_size
 from tracegrad.capture.slots import put_slot, read_slot, set_slot
 from tracegrad.capture.state import Undefined, Unsure, flatten
-from tracegrad.capture.tracer import Tracer, stage
+from tracegrad.capture.tracer import stage
 from tracegrad.capture.trees import Tree, nodes, roots
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.types import BOOL, Dim
@@ -249,18 +246,6 @@ def link_after(state: LoopState, final: list[Any], captured: Any, runs: bool, tr
         if ends[one] is not ends[other] and type(results[one]) is type(results[other]):
             link_objects(results[one], results[other], UNDECIDED, capture.frame.block)
     return final
-
-
-def finish_lengths(array: Ragged, lengths: Lengths, trips: Dim) -> Tracer | Ragged:
-    """Return what an array is after a loop of known length: of a fixed shape, where its lengths change evenly."""
-    axes = {
-        k: Axis(as_size(lengths.starts[k] + trips * lengths.steps[k])) if k in lengths.steps else axis
-        for k, axis in array.axes.items()
-    }
-    if set(axes) != set(lengths.steps):
-        return Ragged(array.content, axes)
-    shape = [lengths.starts[k] + trips * lengths.steps[k] if k in axes else d for k, d in enumerate(lengths.shape)]
-    return Ragged(array.content, axes).fixed(tuple(shape))
 
 
 def is_true(value: Value | None) -> bool:

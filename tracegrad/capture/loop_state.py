@@ -1,6 +1,6 @@
 """What a loop carries: names, slots of Python objects and lists, and the stand-ins for them in its body.
 
-Previous: branches.py; next: loop_links.py.
+Previous: loop_lengths.py; next: loop_links.py.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from tracegrad.capture.joins import (
     or_none,
     user_name,
 )
+from tracegrad.capture.lengths import known_distance, plus
 from tracegrad.capture.lists import (
     CapturedList,
     Kind,
     ListUse,
     RecordKind,
     StackedList,
+    content_of,
     count_of,
     greater,
     growing_error,
@@ -41,10 +43,10 @@ from tracegrad.capture.lists import (
     restore,
     snapshot,
 )
+from tracegrad.capture.loop_lengths import FEW_TRIPS, UNROLL_LIMIT, Lengths, ListLengths, Variable
 from tracegrad.capture.masked import Masked
 from tracegrad.capture.memory import layout_of, set_layout
 from tracegrad.capture.ragged import Ragged
-from tracegrad.capture.sharing import share
 from tracegrad.capture.sizes import as_size, decide
 from tracegrad.capture.slots import GetState, SetState, new_list, note_list, put_slot, read_slot
 from tracegrad.capture.state import OrNone, Undefined, Unsure, flatten, unflatten
@@ -52,12 +54,6 @@ from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, from_value, mak
 from tracegrad.capture.trees import Tree, build, close_older, divide, nodes, open_container
 from tracegrad.ir.core import Block, Value
 from tracegrad.ir.types import I64, ArrayType, Dim, dim_evaluate
-
-#: a loop whose body cannot be staged is unrolled up to this many iterations
-UNROLL_LIMIT = 128
-#: shorter loops are unrolled rather than to make arrays of the leaves of tuples
-_FEW_RECORDS = 8
-
 
 #: the bound of a list's growth may depend on those of so many others; where it rises more often it depends on itself
 _MOST_RISES = 3
@@ -103,6 +99,10 @@ class LoopState:
         self.growing: list[Growth] = []
         #: position of a variable -> how the lengths of an array change from one iteration to the next
         self.lengths: dict[int, Lengths] = {}
+        #: ids of lists that grow -> how much longer they are after each iteration, where that is the same for all
+        self.steps: dict[int, Dim | None] = {}
+        #: position of a list -> what it holds where an iteration starts
+        self.begun: dict[int, list[Any]] = {}
         #: the number of the iteration, from 0, while a body of known length is captured
         self.number: Any = None
 
@@ -255,13 +255,20 @@ class LoopState:
     def label(self, position: int) -> str:
         return self.names[position] if position < len(self.names) else str(self.slots[position - len(self.names)][2])
 
+    def variable(self, position: int) -> Variable:
+        """Return what is known of the length of a variable."""
+        lengths, begun = self.lengths.get(position), self.begun.get(position)
+        return Variable(position, self.label(position), self.is_slot(position), lengths, self.number, begun)
+
     def is_slot(self, position: int) -> bool:
         """Return whether a variable is an item or an attribute, and not a name."""
         return position >= len(self.names)
 
-    def stays(self, value: Any) -> bool:
+    def stays(self, position: int, value: Any) -> bool:
         """Return whether a variable that has a value can have no other one after the loop: a list that grows, or the
-        length of which is not known."""
+        length of which is not known, unless the loop binds it anew."""
+        if position in self.lengths:
+            return False
         unknown = isinstance(value, StackedList) and isinstance(value.length, Tracer)
         return unknown or any(growth.values is value for growth in self.growing)
 
@@ -312,7 +319,7 @@ class LoopState:
             if not shrinks and (most is None or growth.rises > _MOST_RISES or growth.is_unlikely(most)):
                 raise growing_error(growth.values, growth.kind, "items that are appended in each iteration")
             if isinstance(growth.kind, RecordKind) and not isinstance(growth.values, StackedList):
-                limit = _FEW_RECORDS if growth.kind.structure.is_fixed else UNROLL_LIMIT
+                limit = FEW_TRIPS if growth.kind.structure.is_fixed else UNROLL_LIMIT
                 if trips is not None and dim_evaluate(trips, current().sizes) <= limit:
                     raise RestageError("a list of records is filled in a short loop")
             self.growing = [g for g in self.growing if g is not known] + [growth]
@@ -342,20 +349,45 @@ class LoopState:
             if isinstance(growth.before, list):
                 current().widen.pop(id(growth.values), None)
 
+    def note_begin(self) -> None:
+        """Note what the lists hold whose length the loop carries, where the captured body starts."""
+        values = self.get_names()
+        self.begun = {k: content_of(values[k]) for k in self.lengths if isinstance(values[k], StackedList)}
+
     def start_iteration(self, number: Any) -> None:
         """Set the lengths of lists and arrays that change by a fixed number, at the start of the captured body."""
         self.number = number
         values = list(self.get_names())
         for position, lengths in self.lengths.items():
             for k, step in lengths.steps.items():
-                axes = {**values[position].axes, k: Axis(as_size(lengths.starts[k]) + number * step)}
-                values[position] = Ragged(values[position].content, axes)
+                length = as_size(lengths.starts[k]) + number * step
+                if isinstance(lengths, ListLengths):
+                    values[position].length = length
+                    self.begun[position] = content_of(values[position])
+                else:
+                    axes = {**values[position].axes, k: Axis(length)}
+                    values[position] = Ragged(values[position].content, axes)
         self.set_names(tuple(values))
         for growth in self.growing:
             note_list(growth.values)
             assert isinstance(growth.values, StackedList)
             if not growth.varies:
                 growth.values.length = number * growth.count + growth.start
+
+    def note_step(self, position: int, before: Any, after: Any) -> None:
+        """Note by how much the body changes the length of a list, when that is the variable at a position."""
+        container, kind, key = self.slots[position - len(self.names)]
+        if kind == "attr" and key == "length" and isinstance(container, StackedList):
+            self.steps[id(container)] = known_distance(after, before)
+
+    def finish_steps(self, trips: Any) -> None:
+        """Set the length of the lists that grow by as many items in each iteration, after a loop whose number of
+        iterations is traced."""
+        for growth in self.growing:
+            step = self.steps.get(id(growth.values))
+            if isinstance(growth.values, StackedList) and isinstance(step, int):
+                note_list(growth.values)
+                growth.values.length = make_weak(asarray(plus(growth.start, trips * step)))
 
     def restore_lists(self) -> None:
         """Give the lists their content from before the loop, which was not staged after all."""
@@ -372,83 +404,6 @@ class LoopState:
             if not growth.varies:
                 assert trips is not None
                 growth.values.length = growth.start + as_size(trips * growth.count)
-
-
-class Lengths:
-    """How an array that a loop binds anew changes its lengths, along `axes`.
-
-    Attributes:
-        shape: of the content that the loop carries.
-        starts: axis -> length before the loop, where it is known.
-        steps: axis -> how much longer it is after each iteration, where that is the same for all.
-    """
-
-    def __init__(
-        self, shape: tuple[Dim, ...], axes: tuple[int, ...], starts: dict[int, Dim], steps: dict[int, int]
-    ) -> None:
-        self.shape, self.axes, self.starts, self.steps = shape, axes, starts, steps
-
-    def start(self, value: Any) -> Ragged:
-        """Return what the array is before the loop."""
-        return self.lay_out(value if isinstance(value, Ragged) else Ragged(asarray(value), {}))
-
-    def lay_out(self, array: Ragged) -> Ragged:
-        """Return an array in the form in which the loop carries it."""
-        made = array.laid_out(self.shape, self.axes)
-        share(made.content._storage, array.content.root._storage)
-        return made
-
-
-class Lengthen(Signal):
-    """The body gives an array another length than it started with: capture the loop again with a length that varies."""
-
-    def __init__(self, position: int, lengths: Lengths) -> None:
-        self.position, self.lengths = position, lengths
-
-
-def settle_lengths(state: LoopState, position: int, before: Any, after: Any, trips: Dim | None) -> Any:
-    """Return an array that the body binds as one of the lengths that the loop carries.
-
-    Raises:
-        Lengthen: it needs another description.
-    """
-    lengths = state.lengths.get(position)
-    if not isinstance(before, Tracer | Ragged) or not isinstance(after, Tracer | Ragged) or after.ndim != before.ndim:
-        return after
-    if not before.ndim or after is before:
-        return after
-    old = before.content.type.shape if isinstance(before, Ragged) else before.type.shape
-    new = after.content.type.shape if isinstance(after, Ragged) else after.type.shape
-    if lengths is None:
-        ragged = set(after.axes) if isinstance(after, Ragged) else set()
-        axes = tuple(k for k in range(before.ndim) if k in ragged or new[k] != old[k])
-        if not axes:
-            return after
-        if position >= len(state.names):
-            raise RestageError(f"{state.label(position)!r} changes its length")
-        starts = {k: old[k] for k in axes}
-        steps = {
-            k: step for k in axes if k not in ragged and trips is not None and isinstance(step := new[k] - old[k], int)
-        }
-        shape = tuple(d + (trips or 0) * steps[k] if steps.get(k, 0) > 0 else d for k, d in enumerate(old))
-        if any(k not in steps and decide(new[k] - old[k], ">") for k in axes):
-            raise RestageError(f"{state.label(position)!r} grows in a loop whose length is not known")
-        raise Lengthen(position, Lengths(shape, axes, starts, steps))
-    assert isinstance(before, Ragged)
-    array = after if isinstance(after, Ragged) else Ragged(after, {})
-    more = tuple(k for k in range(array.ndim) if k not in lengths.axes and (k in array.axes or new[k] != old[k]))
-    wrong = tuple(
-        k
-        for k, step in lengths.steps.items()
-        if not array.has_length(k, as_size(lengths.starts[k]) + (state.number + 1) * step)
-    )
-    if any(lengths.steps[k] > 0 for k in wrong):
-        raise RestageError(f"{state.label(position)!r} grows by different numbers of elements")
-    if more or wrong:
-        starts = {**lengths.starts, **{k: old[k] for k in more}}
-        steps = {k: step for k, step in lengths.steps.items() if k not in wrong}
-        raise Lengthen(position, Lengths(lengths.shape, (*lengths.axes, *more), starts, steps))
-    return lengths.lay_out(array)
 
 
 def _may_be_renewed(container: Any, kind: str, key: Any) -> bool:

@@ -12,20 +12,24 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from tracegrad.capture.branches import and_, has_remedy, if_stmt, truth
 from tracegrad.capture.context import Frame, RestageError, Signal, current, learn, lesson, user_span
 from tracegrad.capture.exits import Ends, Exit, staged
 from tracegrad.capture.iterators import Ahead, note_left, taking
+from tracegrad.capture.lengths import at_least
 from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import StackedList, restore, snapshot
 from tracegrad.capture.loop_body import Fault, Stop, attempt, faults, never_runs, stage_loop
-from tracegrad.capture.loop_state import UNROLL_LIMIT, LoopState
+from tracegrad.capture.loop_lengths import UNROLL_LIMIT
+from tracegrad.capture.loop_state import LoopState
 from tracegrad.capture.sequences import Sequence_, as_known_sequence, is_zero
 from tracegrad.capture.sizes import as_dim, as_size
 from tracegrad.capture.slots import GetState, SetState
 from tracegrad.capture.state import flatten, is_same_object
 from tracegrad.capture.tables import note_filled
-from tracegrad.capture.tracer import Tracer, asarray, cast_to, from_value, resolve_content
+from tracegrad.capture.tracer import Tracer, asarray, call_handler, cast_to, from_value, resolve_content
 from tracegrad.capture.trials import Leaves
 from tracegrad.errors import CaptureError, NeedsPythonValue, Span
 from tracegrad.ir.bounds import static_value
@@ -320,6 +324,9 @@ def _stage_for(
         return Operation("for", [start, stop, *inits], attrs, blocks, list(types), span)
 
     stage_loop(state, parts, emit, length)
+    if state.growing and length is None and extra_test is None and abs(sequence.step) == 1:
+        distance = sequence.stop - sequence.start if sequence.step == 1 else sequence.start - sequence.stop
+        state.finish_steps(distance if at_least(distance, 0) else call_handler(np.maximum, distance, 0))
     first = as_dim(sequence.start)
     if length is not None and first is not None and sequence.step == 1:
         for index, frame in filled:
@@ -366,6 +373,10 @@ def _number_of(index: Tracer, sequence: Sequence_) -> Any:
 def _note_range(index: Value, sequence: Sequence_, start: Value, stop: Value) -> None:
     """Note which values the index of the loop that is being staged takes, when that is known."""
     capture, length = current(), sequence.length
+    if sequence.step > 0:
+        capture.indices[index] = (start, 0), (stop, -1)
+    else:
+        capture.indices[index] = (stop, 1), (start, 0)
     first, end = static_value(start), static_value(stop)
     if length is not None and first is not None and end is not None:
         last = first + (length - 1) * sequence.step

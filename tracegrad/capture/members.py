@@ -181,7 +181,11 @@ def _set_item(x: Any, key: Any, value: Any) -> None:
         require_own_iterator(value)
     if isinstance(x, CapturedList) and _is_of_all(key) and replace_all(x, value):
         return
+    if isinstance(key, slice) and isinstance(x, CapturedList) and _set_slice(x, key, value):
+        return
     if isinstance(x, StackedList):
+        if isinstance(key, slice):
+            require_own(x, "a write into a slice of a list")
         _set_row(x, key, value)
         return
     if isinstance(x, Tracer | Selection):
@@ -230,6 +234,28 @@ def _set_item(x: Any, key: Any, value: Any) -> None:
 
 def _is_of_all(key: Any) -> bool:
     return isinstance(key, slice) and key.start is None and key.stop is None and key.step is None
+
+
+def _set_slice(values: CapturedList, part: slice, given: Any) -> bool:
+    """Do `values[part] = given` item by item, where that keeps the length of the list; return whether it does."""
+    if not isinstance(given, list | tuple) or any(_has_any_length(items) for items in (values, given)):
+        return False
+    places, items = range(len(values))[part], list(given)
+    if len(places) != len(items):
+        return False
+    if isinstance(values, StackedList):
+        if values.kind.is_mutable:
+            return False
+        if given is not values and isinstance(given, StackedList) and given.kind == values.kind:
+            values.rows()[part] = given.as_array()
+            return True
+    for place, item in zip(places, items, strict=True):
+        setitem(values, place, item)
+    return True
+
+
+def _has_any_length(items: Any) -> bool:
+    return isinstance(items, StackedList) and items.has_unknown_length
 
 
 def _set_row(x: StackedList, key: Any, value: Any) -> None:

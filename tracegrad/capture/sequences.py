@@ -15,7 +15,7 @@ import numpy as np
 from tracegrad.capture.context import current
 from tracegrad.capture.guards import guard_native
 from tracegrad.capture.iterators import note_left, note_taken
-from tracegrad.capture.lengths import span_of
+from tracegrad.capture.lengths import at_least, span_of
 from tracegrad.capture.lists import (
     CapturedList,
     Sources,
@@ -427,12 +427,34 @@ def make_zip(*iterables: Any, strict: bool = False) -> Any:
     elif all(s is stops[0] or (hasattr(s, "dim") and s == stops[0]) for s in stops):
         stop = stops[0]
     else:
-        stop = call_handler(min, *stops)
+        stop = _least(stops)
     lists = tuple(v for s in known for v in s.lists)
     items = Items(0, stop, 1, lambda i: tuple(s.item(i) for s in known), lists).like(*known)
     if items.kept:
         items.native = _zipped(rest, strict)
     return items
+
+
+def _least(numbers: list[Any]) -> Any:
+    """Return the least of some lengths; those that are surely as great as another one are left out."""
+    left: list[Any] = []
+    for number in numbers:
+        if not any(at_least(number - other, 0) for other in left):
+            left = [other for other in left if not at_least(other - number, 0)] + [number]
+    return left[0] if len(left) == 1 else call_handler(min, *left)
+
+
+def make_pairwise(iterable: Any) -> Any:
+    """`itertools.pairwise(...)` in captured code."""
+    sequence = as_sequence(iterable)
+    if sequence is None or sequence.length is not None or isinstance(iterable, Items):
+        return joined_of(itertools.pairwise)(iterable)
+    known = sequence.counted()
+    if known.step != 1 or not is_zero(known.start):
+        return itertools.pairwise(iterable)
+    stop = known.stop - 1
+    stop = stop if at_least(stop, 0) else make_weak(call_handler(np.maximum, stop, 0))
+    return Items(0, stop, 1, lambda i: (known.item(i), known.item(i + 1)), known.lists).like(known)
 
 
 def _zipped(iterables: Sequence[Any], strict: bool) -> Iterator[Any]:

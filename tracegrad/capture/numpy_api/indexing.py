@@ -314,7 +314,7 @@ def _window_item(start: Any, stop: Any, step: int, axis: int, size: Any) -> Item
 
 def _most_elements(low: Value, high: Value, step: int) -> int | None:
     """Return a number of elements that a slice never exceeds, None when none is known."""
-    most = most_above(high, low)
+    most = most_above(high, low, current().indices)
     stops = ends(high, current().ranges)
     # a stop below zero is counted from the back
     return max(most, 0) if most is not None and step == 1 and stops is not None and decide(stops[0], ">=") else None
