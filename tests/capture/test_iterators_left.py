@@ -409,12 +409,18 @@ def filtered(x: Any) -> Any:
 
 @pytest.mark.parametrize(
     "program",
-    [a_list_outside, an_array_outside, an_attribute, a_set_outside, filtered],
+    [an_attribute, a_set_outside, filtered],
     ids=lambda program: program.__name__,
 )
 def test_changes_by_items_that_may_not_be_taken_are_refused(program: Callable[..., Any]) -> None:
     with pytest.raises(CaptureError, match=r"changes something where a loop over it may have ended \[TG134\]"):
         tg.grad(program)(POINTS[0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", [a_list_outside, an_array_outside], ids=lambda program: program.__name__)
+def test_a_generator_changes_what_python_lets_it_change(program: Callable[..., Any], backend: str) -> None:
+    check_agreement(program, backend, *POINTS)
 
 
 def test_an_end_under_a_traced_condition_is_refused() -> None:

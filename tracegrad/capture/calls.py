@@ -48,6 +48,7 @@ from tracegrad.capture.operators import OPERATOR_NAMES, operate
 from tracegrad.capture.presence import call_on_dict, find_attribute
 from tracegrad.capture.protocols import binary_of, find_in_class, iterated, makes_plainly, special_of
 from tracegrad.capture.state import OrNone, Unsure, none_error
+from tracegrad.capture.streams import call_lazily
 from tracegrad.capture.text import call_with_text
 from tracegrad.capture.tracer import ALWAYS, CALLERS, CALLERS_OF_OTHERS, HANDLERS, Tracer, call_handler, is_traced
 from tracegrad.capture.user_calls import (
@@ -103,6 +104,9 @@ def call(f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if (f is any or f is all) and len(args) == 1:
             require_own_iterator(args[0])
             return comprehensions.holds_for(f, args[0].taken(all_items=False))
+        made = call_lazily(f, args, kwargs)
+        if made is not NotImplemented:
+            return made
         args = _given_streams(f, args)
     if isinstance(f, type) and issubclass(f, BaseException) and (args and type(args[0]) is Chosen):
         chosen = args[0]

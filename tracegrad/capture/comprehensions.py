@@ -32,7 +32,7 @@ from tracegrad.capture.branches import (
 from tracegrad.capture.choices import merge
 from tracegrad.capture.chosen import Chosen
 from tracegrad.capture.context import RestageError, current, user_span
-from tracegrad.capture.iterators import TAKEN, Ahead, is_iterator, left_error, note_left, taking
+from tracegrad.capture.iterators import TAKEN, Ahead, changing_nothing, is_iterator, left_error, note_left, taking
 from tracegrad.capture.lists import (
     CapturedList,
     ItemKind,
@@ -51,7 +51,7 @@ from tracegrad.capture.lists import (
     state_of,
 )
 from tracegrad.capture.loop_body import attempt
-from tracegrad.capture.loops import for_stmt
+from tracegrad.capture.loops import for_stmt, note_ended
 from tracegrad.capture.natives import require_own_iterator
 from tracegrad.capture.protocols import iterable, unpack
 from tracegrad.capture.ragged import Ragged
@@ -119,26 +119,30 @@ class Each(NamedTuple):
 
 
 class Emitted(NamedTuple):
-    """What a generator function yields: `run` does something with each item."""
+    """Items that come one by one, as those that a generator function yields: `run` does something with each."""
 
-    run: Callable[[_Use], None]
+    run: Callable[[Use], None]
+    is_endless: bool = False
 
 
-Step = Each | When | Item
+Step = Each | When | Item | Emitted
 
 
 class Stream:
-    """The iterator that map or filter gives: it calls the functions when its items are taken.
+    """The iterator that map or filter gives, or a generator: it calls the functions when its items are taken.
 
     Attributes:
         items: what it gives, where this is not found item by item in a loop over it.
         is_left: there may be items that a loop over it has left.
+        position: so many items `next` has taken.
     """
 
     def __init__(self, step: Each | Emitted, functions: tuple[Any, ...], iterables: tuple[Any, ...]) -> None:
         self.step, self.functions, self.iterables = step, functions, iterables
         self.items: Any = None
         self.is_left = False
+        self.position = 0
+        self.state: tuple[tuple[Any, Any], ...] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.settled())
@@ -153,7 +157,7 @@ class Stream:
         self._require_known()
         if self.items is None:
             state = state_of(self.functions)
-            self.items = collect(self.step)
+            self.items = collect(self._rest())
             for part, before in state:
                 if not has_content(part, before):
                     raise content_error(part)
@@ -165,22 +169,29 @@ class Stream:
                 current().streams[id(self.items)] = self.items, (*sources, *state)
         return self.items
 
-    def all_items(self) -> Step | Emitted:
-        """Return the step that gives the items to a function that does nothing else between them."""
-        if isinstance(self.step, Emitted) and self.items is None:
-            self._require_known()
-            self.items = iter(())
-            self._note_left()
-            return self.step
-        return self.taken()
-
-    def taken(self, *, all_items: bool = True) -> Each:
-        """Return the step that gives the items, of a stream that has no more afterwards."""
-        if isinstance(self.step, Emitted):
-            self.settled()
+    def following(self, *default: Any) -> Any:
+        """`next`, of items that come one by one: those before are made again, which must change nothing."""
         self._require_known()
-        step = self.step if self.items is None else Each(self.items, "", Item)
-        assert isinstance(step, Each), "what a generator function yields is found at once"
+        if self.state is None:
+            self.state = state_of((*self.functions, *self.iterables))
+        with changing_nothing():
+            values = new_list([])
+            current().plain.add(id(values))
+            run(self._rest(), _appending_to(values).until(lambda: not_(truth(values))))
+        self.position += 1
+        return head(values, *default)
+
+    def _rest(self) -> Each | Emitted:
+        """Return the step that gives the items that `next` has not taken."""
+        for part, before in self.state or ():
+            if not has_content(part, before):
+                raise content_error(part)
+        return sliced(self.step, self.position, None) if self.position else self.step
+
+    def taken(self, *, all_items: bool = True) -> Each | Emitted:
+        """Return the step that gives the items, of a stream that has no more afterwards."""
+        self._require_known()
+        step = self._rest() if self.items is None else Each(self.items, "", Item)
         self.items, self.is_left = iter(()), not all_items
         self._note_left()
         if not all_items:
@@ -204,10 +215,13 @@ def each(
     get_state: GetState = tuple,
     set_state: SetState = do_nothing,
     names: tuple[str, ...] = (),
-) -> Each:
+) -> Each | Emitted:
     """`for names in values` in a comprehension, which may leave items of a stream."""
     step = Each(values, pattern, body, Binding(names, get_state, set_state) if names else NO_BINDING)
-    return _chained(values.taken(all_items=False), step.run, step.binding) if type(values) is Stream else step
+    if type(values) is not Stream:
+        return step
+    require_own_iterator(values)
+    return _chained(values.taken(all_items=False), step.run, step.binding)  # type: ignore[no-any-return]
 
 
 def _chained(step: Step, then: Callable[[Any], Step], binding: Binding = NO_BINDING) -> Any:
@@ -216,6 +230,11 @@ def _chained(step: Step, then: Callable[[Any], Step], binding: Binding = NO_BIND
         return then(step.value)
     if isinstance(step, When):
         return When(step.test, lambda: _chained(step.then(), then))
+    if isinstance(step, Emitted):
+        emitted = step.run
+        return Emitted(
+            lambda use: emitted(use.binding(binding).putting(lambda item: run(then(item), use))), step.is_endless
+        )
     if step.binding.names:
         binding = merged(binding, step.binding)
     return Each(step.values, step.pattern, lambda *names: _chained(step.body(*names), then), binding)
@@ -223,7 +242,7 @@ def _chained(step: Step, then: Callable[[Any], Step], binding: Binding = NO_BIND
 
 def listed(values: Any) -> Any:
     """Return a list of all items of a stream, which are made now, instead of it."""
-    return collect(values.all_items()) if type(values) is Stream else values
+    return collect(values.taken()) if type(values) is Stream else values
 
 
 def settled(values: Any) -> Any:
@@ -234,7 +253,7 @@ def settled(values: Any) -> Any:
 class Generated(NamedTuple):
     """A generator expression that is an argument of a call."""
 
-    step: Each
+    step: Each | Emitted
 
     def given_to(self, f: Any) -> Any:
         """Return what a function gets: a list if it is one of Python's that read all items."""
@@ -242,29 +261,47 @@ class Generated(NamedTuple):
         if reads_all or (isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, list)):
             return collect(self.step)
         step, capture = self.step, current()
-        if step.body.__code__ in capture.streamed:
-            return Stream(step, (step.body,), (step.values,))
+        if _is_streamed(step):
+            return _stream_of(step)
+        assert isinstance(step, Each), "others are streams"
         items = _run_by_python(generate(step), step.body.__code__)
         capture.register_created(items)
+        capture.givers[id(items)] = items, step.body.__code__
         return items
 
 
-def generated(step: Each) -> Generated:
+def _is_streamed(step: Each | Emitted) -> bool:
+    """Return whether a traced condition decides what a generator expression gives."""
+    return isinstance(step, Emitted) or step.body.__code__ in current().streamed
+
+
+def _stream_of(step: Each | Emitted) -> Stream:
+    """Return the stream for a generator expression."""
+    functions, iterables = ((), ()) if isinstance(step, Emitted) else ((step.body,), (step.values,))
+    is_endless = isinstance(step, Emitted) and step.is_endless
+    made = Stream(Emitted(lambda use: run(step, use), is_endless), functions, iterables)
+    current().register_created(made)
+    return made
+
+
+def generated(step: Each | Emitted) -> Generated:
     """A generator expression among the arguments of a call, which may end before its iterator does."""
-    values = step.values
-    if isinstance(values, Items):
+    if isinstance(step, Each) and isinstance(step.values, Items):
+        values = step.values
         step = step._replace(values=iterate(values))
         note_left(values)
     return Generated(step)
 
 
-def generator(step: Each) -> Any:
+def generator(step: Each | Emitted) -> Any:
     """A generator expression that is no argument of a call."""
-    code = step.body.__code__
-    if code in current().streamed:
+    if _is_streamed(step):
         return generated(step).given_to(None)
+    assert isinstance(step, Each), "others are streams"
+    code, capture = step.body.__code__, current()
     items = _run_by_python(_taken_by_python(step, iter(stream(step.values))), code)
-    current().register_created(items)
+    capture.register_created(items)
+    capture.givers[id(items)] = items, code
     return items
 
 
@@ -279,38 +316,60 @@ def _taken_by_python(step: Each, values: Iterator[Any]) -> Iterator[Any]:
                 yield following.value
             elif isinstance(following, Each):
                 yield from _taken_by_python(following, iter(stream(following.values)))
+            elif isinstance(following, Emitted):
+                yield from collect(following)
             elif test(following.test):
                 waiting.append(following.then())
 
 
-def suspending(generator: Callable[..., Iterator[Any]], emits: Callable[..., None], *args: Any) -> Any:
+def suspending(
+    generator: Callable[..., Iterator[Any]], emits: Callable[..., None], is_endless: bool, *args: Any
+) -> Any:
     """What a generator function gives of which a branch or loop yields: the generator, or where a traced condition
     decides about its items a stream of them."""
-    capture = current()
-    if emits.__code__ in capture.streamed:
-        return Stream(Emitted(lambda use: call_user(emits, Emitter(use), *args)), (emits, *args), args)
+    capture, code = current(), emits.__code__
+    if code in capture.streamed:
+        step = Emitted(lambda use: call_user(emits, Emitter(use), *args), is_endless)
+        made = Stream(step, (emits, *args), args)
+        capture.register_created(made)
+        return made
     items = generator(*args)
     capture.register_created(items)
-    items = _run_by_python(items, emits.__code__)
+    items = _run_by_python(items, code)
     capture.register_created(items)
+    capture.givers[id(items)] = items, code
     return items
 
 
 class Emitter:
     """Gets the items of a generator function, one by one."""
 
-    def __init__(self, use: _Use) -> None:
+    def __init__(self, use: Use) -> None:
         self.use = use
 
 
-def emit(emitter: Emitter, item: Any) -> None:
-    """`yield item`."""
+def emit(emitter: Emitter, item: Any) -> Any:
+    """`yield item`; return whether no other item is wanted."""
     emitter.use.put(item)
+    return emitter.use.has_all()
 
 
-def emit_all(emitter: Emitter, values: Any) -> None:
-    """`yield from values`."""
-    _run(values.all_items() if type(values) is Stream else Each(values, "", Item), emitter.use)
+def emit_all(emitter: Emitter, values: Any) -> Any:
+    """`yield from values`; return whether no other item is wanted."""
+    use = emitter.use
+    if type(values) is Stream:
+        require_own_iterator(values)
+        run(values.taken(all_items=use.goes_on is None), use)
+    else:
+        run(Each(values, "", Item), use)
+    return use.has_all()
+
+
+def carrying(
+    emitter: Emitter, get_state: GetState, set_state: SetState, names: tuple[str, ...]
+) -> tuple[GetState, SetState, tuple[str, ...]]:
+    """The state of a statement of a generator function that emits items, with that of what is done with them."""
+    return _joined(Binding(emitter.use.names, *emitter.use[2:4]), (get_state, set_state, names))
 
 
 def _run_by_python(items: Iterator[Any], code: types.CodeType) -> Iterator[Any]:
@@ -330,31 +389,34 @@ def generate(step: Step) -> Iterator[Any]:
             yield from generate(step.run(item))
     elif isinstance(step, Item):
         yield step.value
+    elif isinstance(step, Emitted):
+        yield from collect(step)
     elif test(step.test):
         yield from generate(step.then())
 
 
-def collect(step: Step | Emitted) -> list[Any]:
+def collect(step: Step) -> list[Any]:
     """Return the items as a list; with traced tests, or where they are many, a loop appends them."""
     result = new_list([])
     current().plain.add(id(result))
-    _run(step, _appending_to(result))
+    run(step, _appending_to(result))
     return result
 
 
-def collect_items(step: Each, store: Callable[[Any, Any, Any], None]) -> dict[Any, Any]:
+def collect_items(step: Each | Emitted, store: Callable[[Any, Any, Any], None]) -> dict[Any, Any]:
     """Return a dict of the items, pairs of a key and a value, which `store` puts into it."""
     result: dict[Any, Any] = {}
     current().register_created(result)
-    _run(step, _Use(lambda pair: store(result, *pair), lambda: len(result)))
+    run(step, Use(lambda pair: store(result, *pair), lambda: len(result)))
     return result
 
 
-def total(add: Callable[[Any, Any], Any], step: Each, start: Any = 0) -> Any:
+def total(add: Callable[[Any, Any], Any], step: Each | Emitted, start: Any = 0) -> Any:
     """Return what `sum` gives of a generator expression that is better run as a loop; NotImplemented for others."""
-    sequence = _staged(step)
+    sequence = None if isinstance(step, Emitted) else _staged(step)
     if sequence is None:
         return NotImplemented
+    assert isinstance(step, Each), "only that has a sequence"
     value = [start]
 
     def put(item: Any) -> None:
@@ -363,12 +425,14 @@ def total(add: Callable[[Any, Any], Any], step: Each, start: Any = 0) -> Any:
     def set_state(values: tuple[Any, ...]) -> None:
         (value[0],) = values
 
-    _loop(step, sequence, _Use(put, lambda: id(value[0]), lambda: (value[0],), set_state, ("total",)))
+    _loop(step, sequence, Use(put, lambda: id(value[0]), lambda: (value[0],), set_state, ("total",)))
     return value[0]
 
 
-def first(step: Each, *default: Any) -> Any:
+def first(step: Each | Emitted, *default: Any) -> Any:
     """`next` of a generator expression."""
+    if isinstance(step, Emitted):
+        return _stream_of(step).following(*default)
     step = step._replace(values=iterate(step.values))
     sequence = as_sequence(step.values)
     if sequence is not None and _size(sequence) is not None:
@@ -389,11 +453,14 @@ def _seek(step: Step, values: list[Any], binding: Binding) -> None:
     elif isinstance(step, When):
         holds, then = truth(step.test), step.then
         if_stmt(holds, lambda: _seek(then(), values, binding), do_nothing, *state)
+    elif isinstance(step, Emitted):
+        use = _appending_to(values).binding(binding)
+        step.run(use.until(lambda: not_(truth(values))))
     else:
-        run = step.run
+        bind = step.run
         for_stmt(
             iterate(step.values),
-            lambda item: _seek(run(item), values, binding),
+            lambda item: _seek(bind(item), values, binding),
             *state,
             lambda: not_(truth(values)),
         )
@@ -411,9 +478,12 @@ def head(values: list[Any], *default: Any) -> Any:
     return values[0]
 
 
-def holds_for(function: Any, step: Each) -> Any:
+def holds_for(function: Any, step: Each | Emitted) -> Any:
     """`any` and `all` of a generator expression: of many items, or of a number of them that is known only when the
     program runs, by a loop that ends at the item that decides."""
+    if isinstance(step, Emitted):
+        found = _find(step, function is any, NO_BINDING)
+        return found if function is any else not_(found)
     step = step._replace(values=iterate(step.values))
     sequence = as_sequence(step.values)
     size, code = 0 if sequence is None else _size(sequence), step.body.__code__
@@ -426,6 +496,19 @@ def holds_for(function: Any, step: Each) -> Any:
             raise
         return call_handler(function, generate(step))
     return found if function is any else not_(found)
+
+
+def contains(values: Stream, is_item: Callable[[Any], Any]) -> Any:
+    """`x in values`, which takes the items up to the first that `is_item`."""
+    require_own_iterator(values)
+    return holds_for(any, _chained(values.taken(all_items=False), lambda item: Item(is_item(item))))
+
+
+def binding_generator(items: Iterator[Any]) -> Iterator[Any]:
+    """A generator expression with `:=` whose parts cannot become functions, so that it is Python's."""
+    current().register_created(items)
+    current().binders[id(items)] = items
+    return items
 
 
 def _find(step: Step, wanted: bool, binding: Binding) -> Any:
@@ -441,10 +524,10 @@ def _find(step: Step, wanted: bool, binding: Binding) -> Any:
         if binding.names:
             BINDING[rest] = binding
         return and_(truth(step.test), rest)
-    found, run = [False], step.run
+    found = [False]
 
     def look(item: Any) -> None:
-        found[0] = _find(run(item), wanted, binding)
+        found[0] = _find(Item(item) if isinstance(step, Emitted) else step.run(item), wanted, binding)
 
     def get_state() -> tuple[Any, ...]:
         return (found[0], *binding.get_state())
@@ -453,13 +536,40 @@ def _find(step: Step, wanted: bool, binding: Binding) -> Any:
         found[0] = state[0]
         binding.set_state(state[1:])
 
-    for_stmt(iterate(step.values), look, get_state, set_state, ("tg_found", *binding.names), lambda: not_(found[0]))
+    use = Use(look, lambda: None, get_state, set_state, ("tg_found", *binding.names), lambda: not_(found[0]))
+    if isinstance(step, Emitted):
+        step.run(use)
+    else:
+        for_stmt(iterate(step.values), look, *use.state, use.goes_on)
     return found[0]
 
 
 def extend(values: list[Any], items: Sequence_ | Stream) -> None:
     """`values.extend(items)`."""
-    _run(items.all_items() if isinstance(items, Stream) else Each(items, "", Item), _appending_to(values))
+    run(items.taken() if isinstance(items, Stream) else Each(items, "", Item), _appending_to(values))
+
+
+def sliced(step: Step, start: Any, stop: Any, by: Any = 1) -> Emitted:
+    """Return the step that gives some of the items, as islice does."""
+
+    def give(use: Use) -> None:
+        number: list[Any] = [0]
+
+        def put(item: Any) -> None:
+            k = number[0]
+            number[0] = k + 1
+            inside = k >= start if by == 1 else and_(k >= start, lambda: (k - start) % by == 0)
+            if_stmt(truth(inside), lambda: use.put(item), do_nothing, *use.state)
+
+        inner = use.keeping(number, "tg_number").putting(put)
+        begin(step, inner if stop is None else inner.until(lambda: number[0] < stop))
+
+    return Emitted(give, stop is None and isinstance(step, Emitted) and step.is_endless)
+
+
+def begin(step: Step, use: Use) -> None:
+    """Use the items, unless none is wanted from the start."""
+    if_stmt(not_(use.has_all()), lambda: run(step, use), do_nothing, *use.state)
 
 
 def run_over(
@@ -473,9 +583,14 @@ def run_over(
     """`for` over what map or filter gives: the functions are called in the body of the loop."""
     require_own_iterator(stream)
     step = stream.taken(all_items=extra_test is None)
-    use = _Use(body, lambda: None, get_state, set_state, names).binding(step.binding)
-    values = iterate(step.values)
-    for_stmt(_numbered(values), lambda item: _run(step.run(item), use), *use[2:], extra_test)
+    use = Use(body, lambda: None, get_state, set_state, names, extra_test)
+    if isinstance(step, Emitted):
+        step.run(use)
+        if step.is_endless and extra_test is not None:
+            note_ended(get_state, set_state, names)
+        return
+    bind, inner = step.run, use.binding(step.binding)
+    for_stmt(_numbered(iterate(step.values)), lambda item: run(bind(item), inner), *inner.state, extra_test)
 
 
 def _numbered(values: Any) -> Any:
@@ -678,49 +793,86 @@ def _no_state() -> tuple[Any, ...]:
     return ()
 
 
-class _Use(NamedTuple):
-    """What is done with each item, something that changes when it has been done, and the variables that it binds."""
+State = tuple[GetState, SetState, tuple[str, ...]]
+
+
+def _joined(binding: Binding, state: State) -> State:
+    """Return the state of a statement in which other names are bound too."""
+    own, (get_state, set_state, names) = len(binding.names), state
+    if not own:
+        return state
+
+    def set_both(values: tuple[Any, ...]) -> None:
+        binding.set_state(values[:own])
+        set_state(values[own:])
+
+    return lambda: (*binding.get_state(), *get_state()), set_both, (*binding.names, *names)
+
+
+class Use(NamedTuple):
+    """What is done with each item, something that changes when it has been done, and the variables that it binds.
+
+    Attributes:
+        goes_on: returns whether another item is wanted, where it may be that none is.
+    """
 
     put: Callable[[Any], None]
     mark: Callable[[], Any]
     get_state: GetState = _no_state
     set_state: SetState = do_nothing
     names: tuple[str, ...] = ()
+    goes_on: Callable[[], Any] | None = None
 
-    def binding(self, binding: Binding) -> _Use:
+    @property
+    def state(self) -> State:
+        """The state of a statement that uses items."""
+        return self.get_state, self.set_state, self.names
+
+    def binding(self, binding: Binding) -> Use:
         """Return the use in a comprehension that binds names too."""
-        own, (get_state, set_state, names) = len(binding.names), self[2:]
-        if not own:
-            return self
+        return Use(self.put, self.mark, *_joined(binding, self.state), self.goes_on)
 
-        def set_both(values: tuple[Any, ...]) -> None:
-            binding.set_state(values[:own])
-            set_state(values[own:])
+    def putting(self, put: Callable[[Any], None]) -> Use:
+        """Return the use that does something else with each item."""
+        return self._replace(put=put)
 
-        return self._replace(
-            get_state=lambda: (*binding.get_state(), *get_state()),
-            set_state=set_both,
-            names=(*binding.names, *names),
-        )
+    def until(self, goes_on: Callable[[], Any]) -> Use:
+        """Return the use that ends as well where `goes_on` gives False."""
+        also = self.goes_on
+        return self._replace(goes_on=goes_on if also is None else lambda: and_(truth(goes_on()), also))
+
+    def keeping(self, cell: list[Any], name: str) -> Use:
+        """Return the use that keeps something in the items of a list from one item to the next."""
+
+        def set_state(values: tuple[Any, ...]) -> None:
+            cell[:] = values
+
+        return self.binding(Binding((name,) * len(cell), lambda: tuple(cell), set_state))
+
+    def has_all(self) -> Any:
+        """Return whether no other item is wanted."""
+        return False if self.goes_on is None else not_(truth(self.goes_on()))
 
 
-def _appending_to(values: list[Any]) -> _Use:
+def _appending_to(values: list[Any]) -> Use:
     def append(item: Any) -> None:
         note_list(values)
         values.append(item)
 
-    return _Use(append, lambda: count_of(values))
+    return Use(append, lambda: count_of(values))
 
 
-def _run(step: Step | Emitted, use: _Use) -> None:
+def run(step: Step, use: Use) -> None:
     if isinstance(step, Item):
         use.put(step.value)
     elif isinstance(step, When):
         holds, then = truth(step.test), step.then
-        if_stmt(holds, lambda: _run(then(), use), do_nothing, *use[2:], event="if in a comprehension")
+        if_stmt(holds, lambda: run(then(), use), do_nothing, *use.state, event="if in a comprehension")
     elif isinstance(step, Emitted):
-        assert not use.names, "no variable is carried through a function that gives items"
         step.run(use)
+    elif use.goes_on is not None:
+        bind, inner = step.run, use.binding(step.binding)
+        for_stmt(iterable(step.values), lambda item: run(bind(item), inner), *inner.state, use.goes_on)
     else:
         if isinstance(step.values, zip | enumerate):
             step = step._replace(values=list(iterate(step.values)))
@@ -732,19 +884,19 @@ def _run(step: Step | Emitted, use: _Use) -> None:
         _loop(step, _staged(step), use)
 
 
-def _loop(step: Each, sequence: Sequence_ | None, use: _Use) -> None:
+def _loop(step: Each, sequence: Sequence_ | None, use: Use) -> None:
     """Use the items, by a staged loop over a sequence if there is one."""
     before, use = use.mark(), use.binding(step.binding)
     if sequence is not None:
         try:
-            for_stmt(sequence, lambda item: _run(step.run(item), use), *use[2:], None)
+            for_stmt(sequence, lambda item: run(step.run(item), use), *use.state, None)
             return
         except CaptureError:
             if _size(sequence) is None or use.mark() != before:
                 raise
     current().note_native("comprehension: run at capture, over Python values")
     for item in _following(step.values):
-        _run(step.run(item), use)
+        run(step.run(item), use)
 
 
 def _following(values: Any) -> Iterator[Any]:
@@ -799,6 +951,8 @@ def _look(step: Step) -> _First | None:
         step = step.then()
     if isinstance(step, Item):
         return _First(tested=False, numbers=_count(step.value))
+    if isinstance(step, Emitted):
+        return _First(tested=True)
     sequence = as_sequence(iterate(step.values))
     size = None if sequence is None else _size(sequence)
     if sequence is None or not size:

@@ -373,6 +373,12 @@ class Capture:
         #: run, since a traced condition decides what they give
         self.streamed: frozenset[types.CodeType] = frozenset()
         self.undecided: set[types.CodeType] = set()
+        #: generator expressions with `:=` that Python runs: each item that is taken binds names
+        self.binders: dict[int, Any] = {}
+        #: whether generators stay Python's where loops over them end under traced conditions
+        self.runs_generators = False
+        #: iterators of generators that Python runs and that could be streams -> these, and their code
+        self.givers: dict[int, tuple[Any, types.CodeType]] = {}
         #: whether deques that the code makes are lists; and whether it makes any
         self.deques_are_lists = self.makes_deques = False
         #: ids of the lists that stand for deques with a bound -> list and bound; and of those that surely do not

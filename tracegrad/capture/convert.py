@@ -25,7 +25,7 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
     name(name, value)    load(value, name)    undefined(name)    unpack(value, count, index of the starred target)
     mapping(x)                          a dict in a display with `**x`
     iter(x)    truth(x)    guard(x)    assert_(test, message_fn)    ret(value)    getattr(x, name)
-    display(list, dict or generator)
+    display(list, dict or generator)    binding_generator(generator)
     outer(value, name, read_fn)         a read of a global or of a closure variable of the function converted
     rebinds(name, read_fn, carried)     at the start of a function that declares a variable global or nonlocal
     cells(read_fn)                      at the start of a function whose variables functions inside it rebind
@@ -43,7 +43,9 @@ The hooks (operators are named as their special methods: "add" for `__add__`, "l
 In a generator, a statement with a `yield` in it stays what it is, since a function of its own cannot yield for another:
 
     decide(test)    items(iterable)     the test of an `if` or `while`, and what a `for` runs over, around a `yield`
-    suspending(generator, emits, ...)   such a generator, or what gives its items to an emitter by emit and emit_all
+    suspending(generator, emits, ...)   such a generator, or what gives its items to an emitter by emit and emit_all,
+                                        which return whether it has got all that it wants
+    carrying(emitter, get_state, ...)   the state of a statement that emits items, with that of what is done with them
 """
 
 from __future__ import annotations
@@ -53,12 +55,21 @@ import copy
 import inspect
 import itertools
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import gast
 
-from tracegrad.capture.jumps import ends_in_raise, is_endless, is_trial, lower_jumps, only_raises, parts
+from tracegrad.capture.jumps import (
+    completes,
+    ends_in_raise,
+    is_endless,
+    is_trial,
+    jumps,
+    lower_jumps,
+    only_raises,
+    parts,
+)
 from tracegrad.capture.matching import lower_matches
 from tracegrad.capture.nodes import (
     FUNCTIONS,
@@ -304,7 +315,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             raise SourceUnavailable(f"line {node.lineno}: {node.name} has type parameters")
         globals_, nonlocals = declarations(node.body)
         mark_swaps(node.body)
-        parameters = [n.id for n in gast.walk(node.args) if isinstance(n, gast.Name)]
+        parameters = [*parameter_names(node.args)]
         if can_emit(node):
             node.body = self.emitting(node, parameters)
         mark_regrown(node.body, frozenset(parameters))
@@ -338,16 +349,23 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         generator = place.function(self.fresh.unique("tg_generator"), parameters, node.body)
         generator.tg_suspends = True
         emits = place.function(self.fresh.unique("tg_emits"), [emitter, *parameters], copy.deepcopy(node.body))
-        for statement in walk_scope(emits.body):
-            if isinstance(statement, gast.Expr) and isinstance(statement.value, gast.Yield | gast.YieldFrom):
-                given = statement.value
-                name = "emit" if isinstance(given, gast.Yield) else "emit_all"
-                value = Make(given).constant(None) if given.value is None else given.value
-                statement.value = Make(given).call(emitter, value)
-                statement.value.tg_emits = name
-        made = place.call(generator.name, place.load(emits.name), *map(place.load, parameters))
+        emits.body = [_Emission(emitter).visit(statement) for statement in emits.body]
+        has_no_end = not completes(node.body) and "return" not in jumps(node.body)
+        given = [place.load(emits.name), place.constant(has_no_end), *map(place.load, parameters)]
+        made = place.call(generator.name, *given)
         made.tg_emits = "suspending"
         return [generator, emits, place.returns(made)]
+
+    def carried(self, body: list[Node], place: Make) -> Callable[[list[Node]], list[Node]]:
+        """Return what adds to the state of a statement that of the loop which gets the items emitted in its body."""
+        emitters = [n.func.id for n in walk_scope(body) if getattr(n, "tg_emits", "") in ("emit", "emit_all")]
+
+        def carry(state: list[Node]) -> list[Node]:
+            if not emitters:
+                return state
+            return [place.at(gast.Starred(place.hook("carrying", place.load(emitters[0]), *state), gast.Load()))]
+
+        return carry
 
     def rebinds(self, name: str, body: list[Node], place: Make) -> Node:
         """Return the statement that says that this function stores into a variable from outside."""
@@ -459,10 +477,11 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             node.test = place.hook("decide", test)
             node.body, node.orelse = self.block(node.body), self.block(node.orelse)
             return node
+        carry = self.carried([*node.body, *node.orelse], place)
         then, orelse = self.region("tg_then", node.body, place), self.region("tg_else", node.orelse, place)
         definitions, state = self.state(node.tg_state, place, node.tg_reset)
         hook = getattr(node, "tg_hook", "if_stmt")
-        call = place.hook(hook, test, place.load(then.name), place.load(orelse.name), *state)
+        call = place.hook(hook, test, place.load(then.name), place.load(orelse.name), *carry(state))
         return [then, orelse, *definitions, place.expression(call)]
 
     def visit_While(self, node: Node) -> Node | list[Node]:
@@ -479,6 +498,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         outside, self.prelude = self.prelude, []
         test = self.visit(test)
         inside, self.prelude = self.prelude, outside
+        carry = self.carried(node.body, place)
         body = self.region("tg_body", node.body, place)
         definitions, state = self.state(node.tg_state, place)
         if bound or inside:
@@ -488,7 +508,7 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             test = place.load(name)
         else:
             test = place.thunk(test)
-        call = place.hook("while_stmt", test, place.load(body.name), *state)
+        call = place.hook("while_stmt", test, place.load(body.name), *carry(state))
         return [body, *definitions, place.expression(call)]
 
     def leave(self, node: Node, place: Make) -> list[Node]:
@@ -508,14 +528,14 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
             node.body = [*body, *self.leave(node, place)]
             return node
         bound = settled_bindings([node.target, *node.body])
-        item = self.fresh.shared("tg_item")
+        item, carry = self.fresh.shared("tg_item"), self.carried(node.body, place)
         statements = [*self.assign(node.target, target.load(item), target), *self.block(node.body)]
         body = place.function(self.fresh.shared("tg_body"), [item], self.body(bound, statements, place))
         definitions, state = self.state(node.tg_state, place)
         going = place.constant(None)
         if node.tg_flags:
             going = place.thunk(self.visit(place.negation(place.any_of(node.tg_flags))))
-        call = place.hook("for_stmt", iterable, place.load(body.name), *state, going)
+        call = place.hook("for_stmt", iterable, place.load(body.name), *carry(state), going)
         return [body, *definitions, place.expression(call)]
 
     def visit_With(self, node: Node) -> Node:
@@ -1009,6 +1029,8 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         for field in ("key", "value") if isinstance(node, gast.DictComp) else ("elt",):
             setattr(node, field, self.visit(getattr(node, field)))
         self.hoistable, self.inner = outside, inner
+        if isinstance(node, gast.GeneratorExp) and assignment_expressions(node):
+            return Make(node).hook("binding_generator", node)
         return node if isinstance(node, gast.SetComp) else Make(node).hook("display", node)
 
     def visit_DictComp(self, node: Node) -> Node:
@@ -1080,6 +1102,27 @@ class _Converter(gast.NodeTransformer):  # type: ignore[misc]  # gast has no typ
         return place.tuple([self.pattern(part) for part in target.elts])
 
 
+class _Emission(gast.NodeTransformer):  # type: ignore[misc]  # gast has no type annotations
+    """Turns each `yield` of a generator function into the emission of an item, after which it may return."""
+
+    def __init__(self, emitter: str) -> None:
+        self.emitter = emitter
+
+    def visit_Expr(self, node: Node) -> Node:
+        given = node.value
+        if not isinstance(given, gast.Yield | gast.YieldFrom):
+            return node
+        place = Make(given)
+        emission = place.call(self.emitter, place.constant(None) if given.value is None else given.value)
+        emission.tg_emits = "emit" if isinstance(given, gast.Yield) else "emit_all"
+        return place.at(gast.If(emission, [place.returns(None)], []))
+
+    def visit_FunctionDef(self, node: Node) -> Node:
+        return node
+
+    visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef
+
+
 def as_test(node: Node) -> Node:
     """Return an expression of which only the truth is used: its operands need not be values of one kind."""
     if isinstance(node, gast.BoolOp):
@@ -1138,7 +1181,14 @@ def can_emit(node: Node) -> bool:
         return False
     if any(isinstance(n, gast.Return) and n.value is not None for n in nodes):
         return False
+    if any(isinstance(n, gast.With | gast.Try) and _handles(n) and yields(n.body) for n in nodes):
+        return False  # what is done with an item would be in it too
     return any(isinstance(n, (gast.If, *LOOPS)) and yields([n]) for n in nodes)
+
+
+def _handles(statement: Node) -> bool:
+    """Return whether a statement may do something with an exception of its body."""
+    return isinstance(statement, gast.With) or bool(statement.handlers)
 
 
 def yields(nodes: Iterable[Node]) -> bool:

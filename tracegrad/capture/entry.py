@@ -235,23 +235,25 @@ def capture(
         refused = error
         while (other := _other_way(state)) is not None:
             state = Capture(function, sizes, as_size)
-            state.streamed, state.deques_are_lists = other
+            state.streamed, state.deques_are_lists, state.runs_generators = other
             try:
                 return _capture(state, function, leaves, rebuild, arguments)
             except Exception as error:
-                if not state.deques_are_lists:  # else the error before says more
+                if not (state.deques_are_lists or state.runs_generators):  # else the error before says more
                     if not isinstance(error, CaptureError):
                         raise
                     refused = error
         raise refused from refused.__cause__
 
 
-def _other_way(state: Capture) -> tuple[frozenset[types.CodeType], bool] | None:
-    """Return which generators a capture that has failed is done again with as comprehensions, and whether with lists
-    for deques; None: there is no other way."""
-    if not state.undecided <= state.streamed:
-        return state.streamed | state.undecided, state.deques_are_lists
-    return (state.streamed, True) if state.makes_deques and not state.deques_are_lists else None
+def _other_way(state: Capture) -> tuple[frozenset[types.CodeType], bool, bool] | None:
+    """Return which generators a capture that has failed is done again with as streams, whether with lists for deques,
+    and whether with generators that Python runs wherever it can; None: there is no other way."""
+    if not state.runs_generators and not state.undecided <= state.streamed:
+        return state.streamed | state.undecided, state.deques_are_lists, False
+    if state.streamed:
+        return frozenset(), state.deques_are_lists, True
+    return (state.streamed, True, state.runs_generators) if state.makes_deques and not state.deques_are_lists else None
 
 
 def _capture(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.capture import branches, comprehensions, sequences
-from tracegrad.capture.iterators import Ahead, changing_nothing
+from tracegrad.capture.iterators import Ahead, changing_nothing, leave_to_streams
 from tracegrad.capture.lists import RecordList, StackedList
 from tracegrad.capture.ragged import Ragged, require_some
 from tracegrad.capture.sequences import Items
@@ -196,7 +196,14 @@ def _while_of(make: Callable[..., Iterator[Any]]) -> Callable[..., Any]:
         if sequence is None:
             sequence = sequences.of_numbers(iterable)
         if sequence is None or not sequence.length or not comprehensions.has_traced(test, sequence):
-            return make(lambda item: branches.known_truth(test(item), *unknown), iterable)
+
+            def known(item: Any) -> bool:
+                held = branches.truth(test(item))
+                if isinstance(held, Tracer):
+                    leave_to_streams(iterable, 0)
+                return branches.known_truth(held, *unknown)
+
+            return make(known, iterable)
         with changing_nothing():
             step = comprehensions.Each(sequence, "", lambda item: comprehensions.Item(test(item)))
             flags = comprehensions.collect(step)

@@ -20,13 +20,15 @@ from tracegrad.capture.context import NUMBERS, Frame, current, user_span
 from tracegrad.capture.lists import ListIterator, StackedList
 from tracegrad.capture.tracer import Tracer
 from tracegrad.capture.trees import Source
-from tracegrad.errors import NeedsPythonValue
+from tracegrad.errors import CaptureError, NeedsPythonValue
 
 TAKEN = "items taken from an iterator"
 #: iterators over them take their items from no other one
 _CONTAINERS: tuple[Any, ...] = ([], (), "", b"", range(0), range(1 << 64), set(), {}, {}.values(), {}.items())
 _OF_CONTAINERS: tuple[type, ...] = (ListIterator, *(type(iter(values)) for values in _CONTAINERS))
 _NUMBERS = (int, float, complex, str, bytes, type(None), np.generic, np.ndarray)
+#: so many items that Python may not take are taken from a generator that cannot be a stream
+_FEW_ITEMS = 16
 _HOLDERS = (tuple, list, dict, types.CellType, types.MethodType, functools.partial)
 
 
@@ -127,6 +129,36 @@ def left_error(what: str) -> NeedsPythonValue:
     )
 
 
+def leave_to_streams(iterator: Any, number: int) -> None:
+    """Have the capture done again with streams in the place of the generators that an iterator takes items from, since
+    a loop over it ends under a traced condition: their code would run for items that Python does not take.
+
+    Args:
+        number: so many items have been taken that Python may not take.
+
+    Raises:
+        NeedsPythonValue: there are such generators.
+    """
+    capture = current()
+    if capture.runs_generators and number < _FEW_ITEMS:
+        return
+    codes = {capture.givers[id(part)][1] for part in feeding(iterator) if id(part) in capture.givers}
+    if codes:
+        capture.undecided |= codes
+        raise long_error("a generator that goes on", NeedsPythonValue)
+
+
+def long_error(what: str, kind: type[CaptureError]) -> CaptureError:
+    """Return the error for a long loop over an iterator of Python that ends under a traced condition."""
+    return kind(
+        "a loop over an endless or long iterator ends under a traced condition",
+        code="TG120",
+        span=user_span(),
+        found=f"a loop over {what}, which is run at capture",
+        help="write it as `while True:` with a counter of your own; that loop is staged",
+    )
+
+
 class Ahead:
     """Takes the items of an iterator for a loop that may end under a traced condition.
 
@@ -135,7 +167,7 @@ class Ahead:
     """
 
     def __init__(self, iterator: Iterator[Any], *, is_sure: bool = True) -> None:
-        self.iterator, self.is_sure = iterator, is_sure
+        self.iterator, self.is_sure, self.count = iterator, is_sure, 0
         self.left: dict[int, Any] = {}
 
     def __iter__(self) -> Ahead:
@@ -157,6 +189,8 @@ class Ahead:
             NeedsPythonValue: to take it changes other things than the iterators that it comes from.
         """
         capture = current()
+        leave_to_streams(self.iterator, self.count)
+        self.count += 1
         for part in self.left:
             capture.used_up.pop(part, None)
         require_known(self.iterator, TAKEN)

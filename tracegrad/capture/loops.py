@@ -17,7 +17,7 @@ import numpy as np
 from tracegrad.capture.branches import and_, has_remedy, if_stmt, truth
 from tracegrad.capture.context import Frame, RestageError, Signal, current, learn, lesson, user_span
 from tracegrad.capture.exits import Ends, Exit, staged
-from tracegrad.capture.iterators import Ahead, note_left, taking
+from tracegrad.capture.iterators import Ahead, long_error, note_left, taking
 from tracegrad.capture.lengths import at_least
 from tracegrad.capture.linear import ends
 from tracegrad.capture.lists import StackedList, restore, snapshot
@@ -205,6 +205,9 @@ def _run_natively(
         if goes_on is False:
             return
         ahead.is_sure = not isinstance(goes_on, Tracer)
+        if not ahead.is_sure:
+            if ahead.count > UNROLL_LIMIT and not _has_end(items):
+                raise long_error(f"an iterator, {type(items).__name__!r}", CaptureError)
         try:
             item = next(ahead)
         except StopIteration:
@@ -213,16 +216,15 @@ def _run_natively(
             raise _endless_error(user_span())
         if isinstance(goes_on, Tracer):
             if isinstance(items, itertools.cycle):
-                raise CaptureError(
-                    "a loop over an endless iterator ends under a traced condition",
-                    code="TG120",
-                    span=user_span(),
-                    found="a loop over itertools.cycle, which is run at capture",
-                    help="write it as `while True:` with a counter of your own; that loop is staged",
-                )
+                raise long_error("itertools.cycle", CaptureError)
             if_stmt(goes_on, functools.partial(body_fn, item), lambda: None, get_state, set_state, names)
         else:
             body_fn(item)
+
+
+def _has_end(items: Iterator[Any]) -> bool:
+    """Return whether an iterator says how many items are left."""
+    return operator.length_hint(items, -1) >= 0
 
 
 def _count_up(
@@ -249,16 +251,21 @@ def _count_up(
         following[0] = values[-1]
 
     while_stmt(extra_test, body, lambda: (*get_state(), following[0]), set_all, (*names, "tg_index"))
-    flags = [k for k, name in enumerate(names) if name.startswith(("tg_break", "tg_returned"))]
-    if len(flags) == 1:  # nothing else ends the loop
-        values = [*get_state()]
-        values[flags[0]] = True
-        set_state(tuple(values))
+    note_ended(get_state, set_state, names)
     if isinstance(following[0], Tracer):
         note_left(numbers)
     else:
         while following[0] != next(copy.copy(numbers)):
             next(numbers)
+
+
+def note_ended(get_state: GetState, set_state: SetState, names: tuple[str, ...]) -> None:
+    """Note that a loop over an endless iterator has ended: the flag is set that ends it, if there is one only."""
+    flags = [k for k, name in enumerate(names) if name.startswith(("tg_break", "tg_returned"))]
+    if len(flags) == 1:
+        values = [*get_state()]
+        values[flags[0]] = True
+        set_state(tuple(values))
 
 
 def _check_kept(sequence: Sequence_) -> None:

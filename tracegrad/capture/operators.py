@@ -108,7 +108,10 @@ def operate(name: str, x: Any, y: Any) -> Any:
         return same if name == "eq" else branches.not_(same)
     x, y = _operand(name, x), _operand(name, y)
     if name in ("in", "not_in"):
-        found = _contains(x, y)
+        if type(y) is comprehensions.Stream:
+            found = comprehensions.contains(y, lambda item: operate("eq", item, x))
+        else:
+            found = _contains(x, y)
         return found if name == "in" else branches.not_(found)
     if name == "mul" and (repeated := _repeated(x, y)) is not NotImplemented:
         return repeated

@@ -524,6 +524,14 @@ def _fold(iterable: Any, ufunc: Any, reduction: Any, empty: bool) -> Any:
         if holds is (not empty):
             return holds
         if isinstance(holds, Tracer):
+            if id(iterable) in current().binders:
+                raise NeedsPythonValue(
+                    "a traced condition decides how many names `:=` binds in a lambda or comprehension",
+                    code="TG101",
+                    span=user_span(),
+                    found="`:=` in a lambda or in another comprehension, in items that may not all be taken",
+                    help="write a function with `def` instead of the lambda, or a loop with `break`",
+                )
             total = weak(call_handler(ufunc, total, holds))
             items.is_sure = False
     return total
