@@ -458,6 +458,11 @@ def with_else(x: Any) -> Any:
     return s
 
 
+@program
+def any_of_items_that_may_fail(x: Any) -> Any:
+    return x[0] if any(math.log(v) < 0.7 for v in x) else x[1]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("run", PROGRAMS, ids=lambda run: run.__name__)
 def test_programs(run: Callable[[Any], Any], backend: str) -> None:

@@ -487,7 +487,8 @@ def holds_for(function: Any, step: Each | Emitted) -> Any:
     step = step._replace(values=iterate(step.values))
     sequence = as_sequence(step.values)
     size, code = 0 if sequence is None else _size(sequence), step.body.__code__
-    if size is not None and size <= _FEW_ITEMS and code not in current().streamed and not step.binding.names:
+    few = size is not None and size <= _FEW_ITEMS and code not in current().streamed and not step.binding.names
+    if few and not _may_fail(step, sequence):
         return call_handler(function, _run_by_python(generate(step), code))
     try:
         found = _find(step, function is any, step.binding)
@@ -496,6 +497,21 @@ def holds_for(function: Any, step: Each | Emitted) -> Any:
             raise
         return call_handler(function, generate(step))
     return found if function is any else not_(found)
+
+
+def _may_fail(step: Each, sequence: Sequence_ | None) -> bool:
+    """Return whether the first item of a generator expression is one that raises an exception in some runs."""
+    if sequence is None or not _size(sequence):
+        return False
+
+    def look() -> bool:
+        block = current().builder.block
+        before = len(block.operations)
+        for _ in generate(step.run(sequence.item(sequence.start))):
+            pass
+        return any(operation.op == "check" for operation in block.operations[before:])
+
+    return bool(attempt(look))
 
 
 def contains(values: Stream, is_item: Callable[[Any], Any]) -> Any:
