@@ -133,7 +133,7 @@ class NativeHooks:
     def mapping(self, values):
         return values
 
-    def suspending(self, generator, emits, *args):
+    def suspending(self, generator, emits, is_endless, *args):
         return generator(*args)
 
     def try_stmt(self, fn, get_state, set_state, names):
