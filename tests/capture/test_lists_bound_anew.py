@@ -293,3 +293,64 @@ def test_second_derivatives() -> None:
     steps = 1e-6 * np.eye(2)
     expected = [(slope(POINTS[0] + h) - slope(POINTS[0] - h)) / 2e-6 for h in steps]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
+
+
+def active(x: Any, least: Any) -> list[Any]:
+    found = []
+    for i in range(len(x)):
+        if x[i] > least:
+            found.append(i)
+    return found
+
+
+def sometimes_anew(x: Any) -> Any:
+    found, total = active(x, -1.0), 0.0
+    for _ in range(200):
+        if total > 1.0:
+            found = active(x, total - 1.0)
+        for i in found:
+            total = total + 0.01 * x[i] ** 2
+    return total
+
+
+def close_pairs(positions: Any, reach: float) -> list[Any]:
+    pairs = []
+    for i in range(len(positions)):
+        for j in range(i + 1, len(positions)):
+            if abs(positions[i] - positions[j]) < reach:
+                pairs.append((i, j))
+    return pairs
+
+
+def neighbour_lists(x: Any) -> Any:
+    positions = np.array([0.0, 0.4, 0.9, 1.5]) + 0.01 * x[0]
+    positions[1] += 0.1 * x[1]
+    reference, pairs = positions.copy(), close_pairs(positions, 0.8)
+    for _ in range(150):
+        if np.max(np.abs(positions - reference)) > 0.05:
+            reference, pairs = positions.copy(), close_pairs(positions, 0.8)
+        force = np.zeros(4)
+        for i, j in pairs:
+            push = 0.01 * (0.5 - (positions[j] - positions[i]))
+            force[i] -= push
+            force[j] += push
+        positions = positions + force
+    return np.sum(positions**2)
+
+
+def pairs_in_a_while_loop(x: Any) -> Any:
+    pairs, k = close_pairs(x, 5.0), 0
+    total = x[0]
+    while total < 3.0 and k < 30:
+        pairs = [(a, b) for a, b in pairs if a < b]
+        for i, j in pairs:
+            total = total + 0.2 * (x[i] - x[j]) ** 2
+        k += 1
+    return total
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", [sometimes_anew, neighbour_lists, pairs_in_a_while_loop], ids=lambda f: f.__name__)
+def test_lists_that_are_sometimes_made_again(program: Callable[[Any], Any], backend: str) -> None:
+    check_agreement(program, backend, *POINTS)
+    assert tg.grad(program).source(POINTS[0]).count("\n") < 200

@@ -1214,14 +1214,20 @@ def list_of_rows(rows: Ragged, kind: ItemKind, *, keeps: bool) -> StackedList:
     return result
 
 
-def rows_in(values: CapturedList, kind: ItemKind) -> Ragged:
-    """Return the items of a list of numbers, made ones of a kind, as an array with room for more behind them."""
+def rows_in(values: CapturedList, kind: Kind) -> list[Ragged]:
+    """Return the items of a list of numbers, or tuples of them, made ones of a kind, as arrays with room for more."""
     if not isinstance(values, StackedList):
-        return Ragged(_filled(kind, len(values), list(values)), {})
+        items, values = list(values), CapturedList(values)
+        current().register_created(values)
+        make_room(values, kind, len(items))
+    assert isinstance(values, StackedList)
     if values.prefix:
         rows = values.rows()
-        return rows.astype(kind.type.dtype) if isinstance(rows, Ragged) else Ragged(asarray(rows), {})
-    return values.parts_in_use()[0].astype(kind.type.dtype)
+        parts = [rows if isinstance(rows, Ragged) else Ragged(asarray(rows), {})]
+    else:
+        parts = values.parts_in_use()
+    fields = kind.fields if isinstance(kind, RecordKind) else (kind,)
+    return [part.astype(field.type.dtype) for part, field in zip(parts, fields, strict=True)]
 
 
 def give_name(name: str, value: Any) -> Any:

@@ -13,12 +13,16 @@ from tracegrad.capture.context import RestageError, Signal, current
 from tracegrad.capture.lengths import known_distance
 from tracegrad.capture.lists import (
     CapturedList,
-    ItemKind,
+    Kind,
+    RecordKind,
+    RecordList,
     StackedList,
     has_content,
     item_type,
     join_kinds,
+    list_of_records,
     list_of_rows,
+    record_list,
     rows_in,
     stacked_list,
 )
@@ -61,7 +65,8 @@ class Lengths:
 
 
 class ListLengths(Lengths):
-    """How a list of numbers that a loop binds anew changes its length: the loop carries the array of its items.
+    """How a list that a loop binds anew changes its length, of numbers or tuples of them: the loop carries the arrays
+    of its items.
 
     Attributes:
         kind: of the items.
@@ -70,7 +75,7 @@ class ListLengths(Lengths):
 
     before: Any
 
-    def __init__(self, kind: ItemKind, capacity: Dim, starts: dict[int, Dim], steps: dict[int, int]) -> None:
+    def __init__(self, kind: Kind, capacity: Dim, starts: dict[int, Dim], steps: dict[int, int]) -> None:
         super().__init__((capacity,), (0,), starts, steps)
         self.kind = kind
 
@@ -81,9 +86,15 @@ class ListLengths(Lengths):
 
     def lay_out(self, values: Any) -> Any:
         """Return a list in the form in which the loop carries it."""
-        made = list_of_rows(super().lay_out(rows_in(values, self.kind)), self.kind, keeps=False)
+        parts = [Lengths.lay_out(self, part) for part in rows_in(values, self.kind)]
         if isinstance(values, StackedList):
-            share(made.buffer._storage, values.buffer.root._storage)
+            for part, column in zip(parts, values.parts(), strict=True):
+                share(part.content._storage, column.buffer.root._storage)
+        made: StackedList
+        if isinstance(self.kind, RecordKind):
+            made = list_of_records(parts, self.kind, [False] * len(parts))
+        else:
+            made = list_of_rows(parts[0], self.kind, keeps=False)
         if not isinstance(made.length, Tracer):
             made.length = make_weak(asarray(made.length))
         return made
@@ -121,7 +132,7 @@ def settle_lengths(variable: Variable, before: Any, after: Any, trips: Dim | Non
     Raises:
         Lengthen: it needs another description.
     """
-    if type(before) in (CapturedList, StackedList) and type(after) in (CapturedList, StackedList):
+    if isinstance(before, CapturedList) and isinstance(after, CapturedList):
         return _settle_list(variable, before, after, trips)
     lengths, label = variable.lengths, variable.label
     if not isinstance(before, Tracer | Ragged) or not isinstance(after, Tracer | Ragged) or after.ndim != before.ndim:
@@ -188,7 +199,8 @@ def _settle_list(variable: Variable, before: Any, after: Any, trips: Dim | None)
 
 def _list_lengths(before: Any, after: Any, trips: Dim | None, label: str) -> ListLengths | None:
     """Return how a loop carries a list that an iteration binds anew; None where it carries the items one by one."""
-    if not _differ(before, after):
+    is_known = not isinstance(before, StackedList) or not isinstance(before.length, Tracer)
+    if is_known and not _differ(before, after):
         return None
     kind = _common_kind(None, before, after)
     (old, start), (new, end) = _sizes_of(before), _sizes_of(after)
@@ -245,14 +257,14 @@ def _has_length(values: CapturedList, length: Any) -> bool:
     return known_distance(values.length if isinstance(values, StackedList) else len(values), length) == 0
 
 
-def _common_kind(kind: ItemKind | None, *lists: CapturedList) -> ItemKind | None:
-    """Return the kind of items of lists, and of another kind; None when they are no numbers."""
+def _common_kind(kind: Kind | None, *lists: CapturedList) -> Kind | None:
+    """Return the kind of items of lists, and of another kind; None when they are no numbers or tuples of numbers."""
     try:
         kinds = [values.kind if isinstance(values, StackedList) else item_type(values) for values in lists]
         found = join_kinds([*([] if kind is None else [kind]), *kinds])
     except RestageError:
         return None
-    return found if isinstance(found, ItemKind) and not found.is_mutable and not found.maybe else None
+    return found if not found.is_mutable and not found.maybe else None
 
 
 def _has_changed(values: CapturedList) -> bool:
@@ -267,7 +279,12 @@ def finish_lengths(array: Ragged | StackedList, lengths: Lengths, trips: Dim) ->
         if not lengths.steps:
             return array
         count = lengths.starts[0] + trips * lengths.steps[0]
-        return stacked_list(Ragged(array.buffer, {0: Axis(as_size(count))}).fixed((count,)), array.kind, as_size(count))
+        axis = {0: Axis(as_size(count))}
+        shapes = [(count, *column.buffer.type.shape[1:]) for column in array.parts()]
+        rows = [Ragged(c.buffer, axis).fixed(shape) for c, shape in zip(array.parts(), shapes, strict=True)]
+        if isinstance(array, RecordList):
+            return record_list(rows, array.kind, as_size(count), [False] * len(rows))
+        return stacked_list(rows[0], array.kind, as_size(count))
     axes = {
         k: Axis(as_size(lengths.starts[k] + trips * lengths.steps[k])) if k in lengths.steps else axis
         for k, axis in array.axes.items()
