@@ -55,7 +55,7 @@ from tracegrad.capture.state import OrNone, Undefined, Unsure, flatten, is_same_
 from tracegrad.capture.tables import Table, has_table, open_table, unknown_keys
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.capture.trees import Choice, Constant, Tree, build, divide
-from tracegrad.capture.trials import check_unused
+from tracegrad.capture.trials import check_unused, find_faults
 from tracegrad.capture.user_calls import stack_overflow
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Function, Interface, Value, escaped_values, walk
@@ -191,6 +191,7 @@ class Captured:
         laid_out: positions of the parameters that must be in C order.
         native: positions of those that must be in the machine's byte order.
         unread: positions of those whose content is not used.
+        faults: places of the user's code that may fail by an index or a matrix.
         effects: stores into outside objects.
         facts: what was decided from the sizes of the call.
         events: what was staged, unrolled or run natively, with the place.
@@ -209,6 +210,7 @@ class Captured:
     laid_out: list[int]
     native: list[int]
     unread: frozenset[int]
+    faults: frozenset[Span]
     rooms: list[tuple[Room, int]]
 
 
@@ -305,6 +307,7 @@ def _capture(
         ir.body.yields = results
         read = {v for operation in walk(ir.body) for v in operation.operands}.union(results)
         unread = frozenset(position for position, param in enumerate(ir.body.params) if param not in read)
+        faults = find_faults(ir)
         check_unused(ir)
     _check_scopes(ir)
     hidden_names = _unique([h.value.name for h in hidden], arguments)
@@ -326,6 +329,7 @@ def _capture(
         find_laid_out(state, inputs),
         [position for position in write_back if inputs[position]._storage in state.native],
         unread,
+        faults,
         rooms_of(state),
     )
 

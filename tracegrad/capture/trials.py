@@ -17,6 +17,7 @@ import math
 import operator
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from tracegrad.ir.builder import Builder
 from tracegrad.ir.core import Block, Function, Operation, Value
 from tracegrad.ir.liveness import find_dead, has_effect
 from tracegrad.ir.opdef import TABLE, OpDef, interpreter
-from tracegrad.ir.types import I64
+from tracegrad.ir.types import I64, Dim
 
 _LINEAR = np.linalg.LinAlgError
 #: operations that fail by themselves -> their error, and what NumPy says
@@ -565,12 +566,11 @@ def _in_bounds(operands: Sequence[Any], attrs: Mapping[str, Any]) -> Value:
 
 #: factorizations that fail by themselves -> the op that asks whether one succeeds
 FACTORS = {"cholesky": "is_positive_definite", "solve": "is_regular", "inv": "is_regular"}
+_INDEXED = ("gather", "scatter_add", "scatter_set")
 #: operations that fail by themselves -> what says whether they succeed
 _SUCCEEDS = {
     **{name: _regular(TABLE[op]) for name, op in FACTORS.items()},
-    "gather": _in_bounds,
-    "scatter_add": _in_bounds,
-    "scatter_set": _in_bounds,
+    **dict.fromkeys(_INDEXED, _in_bounds),
 }
 
 
@@ -600,23 +600,95 @@ def noting_writes() -> Iterator[None]:
 def check_unused(function: Function) -> None:
     """Stage checks before what would fail, though nothing needs its result: factorizations, reads and writes; but for
     those of runs of a `try` that were abandoned, which were run again."""
-    capture = current()
-    asked = {o.operands[0] for o in walk(function.body.operations) if o.op in FACTORS.values()}
-    counters = {o.blocks[0].params[0] for o in walk(function.body.operations) if o.op == "for"}
+    may_fail = set(_failing(function))
     for block, operation in find_dead(function):
+        if operation in may_fail:
+            _check_before(block, operation)
+
+
+def find_faults(function: Function) -> frozenset[Span]:
+    """Return the places of the user's code that may fail, by an index or a matrix: reads, writes, factorizations."""
+    return frozenset(operation.span for operation in _failing(function) if operation.span is not None)
+
+
+def find_missed(faults: frozenset[Span], derivative: Function) -> frozenset[Span]:
+    """Return the places that may fail of which a derivative computes nothing that fails too."""
+    operations = walk(derivative.body.operations)
+    return faults - {replace(o.span, reverse=False) for o in operations if o.op in FAULTS and o.span is not None}
+
+
+def find_covered(faults: frozenset[Span], derivative: Function) -> frozenset[Span]:
+    """Return the places at which a derivative has a check of indices that it also reads or writes at."""
+    operations = [*walk(derivative.body.operations)]
+    used = [_places(o.operands[0], o.operands[1:], o.attrs["axes"]) for o in operations if o.op in _INDEXED]
+    return frozenset(
+        o.span
+        for o in operations
+        if o.op == "check" and o.span in faults and (own := set(_compared(o.operands[0])))
+        if any(own <= places for places in used)
+    )
+
+
+def _places(array: Value, indices: Sequence[Value], axes: Sequence[int]) -> set[tuple[Value, Dim]]:
+    return {(_uncast(index), array.shape[axis]) for index, axis in zip(indices, axes, strict=False)}
+
+
+def _compared(condition: Value) -> Iterator[tuple[Value, Dim]]:
+    """Yield the indices of which a condition says that they are less than sizes, and these."""
+    made = condition.producer
+    if made is None or made.op in ("gather", "for", "while", "if"):
+        return
+    if made.op == "less":
+        index, bound = made.operands
+        end = (
+            bound.producer
+            if bound.producer is None or bound.producer.op != "broadcast_to"
+            else (bound.producer.operands[0].producer)
+        )
+        if end is not None and end.op in ("full", "constant", "dim"):
+            yield _uncast(index), end.attrs["dim"] if end.op == "dim" else int(end.attrs["value"])
+        return
+    for operand in made.operands:
+        yield from _compared(operand)
+
+
+def _uncast(index: Value) -> Value:
+    return index.producer.operands[0] if index.producer is not None and index.producer.op == "cast" else index
+
+
+def check_faults(function: Function, faults: frozenset[Span]) -> None:
+    """Stage checks before what may fail at some places, so that whatever is made of the function fails there too."""
+    waiting = [function.body]
+    while waiting:
+        block = waiting.pop()
+        for operation in [*block.operations]:
+            waiting.extend(operation.blocks)
+            if operation.op in _SUCCEEDS and operation.span in faults:
+                _check_before(block, operation)
+
+
+def _failing(function: Function) -> Iterator[Operation]:
+    """Yield the operations of a function that may fail where the user's code asks for them."""
+    capture = current()
+    operations = [*walk(function.body.operations)]
+    asked = {o.operands[0] for o in operations if o.op in FACTORS.values()}
+    counters = {o.blocks[0].params[0] for o in operations if o.op == "for"}
+    for operation in operations:
         is_indexed = operation in capture.indexed and not _is_certain(operation, counters)
-        if not is_indexed and (operation.op not in FACTORS or operation.operands[0] in asked):
-            continue
-        if operation in capture.abandoned:
-            continue
-        builder = Builder(Block())
-        builder.span = operation.span
-        with interpreter(builder):
-            kind, message = FAULTS[operation.op]
-            holds = _succeeds(operation.op, operation.operands, operation.attrs)
-            ops.check(holds, error=kind.__name__, message=message)
-        place = block.operations.index(operation)
-        block.operations[place:place] = builder.block.operations
+        is_factor = operation.op in FACTORS and operation.operands[0] not in asked
+        if (is_indexed or is_factor) and operation not in capture.abandoned:
+            yield operation
+
+
+def _check_before(block: Block, operation: Operation) -> None:
+    builder = Builder(Block())
+    builder.span = operation.span
+    with interpreter(builder):
+        kind, message = FAULTS[operation.op]
+        holds = _succeeds(operation.op, operation.operands, operation.attrs)
+        ops.check(holds, error=kind.__name__, message=message)
+    place = block.operations.index(operation)
+    block.operations[place:place] = builder.block.operations
 
 
 def _is_certain(operation: Operation, counters: Container[Value]) -> bool:

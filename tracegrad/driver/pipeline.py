@@ -23,12 +23,22 @@ from tracegrad.capture import entry
 from tracegrad.capture import recursion as _recursion  # noqa: F401 stages recursive calls
 from tracegrad.capture.attempts import error_name
 from tracegrad.capture.sizes import SMALLEST
+from tracegrad.capture.trials import check_faults, find_covered, find_missed
 from tracegrad.codegen.variables import Names
 from tracegrad.collector import without_collector
 from tracegrad.config import Options, load_options
 from tracegrad.driver.cache import Cache, open_cache
 from tracegrad.driver.defaults import default_texts
-from tracegrad.driver.derive import TANGENTS, Request, derive, inexact_part, leaf_numbers, tree_text, without_aux
+from tracegrad.driver.derive import (
+    TANGENTS,
+    Derived,
+    Request,
+    derive,
+    inexact_part,
+    leaf_numbers,
+    tree_text,
+    without_aux,
+)
 from tracegrad.driver.key import normalize_ir, package_fingerprint
 from tracegrad.driver.launch import ExecutableSpec, Source, build_executable
 from tracegrad.driver.load_c import compile_c, kernel_key, load_cached
@@ -50,7 +60,7 @@ from tracegrad.frames import user_level
 from tracegrad.ir.core import Function, Interface, clone_function, walk
 from tracegrad.ir.printer import print_function
 from tracegrad.ir.types import is_inexact
-from tracegrad.passes.manager import default_pipeline, run_passes
+from tracegrad.passes.manager import default_pipeline, final_pipeline, run_passes
 from tracegrad.runtime.call import Places, with_user_lines
 from tracegrad.runtime.signature import Leaf, Signature, Tree, unflatten
 from tracegrad.transform.vjp import vjp, without_prints
@@ -148,7 +158,7 @@ def build_program(
 
     def build_derivative() -> Function:
         # what is read once contributes once, and what does not change in a loop is not kept per iteration
-        made = derived.apply(run_passes(clone_function(captured.function), default_pipeline()))
+        made = _derive_with_checks(derived, captured)
         made.name = f"{captured.function.name}_{request.kind}"
         made.interface = _extended(original, added, tree_text(derived.tree))
         return made
@@ -167,6 +177,25 @@ def build_program(
         dict(captured.write_back),
         owner=owner_of_defaults(function, names),
     )
+
+
+def _derive_with_checks(derived: Derived, captured: entry.Captured) -> Function:
+    """Return the derivative of a function, which fails wherever the function does: with checks of what it does not
+    compute, and which may fail."""
+    made = derived.apply(run_passes(clone_function(captured.function), default_pipeline()))
+    if derived.keeps or not captured.faults:
+        return made
+    missed = find_missed(captured.faults, run_passes(clone_function(made), final_pipeline()))
+    while missed:
+        checked = clone_function(captured.function)
+        check_faults(checked, missed)
+        made = derived.apply(run_passes(checked, default_pipeline()))
+        covered = find_covered(missed, run_passes(clone_function(made), final_pipeline()))
+        if not covered:
+            return made
+        missed -= covered
+        made = derived.apply(run_passes(clone_function(captured.function), default_pipeline()))
+    return made
 
 
 def _extended(interface: Interface, added: Sequence[str], result: str) -> Interface:
