@@ -550,3 +550,40 @@ def handled(x: Any) -> Any:
 def test_a_loop_in_the_try_of_a_generator_is_refused() -> None:
     with pytest.raises(CaptureError, match=r"a fault that comes at run time cannot be caught \[TG137\]"):
         tg.grad(handled)(POINTS[0])
+
+
+def halves(x: Any, factor: float) -> Iterator[Any]:
+    v = abs(x[0]) + 0.1
+    while True:
+        v = v * factor
+        yield v
+
+
+def beside_a_tuple(x: Any) -> Any:
+    total = 0.0
+    for v, w in zip(halves(x, 0.5), (0.5, 1.0, 2.0), strict=False):
+        total += v * w
+    return total * next(v for v in halves(x, 1.5) if v > 20.0)
+
+
+def beside_a_list(x: Any) -> Any:
+    total = sum(v * w for v, w in zip(halves(x, 0.5), [0.5, 1.0, 2.0], strict=False))
+    return total * next(v for v in halves(x, 1.5) if v > 20.0)
+
+
+def two_at_once(x: Any) -> Any:
+    for v, w in zip(halves(x, 1.5), halves(x, 1.7), strict=False):
+        if v + w > 20.0:
+            break
+    return v * w
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_endless_generator_beside_a_tuple(backend: str) -> None:
+    check_agreement(beside_a_tuple, backend, *POINTS)
+
+
+@pytest.mark.parametrize("run", [beside_a_list, two_at_once], ids=lambda run: run.__name__)
+def test_all_items_of_an_endless_generator_are_refused(run: Callable[[Any], Any]) -> None:
+    with pytest.raises(CaptureError, match=r"all items of an endless generator are taken at once \[TG120\]"):
+        tg.grad(run)(POINTS[0])

@@ -397,6 +397,15 @@ def generate(step: Step) -> Iterator[Any]:
 
 def collect(step: Step) -> list[Any]:
     """Return the items as a list; with traced tests, or where they are many, a loop appends them."""
+    if isinstance(step, Emitted) and step.is_endless:
+        raise NeedsPythonValue(
+            "all items of an endless generator are taken at once",
+            code="TG120",
+            span=user_span(),
+            found="a generator whose loop has no end, of which a traced condition decides what it gives",
+            help="loop over the generator itself, and leave the loop by `break`; or take so many of its items, "
+            "`itertools.islice(values, n)`",
+        )
     result = new_list([])
     current().plain.add(id(result))
     run(step, _appending_to(result))

@@ -11,14 +11,17 @@ import operator
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import numpy as np
+
 from tracegrad.capture.branches import and_, do_nothing, if_stmt, not_, or_, truth
 from tracegrad.capture.comprehensions import Each, Emitted, Item, Step, Stream, Use, begin, run, sliced
 from tracegrad.capture.context import current
 from tracegrad.capture.iterators import note_left
+from tracegrad.capture.joins import is_number
 from tracegrad.capture.natives import require_own_iterator
 from tracegrad.capture.sequences import Items, as_known_sequence, is_zero
 from tracegrad.capture.state import Undefined
-from tracegrad.capture.tracer import call_user
+from tracegrad.capture.tracer import asarray, call_user, make_weak
 
 
 def call_lazily(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -113,6 +116,10 @@ def _by_place(values: Any) -> tuple[Callable[[Any], Any], Any] | None:
     if type(values) is itertools.count:
         first, step = values.__reduce__()[1][0], (*values.__reduce__()[1], 1)[1]
         return lambda k: first + k * step, None
+    if type(values) is tuple and values and all(is_number(item) and not np.ndim(item) for item in values):
+        numbers = [asarray(item) for item in values]
+        array, is_weak = asarray(list(values)), all(number.weak for number in numbers)
+        return lambda k: make_weak(array[k]) if is_weak else array[k], len(values)
     sequence = as_known_sequence(values)
     if sequence is None or sequence.native is not None or sequence.step != 1 or not is_zero(sequence.start):
         return None
