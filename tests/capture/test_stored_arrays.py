@@ -199,3 +199,36 @@ def test_what_a_condition_chooses_is_a_copy(backend: Any) -> None:
     tg.function(best, backend=backend)(0.5)
     np.testing.assert_array_equal(state["b"], original["a"])
     assert not np.shares_memory(state["b"], state["a"])
+
+
+class Best:
+    """Keeps the best argument so far."""
+
+    def __init__(self) -> None:
+        self.x: Any = None
+        self.first: Any = None
+        self.both: Any = {"pair": None}
+        self.cost = np.inf
+
+    def __call__(self, x: Any) -> Any:
+        cost = np.sum((x - 1.0) ** 2)
+        if cost < self.cost - 1.0:
+            self.cost, self.x, self.first = cost, x.copy(), x[0] * 2.0
+        if cost < 0.5:
+            self.both["pair"] = (cost, x * 2.0)
+        return cost
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_none_stays_where_a_condition_stores_nothing(backend: Any) -> None:
+    best, plain = Best(), Best()
+    best.cost = plain.cost = 5.0
+    gradient = tg.value_and_grad(best, backend=backend)
+    for point in ([3.0, 3.0], [2.0, 1.5], [1.5, 0.5], [1.2, 1.0], [4.0, 4.0], [1.0, 1.1]):
+        x = np.array(point)
+        value, slope = gradient(x)
+        assert value == plain(x)
+        np.testing.assert_array_equal(slope, 2.0 * (x - 1.0))
+        assert (best.cost, best.first) == (plain.cost, plain.first)
+        np.testing.assert_equal(best.x, plain.x)
+        np.testing.assert_equal(best.both, plain.both)

@@ -446,7 +446,7 @@ def collect_leaves(
         any_length: arrays of a length that is known when the program has run can be returned: with their lengths.
         stored: what the arrays are that are stored, where the leaves are.
     """
-    _require_sure(tree, can_be_none, any_length)
+    _require_sure(tree, can_be_none, any_length, is_stored=stored is not None)
     positions: list[Any] = []
     weak = []
     for leaf in leaves:
@@ -473,10 +473,10 @@ def collect_leaves(
     return Result(tree, tuple(positions), tuple(weak))
 
 
-def _require_sure(tree: Tree, can_be_none: bool, any_length: bool) -> None:
+def _require_sure(tree: Tree, can_be_none: bool, any_length: bool, *, is_stored: bool = False) -> None:
     if tree.kind is Unsure:
         raise unsure_error(tree.data, "is returned, or kept in an object from outside")
-    if tree.kind is OrNone or (tree.kind is MaybeNone and not can_be_none):
+    if (tree.kind is OrNone and not is_stored) or (tree.kind is MaybeNone and not (can_be_none or is_stored)):
         raise none_error()
     if tree.kind in (StackedList, RecordList) and tree.data[0].maybe:
         raise none_error()
@@ -488,7 +488,7 @@ def _require_sure(tree: Tree, can_be_none: bool, any_length: bool) -> None:
     if tree.kind is Chosen:
         raise tree.data.error
     for child in tree.children:
-        _require_sure(child, can_be_none, any_length)
+        _require_sure(child, can_be_none, any_length, is_stored=is_stored)
 
 
 def _effects(state: Capture, arguments: Sequence[Tracer], results: list[Value]) -> list[Effect]:
@@ -556,6 +556,9 @@ def _unflatten(tree: Tree, leaves: list[Any]) -> Any:
         children = [_unflatten(child, own) for child, own in divide(leaves, tree.children)]
     if tree.kind is Ragged:
         return Cut(tree.data)(*children)
+    if tree.kind in (OrNone, MaybeNone):
+        value, is_there = children
+        return value if is_there else None
     if tree.kind is StackedList:
         return rows_of(children[0], tree.data[0].nested)
     if tree.kind is RecordList:
