@@ -127,7 +127,8 @@ def check_writable(values: Sequence[Any], index: int, paths: Sequence[str], unre
                 code="TG704",
                 span=None,
                 found=f"{paths[index]} and {paths[k]} are views of one array",
-                help=f"pass {paths[k]}.copy(), or write to a copy inside the function",
+                help=f"pass {paths[k]}.copy(); or keep the whole array, and take its parts inside the function; or "
+                "write to a copy there",
             )
 
 
