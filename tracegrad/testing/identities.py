@@ -125,6 +125,10 @@ class Trial:
         return self.leaves(hvp(self.function, self.positional(), vectors, backend=self.backend))
 
 
+#: analytic functions agree with a complex step to nearly all digits; where a comparison or |x|, which takes real parts
+#: or moduli, has a small share in a function, fewer agree, and that says nothing
+_FEWEST_DIGITS = 8
+
 #: compares two ways to the same numbers, and says how many digits agree; None where that cannot be said
 DigitsOf: TypeAlias = Callable[[Trial], float | None]
 
@@ -163,7 +167,7 @@ def complex_step_digits(trial: Trial) -> float | None:
     stepped = [w * np.imag(z) / _STEP for w, z in zip(weights, floats, strict=True)]
     forward = [w * t for w, t in zip(weights, t_out, strict=True)]
     found = digits(_total(stepped), _total(forward), _size(forward))
-    return found if found >= 3 else None  # comparisons and |x| take real parts or moduli
+    return found if found >= _FEWEST_DIGITS else None
 
 
 def value_digits(trial: Trial) -> float | None:
