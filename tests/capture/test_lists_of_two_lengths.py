@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 import tracegrad as tg
-from tests.capture.agreement import check_agreement
+from tests.capture.agreement import POINTS, Programs, check_agreement
 from tracegrad.config import BACKENDS
 
-POINTS = (
-    np.array([0.31, 1.82, -0.93, 0.454, 2.21]),
-    np.array([-1.05, -7.1, -3.2, -0.23, -0.12]),
-    np.array([2.53, 1.51, 0.52, 3.54, 0.253]),
-)
-PROGRAMS: list[Callable[[Any], Any]] = []
-
-
-def program(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    PROGRAMS.append(function)
-    return function
+program = Programs()
 
 
 @program
@@ -344,7 +333,7 @@ def nearest_neighbours(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("run", PROGRAMS, ids=lambda run: run.__name__)
+@pytest.mark.parametrize("run", program, ids=lambda run: run.__name__)
 def test_programs(run: Callable[[Any], Any], backend: str) -> None:
     check_agreement(run, backend, *POINTS)
 
