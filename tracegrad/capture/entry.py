@@ -55,7 +55,7 @@ from tracegrad.capture.state import OrNone, Undefined, Unsure, flatten, is_same_
 from tracegrad.capture.tables import Table, has_table, open_table, unknown_keys
 from tracegrad.capture.tracer import MaybeNone, Tracer, asarray, is_traced, unsupported
 from tracegrad.capture.trees import Choice, Constant, Tree, build, divide
-from tracegrad.capture.trials import check_unused, find_faults
+from tracegrad.capture.trials import check_unused
 from tracegrad.capture.user_calls import stack_overflow
 from tracegrad.errors import CaptureError, Span
 from tracegrad.ir.core import Function, Interface, Value, escaped_values, walk
@@ -190,7 +190,7 @@ class Captured:
         contents: number of a leaf -> its content, which the capture relies on.
         laid_out: positions of the parameters that must be in C order.
         native: positions of those that must be in the machine's byte order.
-        unread: positions of those whose content is not used.
+        unread: positions of those whose content is not used, where others are written in place.
         faults: places of the user's code that may fail by an index or a matrix.
         effects: stores into outside objects.
         facts: what was decided from the sizes of the call.
@@ -305,10 +305,8 @@ def _capture(
                 write_back[position] = len(results)
                 results.append(tracer.value)
         ir.body.yields = results
-        read = {v for operation in walk(ir.body) for v in operation.operands}.union(results)
-        unread = frozenset(position for position, param in enumerate(ir.body.params) if param not in read)
-        faults = find_faults(ir)
-        check_unused(ir)
+        unread = _find_unread(ir) if write_back else frozenset()
+        faults = check_unused(ir)
     _check_scopes(ir)
     hidden_names = _unique([h.value.name for h in hidden], arguments)
     ir.interface = Interface(
@@ -335,6 +333,12 @@ def _capture(
 
 
 ENTRIES.add(_capture.__code__)
+
+
+def _find_unread(function: Function) -> frozenset[int]:
+    """Return the positions of the parameters whose content is not used."""
+    read = {value for operation in walk(function.body) for value in operation.operands}.union(function.results)
+    return frozenset(position for position, param in enumerate(function.params) if param not in read)
 
 
 def _check_scopes(function: Function) -> None:

@@ -18,8 +18,8 @@ from tracegrad.capture.lists import (
     RecordList,
     StackedList,
     has_content,
-    item_type,
     join_kinds,
+    kind_of,
     list_of_records,
     list_of_rows,
     record_list,
@@ -199,11 +199,11 @@ def _settle_list(variable: Variable, before: Any, after: Any, trips: Dim | None)
 
 def _list_lengths(before: Any, after: Any, trips: Dim | None, label: str) -> ListLengths | None:
     """Return how a loop carries a list that an iteration binds anew; None where it carries the items one by one."""
-    is_known = not isinstance(before, StackedList) or not isinstance(before.length, Tracer)
-    if is_known and not _differ(before, after):
+    if not isinstance(_length_of(before), Tracer) and not _differ(before, after):
         return None
     kind = _common_kind(None, before, after)
-    (old, start), (new, end) = _sizes_of(before), _sizes_of(after)
+    old, new = _room_of(before), _room_of(after)
+    start, end = _length_of(before), _length_of(after)
     step = known_distance(end, start)
     is_even = trips is not None and isinstance(step, int) and not isinstance(start, Tracer)
     if kind is None or not _is_long(trips, after, is_even):
@@ -227,7 +227,7 @@ def _is_long(trips: Dim | None, after: Any, is_even: bool) -> bool:
 
 def _depends_on_data(values: CapturedList) -> bool:
     """Return whether more than the index of the loop decides about the length of a list."""
-    length = values.length if isinstance(values, StackedList) else None
+    length = _length_of(values)
     waiting = [length.value] if isinstance(length, Tracer) else []
     while waiting:
         made = waiting.pop().producer
@@ -238,11 +238,13 @@ def _depends_on_data(values: CapturedList) -> bool:
     return False
 
 
-def _sizes_of(values: CapturedList) -> tuple[Dim, Any]:
-    """Return for how many items a list has room, and its length."""
-    if isinstance(values, StackedList):
-        return values.capacity, values.length
-    return len(values), len(values)
+def _length_of(values: CapturedList) -> Any:
+    return values.length if isinstance(values, StackedList) else len(values)
+
+
+def _room_of(values: CapturedList) -> Dim:
+    """Return for how many items a list has room."""
+    return values.capacity if isinstance(values, StackedList) else len(values)
 
 
 def _differ(before: Any, after: Any) -> bool:
@@ -254,14 +256,13 @@ def _differ(before: Any, after: Any) -> bool:
 
 def _has_length(values: CapturedList, length: Any) -> bool:
     """Return whether a list is surely of a length."""
-    return known_distance(values.length if isinstance(values, StackedList) else len(values), length) == 0
+    return known_distance(_length_of(values), length) == 0
 
 
 def _common_kind(kind: Kind | None, *lists: CapturedList) -> Kind | None:
     """Return the kind of items of lists, and of another kind; None when they are no numbers or tuples of numbers."""
     try:
-        kinds = [values.kind if isinstance(values, StackedList) else item_type(values) for values in lists]
-        found = join_kinds([*([] if kind is None else [kind]), *kinds])
+        found = join_kinds([*([] if kind is None else [kind]), *map(kind_of, lists)])
     except RestageError:
         return None
     return found if not found.is_mutable and not found.maybe else None

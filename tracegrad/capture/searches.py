@@ -20,10 +20,16 @@ def contains(values: Any, item: Any) -> Any:
     return found
 
 
-def index(values: Any, item: Any) -> Any:
+def place_of(values: Any, item: Any) -> Any:
+    """Return where the first such item is; the length where there is none."""
     position = 0
     while position < len(values) and not values[position] == item:
         position = position + 1
+    return position
+
+
+def index(values: Any, item: Any) -> Any:
+    position = place_of(values, item)
     if position == len(values):
         raise ValueError("the value is not in the list")
     return position
@@ -38,9 +44,7 @@ def count(values: Any, item: Any) -> Any:
 
 
 def remove(values: Any, item: Any) -> None:
-    position = 0
-    while position < len(values) and not values[position] == item:
-        position = position + 1
+    position = place_of(values, item)
     if position == len(values):
         raise ValueError("list.remove(x): x not in list")
     values.pop(position)
@@ -120,4 +124,6 @@ BISECTS: dict[Any, Any] = {bisect.bisect_left: bisect_left, bisect.bisect_right:
 #: method of a list -> the same in Python
 SEARCHES: dict[str, Any] = {"index": index, "count": count, "remove": remove}
 #: all functions of this file, which are captured
-FUNCTIONS = frozenset({*SEARCHES.values(), *INSERTS.values(), *BISECTS.values(), contains, least, greatest, sort})
+FUNCTIONS = frozenset(
+    {*SEARCHES.values(), *INSERTS.values(), *BISECTS.values(), place_of, contains, least, greatest, sort}
+)

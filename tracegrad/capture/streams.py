@@ -85,7 +85,7 @@ def _zip(*iterables: Any, strict: bool = False) -> Any:
             note_left(values)
 
     def numbered(use: Use) -> Use:
-        number: list[Any] = [0]
+        number: list[Any] = [0, True]  # of the item, and whether there are more
 
         def has(k: Any, among: list[Any]) -> Any:
             tests = [lambda stop=stop: k < stop for _, stop in filter(None, among) if stop is not None]
@@ -102,7 +102,6 @@ def _zip(*iterables: Any, strict: bool = False) -> Any:
         def stop() -> None:
             number[1] = False
 
-        number.append(True)
         inner = use.keeping(number, "tg_number")
         state = inner.state
         return inner.putting(put).until(lambda: and_(truth(number[1]), lambda: has(number[0], others[:place])))
@@ -117,8 +116,7 @@ def _by_place(values: Any) -> tuple[Callable[[Any], Any], Any] | None:
         first, step = values.__reduce__()[1][0], (*values.__reduce__()[1], 1)[1]
         return lambda k: first + k * step, None
     if type(values) is tuple and values and all(is_number(item) and not np.ndim(item) for item in values):
-        numbers = [asarray(item) for item in values]
-        array, is_weak = asarray(list(values)), all(number.weak for number in numbers)
+        array, is_weak = asarray(list(values)), all(asarray(item).weak for item in values)
         return lambda k: make_weak(array[k]) if is_weak else array[k], len(values)
     sequence = as_known_sequence(values)
     if sequence is None or sequence.native is not None or sequence.step != 1 or not is_zero(sequence.start):

@@ -597,18 +597,14 @@ def noting_writes() -> Iterator[None]:
     capture.indexed.update(o for o in operations[before:] if o.op in ("scatter_set", "scatter_add"))
 
 
-def check_unused(function: Function) -> None:
+def check_unused(function: Function) -> frozenset[Span]:
     """Stage checks before what would fail, though nothing needs its result: factorizations, reads and writes; but for
-    those of runs of a `try` that were abandoned, which were run again."""
+    those of runs of a `try` that were abandoned, which were run again. Return the places of all that may fail."""
     may_fail = set(_failing(function))
     for block, operation in find_dead(function):
         if operation in may_fail:
             _check_before(block, operation)
-
-
-def find_faults(function: Function) -> frozenset[Span]:
-    """Return the places of the user's code that may fail, by an index or a matrix: reads, writes, factorizations."""
-    return frozenset(operation.span for operation in _failing(function) if operation.span is not None)
+    return frozenset(operation.span for operation in may_fail if operation.span is not None)
 
 
 def find_missed(faults: frozenset[Span], derivative: Function) -> frozenset[Span]:
@@ -640,11 +636,9 @@ def _compared(condition: Value) -> Iterator[tuple[Value, Dim]]:
         return
     if made.op == "less":
         index, bound = made.operands
-        end = (
-            bound.producer
-            if bound.producer is None or bound.producer.op != "broadcast_to"
-            else (bound.producer.operands[0].producer)
-        )
+        end = bound.producer
+        if end is not None and end.op == "broadcast_to":
+            end = end.operands[0].producer
         if end is not None and end.op in ("full", "constant", "dim"):
             yield _uncast(index), end.attrs["dim"] if end.op == "dim" else int(end.attrs["value"])
         return

@@ -182,19 +182,20 @@ def build_program(
 def _derive_with_checks(derived: Derived, captured: entry.Captured) -> Function:
     """Return the derivative of a function, which fails wherever the function does: with checks of what it does not
     compute, and which may fail."""
-    made = derived.apply(run_passes(clone_function(captured.function), default_pipeline()))
+
+    def derivative(checked: frozenset[Span]) -> Function:
+        function = clone_function(captured.function)
+        check_faults(function, checked)
+        return derived.apply(run_passes(function, default_pipeline()))
+
+    made = derivative(frozenset())
     if derived.keeps or not captured.faults:
         return made
     missed = find_missed(captured.faults, run_passes(clone_function(made), final_pipeline()))
-    while missed:
-        checked = clone_function(captured.function)
-        check_faults(checked, missed)
-        made = derived.apply(run_passes(checked, default_pipeline()))
+    if missed:
+        made = derivative(missed)
         covered = find_covered(missed, run_passes(clone_function(made), final_pipeline()))
-        if not covered:
-            return made
-        missed -= covered
-        made = derived.apply(run_passes(clone_function(captured.function), default_pipeline()))
+        made = derivative(missed - covered) if covered else made
     return made
 
 
